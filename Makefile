@@ -1,0 +1,63 @@
+# Every verb does its own set-up: on a fresh Debian 12 machine `make test` is enough.
+PREFIX ?= /usr/local
+JOBS ?= 2
+FUZZ_SECONDS ?= 60
+WERROR := $(if $(CI),true,false)
+
+CONFIGURE = scripts/configure
+TEST = scripts/test-report --jobs $(JOBS)
+
+.PHONY: help setup build run test test-quick check format asan tsan bench fuzz soak install clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what the build needs: Debian packages, and SQLite and DuckDB into build/deps
+	@scripts/setup
+
+build: setup ## build/tidemark, build/libtidemark.so, build/libtidemark.a, tests and benchmarks
+	@$(CONFIGURE) build -Dwerror=$(WERROR) -Dprefix=$(PREFIX)
+	@scripts/quietly ninja -C build
+
+run: build ## see it at work
+	@scripts/demo
+
+test: build ## every test
+	@$(TEST) build
+
+test-quick: build ## the tests that take seconds
+	@$(TEST) build --suite quick
+
+check: build ## format, clang-tidy, cppcheck, gcc -fanalyzer, include direction
+	@scripts/check
+
+format: setup ## lay out the source with clang-format
+	@scripts/sources | xargs clang-format -i
+
+asan: setup ## every test under the address and undefined-behaviour sanitizers
+	@CC=clang $(CONFIGURE) build/asan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=address,undefined
+	@scripts/quietly ninja -C build/asan
+	@$(TEST) build/asan --slower 4
+
+tsan: setup ## every test under the thread sanitizer
+	@CC=clang $(CONFIGURE) build/tsan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=thread
+	@scripts/quietly ninja -C build/tsan
+	@$(TEST) build/tsan --slower 8 --fixed-addresses
+
+bench: build ## the benchmarks, one after the other
+	@scripts/run-each build/bench
+
+fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
+	@CC=clang $(CONFIGURE) build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \
+	    -Db_lundef=false -Db_sanitize=address,undefined
+	@scripts/quietly ninja -C build/fuzzers
+	@scripts/fuzz build/fuzzers/fuzz $(FUZZ_SECONDS)
+
+soak: build ## simulations and crash loops at length
+	@TIDEMARK_SOAK=1 $(TEST) build --suite soak --slower 0
+
+install: build ## install below PREFIX (/usr/local), or below DESTDIR
+	@meson install -C build --no-rebuild --quiet
+
+clean: ## remove everything that was built; what setup obtained stays
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +

@@ -1,0 +1,14 @@
+/* sync_count.h - how often did this program ask the disk to keep what it has?
+ *
+ * Programs that link this with --wrap=fdatasync count every call, also SQLite's.
+ *
+ * Threads: any. */
+#ifndef TIDEMARK_BENCH_SYNC_COUNT_H
+#define TIDEMARK_BENCH_SYNC_COUNT_H
+
+#include <stdint.h>
+
+/* Calls since the program began. */
+int64_t sync_count(void);
+
+#endif

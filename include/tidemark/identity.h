@@ -1,0 +1,58 @@
+/* identity.h - which history a store's numbers belong to.
+ *
+ * A store has a session id (a UUID, made in the transaction that created its schema) and an epoch: a number
+ * that rises, and a random id, whenever history may have been cut. A position is (source, session, epoch,
+ * sequence). Numbers keep rising across epochs; an epoch owns the numbers from its start to the next one's.
+ *
+ * How a cut is noticed, in three layers:
+ *
+ *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
+ *                others. On PostgreSQL: cluster, timeline and database, looked at on every connect.
+ *   2. beside    A *twin* in a directory of this host repeats a mark that rises as the store is written.
+ *                Twin ahead of the file: the file was put back to an earlier state, and the epoch rises.
+ *                Twin behind by one: a crash between the two writes. Missing, or further behind: no evidence.
+ *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
+ *                Only this sees a whole volume rolled back; who finds it calls tide_identity_raise.
+ *
+ * Survives: the epoch rises in one transaction, before anything else is read from or written to the store. */
+#ifndef TIDEMARK_IDENTITY_H
+#define TIDEMARK_IDENTITY_H
+
+#include <stdint.h>
+
+#include <tidemark/store.h>
+
+enum {
+    TIDE_SESSION_ID_SIZE = 37, /* with the terminator */
+    TIDE_EPOCH_MAX = (1 << 23) - 1,
+    TIDE_EPOCH_TOKEN_BITS = 40, /* a lease token is epoch * 2^40 + n */
+};
+
+typedef struct tide_identity {
+    char session_id[TIDE_SESSION_ID_SIZE];
+    int64_t epoch;
+    char epoch_id[TIDE_SESSION_ID_SIZE];
+} tide_identity;
+
+typedef struct tide_epoch {
+    int64_t epoch;
+    char epoch_id[TIDE_SESSION_ID_SIZE];
+    int64_t started_at_us;
+    char reason[16]; /* created, restored, copied, failover, diverged, operator */
+    char evidence[320];
+} tide_epoch;
+
+/* The identity in force, as of the last connect or open. */
+TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
+
+/* Begin a new epoch. reason as above. The new identity is in *out (may be NULL). */
+TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, const char *reason,
+                                                         const char *evidence, tide_identity *out,
+                                                         tide_error *err);
+
+/* Every epoch, oldest first; fn returns a failure to stop. */
+typedef tide_status tide_epoch_fn(void *arg, const tide_epoch *epoch, tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn,
+                                                           void *arg, tide_error *err);
+
+#endif

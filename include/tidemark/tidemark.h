@@ -1,0 +1,15 @@
+/* tidemark.h - the whole public interface. */
+#ifndef TIDEMARK_TIDEMARK_H
+#define TIDEMARK_TIDEMARK_H
+
+#include <tidemark/cursor.h>
+#include <tidemark/env.h>
+#include <tidemark/error.h>
+#include <tidemark/identity.h>
+#include <tidemark/lease.h>
+#include <tidemark/sequence.h>
+#include <tidemark/status.h>
+#include <tidemark/store.h>
+#include <tidemark/view.h>
+
+#endif

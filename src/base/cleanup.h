@@ -1,0 +1,38 @@
+/* cleanup.h - what a scope owns is given back when the scope is left, on every path.
+ *
+ *     TIDE_CLEANUP(tide_freep) char *name = strdup(text);
+ *     if (!name)
+ *         return TIDE_E_NOMEM;
+ *     ...                             every return from here on frees it
+ *     *out = TIDE_TAKE(name);         unless it is handed over
+ *
+ * The function named in TIDE_CLEANUP receives a pointer to the variable and must accept a variable
+ * that holds NULL. The variable must be initialised where it is declared: the attribute runs in any
+ * case. By habit a type tide_x offers tide_x_freep (or _endp, _closep) for pointers to it; types
+ * that live in the caller's memory name their _done function directly. */
+#ifndef TIDE_BASE_CLEANUP_H
+#define TIDE_BASE_CLEANUP_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIDE_CLEANUP(function) __attribute__((cleanup(function)))
+
+/* The value of a pointer variable, which becomes NULL: ownership leaves the scope. */
+#define TIDE_TAKE(variable)                                                                        \
+    __extension__({                                                                                \
+        __typeof__(variable) tide_taken_ = (variable);                                             \
+        (variable) = NULL;                                                                         \
+        tide_taken_;                                                                               \
+    })
+
+/* For memory from malloc and its relatives. Takes any `T **`; copied bytewise because T is
+ * unknown. */
+static inline void tide_freep(void *variable)
+{
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* cmd_help.c - tidemark help [COMMAND [VERB]]. */
+#include "cli/help.h"
+
+static tide_status show_help(tide_cli *cli, tide_error *err)
+{
+    if (cli->arg_count == 0) {
+        tide_cli_help_overview(cli->out.file);
+        return TIDE_OK;
+    }
+    const tide_cli_command *command = tide_cli_find_command(cli->args[0]);
+    (void)snprintf(cli->hint, sizeof cli->hint, "'tidemark help' lists the commands");
+    if (!command)
+        return tide_fail(err, TIDE_E_INVALID, "no command is called '%s'", cli->args[0]);
+    if (cli->arg_count == 1) {
+        tide_cli_help_command(cli->out.file, command);
+        return TIDE_OK;
+    }
+    const tide_cli_verb *verb = tide_cli_find_verb(command, cli->args[1]);
+    if (!verb)
+        return tide_fail(err, TIDE_E_INVALID, "%s has no verb '%s'", command->name, cli->args[1]);
+    tide_cli_help_verb(cli->out.file, command, verb);
+    return TIDE_OK;
+}
+
+static const tide_cli_verb verbs[] = {
+    {.name = "",
+     .arguments = "[COMMAND] [VERB]",
+     .summary = "tell what a command does and which options it takes",
+     .run = show_help},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_help = {
+    .name = "help",
+    .summary = "tell what a command does and which options it takes",
+    .verbs = verbs,
+};

@@ -1,0 +1,157 @@
+#include <tidemark/lease.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "core/lease_clock.h"
+#include "tidemark_sql.h"
+
+static tide_status check_word(const char *what, const char *word, size_t max, tide_error *err)
+{
+    const size_t len = word ? strlen(word) : 0;
+    if (len < 1 || len > max)
+        return tide_fail(err, TIDE_E_INVALID, "a lease's %s has 1 to %zu bytes, this one has %zu", what,
+                         max, len);
+    if (!tide_utf8_valid(tide_view_of(word)))
+        return tide_fail(err, TIDE_E_INVALID, "a lease's %s is UTF-8 text", what);
+    return TIDE_OK;
+}
+
+static tide_status check_duration(int64_t duration_us, tide_error *err)
+{
+    if (duration_us < TIDE_LEASE_MIN_US || duration_us > TIDE_LEASE_MAX_US)
+        return tide_fail(err, TIDE_E_INVALID, "a lease lasts from 1 ms to 365 days, not %" PRId64 " us",
+                         duration_us);
+    return TIDE_OK;
+}
+
+static tide_status fail_lost(const char *name, int64_t token, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_LEASE_LOST, "token %" PRId64 " no longer holds the lease %s", token,
+                     name);
+}
+
+static tide_status fail_held(tide_tx *tx, const char *name, int64_t now_us, tide_error *err)
+{
+    tide_lease held = {.name = ""};
+    TIDE_TRY(tide_lease_find(tx, name, &held, err));
+    return tide_fail(err, TIDE_E_CONFLICT, "the lease %s is held by %s for another %.1f s", name,
+                     held.holder, (double)(held.expires_at_us - now_us) / 1e6);
+}
+
+tide_status tide_lease_claim(tide_tx *tx, const char *name, const char *holder, int64_t duration_us,
+                             tide_lease *out, tide_error *err)
+{
+    TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
+    TIDE_TRY(check_word("holder", holder, TIDE_LEASE_HOLDER_MAX, err));
+    TIDE_TRY(check_duration(duration_us, err));
+    int64_t now_us = 0;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLAIM, err));
+    tide_bind_text(query, "name", name);
+    tide_bind_text(query, "holder", holder);
+    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_time(query, "expires", now_us + duration_us);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return fail_held(tx, name, now_us, err);
+    *out = (tide_lease){.token = tide_col_i64(query),
+                        .claimed_at_us = now_us,
+                        .expires_at_us = now_us + duration_us,
+                        .is_live = true};
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    (void)snprintf(out->holder, sizeof out->holder, "%s", holder);
+    return TIDE_OK;
+}
+
+/* Begin one of the statements that act under a token. */
+static tide_status begin_under_token(tide_query **out, tide_tx *tx, const tide_sql *sql,
+                                     const char *name, int64_t token, int64_t *now_us,
+                                     tide_error *err)
+{
+    TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
+    TIDE_TRY(tide_lease_now(tx, now_us, err));
+    TIDE_TRY(tide_query_begin(out, tx, sql, err));
+    tide_bind_text(*out, "name", name);
+    tide_bind_i64(*out, "token", token);
+    tide_bind_time(*out, "now", *now_us);
+    return TIDE_OK;
+}
+
+tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64_t duration_us,
+                             tide_error *err)
+{
+    TIDE_TRY(check_duration(duration_us, err));
+    int64_t now_us = 0;
+    int64_t changed = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RENEW, name, token, &now_us, err));
+    tide_bind_time(query, "expires", now_us + duration_us);
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
+}
+
+tide_status tide_lease_release(tide_tx *tx, const char *name, int64_t token, tide_error *err)
+{
+    int64_t now_us = 0;
+    int64_t changed = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RELEASE, name, token, &now_us, err));
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
+}
+
+tide_status tide_lease_check(tide_tx *tx, const char *name, int64_t token, tide_error *err)
+{
+    int64_t now_us = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_CHECK, name, token, &now_us, err));
+    const tide_status status = tide_query_one(query, err);
+    return status == TIDE_NONE ? fail_lost(name, token, err) : status;
+}
+
+tide_status tide_lease_expire(tide_tx *tx, int64_t limit, int64_t *ended, tide_error *err)
+{
+    if (limit < 1 || limit > TIDE_LEASE_EXPIRE_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "limit %" PRId64 ", want 1 to %d", limit,
+                         TIDE_LEASE_EXPIRE_MAX);
+    int64_t now_us = 0;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_EXPIRE, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_i64(query, "limit", limit);
+    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    return tide_query_run(query, ended, err);
+}
+
+tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide_error *err)
+{
+    TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
+    int64_t now_us = 0;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_FIND, err));
+    tide_bind_text(query, "name", name);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    *out = (tide_lease){.token = 0};
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    const bool is_held = !tide_col_is_null(query);
+    const tide_view holder = tide_col_text(query);
+    (void)snprintf(out->holder, sizeof out->holder, "%.*s", (int)holder.len, holder.ptr);
+    out->token = tide_col_i64(query);
+    const int64_t claimed_at_us = tide_col_time(query);
+    const int64_t expires_at_us = tide_col_time(query);
+    out->claimed_at_us = is_held ? claimed_at_us : 0;
+    out->expires_at_us = is_held ? expires_at_us : 0;
+    out->is_live = is_held && out->expires_at_us > now_us;
+    return TIDE_OK;
+}

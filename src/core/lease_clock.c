@@ -1,0 +1,83 @@
+/* lease_clock.c - the time that leases are measured by.
+ *
+ * PostgreSQL: the server's clock. SQLite: CLOCK_BOOTTIME plus an offset kept in the file, so that every process
+ * on this boot agrees and nobody can move it by setting the wall clock. A boot id other than the anchor's means
+ * that the machine was started anew (or the file moved to another one): all leases end, and a new anchor is set
+ * from the wall clock. */
+#include <tidemark/identity.h>
+#include <tidemark/lease.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/lease_clock.h"
+#include "tidemark_sql.h"
+
+int64_t tide_lease_token_floor(tide_tx *tx)
+{
+    tide_identity identity;
+    tide_store_identity(tide_tx_store(tx), &identity);
+    return (identity.epoch << TIDE_EPOCH_TOKEN_BITS) + 1;
+}
+
+typedef struct anchor {
+    char boot_id[TIDE_BOOT_ID_SIZE];
+    int64_t offset_us;
+} anchor;
+
+static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLOCK_GET, err));
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const tide_view boot_id = tide_col_text(query);
+    (void)snprintf(out->boot_id, sizeof out->boot_id, "%.*s", (int)boot_id.len, boot_id.ptr);
+    out->offset_us = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status end_all(tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_END_ALL, err));
+    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLOCK_PUT, err));
+    tide_bind_text(query, "boot_id", fresh->boot_id);
+    tide_bind_i64(query, "offset_us", fresh->offset_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)
+{
+    tide_store *store = tide_tx_store(tx);
+    if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES)
+        return tide_tx_now(tx, now_us, err);
+    tide_env *env = tide_store_env(store);
+    anchor stored = {.boot_id = ""};
+    anchor fresh = {.boot_id = ""};
+    TIDE_TRY(read_anchor(tx, &stored, err));
+    env->boot_id(env, fresh.boot_id);
+    const int64_t boot_us = env->boot_us(env);
+    if (strcmp(stored.boot_id, fresh.boot_id) == 0) {
+        *now_us = boot_us + stored.offset_us;
+        return TIDE_OK;
+    }
+    if (!tide_tx_is_write(tx)) {
+        *now_us = INT64_MAX;
+        return TIDE_OK;
+    }
+    fresh.offset_us = env->wall_us(env) - boot_us;
+    TIDE_TRY(end_all(tx, err));
+    TIDE_TRY(put_anchor(tx, &fresh, err));
+    *now_us = boot_us + fresh.offset_us;
+    return TIDE_OK;
+}

@@ -1,0 +1,176 @@
+#include <tidemark/sequence.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "tidemark_sql.h"
+
+enum { PAGE = 500 };
+
+tide_status tide_sequence_check_name(const char *name, tide_error *err)
+{
+    const size_t len = name ? strlen(name) : 0;
+    if (len < 1 || len > TIDE_SEQUENCE_NAME_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a sequence name has 1 to %d bytes, this one has %zu",
+                         TIDE_SEQUENCE_NAME_MAX, len);
+    if (!tide_utf8_valid(tide_view_of(name)))
+        return tide_fail(err, TIDE_E_INVALID, "a sequence name is UTF-8 text");
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return tide_fail(err, TIDE_E_INVALID, "a sequence name has no control characters");
+    if (name[0] == ' ' || name[len - 1] == ' ')
+        return tide_fail(err, TIDE_E_INVALID, "a sequence name neither begins nor ends with a space");
+    return TIDE_OK;
+}
+
+/* Counters of all kinds are locked in the order of their keys. */
+static void make_key(char out[TIDE_TX_KEY_MAX + 1], const char *name)
+{
+    (void)snprintf(out, TIDE_TX_KEY_MAX + 1, "sequence/%s", name);
+}
+
+tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
+                                  tide_sequence_range *range, tide_error *err)
+{
+    TIDE_TRY(tide_sequence_check_name(name, err));
+    if (count < 1 || count > TIDE_SEQUENCE_BATCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "count %" PRId64 ", want 1 to %d", count,
+                         TIDE_SEQUENCE_BATCH_MAX);
+    char key[TIDE_TX_KEY_MAX + 1];
+    make_key(key, name);
+    range->count = count;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err));
+    tide_bind_text(query, "name", name);
+    tide_bind_i64(query, "count", count);
+    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    return tide_tx_take(tx, key, &query, &range->first, err);
+}
+
+typedef struct next_request {
+    const char *name;
+    int64_t count;
+    tide_sequence_range range;
+} next_request;
+
+static tide_status take_numbers(tide_tx *tx, void *arg, tide_error *err)
+{
+    next_request *request = arg;
+    return tide_sequence_declare(tx, request->name, request->count, &request->range, err);
+}
+
+tide_status tide_sequence_next(tide_store *store, const char *name, int64_t count,
+                               tide_sequence_range *range, tide_error *err)
+{
+    next_request request = {.name = name, .count = count};
+    TIDE_TRY(tide_write(store, take_numbers, &request, err));
+    *range = request.range;
+    return TIDE_OK;
+}
+
+typedef struct raise_request {
+    const char *name;
+    int64_t last;
+    int64_t now_last;
+} raise_request;
+
+static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
+{
+    raise_request *request = arg;
+    char key[TIDE_TX_KEY_MAX + 1];
+    make_key(key, request->name);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err));
+    tide_bind_text(query, "name", request->name);
+    tide_bind_i64(query, "last", request->last);
+    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    return tide_tx_take(tx, key, &query, &request->now_last, err);
+}
+
+tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last, int64_t *now_last,
+                                tide_error *err)
+{
+    TIDE_TRY(tide_sequence_check_name(name, err));
+    if (last < 0)
+        return tide_fail(err, TIDE_E_INVALID, "numbers start at 1; cannot raise to %" PRId64, last);
+    raise_request request = {.name = name, .last = last};
+    TIDE_TRY(tide_write(store, raise_sequence, &request, err));
+    if (now_last)
+        *now_last = request.now_last;
+    return TIDE_OK;
+}
+
+typedef struct show_request {
+    const char *name;
+    tide_sequence found;
+} show_request;
+
+static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
+{
+    show_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err));
+    tide_bind_text(query, "name", request->name);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    (void)snprintf(request->found.name, sizeof request->found.name, "%s", request->name);
+    request->found.last = tide_col_i64(query);
+    request->found.last_at_us = tide_col_time(query);
+    return TIDE_OK;
+}
+
+tide_status tide_sequence_show(tide_store *store, const char *name, tide_sequence *out,
+                               tide_error *err)
+{
+    TIDE_TRY(tide_sequence_check_name(name, err));
+    show_request request = {.name = name};
+    const tide_status status = tide_read(store, show_sequence, &request, err);
+    if (status == TIDE_OK)
+        *out = request.found;
+    return status;
+}
+
+typedef struct page {
+    char after[TIDE_SEQUENCE_NAME_MAX + 1];
+    int count;
+    tide_sequence rows[PAGE];
+} page;
+
+static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
+{
+    page *p = arg;
+    p->count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_LIST, err));
+    tide_bind_text(query, "after", p->after);
+    tide_bind_i64(query, "limit", PAGE);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_sequence *row = &p->rows[p->count++];
+        const tide_view name = tide_col_text(query);
+        (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
+        row->last = tide_col_i64(query);
+        row->last_at_us = tide_col_time(query);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
+    if (!p)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of sequences");
+    do {
+        TIDE_TRY(tide_read(store, read_page, p, err));
+        for (int i = 0; i < p->count; i++)
+            TIDE_TRY(fn(arg, &p->rows[i], err));
+        if (p->count > 0)
+            memcpy(p->after, p->rows[p->count - 1].name, sizeof p->after);
+    } while (p->count == PAGE);
+    return TIDE_OK;
+}

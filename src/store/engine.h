@@ -1,0 +1,157 @@
+/* engine.h - what a database engine offers to the store, and what store, transaction and query are made of.
+ *
+ * The store speaks to SQLite and PostgreSQL through one struct of functions. Everything above it (queries by
+ * name, columns in order, doomed transactions, declared counters, deferred rows, migrations, identity) is
+ * written once. What differs is how a transaction is brought to the disk:
+ *
+ *     sqlite_*.c   closures of all threads go to one writer; a group shares one commit and one sync
+ *     pg_*.c       closures run on their caller's thread; the last pipeline carries the counters, the rows and
+ *                  the COMMIT; one flusher carries everybody's commits to disk
+ *
+ * Threads: ops are called by the thread that owns the transaction. */
+#ifndef TIDE_STORE_ENGINE_H
+#define TIDE_STORE_ENGINE_H
+
+#include <pthread.h>
+
+#include <tidemark/identity.h>
+#include <tidemark/store.h>
+
+#include "base/arena.h"
+#include "store/migration.h"
+
+typedef enum tide_value_kind {
+    TIDE_VALUE_NULL,
+    TIDE_VALUE_I64,
+    TIDE_VALUE_F64,
+    TIDE_VALUE_BOOL,
+    TIDE_VALUE_TEXT,
+    TIDE_VALUE_BLOB,
+    TIDE_VALUE_TIME,
+} tide_value_kind;
+
+typedef struct tide_value {
+    tide_value_kind kind;
+    union {
+        int64_t i64; /* I64, BOOL, TIME (microseconds) */
+        double f64;
+        tide_view bytes; /* TEXT, BLOB */
+    } as;
+} tide_value;
+
+struct tide_query {
+    tide_tx *tx;
+    const tide_sql *sql;
+    const tide_sql_text *text; /* the engine's variant */
+    tide_value values[TIDE_QUERY_PARAM_MAX];
+    tide_arena arena;    /* owns the bound bytes */
+    tide_status failure; /* of a bind; reported by the next step */
+    int column;          /* the next to be read */
+    bool is_started;
+    bool is_done;
+    bool has_row;
+    int64_t changed;
+    /* The engine's part. */
+    void *statement;
+    void *result;
+    int row;
+    bool is_spare_statement; /* prepared for this query alone, because the cached one is in use */
+    tide_query *next;        /* in the transaction's list, then in the pool */
+};
+
+/* Queries are recycled: a pool belongs to one connection. */
+typedef struct tide_query_pool {
+    tide_query *free;
+    int free_count;
+} tide_query_pool;
+
+typedef struct tide_take {
+    char key[TIDE_TX_KEY_MAX + 1];
+    tide_query *query;
+    int64_t *value;
+} tide_take;
+
+struct tide_tx {
+    tide_store *store;
+    void *connection; /* the engine's */
+    tide_query_pool *pool;
+    bool is_write;
+    bool is_settled;
+    bool is_now_known;
+    int64_t now_us;
+    tide_status doom; /* the first failed statement's status; TIDE_OK while sound */
+    tide_error doom_error;
+    int take_count;
+    tide_take takes[TIDE_TX_TAKE_MAX];
+    tide_query *open;           /* begun and not ended */
+    tide_query *deferred_first; /* in order */
+    tide_query *deferred_last;
+};
+
+typedef struct tide_host {
+    char text[128]; /* changes when the database was moved, copied, restored or failed over */
+    bool is_standby;
+} tide_host;
+
+typedef struct tide_engine_ops {
+    tide_engine engine;
+    const char *name;
+    tide_status (*open)(tide_store *store, const char *target, tide_error *err);
+    void (*close)(tide_store *store);
+    tide_status (*write)(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+    tide_status (*read)(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
+                        tide_error *err);
+
+    tide_status (*now)(tide_tx *tx, tide_error *err);    /* fills tx->now_us */
+    tide_status (*settle)(tide_tx *tx, tide_error *err); /* takes are sorted already */
+    tide_status (*script)(tide_tx *tx, const char *text, tide_error *err);
+    tide_status (*host)(tide_tx *tx, tide_host *out, tide_error *err);
+    tide_status (*describe)(tide_store *store, tide_store_describe_fn *fn, void *arg,
+                            tide_error *err);
+    tide_status (*check)(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err);
+    tide_status (*backup)(tide_store *store, const char *path, tide_error *err);
+
+    tide_status (*prepare)(tide_query *query, tide_error *err);
+    tide_status (*step)(tide_query *query, tide_error *err); /* starts when needed */
+    tide_status (*keep)(tide_query *query, tide_error *err); /* keep the row, run to the end */
+    void (*reset)(tide_query *query); /* back to before the first step; nothing stays held */
+    tide_value (*column)(const tide_query *query, int index);
+} tide_engine_ops;
+
+struct tide_store {
+    const tide_engine_ops *ops;
+    tide_env *env;
+    tide_store_options options; /* defaults filled in */
+    char *name;                 /* the URL without a password */
+    void *engine;               /* the engine's own */
+
+    pthread_mutex_t identity_lock;
+    tide_identity identity;
+    tide_host host;  /* what the identity was checked against */
+    char *twin_path; /* NULL: no twin is kept */
+};
+
+extern const tide_engine_ops tide_sqlite_ops;
+extern const tide_engine_ops tide_pg_ops;
+
+/* tx.c: the engine-independent half of a transaction. */
+void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,
+                  bool is_write);
+void tide_tx_done(tide_tx *tx); /* ends every query that is still open or deferred */
+/* Remember a statement's failure; returns status. */
+tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err);
+tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err);
+/* Run takes and deferred statements one by one: what an engine without pipelines does. */
+tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err);
+tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err);
+void tide_tx_sort_takes(tide_tx *tx);
+/* Run a closure inside an open transaction and turn a doomed success into its failure. */
+tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err);
+
+void tide_query_pool_done(tide_query_pool *pool);
+
+/* migrate.c */
+tide_status tide_store_migrate(tide_store *store, const tide_migration *migrations,
+                               tide_error *err);
+
+#endif

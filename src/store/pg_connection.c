@@ -1,0 +1,298 @@
+#include "store/pg_connection.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tidemark_sql.h"
+
+/* ---- life ---- */
+
+static void note_warning(void *arg, const PGresult *result)
+{
+    tide_pg_connection *connection = arg;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity && strcmp(severity, "WARNING") == 0)
+        connection->has_warned = true;
+    if (severity && strcmp(severity, "FATAL") == 0)
+        connection->is_ended = true;
+}
+
+/* Sessions ended by an administrator or a time limit say so behind the answers already given: if COMMIT was not
+ * among those, it did not happen. (A crash shutdown, 57P02, keeps no such order.) */
+static bool is_orderly_end(const PGresult *result)
+{
+    static const char *const states[] = {"57P01", "57P05", "25P03"};
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    for (size_t i = 0; sqlstate && i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(sqlstate, states[i]) == 0)
+            return true;
+    return false;
+}
+
+static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection)
+{
+    const char *words = PQerrorMessage(connection->pg);
+    tide_status status = TIDE_E_UNAVAILABLE;
+    if (strstr(words, "authentication failed") || strstr(words, "password"))
+        status = TIDE_E_UNAUTHENTICATED;
+    else if (strstr(words, "FATAL") && strstr(words, "does not exist"))
+        status = TIDE_E_NOT_FOUND;
+    char line[400];
+    (void)snprintf(line, sizeof line, "%s", words);
+    for (char *at = line; *at; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = ' ';
+    return tide_fail(err, status, "cannot connect to %s: %s", connection->store->name, line);
+}
+
+static tide_status set_session(tide_pg_connection *connection, bool is_flusher, tide_error *err)
+{
+    const tide_store_options *options = &connection->store->options;
+    char text[1024];
+    (void)snprintf(
+        text, sizeof text,
+        "SET client_encoding='UTF8'; SET client_min_messages=warning; SET lock_timeout=%" PRId64
+        "; SET statement_timeout=%" PRId64 "; SET idle_in_transaction_session_timeout=%" PRId64 ";"
+        "SET synchronous_commit=%s;",
+        options->wait_us / 1000, options->closure_us / 1000, options->closure_us / 1000 + 1000,
+        is_flusher ? "on" : "off");
+    PGresult *result = PQexec(connection->pg, text);
+    const bool is_set = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    if (!is_set)
+        return fail_connect(err, connection);
+    if (PQenterPipelineMode(connection->pg) != 1)
+        return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
+    return TIDE_OK;
+}
+
+tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
+                                    bool is_flusher, tide_error *err)
+{
+    tide_pg_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+    connection->store = store;
+    const char *const keys[] = {"connect_timeout", "dbname", "fallback_application_name", NULL};
+    const char *const values[] = {"10", url, "tidemark", NULL};
+    connection->pg = PQconnectdbParams(keys, values, 1);
+    tide_status status = TIDE_OK;
+    if (!connection->pg)
+        status = tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+    else if (PQstatus(connection->pg) != CONNECTION_OK)
+        status = fail_connect(err, connection);
+    else {
+        (void)PQsetNoticeReceiver(connection->pg, note_warning, connection);
+        status = set_session(connection, is_flusher, err);
+    }
+    if (status < TIDE_OK) {
+        tide_pg_connection_close(connection);
+        return status;
+    }
+    *out = connection;
+    return TIDE_OK;
+}
+
+void tide_pg_connection_close(tide_pg_connection *connection)
+{
+    if (!connection)
+        return;
+    tide_statement_map_done(&connection->statements, free);
+    tide_query_pool_done(&connection->pool);
+    PQfinish(connection->pg);
+    free(connection->expected);
+    free(connection);
+}
+
+bool tide_pg_connection_is_alive(tide_pg_connection *connection)
+{
+    if (PQstatus(connection->pg) != CONNECTION_OK || PQconsumeInput(connection->pg) != 1)
+        return false;
+    (void)PQisBusy(connection->pg); /* parses what has come: a farewell is a notice */
+    return PQstatus(connection->pg) == CONNECTION_OK && !connection->is_ended;
+}
+
+/* ---- sending ---- */
+
+static tide_status fail_lost(tide_error *err, const tide_pg_connection *connection)
+{
+    char line[256];
+    (void)snprintf(line, sizeof line, "%s", PQerrorMessage(connection->pg));
+    line[strcspn(line, "\n")] = '\0';
+    return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost: %s",
+                     connection->store->name, line);
+}
+
+static tide_status expect(tide_pg_connection *connection, tide_pg_expectation expectation,
+                          tide_error *err)
+{
+    if (connection->expected_count == connection->expected_size) {
+        const int size = connection->expected_size ? connection->expected_size * 2 : 32;
+        tide_pg_expectation *larger =
+            realloc(connection->expected, (size_t)size * sizeof *connection->expected);
+        if (!larger)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d answers", size);
+        connection->expected = larger;
+        connection->expected_size = size;
+    }
+    connection->expected[connection->expected_count++] = expectation;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
+                         tide_pg_expectation expectation, tide_error *err)
+{
+    TIDE_TRY(expect(connection, expectation, err));
+    if (PQsendQueryParams(connection->pg, command, 0, NULL, NULL, NULL, NULL, 1) == 1)
+        return TIDE_OK;
+    connection->expected_count--;
+    return fail_lost(err, connection);
+}
+
+tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
+                               tide_pg_expectation expectation, tide_error *err)
+{
+    const tide_pg_statement *statement = query->statement;
+    const char *values[TIDE_QUERY_PARAM_MAX];
+    int lens[TIDE_QUERY_PARAM_MAX];
+    int formats[TIDE_QUERY_PARAM_MAX];
+    const int count = query->text->param_count;
+    for (int i = 0; i < count; i++) {
+        tide_pg_param param;
+        const tide_status status =
+            tide_pg_encode(&param, &query->values[i], statement->params[i], &query->arena, err);
+        if (status < TIDE_OK)
+            return tide_fail_context(err, status, "%s: :%s", query->sql->name, query->text->params[i]);
+        values[i] = param.bytes;
+        lens[i] = param.len;
+        formats[i] = 1;
+    }
+    TIDE_TRY(expect(connection, expectation, err));
+    if (PQsendQueryPrepared(connection->pg, statement->name, count, values, lens, formats, 1) == 1)
+        return TIDE_OK;
+    connection->expected_count--;
+    return fail_lost(err, connection);
+}
+
+/* ---- answers ---- */
+
+static tide_status fail_result(tide_error *err, const PGresult *result, const char *what)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    return tide_fail(err, tide_pg_status_of(sqlstate), "%s: %s%s%s (%s)", what,
+                     words ? words : "no answer", detail ? ": " : "", detail ? detail : "",
+                     sqlstate ? sqlstate : "connection lost");
+}
+
+static void take_now(tide_pg_connection *connection, const PGresult *result)
+{
+    tide_tx *tx = &connection->tx;
+    const tide_value now =
+        tide_pg_decode(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0), PQftype(result, 0));
+    if (!connection->store->options.is_env_clock) {
+        tx->now_us = now.as.i64;
+        tx->is_now_known = true;
+    }
+    if (PQnfields(result) > 1)
+        (void)snprintf(connection->xid, sizeof connection->xid, "%.*s", PQgetlength(result, 0, 1),
+                       PQgetvalue(result, 0, 1));
+}
+
+/* Takes over the result. */
+static void accept_result(tide_pg_connection *connection, const tide_pg_expectation *expectation,
+                          PGresult *result)
+{
+    if (expectation->is_commit)
+        connection->is_committed = true;
+    if (expectation->is_now)
+        take_now(connection, result);
+    if (expectation->value && PQntuples(result) == 1)
+        *expectation->value =
+            tide_pg_decode(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0), PQftype(result, 0))
+                .as.i64;
+    if (expectation->query)
+        expectation->query->result = result;
+    else
+        PQclear(result);
+}
+
+/* COMMIT of a failed transaction answers ROLLBACK without an error. */
+static bool is_accepted(const tide_pg_expectation *expectation, PGresult *result)
+{
+    const ExecStatusType status = PQresultStatus(result);
+    if (expectation->is_commit)
+        return status == PGRES_COMMAND_OK && strcmp(PQcmdStatus(result), "COMMIT") == 0;
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static const char *name_expectation(const tide_pg_expectation *expectation)
+{
+    if (expectation->query)
+        return expectation->query->sql->name;
+    return expectation->is_commit ? "commit" : "transaction";
+}
+
+static tide_status read_answer(tide_pg_connection *connection,
+                               const tide_pg_expectation *expectation, tide_status first,
+                               tide_error *err)
+{
+    PGresult *result = PQgetResult(connection->pg);
+    if (!result)
+        return first < TIDE_OK ? first : fail_lost(err, connection);
+    tide_status status = first;
+    if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || !is_accepted(expectation, result)) {
+        if (first >= TIDE_OK) {
+            status = fail_result(err, result, name_expectation(expectation));
+            connection->is_ended = is_orderly_end(result);
+        }
+        PQclear(result);
+    } else {
+        accept_result(connection, expectation, result);
+    }
+    for (PGresult *rest = PQgetResult(connection->pg); rest; rest = PQgetResult(connection->pg))
+        PQclear(rest);
+    return status;
+}
+
+tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
+{
+    const int count = connection->expected_count;
+    connection->expected_count = 0;
+    if (PQpipelineSync(connection->pg) != 1)
+        return fail_lost(err, connection);
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < count && PQstatus(connection->pg) == CONNECTION_OK; i++)
+        status = read_answer(connection, &connection->expected[i], status, err);
+    if (PQstatus(connection->pg) == CONNECTION_OK) {
+        PGresult *end = PQgetResult(connection->pg);
+        const bool is_sync = PQresultStatus(end) == PGRES_PIPELINE_SYNC;
+        PQclear(end);
+        if (!is_sync && status >= TIDE_OK)
+            status = fail_lost(err, connection);
+    }
+    if (PQstatus(connection->pg) != CONNECTION_OK)
+        return fail_lost(err, connection);
+    return status;
+}
+
+tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now, tide_error *err)
+{
+    if (connection->is_begun)
+        return TIDE_OK;
+    const tide_tx *tx = &connection->tx;
+    TIDE_TRY(tide_pg_send(connection,
+                          tx->is_write ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+                                       : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                          (tide_pg_expectation){0}, err));
+    connection->is_begun = true;
+    if (!with_now)
+        return TIDE_OK;
+    /* The id makes the outcome of a commit whose answer was lost a question that can be asked. */
+    const tide_sql *sql = tx->is_write ? TIDE_SQL_TRANSACTION_START : TIDE_SQL_TRANSACTION_NOW;
+    return tide_pg_send(connection, sql->engine[TIDE_ENGINE_POSTGRES].text,
+                        (tide_pg_expectation){.is_now = true}, err);
+}

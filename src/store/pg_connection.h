@@ -1,0 +1,95 @@
+/* pg_connection.h - one PostgreSQL connection: pipelines, prepared statements, errors as statuses.
+ *
+ * A connection is always in pipeline mode. Commands are sent without waiting and *expected* in order; one
+ * sync ends the batch and reads every answer. So BEGIN travels with the first statement, and the counters, the
+ * rows that carry them and the COMMIT travel together.
+ *
+ * Statements are prepared on first use and described: their parameter types tell how each value is written in
+ * binary form. Session settings: synchronous_commit=off, because durability is the flusher's business
+ * (pg_flush.h), UTF-8, and limits for statements, locks and idle transactions.
+ *
+ * Threads: a connection belongs to one thread at a time. */
+#ifndef TIDE_STORE_PG_CONNECTION_H
+#define TIDE_STORE_PG_CONNECTION_H
+
+#include <libpq-fe.h>
+
+#include "store/engine.h"
+#include "store/statement_map.h"
+
+enum { TIDE_PG_XID_SIZE = 24 };
+
+typedef struct tide_pg_statement {
+    char name[24];
+    Oid params[TIDE_QUERY_PARAM_MAX];
+} tide_pg_statement;
+
+/* What the next answer belongs to. */
+typedef struct tide_pg_expectation {
+    tide_query *query; /* keeps the result; NULL: only its success matters */
+    int64_t *value;    /* the first column goes here */
+    bool is_now;       /* the transaction's time (and id) */
+    bool is_commit;
+} tide_pg_expectation;
+
+typedef struct tide_pg_connection {
+    tide_store *store;
+    PGconn *pg;
+    tide_statement_map statements;
+    int statement_count;
+    tide_query_pool pool;
+    tide_tx tx;
+    tide_pg_expectation *expected;
+    int expected_count;
+    int expected_size;
+    bool is_begun;             /* BEGIN was sent */
+    bool is_commit_sent;       /* from here on a lost connection leaves the outcome open */
+    bool is_committed;         /* COMMIT was answered */
+    bool is_ended;             /* the server said, in order, that it ends this session */
+    bool has_warned;           /* the server sent a WARNING */
+    char xid[TIDE_PG_XID_SIZE]; /* of the running transaction; "" until known */
+    struct tide_pg_connection *next;
+} tide_pg_connection;
+
+/* One try. TIDE_E_UNAVAILABLE: nobody answers. is_flusher: commits of this session wait for the disk. */
+TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
+                                                    const char *url, bool is_flusher,
+                                                    tide_error *err);
+void tide_pg_connection_close(tide_pg_connection *connection);
+
+/* False when the server has gone away. */
+bool tide_pg_connection_is_alive(tide_pg_connection *connection);
+
+/* Queue a plain command or a prepared query; the answer comes with the next sync. */
+TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
+                                         tide_pg_expectation expectation, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
+                                               tide_pg_expectation expectation, tide_error *err);
+
+/* Send what is queued and read every answer. Returns the first failure. */
+TIDE_MUST_CHECK tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err);
+
+/* BEGIN (and the transaction's time, when it comes from the server), once per transaction. */
+TIDE_MUST_CHECK tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now,
+                                          tide_error *err);
+
+/* The queries' half of tide_pg_ops (pg_query.c). */
+tide_status tide_pg_prepare(tide_query *query, tide_error *err);
+tide_status tide_pg_step(tide_query *query, tide_error *err);
+tide_status tide_pg_keep(tide_query *query, tide_error *err);
+void tide_pg_reset(tide_query *query);
+tide_value tide_pg_column(const tide_query *query, int index);
+
+/* pg_codec.c: values in PostgreSQL's binary form. */
+typedef struct tide_pg_param {
+    const char *bytes; /* NULL: SQL NULL */
+    int len;
+} tide_pg_param;
+TIDE_MUST_CHECK tide_status tide_pg_encode(tide_pg_param *out, const tide_value *value, Oid type,
+                                           tide_arena *arena, tide_error *err);
+tide_value tide_pg_decode(const char *bytes, int len, Oid type);
+
+/* What a SQLSTATE means for us. */
+tide_status tide_pg_status_of(const char *sqlstate);
+
+#endif

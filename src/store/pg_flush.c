@@ -1,0 +1,152 @@
+#include "store/pg_flush.h"
+
+#include <string.h>
+
+#include "tidemark_sql.h"
+
+enum { ASK_EVERY_US = 2000 };
+
+void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url)
+{
+    *flusher = (tide_pg_flusher){.store = store, .url = url};
+    (void)pthread_mutex_init(&flusher->lock, NULL);
+    (void)pthread_cond_init(&flusher->changed, NULL);
+}
+
+void tide_pg_flusher_done(tide_pg_flusher *flusher)
+{
+    tide_pg_connection_close(flusher->connection);
+    (void)pthread_cond_destroy(&flusher->changed);
+    (void)pthread_mutex_destroy(&flusher->lock);
+}
+
+static tide_status connect_witness(tide_pg_flusher *flusher, tide_error *err)
+{
+    if (flusher->connection && tide_pg_connection_is_alive(flusher->connection))
+        return TIDE_OK;
+    tide_pg_connection_close(flusher->connection);
+    flusher->connection = NULL;
+    return tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err);
+}
+
+/* A WARNING (a wait for a standby that was cancelled) means that nobody knows. */
+static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
+{
+    connection->has_warned = false;
+    TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text,
+                          (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    if (connection->has_warned)
+        return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
+    return TIDE_OK;
+}
+
+tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
+{
+    TIDE_TRY(tide_pg_send(connection, "BEGIN", (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, "SET LOCAL synchronous_commit=on", (tide_pg_expectation){0}, err));
+    connection->has_warned = false;
+    TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text,
+                          (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    if (connection->has_warned)
+        return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
+    return TIDE_OK;
+}
+
+/* Called with the lock held; returns with it held. */
+static void lead(tide_pg_flusher *flusher)
+{
+    const uint64_t from = flusher->finished;
+    const uint64_t through = flusher->requested;
+    flusher->is_led = true;
+    (void)pthread_mutex_unlock(&flusher->lock);
+    tide_error ignored;
+    tide_status status = connect_witness(flusher, &ignored);
+    if (status >= TIDE_OK)
+        status = flush_once(flusher->connection, &ignored);
+    (void)pthread_mutex_lock(&flusher->lock);
+    flusher->is_led = false;
+    flusher->rounds++;
+    if (status < TIDE_OK) {
+        flusher->failed_from = from;
+        flusher->failed = through;
+    }
+    flusher->finished = through;
+    (void)pthread_cond_broadcast(&flusher->changed);
+}
+
+tide_status tide_pg_flush(tide_pg_flusher *flusher, tide_error *err)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    const uint64_t ticket = ++flusher->requested;
+    while (flusher->finished < ticket) {
+        if (flusher->is_led)
+            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+        else
+            lead(flusher);
+    }
+    const bool is_failed = ticket > flusher->failed_from && ticket <= flusher->failed;
+    (void)pthread_mutex_unlock(&flusher->lock);
+    if (is_failed)
+        return tide_fail(err, TIDE_E_UNAVAILABLE, "the WAL of %s could not be flushed",
+                         flusher->store->name);
+    return TIDE_OK;
+}
+
+tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    while (flusher->is_led)
+        (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+    const tide_status status = connect_witness(flusher, err);
+    (void)pthread_mutex_unlock(&flusher->lock);
+    return status;
+}
+
+/* One question on the witness, which must not be reconnected for it. */
+static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bool *is_running)
+{
+    const char *values[] = {xid};
+    *is_running = false;
+    tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
+    if (PQsendQueryParams(witness->pg,
+                          TIDE_SQL_TRANSACTION_STATUS->engine[TIDE_ENGINE_POSTGRES].text, 1, NULL,
+                          values, NULL, NULL, 0) != 1 ||
+        PQpipelineSync(witness->pg) != 1)
+        return outcome;
+    PGresult *result = PQgetResult(witness->pg);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        const char *state = PQgetvalue(result, 0, 0);
+        *is_running = strcmp(state, "in progress") == 0;
+        if (strcmp(state, "committed") == 0)
+            outcome = TIDE_PG_COMMITTED;
+        else if (strcmp(state, "aborted") == 0)
+            outcome = TIDE_PG_ABORTED;
+    }
+    PQclear(result);
+    PQclear(PQgetResult(witness->pg));
+    PQclear(PQgetResult(witness->pg));
+    return outcome;
+}
+
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, const char *xid)
+{
+    tide_env *env = flusher->store->env;
+    const int64_t until_us = env->mono_us(env) + flusher->store->options.wait_us;
+    tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
+    bool is_running = xid[0] != '\0';
+    while (is_running && env->mono_us(env) < until_us) {
+        (void)pthread_mutex_lock(&flusher->lock);
+        while (flusher->is_led)
+            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+        is_running = flusher->connection && tide_pg_connection_is_alive(flusher->connection);
+        if (is_running)
+            outcome = ask_once(flusher->connection, xid, &is_running);
+        (void)pthread_mutex_unlock(&flusher->lock);
+        if (is_running)
+            env->sleep_us(env, ASK_EVERY_US);
+    }
+    return outcome;
+}

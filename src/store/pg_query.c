@@ -1,0 +1,107 @@
+/* pg_query.c - running a query on PostgreSQL. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/pg_connection.h"
+
+static tide_pg_connection *connection_of(const tide_query *query)
+{
+    return query->tx->connection;
+}
+
+/* Its own round trip, once per connection: the parameter types must be known before values can be sent. What
+ * is queued already (a BEGIN) travels along. */
+static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query *query,
+                                        tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    PGconn *pg = connection->pg;
+    TIDE_TRY(tide_pg_sync(connection, err));
+    if (PQsendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
+        PQsendDescribePrepared(pg, statement->name) != 1 || PQpipelineSync(pg) != 1)
+        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
+                         connection->store->name);
+    tide_status status = TIDE_OK;
+    for (int answer = 0; answer < 2; answer++) {
+        PGresult *result = PQgetResult(pg);
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+            status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
+                               "%s: %s", query->sql->name, PQresultErrorMessage(result));
+        for (int i = 0; answer == 1 && status >= TIDE_OK && i < PQnparams(result); i++)
+            statement->params[i] = PQparamtype(result, i);
+        PQclear(result);
+        PQclear(PQgetResult(pg));
+    }
+    PQclear(PQgetResult(pg));
+    if (PQstatus(pg) != CONNECTION_OK)
+        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
+                         connection->store->name);
+    return status;
+}
+
+tide_status tide_pg_prepare(tide_query *query, tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    query->statement = tide_statement_map_find(&connection->statements, query->sql);
+    if (query->statement)
+        return TIDE_OK;
+    tide_pg_statement *statement = calloc(1, sizeof *statement);
+    if (!statement)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+    (void)snprintf(statement->name, sizeof statement->name, "t%d", connection->statement_count++);
+    tide_status status = prepare_and_describe(statement, query, err);
+    if (status >= TIDE_OK &&
+        !tide_statement_map_put(&connection->statements, query->sql, statement))
+        status = tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+    if (status < TIDE_OK) {
+        free(statement);
+        return status;
+    }
+    query->statement = statement;
+    return TIDE_OK;
+}
+
+static tide_status run(tide_query *query, tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    TIDE_TRY(tide_pg_begin(connection, true, err));
+    TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){.query = query}, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    query->row = -1;
+    const char *changed = PQcmdTuples(query->result);
+    query->changed = strncmp(PQcmdStatus(query->result), "SELECT", 6) == 0 ? 0 : atoll(changed);
+    return TIDE_OK;
+}
+
+tide_status tide_pg_step(tide_query *query, tide_error *err)
+{
+    if (!query->is_started)
+        TIDE_TRY(run(query, err));
+    query->row++;
+    return query->row < PQntuples(query->result) ? TIDE_OK : TIDE_NONE;
+}
+
+tide_status tide_pg_keep(tide_query *query, tide_error *err)
+{
+    (void)err;
+    assert(PQntuples(query->result) == 1 && "more than one row");
+    return TIDE_OK;
+}
+
+void tide_pg_reset(tide_query *query)
+{
+    PQclear(query->result);
+    query->result = NULL;
+}
+
+tide_value tide_pg_column(const tide_query *query, int index)
+{
+    const PGresult *result = query->result;
+    assert(index < PQnfields(result));
+    if (PQgetisnull(result, query->row, index))
+        return (tide_value){.kind = TIDE_VALUE_NULL};
+    return tide_pg_decode(PQgetvalue(result, query->row, index),
+                          PQgetlength(result, query->row, index), PQftype(result, index));
+}

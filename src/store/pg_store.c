@@ -1,0 +1,548 @@
+/* pg_store.c - a store in a PostgreSQL database: pool, the ordered commit, durable reads.
+ *
+ * A write transaction is READ COMMITTED and commits with synchronous_commit=off; then the flusher carries it to
+ * disk, and only then is the caller answered. Where it can die:
+ *
+ *     before COMMIT is sent        nothing happened; the closure runs again
+ *     session ended by the server  its farewell comes behind its answers: without one to COMMIT, run again
+ *     COMMIT sent, no answer       the witness is asked for the transaction's id: committed, or run again; with the
+ *                                  witness gone, or the id never learnt: outcome unknown
+ *     COMMIT answered, no flush    flushed on the committer's own connection; if that is gone: outcome unknown
+ *     flush answered               durable
+ *
+ * A read transaction is REPEATABLE READ, and flushes too unless the WAL is already on disk. */
+#include <tidemark/store.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "store/identity.h"
+#include "store/pg_connection.h"
+#include "store/pg_flush.h"
+#include "tidemark_sql.h"
+
+enum { ATTEMPT_MAX = 20 };
+
+static const tide_backoff retry_policy = {.base_us = 1000, .cap_us = 250000};
+
+typedef struct pg_engine {
+    char *url;
+    pthread_mutex_t lock; /* of the pool */
+    pthread_cond_t has_idle;
+    tide_pg_connection *idle;
+    int connection_count;
+    tide_pg_flusher flusher;
+} pg_engine;
+
+/* ---- running one transaction on one connection ---- */
+
+static void begin_tx(tide_pg_connection *connection, bool is_write)
+{
+    connection->is_begun = false;
+    connection->is_commit_sent = false;
+    connection->is_committed = false;
+    connection->xid[0] = '\0';
+    tide_tx_init(&connection->tx, connection->store, connection, &connection->pool, is_write);
+}
+
+static void roll_back(tide_pg_connection *connection)
+{
+    tide_error ignored;
+    if (connection->is_begun && PQstatus(connection->pg) == CONNECTION_OK &&
+        tide_pg_send(connection, "ROLLBACK", (tide_pg_expectation){0}, &ignored) >= TIDE_OK)
+        TIDE_IGNORE(tide_pg_sync(connection, &ignored));
+}
+
+static tide_status send_takes(tide_pg_connection *connection, tide_error *err)
+{
+    tide_tx *tx = &connection->tx;
+    for (int i = 0; i < tx->take_count; i++)
+        TIDE_TRY(tide_pg_send_query(connection, tx->takes[i].query,
+                                    (tide_pg_expectation){.value = tx->takes[i].value}, err));
+    return TIDE_OK;
+}
+
+/* Numbers last: what is left of the transaction travels in one pipeline. */
+static tide_status complete(tide_pg_connection *connection, tide_error *err)
+{
+    tide_tx *tx = &connection->tx;
+    const bool is_empty = !connection->is_begun && tx->take_count == 0 && !tx->deferred_first;
+    if (is_empty)
+        return TIDE_OK;
+    TIDE_TRY(tide_pg_begin(connection, false, err));
+    if (!tx->is_settled) {
+        tide_tx_sort_takes(tx);
+        TIDE_TRY(send_takes(connection, err));
+    }
+    for (tide_query *query = tx->deferred_first; query; query = query->next)
+        TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){.is_commit = true}, err));
+    connection->is_commit_sent = true;
+    return tide_pg_sync(connection, err);
+}
+
+static tide_status run_write(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
+                             tide_error *err)
+{
+    begin_tx(connection, true);
+    tide_status status = tide_tx_run(&connection->tx, fn, arg, err);
+    if (status >= TIDE_OK) {
+        const tide_status completed = complete(connection, err);
+        if (completed < TIDE_OK)
+            status = completed;
+    }
+    tide_tx_done(&connection->tx);
+    if (status < TIDE_OK && !connection->is_committed)
+        roll_back(connection);
+    return status;
+}
+
+/* ---- the pool ---- */
+
+static tide_status read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
+{
+    PGconn *pg = connection->pg;
+    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL, NULL,
+                          NULL, NULL, 0) != 1 ||
+        PQpipelineSync(pg) != 1)
+        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
+                         connection->store->name);
+    PGresult *result = PQgetResult(pg);
+    tide_status status = TIDE_OK;
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        (void)snprintf(out->text, sizeof out->text, "%s", PQgetvalue(result, 0, 0));
+        out->is_standby = PQgetvalue(result, 0, 1)[0] == 't';
+    } else {
+        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
+                           "cannot identify the server: %s", PQresultErrorMessage(result));
+    }
+    PQclear(result);
+    PQclear(PQgetResult(pg));
+    PQclear(PQgetResult(pg));
+    return status;
+}
+
+static tide_status run_and_flush(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err)
+{
+    tide_pg_connection *connection = arg;
+    TIDE_TRY(run_write(connection, fn, fn_arg, err));
+    return tide_pg_flush_on(connection, err);
+}
+
+/* A failover or a restored copy: numbers from here on belong to a new epoch. */
+static tide_status check_host(tide_pg_connection *connection, tide_error *err)
+{
+    tide_store *store = connection->store;
+    tide_host host = {0};
+    TIDE_TRY(read_host(&host, connection, err));
+    (void)pthread_mutex_lock(&store->identity_lock);
+    const bool is_same = !store->host.text[0] || strcmp(store->host.text, host.text) == 0;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+    if (is_same || host.is_standby || store->options.mode == TIDE_STORE_AS_IS)
+        return TIDE_OK;
+    return tide_identity_recheck(store, run_and_flush, connection, err);
+}
+
+static tide_status connect_once(tide_pg_connection **out, tide_store *store, tide_error *err)
+{
+    pg_engine *engine = store->engine;
+    tide_pg_connection *connection = NULL;
+    TIDE_TRY(tide_pg_connection_open(&connection, store, engine->url, false, err));
+    const tide_status status = check_host(connection, err);
+    if (status < TIDE_OK) {
+        tide_pg_connection_close(connection);
+        return status;
+    }
+    *out = connection;
+    return TIDE_OK;
+}
+
+/* A server that restarts is waited for; one that refuses us is not. */
+static tide_status connect_patiently(tide_pg_connection **out, tide_store *store, tide_error *err)
+{
+    tide_env *env = store->env;
+    const int64_t until_us = env->mono_us(env) + store->options.wait_us;
+    for (int attempt = 0;; attempt++) {
+        const tide_status status = connect_once(out, store, err);
+        if (status != TIDE_E_UNAVAILABLE || env->mono_us(env) >= until_us)
+            return status;
+        env->sleep_us(env, tide_backoff_next(&retry_policy, attempt, env));
+    }
+}
+
+static void forget_connection(pg_engine *engine, tide_pg_connection *connection)
+{
+    tide_pg_connection_close(connection);
+    (void)pthread_mutex_lock(&engine->lock);
+    engine->connection_count--;
+    (void)pthread_cond_signal(&engine->has_idle);
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+static tide_status acquire(tide_pg_connection **out, tide_store *store, tide_error *err)
+{
+    pg_engine *engine = store->engine;
+    for (;;) {
+        (void)pthread_mutex_lock(&engine->lock);
+        while (!engine->idle && engine->connection_count >= store->options.connection_max)
+            (void)pthread_cond_wait(&engine->has_idle, &engine->lock);
+        tide_pg_connection *connection = engine->idle;
+        if (connection)
+            engine->idle = connection->next;
+        else
+            engine->connection_count++;
+        (void)pthread_mutex_unlock(&engine->lock);
+        if (!connection)
+            break;
+        if (tide_pg_connection_is_alive(connection)) {
+            *out = connection;
+            return TIDE_OK;
+        }
+        forget_connection(engine, connection);
+    }
+    const tide_status status = connect_patiently(out, store, err);
+    if (status < TIDE_OK)
+        forget_connection(engine, NULL);
+    return status;
+}
+
+static void release(tide_pg_connection *connection)
+{
+    pg_engine *engine = connection->store->engine;
+    if (PQstatus(connection->pg) != CONNECTION_OK ||
+        PQtransactionStatus(connection->pg) != PQTRANS_IDLE) {
+        forget_connection(engine, connection);
+        return;
+    }
+    (void)pthread_mutex_lock(&engine->lock);
+    connection->next = engine->idle;
+    engine->idle = connection;
+    (void)pthread_cond_signal(&engine->has_idle);
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+/* ---- write ---- */
+
+static tide_status flush_commit(tide_pg_connection *connection, tide_error *err)
+{
+    pg_engine *engine = connection->store->engine;
+    if (!connection->is_commit_sent)
+        return TIDE_OK; /* nothing was read or written */
+    if (tide_pg_flush(&engine->flusher, err) >= TIDE_OK)
+        return TIDE_OK;
+    if (tide_pg_flush_on(connection, err) >= TIDE_OK)
+        return TIDE_OK;
+    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN, "committed, but not known to be on disk");
+}
+
+/* The connection broke. TIDE_OK: it had committed after all, and is durable. TIDE_E_SERIALIZATION: it had not;
+ * run it again. */
+static tide_status resolve_lost(tide_pg_connection *connection, tide_error *err)
+{
+    pg_engine *engine = connection->store->engine;
+    if (!connection->is_commit_sent || (connection->is_ended && !connection->is_committed))
+        return TIDE_E_SERIALIZATION;
+    switch (tide_pg_flusher_ask(&engine->flusher, connection->xid)) {
+    case TIDE_PG_ABORTED:
+        return TIDE_E_SERIALIZATION;
+    case TIDE_PG_COMMITTED:
+        if (tide_pg_flush(&engine->flusher, err) >= TIDE_OK)
+            return TIDE_OK;
+        break;
+    case TIDE_PG_UNKNOWN:
+        break;
+    }
+    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN, "the connection was lost during the commit");
+}
+
+static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
+                              tide_error *err)
+{
+    tide_status status = run_write(connection, fn, arg, err);
+    if (status >= TIDE_OK) {
+        const tide_status flushed = flush_commit(connection, err);
+        return flushed < TIDE_OK ? flushed : status;
+    }
+    if (PQstatus(connection->pg) == CONNECTION_OK)
+        return status;
+    const tide_status resolved = resolve_lost(connection, err);
+    /* TIDE_NONE from the closure is not known any more; a commit is a success. */
+    return resolved;
+}
+
+static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+{
+    tide_env *env = store->env;
+    for (int attempt = 0;; attempt++) {
+        tide_pg_connection *connection = NULL;
+        TIDE_TRY(acquire(&connection, store, err));
+        const tide_status status = write_once(connection, fn, arg, err);
+        release(connection);
+        if (status != TIDE_E_SERIALIZATION || attempt >= ATTEMPT_MAX)
+            return status;
+        env->sleep_us(env, tide_backoff_next(&retry_policy, attempt, env));
+    }
+}
+
+/* ---- read ---- */
+
+static tide_status end_read(tide_pg_connection *connection, bool is_local, bool *is_durable,
+                            tide_error *err)
+{
+    int64_t is_flushed = 0;
+    if (!connection->is_begun)
+        return TIDE_OK;
+    if (!is_local)
+        TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH_PROBE->engine[TIDE_ENGINE_POSTGRES].text,
+                              (tide_pg_expectation){.value = &is_flushed}, err));
+    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){.is_commit = true}, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    *is_durable = is_local || is_flushed != 0;
+    return TIDE_OK;
+}
+
+static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg, bool is_local,
+                             tide_error *err)
+{
+    pg_engine *engine = connection->store->engine;
+    bool is_durable = true;
+    begin_tx(connection, false);
+    tide_status status = tide_tx_run(&connection->tx, fn, arg, err);
+    if (status >= TIDE_OK) {
+        const tide_status ended = end_read(connection, is_local, &is_durable, err);
+        if (ended < TIDE_OK)
+            status = ended;
+    }
+    tide_tx_done(&connection->tx);
+    if (status < TIDE_OK)
+        roll_back(connection);
+    else if (!is_durable && tide_pg_flush(&engine->flusher, err) < TIDE_OK)
+        return TIDE_E_UNAVAILABLE;
+    return status;
+}
+
+static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
+                           tide_error *err)
+{
+    tide_env *env = store->env;
+    for (int attempt = 0;; attempt++) {
+        tide_pg_connection *connection = NULL;
+        TIDE_TRY(acquire(&connection, store, err));
+        const tide_status status = read_once(connection, fn, arg, is_local, err);
+        const bool is_lost = PQstatus(connection->pg) != CONNECTION_OK;
+        release(connection);
+        /* Reading changes nothing: a lost connection is no reason to fail. */
+        const bool is_again = status == TIDE_E_SERIALIZATION || (status < TIDE_OK && is_lost);
+        if (!is_again || attempt >= ATTEMPT_MAX)
+            return status;
+        env->sleep_us(env, tide_backoff_next(&retry_policy, attempt, env));
+    }
+}
+
+/* ---- inside a transaction ---- */
+
+static tide_status pg_now(tide_tx *tx, tide_error *err)
+{
+    tide_pg_connection *connection = tx->connection;
+    if (tx->store->options.is_env_clock) {
+        tx->now_us = tx->store->env->wall_us(tx->store->env);
+        return TIDE_OK;
+    }
+    if (connection->is_begun) /* begun without asking: a script */
+        TIDE_TRY(tide_pg_send(connection, TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text,
+                              (tide_pg_expectation){.is_now = true}, err));
+    else
+        TIDE_TRY(tide_pg_begin(connection, true, err));
+    return tide_pg_sync(connection, err);
+}
+
+static tide_status pg_settle(tide_tx *tx, tide_error *err)
+{
+    tide_pg_connection *connection = tx->connection;
+    TIDE_TRY(tide_pg_begin(connection, true, err));
+    TIDE_TRY(send_takes(connection, err));
+    return tide_pg_sync(connection, err);
+}
+
+/* Several statements at once need the simple protocol, outside of pipeline mode. */
+static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
+{
+    tide_pg_connection *connection = tx->connection;
+    TIDE_TRY(tide_pg_begin(connection, true, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    if (PQexitPipelineMode(connection->pg) != 1)
+        return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
+    PGresult *result = PQexec(connection->pg, text);
+    tide_status status = TIDE_OK;
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)), "%s",
+                           PQresultErrorMessage(result));
+    PQclear(result);
+    if (PQenterPipelineMode(connection->pg) != 1)
+        return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
+    return status;
+}
+
+static tide_status pg_host(tide_tx *tx, tide_host *out, tide_error *err)
+{
+    tide_pg_connection *connection = tx->connection;
+    TIDE_TRY(tide_pg_begin(connection, true, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    return read_host(out, connection, err);
+}
+
+/* ---- life ---- */
+
+static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
+{
+    char *complaint = NULL;
+    PQconninfoOption *parsed = PQconninfoParse(target, &complaint);
+    if (!parsed) {
+        const tide_status status =
+            tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s", complaint ? complaint : "no memory");
+        err->text[strcspn(err->text, "\n")] = '\0';
+        PQfreemem(complaint);
+        return status;
+    }
+    PQconninfoFree(parsed);
+    pg_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
+    (void)pthread_mutex_init(&engine->lock, NULL);
+    (void)pthread_cond_init(&engine->has_idle, NULL);
+    store->engine = engine;
+    engine->url = strdup(target);
+    tide_pg_flusher_init(&engine->flusher, store, engine->url);
+    if (!engine->url)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
+    /* A server that is starting up is waited for; one that is not there is reported at once. */
+    if (PQping(engine->url) == PQPING_NO_RESPONSE) {
+        tide_pg_connection *connection = NULL;
+        const tide_status status = tide_pg_connection_open(&connection, store, target, false, err);
+        tide_pg_connection_close(connection);
+        TIDE_TRY(status);
+    }
+    tide_pg_connection *first = NULL;
+    TIDE_TRY(acquire(&first, store, err));
+    release(first);
+    return tide_pg_flusher_connect(&engine->flusher, err);
+}
+
+static void pg_close(tide_store *store)
+{
+    pg_engine *engine = store->engine;
+    while (engine->idle) {
+        tide_pg_connection *connection = engine->idle;
+        engine->idle = connection->next;
+        tide_pg_connection_close(connection);
+    }
+    tide_pg_flusher_done(&engine->flusher);
+    (void)pthread_cond_destroy(&engine->has_idle);
+    (void)pthread_mutex_destroy(&engine->lock);
+    free(engine->url);
+    free(engine);
+}
+
+/* ---- looking after it ---- */
+
+static const char *const setting_facts[] = {
+    "server_version", "fsync",      "full_page_writes",         "synchronous_standby_names",
+    "wal_level",      "data_checksums", "server_encoding", "wal_sync_method",
+};
+
+typedef struct describe_request {
+    tide_store_describe_fn *fn;
+    void *arg;
+} describe_request;
+
+static tide_status describe_settings(tide_tx *tx, void *arg, tide_error *err)
+{
+    const describe_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SETTING_GET, err));
+    for (size_t i = 0; i < sizeof setting_facts / sizeof setting_facts[0]; i++) {
+        tide_bind_text(query, "name", setting_facts[i]);
+        TIDE_TRY(tide_query_one(query, err));
+        char value[256];
+        const tide_view found = tide_col_text(query);
+        (void)snprintf(value, sizeof value, "%.*s", (int)found.len, found.ptr);
+        request->fn(request->arg, i == 0 ? "engine_version" : setting_facts[i], value);
+        tide_query_reset(query);
+    }
+    return TIDE_OK;
+}
+
+static tide_status pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
+                               tide_error *err)
+{
+    describe_request request = {.fn = fn, .arg = arg};
+    TIDE_TRY(tide_read_local(store, describe_settings, &request, err));
+    fn(arg, "commit", "ordered: synchronous_commit=off, then one shared synchronous flush");
+    return TIDE_OK;
+}
+
+typedef struct finding_request {
+    tide_store_finding_fn *fn;
+    void *arg;
+    int count;
+} finding_request;
+
+/* Counting reads every page; a damaged one fails its checksum or its structure. */
+static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
+{
+    finding_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view table = tide_col_text(query);
+        if (tide_col_i64(query) >= 0)
+            continue;
+        char text[256];
+        (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len, table.ptr);
+        request->count++;
+        request->fn(request->arg, text);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
+{
+    finding_request request = {.fn = fn, .arg = arg};
+    TIDE_TRY(tide_read_local(store, read_every_table, &request, err));
+    return request.count == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);
+}
+
+static tide_status pg_backup(tide_store *store, const char *path, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_UNSUPPORTED,
+                     "%s is a PostgreSQL database: use pg_dump or pg_basebackup to write %s", store->name,
+                     path);
+}
+
+const tide_engine_ops tide_pg_ops = {
+    .engine = TIDE_ENGINE_POSTGRES,
+    .name = "postgres",
+    .open = pg_open,
+    .close = pg_close,
+    .write = pg_write,
+    .read = pg_read,
+    .now = pg_now,
+    .settle = pg_settle,
+    .script = pg_script,
+    .host = pg_host,
+    .describe = pg_describe,
+    .check = pg_check,
+    .backup = pg_backup,
+    .prepare = tide_pg_prepare,
+    .step = tide_pg_step,
+    .keep = tide_pg_keep,
+    .reset = tide_pg_reset,
+    .column = tide_pg_column,
+};

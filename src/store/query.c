@@ -1,0 +1,364 @@
+/* query.c - statements by name: begin, bind, step, columns. */
+#include <tidemark/store.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/timefmt.h"
+#include "store/engine.h"
+
+enum { POOL_MAX = 64 };
+
+static const tide_engine_ops *ops_of(const tide_query *query)
+{
+    return query->tx->store->ops;
+}
+
+static tide_query *take_from_pool(tide_query_pool *pool)
+{
+    tide_query *query = pool->free;
+    if (query) {
+        pool->free = query->next;
+        pool->free_count--;
+        return query;
+    }
+    query = calloc(1, sizeof *query);
+    if (query)
+        tide_arena_init(&query->arena, TIDE_TX_BYTES_MAX);
+    return query;
+}
+
+static void give_to_pool(tide_query_pool *pool, tide_query *query)
+{
+    if (pool->free_count >= POOL_MAX) {
+        tide_arena_done(&query->arena);
+        free(query);
+        return;
+    }
+    query->next = pool->free;
+    pool->free = query;
+    pool->free_count++;
+}
+
+void tide_query_pool_done(tide_query_pool *pool)
+{
+    while (pool->free) {
+        tide_query *query = pool->free;
+        pool->free = query->next;
+        tide_arena_done(&query->arena);
+        free(query);
+    }
+    pool->free_count = 0;
+}
+
+static void forget_values(tide_query *query)
+{
+    memset(query->values, 0, (size_t)query->text->param_count * sizeof query->values[0]);
+    tide_arena_reset(&query->arena);
+    query->failure = TIDE_OK;
+    query->column = 0;
+    query->is_started = false;
+    query->is_done = false;
+    query->has_row = false;
+    query->changed = 0;
+    query->result = NULL;
+    query->row = 0;
+}
+
+tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql, tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    const tide_sql_text *text = &sql->engine[tx->store->ops->engine];
+    assert(text->text && "this statement does not exist for this engine");
+    tide_query *query = take_from_pool(tx->pool);
+    if (!query)
+        return tide_tx_doom(tx, tide_fail(err, TIDE_E_NOMEM, "no memory for %s", sql->name), err);
+    query->tx = tx;
+    query->sql = sql;
+    query->text = text;
+    query->statement = NULL;
+    query->is_spare_statement = false;
+    forget_values(query);
+    const tide_status status = tx->store->ops->prepare(query, err);
+    if (status < TIDE_OK) {
+        give_to_pool(tx->pool, query);
+        return tide_tx_doom(tx, status, err);
+    }
+    query->next = tx->open;
+    tx->open = query;
+    *out = query;
+    return TIDE_OK;
+}
+
+static void unlink_open(tide_query *query)
+{
+    for (tide_query **at = &query->tx->open; *at; at = &(*at)->next) {
+        if (*at == query) {
+            *at = query->next;
+            return;
+        }
+    }
+}
+
+void tide_query_end(tide_query *query)
+{
+    if (!query)
+        return;
+    unlink_open(query);
+    ops_of(query)->reset(query);
+    give_to_pool(query->tx->pool, query);
+}
+
+void tide_query_endp(tide_query **query)
+{
+    tide_query_end(*query);
+    *query = NULL;
+}
+
+void tide_query_reset(tide_query *query)
+{
+    ops_of(query)->reset(query);
+    forget_values(query);
+}
+
+/* ---- binds ---- */
+
+static bool is_param_of_any_engine(const tide_sql *sql, const char *name)
+{
+    for (int e = 0; e < TIDE_ENGINE_COUNT; e++)
+        for (int i = 0; i < sql->engine[e].param_count; i++)
+            if (strcmp(sql->engine[e].params[i], name) == 0)
+                return true;
+    return false;
+}
+
+/* NULL when this engine's variant has no use for the name. */
+static tide_value *find_value(tide_query *query, const char *name)
+{
+    assert(!query->is_started && "bind before the first step");
+    for (int i = 0; i < query->text->param_count; i++)
+        if (strcmp(query->text->params[i], name) == 0)
+            return &query->values[i];
+    assert(is_param_of_any_engine(query->sql, name) && "no such parameter");
+    return NULL;
+}
+
+static void bind_value(tide_query *query, const char *name, tide_value value)
+{
+    tide_value *slot = find_value(query, name);
+    if (slot)
+        *slot = value;
+}
+
+static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind, tide_view bytes)
+{
+    tide_value *slot = find_value(query, name);
+    if (!slot)
+        return;
+    /* One byte more, so that an empty value is not a NULL pointer. */
+    char *copy = tide_arena_alloc(&query->arena, bytes.len + 1);
+    if (!copy) {
+        query->failure = TIDE_E_LIMIT;
+        return;
+    }
+    if (bytes.len > 0)
+        memcpy(copy, bytes.ptr, bytes.len);
+    copy[bytes.len] = '\0';
+    *slot = (tide_value){.kind = kind, .as.bytes = {.ptr = copy, .len = bytes.len}};
+}
+
+void tide_bind_null(tide_query *query, const char *name)
+{
+    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_NULL});
+}
+
+void tide_bind_i64(tide_query *query, const char *name, int64_t value)
+{
+    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = value});
+}
+
+void tide_bind_f64(tide_query *query, const char *name, double value)
+{
+    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = value});
+}
+
+void tide_bind_bool(tide_query *query, const char *name, bool value)
+{
+    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = value});
+}
+
+void tide_bind_time(tide_query *query, const char *name, int64_t us)
+{
+    if (us < TIDE_TIME_MIN_US || us > TIDE_TIME_MAX_US)
+        query->failure = TIDE_E_INVALID;
+    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_TIME, .as.i64 = us});
+}
+
+void tide_bind_text(tide_query *query, const char *name, const char *value)
+{
+    if (value)
+        bind_bytes(query, name, TIDE_VALUE_TEXT, tide_view_of(value));
+    else
+        tide_bind_null(query, name);
+}
+
+void tide_bind_text_view(tide_query *query, const char *name, tide_view value)
+{
+    bind_bytes(query, name, TIDE_VALUE_TEXT, value);
+}
+
+void tide_bind_blob(tide_query *query, const char *name, tide_view value)
+{
+    bind_bytes(query, name, TIDE_VALUE_BLOB, value);
+}
+
+tide_status tide_bind_clock(tide_query *query, const char *name, tide_error *err)
+{
+    const tide_store *store = query->tx->store;
+    if (store->ops->engine == TIDE_ENGINE_POSTGRES && !store->options.is_env_clock) {
+        tide_bind_null(query, name);
+        return TIDE_OK;
+    }
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(query->tx, &now_us, err));
+    tide_bind_time(query, name, now_us);
+    return TIDE_OK;
+}
+
+/* ---- running ---- */
+
+static tide_status check_ready(tide_query *query, tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(query->tx, err));
+    tide_status status = query->failure;
+    if (status == TIDE_E_LIMIT)
+        status = tide_fail(err, status, "%s: more than %d bytes bound", query->sql->name,
+                           TIDE_TX_BYTES_MAX);
+    else if (status < TIDE_OK)
+        status = tide_fail(err, status, "%s: a time outside the years 1 to 9999", query->sql->name);
+    return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : TIDE_OK;
+}
+
+tide_status tide_query_step(tide_query *query, tide_error *err)
+{
+    TIDE_TRY(check_ready(query, err));
+    if (query->is_done)
+        return TIDE_NONE;
+    query->column = 0;
+    const tide_status status = ops_of(query)->step(query, err);
+    query->is_started = true;
+    query->has_row = status == TIDE_OK;
+    query->is_done = status != TIDE_OK;
+    return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : status;
+}
+
+tide_status tide_query_one(tide_query *query, tide_error *err)
+{
+    tide_status status = tide_query_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    /* A SQLite write is final only when stepped to its end; the row stays readable all the same. */
+    status = ops_of(query)->keep(query, err);
+    query->is_done = true;
+    return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : status;
+}
+
+tide_status tide_query_run(tide_query *query, int64_t *changed, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    do
+        status = tide_query_step(query, err);
+    while (status == TIDE_OK);
+    if (status < TIDE_OK)
+        return status;
+    if (changed)
+        *changed = query->changed;
+    return TIDE_OK;
+}
+
+tide_status tide_query_defer(tide_query **handle, tide_error *err)
+{
+    tide_query *query = *handle;
+    tide_tx *tx = query->tx;
+    assert(tx->is_write && !query->is_started);
+    *handle = NULL;
+    const tide_status status = check_ready(query, err);
+    if (status < TIDE_OK) {
+        tide_query_end(query);
+        return status;
+    }
+    unlink_open(query);
+    query->next = NULL;
+    if (tx->deferred_last)
+        tx->deferred_last->next = query;
+    else
+        tx->deferred_first = query;
+    tx->deferred_last = query;
+    return TIDE_OK;
+}
+
+/* ---- columns ---- */
+
+static tide_value next_column(tide_query *query)
+{
+    assert(query->has_row && "no current row");
+    return ops_of(query)->column(query, query->column++);
+}
+
+bool tide_col_is_null(const tide_query *query)
+{
+    assert(query->has_row && "no current row");
+    return ops_of(query)->column(query, query->column).kind == TIDE_VALUE_NULL;
+}
+
+int64_t tide_col_i64(tide_query *query)
+{
+    const tide_value value = next_column(query);
+    assert(value.kind == TIDE_VALUE_I64 || value.kind == TIDE_VALUE_BOOL ||
+           value.kind == TIDE_VALUE_NULL);
+    return value.kind == TIDE_VALUE_NULL ? 0 : value.as.i64;
+}
+
+double tide_col_f64(tide_query *query)
+{
+    const tide_value value = next_column(query);
+    if (value.kind == TIDE_VALUE_I64)
+        return (double)value.as.i64;
+    assert(value.kind == TIDE_VALUE_F64 || value.kind == TIDE_VALUE_NULL);
+    return value.kind == TIDE_VALUE_NULL ? 0 : value.as.f64;
+}
+
+bool tide_col_bool(tide_query *query)
+{
+    return tide_col_i64(query) != 0;
+}
+
+static tide_view bytes_of(tide_value value)
+{
+    assert(value.kind == TIDE_VALUE_TEXT || value.kind == TIDE_VALUE_BLOB ||
+           value.kind == TIDE_VALUE_NULL);
+    return value.kind == TIDE_VALUE_NULL ? tide_view_bytes("", 0) : value.as.bytes;
+}
+
+tide_view tide_col_text(tide_query *query)
+{
+    return bytes_of(next_column(query));
+}
+
+tide_view tide_col_blob(tide_query *query)
+{
+    return bytes_of(next_column(query));
+}
+
+int64_t tide_col_time(tide_query *query)
+{
+    const tide_value value = next_column(query);
+    if (value.kind == TIDE_VALUE_TIME)
+        return value.as.i64;
+    int64_t us = 0;
+    if (value.kind != TIDE_VALUE_TEXT || tide_time_parse(&us, value.as.bytes) != TIDE_OK)
+        return INT64_MIN;
+    return us;
+}

@@ -1,0 +1,199 @@
+#include "store/sqlite_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum {
+    HEADER_LEN = 100,
+    HEADER_APPLICATION_ID = 68, /* offset, big endian */
+    DOOR_SPIN_US = 100,
+    DOOR_SPIN_MAX_US = 500,
+};
+
+static void closep(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
+
+static tide_status fail_errno(tide_error *err, int number, const char *what, const char *path)
+{
+    tide_status status = TIDE_E_IO;
+    if (number == EACCES || number == EPERM || number == EROFS)
+        status = TIDE_E_DENIED;
+    else if (number == ENOENT || number == ENOTDIR)
+        status = TIDE_E_NOT_FOUND;
+    else if (number == ENOSPC || number == EDQUOT)
+        status = TIDE_E_FULL;
+    else if (number == ENAMETOOLONG || number == ELOOP)
+        status = TIDE_E_INVALID;
+    return tide_fail(err, status, "cannot %s %s: %s", what, path, strerror(number));
+}
+
+/* A file that is to be made needs a directory that allows it. */
+static tide_status check_directory(const char *path, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
+    if (!directory)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash == directory)
+        slash[1] = '\0';
+    else if (slash)
+        *slash = '\0';
+    const char *name = slash ? directory : ".";
+    struct stat info;
+    if (stat(name, &info) != 0)
+        return tide_fail(err, errno == ENOENT || errno == ENOTDIR ? TIDE_E_NOT_FOUND : TIDE_E_DENIED,
+                         "cannot make %s: its directory %s: %s", path, name, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return tide_fail(err, TIDE_E_INVALID, "cannot make %s: %s is not a directory", path, name);
+    if (faccessat(AT_FDCWD, name, W_OK | X_OK, AT_EACCESS) != 0)
+        return tide_fail(err, TIDE_E_DENIED, "cannot make %s: directory %s: %s", path, name,
+                         strerror(errno));
+    return TIDE_OK;
+}
+
+/* A database whose header does not carry our mark: is it empty (a creation that was cut short), or foreign?
+ * immutable=1 reads without locks, logs or side files. */
+static tide_status look_inside(tide_sqlite_kind *out, const char *path, tide_error *err)
+{
+    char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    int tables = -1;
+    int code = uri ? sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL)
+                   : SQLITE_NOMEM;
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlite_master", -1, &statement, NULL);
+    if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        tables = sqlite3_column_int(statement, 0);
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(db);
+    sqlite3_free(uri);
+    if (tables < 0)
+        return tide_fail(err, TIDE_E_DAMAGED, "%s looks like a SQLite database but cannot be read",
+                         path);
+    if (tables > 0)
+        return tide_fail(err, TIDE_E_FOREIGN,
+                         "%s is a SQLite database of another program (%d tables)", path, tables);
+    *out = TIDE_SQLITE_ABSENT;
+    return TIDE_OK;
+}
+
+static tide_status check_header(tide_sqlite_kind *out, int fd, const char *path, tide_error *err)
+{
+    unsigned char header[HEADER_LEN];
+    const ssize_t got = pread(fd, header, sizeof header, 0);
+    if (got < 0)
+        return fail_errno(err, errno, "read", path);
+    if (got == 0) {
+        *out = TIDE_SQLITE_ABSENT;
+        return TIDE_OK;
+    }
+    static const char magic[16] = "SQLite format 3";
+    const size_t magic_len = (size_t)got < sizeof magic ? (size_t)got : sizeof magic;
+    if (memcmp(header, magic, magic_len) != 0)
+        return tide_fail(err, TIDE_E_FOREIGN, "%s is not a SQLite database", path);
+    if (got < HEADER_LEN)
+        return tide_fail(err, TIDE_E_DAMAGED, "%s is cut off after %zd bytes", path, got);
+    const unsigned char *id = header + HEADER_APPLICATION_ID;
+    const uint32_t application_id =
+        (uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3];
+    if (application_id == TIDE_SQLITE_APPLICATION_ID) {
+        *out = TIDE_SQLITE_OURS;
+        return TIDE_OK;
+    }
+    return look_inside(out, path, err);
+}
+
+tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path, bool is_read_only,
+                                tide_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            return fail_errno(err, errno, "open", path);
+        *out = TIDE_SQLITE_ABSENT;
+        return is_read_only ? TIDE_OK : check_directory(path, err);
+    }
+    if (S_ISDIR(info.st_mode))
+        return tide_fail(err, TIDE_E_INVALID, "%s is a directory; name a file, for example %s/tidemark.db",
+                         path, path);
+    if (!S_ISREG(info.st_mode))
+        return tide_fail(err, TIDE_E_INVALID, "%s is not a plain file", path);
+    TIDE_CLEANUP(closep) int fd = open(path, (is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(err, errno, is_read_only ? "read" : "read and write", path);
+    TIDE_TRY(check_header(out, fd, path, err));
+    return is_read_only ? TIDE_OK : check_directory(path, err);
+}
+
+tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide_error *err)
+{
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s-door", path) >= (int)sizeof name)
+        return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
+    struct stat info;
+    const mode_t mode = stat(path, &info) == 0 ? info.st_mode & 0666 : 0644;
+    door->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, mode);
+    return door->fd < 0 ? fail_errno(err, errno, "open", name) : TIDE_OK;
+}
+
+void tide_sqlite_door_close(tide_sqlite_door *door)
+{
+    closep(&door->fd);
+    door->fd = -1;
+}
+
+static int set_lock(int fd, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    int code = 0;
+    do
+        code = fcntl(fd, F_OFD_SETLK, &lock);
+    while (code != 0 && errno == EINTR);
+    return code;
+}
+
+tide_status tide_sqlite_door_enter(tide_sqlite_door *door, tide_env *env, int64_t until_us,
+                                   tide_error *err)
+{
+    int64_t wait = DOOR_SPIN_US;
+    while (set_lock(door->fd, F_WRLCK) != 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return tide_fail(err, TIDE_E_IO, "cannot lock the door file: %s", strerror(errno));
+        if (env->mono_us(env) >= until_us)
+            return tide_fail(err, TIDE_E_BUSY, "another process has been waiting to write for too long");
+        env->sleep_us(env, wait);
+        wait = wait * 2 < DOOR_SPIN_MAX_US ? wait * 2 : DOOR_SPIN_MAX_US;
+    }
+    return TIDE_OK;
+}
+
+void tide_sqlite_door_leave(tide_sqlite_door *door)
+{
+    (void)set_lock(door->fd, F_UNLCK);
+}
+
+bool tide_sqlite_file_host(const char *path, char *out, size_t out_size)
+{
+    struct statx info;
+    if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME, &info) != 0)
+        return false;
+    const bool has_birth = (info.stx_mask & STATX_BTIME) != 0;
+    (void)snprintf(out, out_size, "%" PRIu64 "/%" PRId64 ".%09u", (uint64_t)info.stx_ino,
+                   has_birth ? (int64_t)info.stx_btime.tv_sec : 0,
+                   has_birth ? info.stx_btime.tv_nsec : 0);
+    return true;
+}

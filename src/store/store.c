@@ -1,0 +1,139 @@
+/* store.c - opening by URL, and the public face of an engine. */
+#include <tidemark/store.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/engine.h"
+#include "store/identity.h"
+#include "store/url.h"
+#include "tidemark_sql.h"
+
+#define DEFAULT_WAIT_US INT64_C(10000000)
+#define DEFAULT_CLOSURE_US INT64_C(30000000)
+#define DEFAULT_WAL_MAX (INT64_C(1) << 30)
+
+enum { DEFAULT_CONNECTIONS = 16, DEFAULT_QUEUE = 4096 };
+
+static const tide_engine_ops *const engines[TIDE_ENGINE_COUNT] = {
+    [TIDE_ENGINE_SQLITE] = &tide_sqlite_ops,
+    [TIDE_ENGINE_POSTGRES] = &tide_pg_ops,
+};
+
+static void fill_defaults(tide_store_options *options)
+{
+    if (!options->env)
+        options->env = tide_env_system();
+    if (options->wait_us == 0)
+        options->wait_us = DEFAULT_WAIT_US;
+    if (options->closure_us == 0)
+        options->closure_us = DEFAULT_CLOSURE_US;
+    if (options->connection_max == 0)
+        options->connection_max = DEFAULT_CONNECTIONS;
+    if (options->queue_max == 0)
+        options->queue_max = DEFAULT_QUEUE;
+    if (options->wal_max == 0)
+        options->wal_max = DEFAULT_WAL_MAX;
+}
+
+static tide_status open_engine(tide_store *store, const char *target, tide_error *err)
+{
+    TIDE_TRY(store->ops->open(store, target, err));
+    TIDE_TRY(tide_store_migrate(store, tide_sql_migrations, err));
+    return tide_identity_establish(store, err);
+}
+
+tide_status tide_store_open(tide_store **out, const char *url, const tide_store_options *options,
+                            tide_error *err)
+{
+    tide_store_url parsed;
+    TIDE_TRY(tide_store_url_parse(&parsed, url, err));
+    tide_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
+    if (options)
+        store->options = *options;
+    fill_defaults(&store->options);
+    store->env = store->options.env;
+    store->ops = engines[parsed.engine];
+    store->name = tide_store_url_redact(url);
+    (void)pthread_mutex_init(&store->identity_lock, NULL);
+    tide_status status = TIDE_OK;
+    if (!store->name)
+        status = tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
+    if (status >= TIDE_OK)
+        status = open_engine(store, parsed.target, err);
+    if (status < TIDE_OK) {
+        tide_store_close(store);
+        return status;
+    }
+    *out = store;
+    return TIDE_OK;
+}
+
+void tide_store_close(tide_store *store)
+{
+    if (!store)
+        return;
+    if (store->engine)
+        store->ops->close(store);
+    (void)pthread_mutex_destroy(&store->identity_lock);
+    free(store->twin_path);
+    free(store->name);
+    free(store);
+}
+
+void tide_store_closep(tide_store **store)
+{
+    tide_store_close(*store);
+    *store = NULL;
+}
+
+tide_engine tide_store_engine(const tide_store *store)
+{
+    return store->ops->engine;
+}
+
+tide_env *tide_store_env(const tide_store *store)
+{
+    return store->env;
+}
+
+const char *tide_store_name(const tide_store *store)
+{
+    return store->name;
+}
+
+tide_status tide_store_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
+                                tide_error *err)
+{
+    fn(arg, "engine", store->ops->name);
+    return store->ops->describe(store, fn, arg, err);
+}
+
+tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
+{
+    return store->ops->check(store, fn, arg, err);
+}
+
+tide_status tide_store_backup(tide_store *store, const char *path, tide_error *err)
+{
+    return store->ops->backup(store, path, err);
+}
+
+tide_status tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+{
+    if (store->options.mode == TIDE_STORE_AS_IS)
+        return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
+    return store->ops->write(store, fn, arg, err);
+}
+
+tide_status tide_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+{
+    return store->ops->read(store, fn, arg, false, err);
+}
+
+tide_status tide_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+{
+    return store->ops->read(store, fn, arg, true, err);
+}

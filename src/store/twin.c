@@ -1,0 +1,109 @@
+#include "store/twin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum { PATH_SIZE = 1024 };
+
+static void closep(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
+
+static bool find_state_dir(const tide_store *store, char out[PATH_SIZE])
+{
+    const char *given = store->options.state_dir;
+    if (!given)
+        given = getenv("TIDEMARK_STATE_DIR");
+    if (given)
+        return *given && snprintf(out, PATH_SIZE, "%s", given) < PATH_SIZE;
+    if (geteuid() == 0)
+        return snprintf(out, PATH_SIZE, "/var/lib/tidemark") < PATH_SIZE;
+    const char *state = getenv("XDG_STATE_HOME");
+    if (state && *state == '/')
+        return snprintf(out, PATH_SIZE, "%s/tidemark", state) < PATH_SIZE;
+    const char *home = getenv("HOME");
+    return home && *home == '/' &&
+           snprintf(out, PATH_SIZE, "%s/.local/state/tidemark", home) < PATH_SIZE;
+}
+
+static bool make_directories(char *path)
+{
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        const bool is_there = mkdir(path, 0755) == 0 || errno == EEXIST;
+        *at = '/';
+        if (!is_there)
+            return false;
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+void tide_twin_init(tide_store *store)
+{
+    char directory[PATH_SIZE];
+    char twins[PATH_SIZE + 16];
+    if (!find_state_dir(store, directory))
+        return;
+    (void)snprintf(twins, sizeof twins, "%s/twins", directory);
+    if (!make_directories(twins) || access(twins, W_OK) != 0)
+        return;
+    char host[sizeof store->host.text];
+    (void)snprintf(host, sizeof host, "%s", store->host.text);
+    for (char *at = host; *at; at++)
+        if (*at == '/')
+            *at = '-';
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s-%s", twins, store->identity.session_id, host) > 0)
+        store->twin_path = path;
+}
+
+tide_status tide_twin_read(const tide_store *store, int64_t *mark)
+{
+    if (!store->twin_path)
+        return TIDE_NONE;
+    FILE *in = fopen(store->twin_path, "re");
+    if (!in)
+        return TIDE_NONE;
+    char session[TIDE_SESSION_ID_SIZE] = "";
+    int64_t found = 0;
+    const int fields = fscanf(in, "%36s %" SCNd64, session, &found);
+    (void)fclose(in);
+    if (fields != 2 || strcmp(session, store->identity.session_id) != 0 || found < 0)
+        return TIDE_NONE;
+    *mark = found;
+    return TIDE_OK;
+}
+
+void tide_twin_write(const tide_store *store, int64_t mark)
+{
+    if (!store->twin_path)
+        return;
+    char lock_path[PATH_SIZE * 2];
+    char new_path[PATH_SIZE * 2];
+    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", store->twin_path);
+    (void)snprintf(new_path, sizeof new_path, "%s.new", store->twin_path);
+    TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+        return;
+    int64_t current = 0;
+    if (tide_twin_read(store, &current) == TIDE_OK && current >= mark)
+        return;
+    char text[128];
+    const int len = snprintf(text, sizeof text, "%s %" PRId64 "\n", store->identity.session_id, mark);
+    TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, text, (size_t)len) == len)
+        (void)rename(new_path, store->twin_path);
+}

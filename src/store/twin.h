@@ -1,0 +1,30 @@
+/* twin.h - the mark of a SQLite store, repeated outside of it (see identity.h, layer 2).
+ *
+ * A small text file, `SESSION MARK`, in <state directory>/twins, one per session and file. The writer raises the
+ * mark inside a commit that happens anyway, and writes the twin after that commit: so the twin is never ahead of
+ * the file it belongs to, unless the file went back.
+ *
+ * Written by rename, without a sync: a twin that is lost or old is no evidence, and nothing else. A twin never
+ * goes down, even if two processes write it at once.
+ *
+ * The state directory: options.state_dir, else TIDEMARK_STATE_DIR, else /var/lib/tidemark for root,
+ * else XDG_STATE_HOME/tidemark or ~/.local/state/tidemark. Not writable: no twin is kept. */
+#ifndef TIDE_STORE_TWIN_H
+#define TIDE_STORE_TWIN_H
+
+#include "store/engine.h"
+
+/* Decide where this store's twin lives; after its session and host are known. */
+void tide_twin_init(tide_store *store);
+
+static inline bool tide_twin_is_kept(const tide_store *store)
+{
+    return store->twin_path != NULL;
+}
+
+/* TIDE_OK, or TIDE_NONE when there is no readable twin of this session. */
+TIDE_MUST_CHECK tide_status tide_twin_read(const tide_store *store, int64_t *mark);
+
+void tide_twin_write(const tide_store *store, int64_t mark);
+
+#endif

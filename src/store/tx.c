@@ -1,0 +1,160 @@
+/* tx.c - the engine-independent half of a transaction: doom, counters, deferred rows. */
+#include <tidemark/store.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/engine.h"
+
+void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,
+                  bool is_write)
+{
+    tx->store = store;
+    tx->connection = connection;
+    tx->pool = pool;
+    tx->is_write = is_write;
+    tx->is_settled = false;
+    tx->is_now_known = false;
+    tx->now_us = 0;
+    tx->doom = TIDE_OK;
+    tx->take_count = 0;
+    tx->open = NULL;
+    tx->deferred_first = NULL;
+    tx->deferred_last = NULL;
+}
+
+void tide_tx_done(tide_tx *tx)
+{
+    for (int i = 0; i < tx->take_count; i++)
+        tide_query_end(tx->takes[i].query);
+    tx->take_count = 0;
+    while (tx->deferred_first) {
+        tide_query *query = tx->deferred_first;
+        tx->deferred_first = query->next;
+        tide_query_end(query);
+    }
+    tx->deferred_last = NULL;
+    while (tx->open)
+        tide_query_end(tx->open);
+}
+
+tide_store *tide_tx_store(tide_tx *tx)
+{
+    return tx->store;
+}
+
+bool tide_tx_is_write(const tide_tx *tx)
+{
+    return tx->is_write;
+}
+
+tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err)
+{
+    if (tx->doom < TIDE_OK)
+        return status;
+    tx->doom = status;
+    if (err)
+        tx->doom_error = *err;
+    else
+        (void)tide_fail(&tx->doom_error, status, "%s", tide_status_get(status)->text);
+    return status;
+}
+
+tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err)
+{
+    if (tx->doom < TIDE_OK && err)
+        *err = tx->doom_error;
+    return tx->doom;
+}
+
+tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    if (!tx->is_now_known) {
+        const tide_status status = tx->store->ops->now(tx, err);
+        if (status < TIDE_OK)
+            return tide_tx_doom(tx, status, err);
+        tx->is_now_known = true;
+    }
+    *now_us = tx->now_us;
+    return TIDE_OK;
+}
+
+tide_status tide_tx_take(tide_tx *tx, const char *key, tide_query **query, int64_t *value,
+                         tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    assert(tx->is_write && !tx->is_settled && "counters are declared before they are settled");
+    assert(strlen(key) <= TIDE_TX_KEY_MAX);
+    for (int i = 0; i < tx->take_count; i++)
+        if (strcmp(tx->takes[i].key, key) == 0)
+            return tide_fail(err, TIDE_E_INVALID, "%s is taken twice in one transaction", key);
+    if (tx->take_count == TIDE_TX_TAKE_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d counters in one transaction",
+                         TIDE_TX_TAKE_MAX);
+    tide_take *take = &tx->takes[tx->take_count++];
+    (void)snprintf(take->key, sizeof take->key, "%s", key);
+    take->value = value;
+    take->query = *query;
+    /* The query leaves the list of open ones: the transaction owns it now. */
+    for (tide_query **at = &tx->open; *at; at = &(*at)->next) {
+        if (*at == take->query) {
+            *at = take->query->next;
+            break;
+        }
+    }
+    *query = NULL;
+    return TIDE_OK;
+}
+
+static int compare_takes(const void *a, const void *b)
+{
+    return strcmp(((const tide_take *)a)->key, ((const tide_take *)b)->key);
+}
+
+void tide_tx_sort_takes(tide_tx *tx)
+{
+    qsort(tx->takes, (size_t)tx->take_count, sizeof tx->takes[0], compare_takes);
+}
+
+tide_status tide_tx_settle(tide_tx *tx, tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    assert(tx->is_write && !tx->is_settled);
+    tide_tx_sort_takes(tx);
+    const tide_status status = tx->store->ops->settle(tx, err);
+    tx->is_settled = true;
+    return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
+}
+
+tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
+{
+    for (int i = 0; i < tx->take_count; i++) {
+        tide_query *query = tx->takes[i].query;
+        const tide_status status = tide_query_one(query, err);
+        TIDE_TRY(status);
+        assert(status == TIDE_OK && "a take returns one row");
+        *tx->takes[i].value = tide_col_i64(query);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
+{
+    if (!tx->is_settled)
+        TIDE_TRY(tide_tx_settle(tx, err));
+    for (tide_query *query = tx->deferred_first; query; query = query->next)
+        TIDE_TRY(tide_query_run(query, NULL, err));
+    return TIDE_OK;
+}
+
+tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err)
+{
+    const tide_status status = fn(tx, arg, err);
+    if (status < TIDE_OK)
+        return status;
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    return status;
+}

@@ -1,0 +1,144 @@
+/* tidemark doctor: one line per check, exit code 1 when something is bad. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli_run.h"
+
+/* The level of a check in the JSON lines, copied to level; false: it was not made. */
+static bool find_check(const char *lines, const char *check, char level[8])
+{
+    bool is_found = false;
+    for (const char *at = lines; *at && !is_found; at = strchr(at, '\n') + 1) {
+        json_t *object = json_loadb(at, strcspn(at, "\n"), 0, NULL);
+        assert_int_equal(4, json_object_size(object));
+        assert_true(json_is_string(json_object_get(object, "found")));
+        assert_true(json_is_string(json_object_get(object, "advice")));
+        is_found = strcmp(json_text(object, "check"), check) == 0;
+        snprintf(level, 8, "%s", json_text(object, "level"));
+        assert_true(strcmp(level, "ok") == 0 || strcmp(level, "warn") == 0 ||
+                    strcmp(level, "bad") == 0);
+        json_decref(object);
+    }
+    return is_found;
+}
+
+static void assert_level(const cli_result *result, const char *check, const char *expected)
+{
+    char level[8];
+    if (!find_check(result->out, check, level))
+        fail_msg("no check '%s' in %s", check, result->out);
+    assert_string_equal(expected, level);
+}
+
+static void every_check_of_a_file_is_one_line(void **state)
+{
+    cli_fixture *t = *state;
+    cli_run(t, "sequence", "next", "orders", NULL);
+    const cli_result result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    static const char *const sure[] = {"sqlite",         "libpq",     "clock",
+                                       "boot clock",     "file",      "store",
+                                       "other programs", "directory", "state directory"};
+    for (size_t i = 0; i < sizeof sure / sizeof sure[0]; i++)
+        assert_level(&result, sure[i], "ok");
+    /* What these find depends on the machine. */
+    static const char *const made[] = {"clock sync", "file system", "free space", "sync"};
+    char level[8];
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
+        assert_true(find_check(result.out, made[i], level));
+}
+
+static void looking_around_changes_nothing(void **state)
+{
+    cli_fixture *t = *state;
+    const cli_result result = cli_run(t, "doctor", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_contains(result.out, "made on first use");
+    char *files = cli_list_files(t);
+    assert_string_equal("", files);
+    free(files);
+}
+
+static void a_missing_directory_is_bad(void **state)
+{
+    cli_fixture *t = *state;
+    const cli_result result = cli_run(t, "doctor", "--json", "--store", "no/such/store.db", NULL);
+    assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
+    assert_level(&result, "directory", "bad");
+    assert_string_equal("", result.err);
+}
+
+static void a_store_that_cannot_be_opened_is_bad(void **state)
+{
+    cli_fixture *t = *state;
+    cli_write_file(t, "store.db", "hello", 5);
+    const cli_result result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
+    assert_level(&result, "store", "bad");
+}
+
+/* Without it a restored file is noticed only by what is inside: worth a warning, no more. */
+static void having_no_state_directory_is_a_warning(void **state)
+{
+    cli_fixture *t = *state;
+    t->env[0] = "TIDEMARK_STATE_DIR=";
+    const cli_result result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_level(&result, "state directory", "warn");
+}
+
+static void a_server_is_asked_for_its_durability(void **state)
+{
+    cli_fixture *t = *state;
+    cli_result result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    static const char *const sure[] = {"server", "fsync", "full_page_writes",
+                                       "synchronous_standby_names", "store"};
+    for (size_t i = 0; i < sizeof sure / sizeof sure[0]; i++)
+        assert_level(&result, sure[i], "ok");
+    cli_run(t, "sequence", "next", "orders", NULL);
+    result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_level(&result, "server clock", "ok");
+}
+
+static void a_server_that_does_not_sync_is_bad(void **state)
+{
+    cli_fixture *t = *state;
+    pg_cluster cluster;
+    static const char *const settings[] = {"fsync=off", "full_page_writes=off", NULL};
+    const pg_cluster_options options = {.settings = settings};
+    assert_ok_err(pg_cluster_start(&cluster, &options, &t->err), &t->err);
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(&cluster, "postgres", url);
+    const cli_result result = cli_run(t, "doctor", "--json", "--store", url, NULL);
+    pg_cluster_stop(&cluster);
+    assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
+    assert_level(&result, "fsync", "bad");
+    assert_level(&result, "full_page_writes", "bad");
+}
+
+static void a_server_that_is_away_is_bad(void **state)
+{
+    cli_fixture *t = *state;
+    const cli_result result =
+        cli_run(t, "doctor", "--json", "--store", "postgres://ann:s3cret@127.0.0.1:1/none", NULL);
+    assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
+    assert_level(&result, "server", "bad");
+    assert_null(strstr(result.out, "s3cret"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLI_TEST_SQLITE(every_check_of_a_file_is_one_line),
+        CLI_TEST_SQLITE(looking_around_changes_nothing),
+        CLI_TEST_SQLITE(a_missing_directory_is_bad),
+        CLI_TEST_SQLITE(a_store_that_cannot_be_opened_is_bad),
+        CLI_TEST_SQLITE(having_no_state_directory_is_a_warning),
+        CLI_TEST(a_server_is_asked_for_its_durability, "postgres"),
+        CLI_TEST(a_server_that_does_not_sync_is_bad, "postgres"),
+        CLI_TEST_SQLITE(a_server_that_is_away_is_bad),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

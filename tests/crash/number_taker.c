@@ -1,0 +1,78 @@
+/* number_taker - a process of takers, to be killed.
+ *
+ *     number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]
+ *
+ * Runs THREADS takers (taking.h) on one store and prints a line for each row, in one write(2), so that a kill
+ * leaves whole lines only. Ends when somebody kills it, when nobody reads its lines any more, or with exit
+ * code 1 and words on stderr when the store said something that it should not say. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "crash/taking.h"
+
+enum { THREADS_MAX = 64, LIFE_MAX_S = 600 };
+
+static atomic_bool never = false;
+
+static void print_line(const taker *from, const taken *row)
+{
+    (void)from;
+    char line[TAKEN_LINE_MAX];
+    const size_t len = taken_format(line, row);
+    if (write(STDOUT_FILENO, line, len) != (ssize_t)len)
+        _exit(errno == EPIPE ? 0 : 1);
+}
+
+static void *run_taker(void *arg)
+{
+    tide_error err;
+    if (taker_run(arg, &err) < TIDE_OK) {
+        (void)fprintf(stderr, "number-taker: %s: %s\n", tide_status_get(err.status)->name, err.text);
+        _exit(1);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 7) {
+        (void)fprintf(stderr, "usage: number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]\n");
+        return 2;
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)alarm(LIFE_MAX_S);
+    const tide_store_options options = {.state_dir = argv[2]};
+    tide_error err;
+    tide_store *store = NULL;
+    if (tide_store_open(&store, argv[1], &options, &err) < TIDE_OK) {
+        (void)fprintf(stderr, "number-taker: %s\n", err.text);
+        return 1;
+    }
+    taker takers[THREADS_MAX];
+    pthread_t threads[THREADS_MAX];
+    const int count = atoi(argv[5]) < THREADS_MAX ? atoi(argv[5]) : THREADS_MAX;
+    for (int i = 0; i < count; i++) {
+        takers[i] = (taker){
+            .store = store,
+            .cycle = atoll(argv[3]),
+            .child = atoll(argv[4]),
+            .thread = i,
+            .seed = strtoull(argv[6], NULL, 10),
+            .is_hasty = argc > 7 && strcmp(argv[7], "hasty") == 0,
+            .stop = &never,
+            .report = print_line,
+        };
+        if (pthread_create(&threads[i], NULL, run_taker, &takers[i]) != 0)
+            return 1;
+    }
+    for (int i = 0; i < count; i++)
+        (void)pthread_join(threads[i], NULL);
+    tide_store_close(store);
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* Every statement of the catalogue is valid SQL on every engine it exists for. */
+#include "support/store_fixture.h"
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+
+typedef struct tour {
+    int prepared;
+    const char *name;
+} tour;
+
+static tide_status prepare_all(tide_tx *tx, void *arg, tide_error *err)
+{
+    tour *seen = arg;
+    seen->prepared = 0;
+    for (const tide_sql *sql = tide_sql_catalogue; sql->name; sql++) {
+        if (!sql->engine[tide_store_engine(tide_tx_store(tx))].text)
+            continue;
+        seen->name = sql->name;
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+        seen->prepared++;
+    }
+    return TIDE_OK;
+}
+
+static void every_statement_prepares(void **state)
+{
+    store_test *t = *state;
+    tour seen = {0};
+    const tide_status status = tide_write(t->store, prepare_all, &seen, &t->err);
+    if (status != TIDE_OK)
+        fail_msg("%s: %s", seen.name, t->err.text);
+    assert_true(seen.prepared > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {STORE_CASE(every_statement_prepares)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* check.h - cmocka, and assertions that speak in statuses.
+ *
+ * Includes cmocka with everything it wants before it, so a test includes this and not cmocka.h.
+ * A failed assertion prints the names of the statuses ("want OK, got E_BUSY"), the words of the
+ * tide_error when one was given, and the call as it stands in the source.
+ *
+ * Threads: cmocka can fail a case only on the thread that runs it. Other threads hand their
+ * status back. */
+#ifndef TIDEMARK_TESTS_CHECK_H
+#define TIDEMARK_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <tidemark/error.h>
+#include <tidemark/status.h>
+
+/* The call returned TIDE_OK; TIDE_NONE is not ok. */
+#define assert_ok(call) assert_status(TIDE_OK, call)
+#define assert_ok_err(call, err) assert_status_err(TIDE_OK, call, err)
+
+/* The call returned exactly this status. The _err form also prints *err, which the call filled. */
+#define assert_status(expected, call)                                                              \
+    check_status((expected), (call), NULL, #call, __FILE__, __LINE__)
+#define assert_status_err(expected, call, err)                                                     \
+    check_status((expected), (call), (err), #call, __FILE__, __LINE__)
+
+/* The text holds the part: for messages, whose exact words are nobody's contract. */
+#define assert_contains(text, part) check_contains((text), (part), __FILE__, __LINE__)
+
+void check_status(tide_status expected, tide_status actual, const tide_error *err, const char *call,
+                  const char *file, int line);
+void check_contains(const char *text, const char *part, const char *file, int line);
+
+/* Nothing may be skipped: the environment says CI=true (or any value but "", "0" and "false"). */
+bool check_is_ci(void);
+
+#endif
