@@ -43,7 +43,7 @@ static tide_status show(tide_cli *cli, tide_error *err)
     tide_sequence found = {0};
     TIDE_TRY(tide_sequence_check_name(name, err));
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     const tide_status status = tide_sequence_show(store, name, &found, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "no number of '%s' was ever taken in %s", name,
@@ -111,7 +111,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
     static const tide_cli_column columns[] = {
         {.title = "NAME"}, {.title = "LAST", .is_number = true}, {.title = "LAST TAKEN"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     listing list = {.cli = cli};
     tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
     const tide_status status = tide_sequence_list(store, list_one, &list, err);

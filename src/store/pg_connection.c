@@ -108,16 +108,22 @@ void tide_pg_connection_close(tide_pg_connection *connection)
 
 bool tide_pg_connection_is_alive(tide_pg_connection *connection)
 {
-    if (PQstatus(connection->pg) != CONNECTION_OK || PQconsumeInput(connection->pg) != 1)
+    if (tide_pg_connection_is_lost(connection) || PQconsumeInput(connection->pg) != 1)
         return false;
     (void)PQisBusy(connection->pg); /* parses what has come: a farewell is a notice */
-    return PQstatus(connection->pg) == CONNECTION_OK && !connection->is_ended;
+    return !tide_pg_connection_is_lost(connection);
 }
 
 /* ---- sending ---- */
 
-static tide_status fail_lost(tide_error *err, const tide_pg_connection *connection)
+bool tide_pg_connection_is_lost(const tide_pg_connection *connection)
 {
+    return connection->is_lost || connection->is_ended || PQstatus(connection->pg) != CONNECTION_OK;
+}
+
+tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection)
+{
+    connection->is_lost = true;
     char line[256];
     (void)snprintf(line, sizeof line, "%s", PQerrorMessage(connection->pg));
     line[strcspn(line, "\n")] = '\0';
@@ -148,7 +154,7 @@ tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
     if (PQsendQueryParams(connection->pg, command, 0, NULL, NULL, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
-    return fail_lost(err, connection);
+    return tide_pg_fail_lost(err, connection);
 }
 
 tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
@@ -173,7 +179,7 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
     if (PQsendQueryPrepared(connection->pg, statement->name, count, values, lens, formats, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
-    return fail_lost(err, connection);
+    return tide_pg_fail_lost(err, connection);
 }
 
 /* ---- answers ---- */
@@ -242,7 +248,7 @@ static tide_status read_answer(tide_pg_connection *connection,
 {
     PGresult *result = PQgetResult(connection->pg);
     if (!result)
-        return first < TIDE_OK ? first : fail_lost(err, connection);
+        return first < TIDE_OK ? first : tide_pg_fail_lost(err, connection);
     tide_status status = first;
     if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || !is_accepted(expectation, result)) {
         if (first >= TIDE_OK) {
@@ -263,7 +269,7 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
     const int count = connection->expected_count;
     connection->expected_count = 0;
     if (PQpipelineSync(connection->pg) != 1)
-        return fail_lost(err, connection);
+        return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int i = 0; i < count && PQstatus(connection->pg) == CONNECTION_OK; i++)
         status = read_answer(connection, &connection->expected[i], status, err);
@@ -272,10 +278,10 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
         const bool is_sync = PQresultStatus(end) == PGRES_PIPELINE_SYNC;
         PQclear(end);
         if (!is_sync && status >= TIDE_OK)
-            status = fail_lost(err, connection);
+            status = tide_pg_fail_lost(err, connection);
     }
     if (PQstatus(connection->pg) != CONNECTION_OK)
-        return fail_lost(err, connection);
+        return tide_pg_fail_lost(err, connection);
     return status;
 }
 

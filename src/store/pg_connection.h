@@ -45,8 +45,10 @@ typedef struct tide_pg_connection {
     bool is_begun;             /* BEGIN was sent */
     bool is_commit_sent;       /* from here on a lost connection leaves the outcome open */
     bool is_committed;         /* COMMIT was answered */
+    bool is_lost;              /* no further use */
     bool is_ended;             /* the server said, in order, that it ends this session */
     bool has_warned;           /* the server sent a WARNING */
+    uint64_t witness;           /* the flusher's generation when the transaction began */
     char xid[TIDE_PG_XID_SIZE]; /* of the running transaction; "" until known */
     struct tide_pg_connection *next;
 } tide_pg_connection;
@@ -57,8 +59,14 @@ TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, ti
                                                     tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
 
-/* False when the server has gone away. */
+/* False when the server has gone away: looks at what has arrived. */
 bool tide_pg_connection_is_alive(tide_pg_connection *connection);
+
+/* True when a call on this connection failed because it was lost. */
+bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
+
+/* Note that the connection is lost, and say so. */
+tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
 
 /* Queue a plain command or a prepared query; the answer comes with the next sync. */
 TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, const char *command,

@@ -20,9 +20,10 @@ void tide_pg_flusher_done(tide_pg_flusher *flusher)
     (void)pthread_mutex_destroy(&flusher->lock);
 }
 
-static tide_status connect_witness(tide_pg_flusher *flusher, tide_error *err)
+static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_error *err)
 {
-    if (flusher->connection && tide_pg_connection_is_alive(flusher->connection))
+    *is_new = !flusher->connection || !tide_pg_connection_is_alive(flusher->connection);
+    if (!*is_new)
         return TIDE_OK;
     tide_pg_connection_close(flusher->connection);
     flusher->connection = NULL;
@@ -55,44 +56,61 @@ tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
+typedef struct tide_pg_flush_wait {
+    tide_status status;
+    uint64_t generation; /* of the flush that answered */
+    bool is_answered;
+    struct tide_pg_flush_wait *next;
+} flush_wait;
+
 /* Called with the lock held; returns with it held. */
 static void lead(tide_pg_flusher *flusher)
 {
-    const uint64_t from = flusher->finished;
-    const uint64_t through = flusher->requested;
+    flush_wait *served = flusher->waiting;
+    flusher->waiting = NULL;
     flusher->is_led = true;
     (void)pthread_mutex_unlock(&flusher->lock);
     tide_error ignored;
-    tide_status status = connect_witness(flusher, &ignored);
+    bool is_new = false;
+    tide_status status = connect_witness(flusher, &is_new, &ignored);
     if (status >= TIDE_OK)
         status = flush_once(flusher->connection, &ignored);
     (void)pthread_mutex_lock(&flusher->lock);
     flusher->is_led = false;
-    flusher->rounds++;
-    if (status < TIDE_OK) {
-        flusher->failed_from = from;
-        flusher->failed = through;
+    flusher->generation += is_new;
+    for (flush_wait *wait = served, *next = NULL; wait; wait = next) {
+        next = wait->next; /* the node is its owner's again once it is answered */
+        wait->status = status;
+        wait->generation = flusher->generation;
+        wait->is_answered = true;
     }
-    flusher->finished = through;
     (void)pthread_cond_broadcast(&flusher->changed);
 }
 
-tide_status tide_pg_flush(tide_pg_flusher *flusher, tide_error *err)
+uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher)
 {
     (void)pthread_mutex_lock(&flusher->lock);
-    const uint64_t ticket = ++flusher->requested;
-    while (flusher->finished < ticket) {
+    const uint64_t generation = flusher->generation;
+    (void)pthread_mutex_unlock(&flusher->lock);
+    return generation;
+}
+
+tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    flush_wait mine = {.next = flusher->waiting};
+    flusher->waiting = &mine;
+    while (!mine.is_answered) {
         if (flusher->is_led)
             (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
         else
             lead(flusher);
     }
-    const bool is_failed = ticket > flusher->failed_from && ticket <= flusher->failed;
     (void)pthread_mutex_unlock(&flusher->lock);
-    if (is_failed)
-        return tide_fail(err, TIDE_E_UNAVAILABLE, "the WAL of %s could not be flushed",
-                         flusher->store->name);
-    return TIDE_OK;
+    if (mine.status >= TIDE_OK && mine.generation == generation)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_UNAVAILABLE, "the WAL of %s could not be flushed by a witness",
+                     flusher->store->name);
 }
 
 tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
@@ -100,7 +118,9 @@ tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
     (void)pthread_mutex_lock(&flusher->lock);
     while (flusher->is_led)
         (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
-    const tide_status status = connect_witness(flusher, err);
+    bool is_new = false;
+    const tide_status status = connect_witness(flusher, &is_new, err);
+    flusher->generation += is_new;
     (void)pthread_mutex_unlock(&flusher->lock);
     return status;
 }
@@ -131,7 +151,7 @@ static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bo
     return outcome;
 }
 
-tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, const char *xid)
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid)
 {
     tide_env *env = flusher->store->env;
     const int64_t until_us = env->mono_us(env) + flusher->store->options.wait_us;
@@ -141,7 +161,8 @@ tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, const char *xid)
         (void)pthread_mutex_lock(&flusher->lock);
         while (flusher->is_led)
             (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
-        is_running = flusher->connection && tide_pg_connection_is_alive(flusher->connection);
+        is_running = flusher->generation == generation && flusher->connection &&
+                     tide_pg_connection_is_alive(flusher->connection);
         if (is_running)
             outcome = ask_once(flusher->connection, xid, &is_running);
         (void)pthread_mutex_unlock(&flusher->lock);

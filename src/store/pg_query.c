@@ -21,8 +21,7 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
     TIDE_TRY(tide_pg_sync(connection, err));
     if (PQsendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
         PQsendDescribePrepared(pg, statement->name) != 1 || PQpipelineSync(pg) != 1)
-        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
-                         connection->store->name);
+        return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int answer = 0; answer < 2; answer++) {
         PGresult *result = PQgetResult(pg);
@@ -36,8 +35,7 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
     }
     PQclear(PQgetResult(pg));
     if (PQstatus(pg) != CONNECTION_OK)
-        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
-                         connection->store->name);
+        return tide_pg_fail_lost(err, connection);
     return status;
 }
 

@@ -42,6 +42,8 @@ typedef struct pg_engine {
 
 static void begin_tx(tide_pg_connection *connection, bool is_write)
 {
+    pg_engine *engine = connection->store->engine;
+    connection->witness = tide_pg_flusher_generation(&engine->flusher);
     connection->is_begun = false;
     connection->is_commit_sent = false;
     connection->is_committed = false;
@@ -52,7 +54,7 @@ static void begin_tx(tide_pg_connection *connection, bool is_write)
 static void roll_back(tide_pg_connection *connection)
 {
     tide_error ignored;
-    if (connection->is_begun && PQstatus(connection->pg) == CONNECTION_OK &&
+    if (connection->is_begun && !tide_pg_connection_is_lost(connection) &&
         tide_pg_send(connection, "ROLLBACK", (tide_pg_expectation){0}, &ignored) >= TIDE_OK)
         TIDE_IGNORE(tide_pg_sync(connection, &ignored));
 }
@@ -109,8 +111,7 @@ static tide_status read_host(tide_host *out, tide_pg_connection *connection, tid
     if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL, NULL,
                           NULL, NULL, 0) != 1 ||
         PQpipelineSync(pg) != 1)
-        return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost",
-                         connection->store->name);
+        return tide_pg_fail_lost(err, connection);
     PGresult *result = PQgetResult(pg);
     tide_status status = TIDE_OK;
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
@@ -213,7 +214,7 @@ static tide_status acquire(tide_pg_connection **out, tide_store *store, tide_err
 static void release(tide_pg_connection *connection)
 {
     pg_engine *engine = connection->store->engine;
-    if (PQstatus(connection->pg) != CONNECTION_OK ||
+    if (tide_pg_connection_is_lost(connection) ||
         PQtransactionStatus(connection->pg) != PQTRANS_IDLE) {
         forget_connection(engine, connection);
         return;
@@ -232,7 +233,7 @@ static tide_status flush_commit(tide_pg_connection *connection, tide_error *err)
     pg_engine *engine = connection->store->engine;
     if (!connection->is_commit_sent)
         return TIDE_OK; /* nothing was read or written */
-    if (tide_pg_flush(&engine->flusher, err) >= TIDE_OK)
+    if (tide_pg_flush(&engine->flusher, connection->witness, err) >= TIDE_OK)
         return TIDE_OK;
     if (tide_pg_flush_on(connection, err) >= TIDE_OK)
         return TIDE_OK;
@@ -246,11 +247,11 @@ static tide_status resolve_lost(tide_pg_connection *connection, tide_error *err)
     pg_engine *engine = connection->store->engine;
     if (!connection->is_commit_sent || (connection->is_ended && !connection->is_committed))
         return TIDE_E_SERIALIZATION;
-    switch (tide_pg_flusher_ask(&engine->flusher, connection->xid)) {
+    switch (tide_pg_flusher_ask(&engine->flusher, connection->witness, connection->xid)) {
     case TIDE_PG_ABORTED:
         return TIDE_E_SERIALIZATION;
     case TIDE_PG_COMMITTED:
-        if (tide_pg_flush(&engine->flusher, err) >= TIDE_OK)
+        if (tide_pg_flush(&engine->flusher, connection->witness, err) >= TIDE_OK)
             return TIDE_OK;
         break;
     case TIDE_PG_UNKNOWN:
@@ -267,11 +268,7 @@ static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, vo
         const tide_status flushed = flush_commit(connection, err);
         return flushed < TIDE_OK ? flushed : status;
     }
-    if (PQstatus(connection->pg) == CONNECTION_OK)
-        return status;
-    const tide_status resolved = resolve_lost(connection, err);
-    /* TIDE_NONE from the closure is not known any more; a commit is a success. */
-    return resolved;
+    return tide_pg_connection_is_lost(connection) ? resolve_lost(connection, err) : status;
 }
 
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
@@ -320,8 +317,8 @@ static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, voi
     tide_tx_done(&connection->tx);
     if (status < TIDE_OK)
         roll_back(connection);
-    else if (!is_durable && tide_pg_flush(&engine->flusher, err) < TIDE_OK)
-        return TIDE_E_UNAVAILABLE;
+    else if (!is_durable && tide_pg_flush(&engine->flusher, connection->witness, err) < TIDE_OK)
+        TIDE_TRY(tide_pg_flush_on(connection, err));
     return status;
 }
 
@@ -333,7 +330,7 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
         tide_pg_connection *connection = NULL;
         TIDE_TRY(acquire(&connection, store, err));
         const tide_status status = read_once(connection, fn, arg, is_local, err);
-        const bool is_lost = PQstatus(connection->pg) != CONNECTION_OK;
+        const bool is_lost = tide_pg_connection_is_lost(connection);
         release(connection);
         /* Reading changes nothing: a lost connection is no reason to fail. */
         const bool is_again = status == TIDE_E_SERIALIZATION || (status < TIDE_OK && is_lost);
@@ -397,6 +394,24 @@ static tide_status pg_host(tide_tx *tx, tide_host *out, tide_error *err)
 
 /* ---- life ---- */
 
+/* libpq looks at the port only when it connects, and then it is too late to call it malformed. */
+static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
+{
+    for (; options->keyword; options++) {
+        if (strcmp(options->keyword, "port") != 0 || !options->val)
+            continue;
+        for (const char *at = options->val; *at; at += strspn(at, ",")) {
+            char *end = NULL;
+            const long port = strtol(at, &end, 10);
+            if ((*end != ',' && *end != '\0') || end == at || port < 1 || port > 65535)
+                return tide_fail(err, TIDE_E_INVALID, "malformed store URL: '%s' is not a port",
+                                 options->val);
+            at = end;
+        }
+    }
+    return TIDE_OK;
+}
+
 static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
 {
     char *complaint = NULL;
@@ -408,7 +423,9 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
         PQfreemem(complaint);
         return status;
     }
+    const tide_status checked = check_ports(parsed, err);
     PQconninfoFree(parsed);
+    TIDE_TRY(checked);
     pg_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);

@@ -25,6 +25,7 @@ typedef struct tide_sqlite_connection {
     int64_t busy_until_us;    /* monotonic; a busy lock is waited for until then */
     int64_t budget_until_us;  /* monotonic; a statement running beyond it is stopped; 0: no limit */
     int64_t wal_frames;       /* of the last commit made here */
+    bool is_checkpoint_wanted; /* the schema has changed */
     struct tide_sqlite_connection *next; /* in the pool of readers */
 } tide_sqlite_connection;
 

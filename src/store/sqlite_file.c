@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ enum {
     DOOR_SPIN_MAX_US = 500,
 };
 
-static void closep(int *fd)
+static void closep(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
@@ -41,7 +42,7 @@ static tide_status fail_errno(tide_error *err, int number, const char *what, con
 }
 
 /* A file that is to be made needs a directory that allows it. */
-static tide_status check_directory(const char *path, tide_error *err)
+tide_status tide_sqlite_check_directory(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
     if (!directory)
@@ -86,17 +87,46 @@ static tide_status look_inside(tide_sqlite_kind *out, const char *path, tide_err
                          path);
     if (tables > 0)
         return tide_fail(err, TIDE_E_FOREIGN,
-                         "%s is a SQLite database of another program (%d tables)", path, tables);
+                         "%s is a SQLite database of another program (%d table%s)", path, tables,
+                         tables == 1 ? "" : "s");
     *out = TIDE_SQLITE_ABSENT;
     return TIDE_OK;
 }
 
-static tide_status check_header(tide_sqlite_kind *out, int fd, const char *path, tide_error *err)
+/* The first bytes, read through SQLite's own VFS: POSIX locks belong to the process, and closing a descriptor of
+ * ours would drop the locks that other connections of this process hold on the file. */
+static int read_header(const char *path, unsigned char *header, int *got)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    char full[PATH_MAX + 1];
+    int code = vfs->xFullPathname(vfs, path, (int)sizeof full, full);
+    if (code != SQLITE_OK && code != SQLITE_OK_SYMLINK)
+        return code;
+    const char *name = sqlite3_create_filename(full, "", "", 0, NULL);
+    sqlite3_file *file = calloc(1, (size_t)vfs->szOsFile);
+    code = name && file ? vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL)
+                        : SQLITE_NOMEM;
+    sqlite3_int64 size = 0;
+    if (code == SQLITE_OK)
+        code = file->pMethods->xFileSize(file, &size);
+    *got = size < HEADER_LEN ? (int)size : HEADER_LEN;
+    if (code == SQLITE_OK && *got > 0)
+        code = file->pMethods->xRead(file, header, *got, 0);
+    if (file && file->pMethods)
+        (void)file->pMethods->xClose(file);
+    free(file);
+    sqlite3_free_filename(name);
+    return code;
+}
+
+static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_error *err)
 {
     unsigned char header[HEADER_LEN];
-    const ssize_t got = pread(fd, header, sizeof header, 0);
-    if (got < 0)
-        return fail_errno(err, errno, "read", path);
+    int got = 0;
+    const int code = read_header(path, header, &got);
+    if (code != SQLITE_OK)
+        return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s", path,
+                         sqlite3_errstr(code));
     if (got == 0) {
         *out = TIDE_SQLITE_ABSENT;
         return TIDE_OK;
@@ -106,7 +136,7 @@ static tide_status check_header(tide_sqlite_kind *out, int fd, const char *path,
     if (memcmp(header, magic, magic_len) != 0)
         return tide_fail(err, TIDE_E_FOREIGN, "%s is not a SQLite database", path);
     if (got < HEADER_LEN)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s is cut off after %zd bytes", path, got);
+        return tide_fail(err, TIDE_E_DAMAGED, "%s is cut off after %d bytes", path, got);
     const unsigned char *id = header + HEADER_APPLICATION_ID;
     const uint32_t application_id =
         (uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3];
@@ -125,18 +155,17 @@ tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path, bool is
         if (errno != ENOENT && errno != ENOTDIR)
             return fail_errno(err, errno, "open", path);
         *out = TIDE_SQLITE_ABSENT;
-        return is_read_only ? TIDE_OK : check_directory(path, err);
+        return is_read_only ? TIDE_OK : tide_sqlite_check_directory(path, err);
     }
     if (S_ISDIR(info.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is a directory; name a file, for example %s/tidemark.db",
                          path, path);
     if (!S_ISREG(info.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is not a plain file", path);
-    TIDE_CLEANUP(closep) int fd = open(path, (is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-    if (fd < 0)
+    if (faccessat(AT_FDCWD, path, is_read_only ? R_OK : R_OK | W_OK, AT_EACCESS) != 0)
         return fail_errno(err, errno, is_read_only ? "read" : "read and write", path);
-    TIDE_TRY(check_header(out, fd, path, err));
-    return is_read_only ? TIDE_OK : check_directory(path, err);
+    TIDE_TRY(check_header(out, path, err));
+    return is_read_only ? TIDE_OK : tide_sqlite_check_directory(path, err);
 }
 
 tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide_error *err)

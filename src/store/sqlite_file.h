@@ -26,6 +26,9 @@ typedef enum tide_sqlite_kind {
 TIDE_MUST_CHECK tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path,
                                                 bool is_read_only, tide_error *err);
 
+/* Can a file be made at path? TIDE_E_NOT_FOUND, TIDE_E_DENIED, TIDE_E_INVALID say why not. */
+TIDE_MUST_CHECK tide_status tide_sqlite_check_directory(const char *path, tide_error *err);
+
 typedef struct tide_sqlite_door {
     int fd; /* -1: none */
 } tide_sqlite_door;

@@ -159,6 +159,8 @@ static tide_status sqlite_now(tide_tx *tx, tide_error *err)
 static tide_status sqlite_script(tide_tx *tx, const char *text, tide_error *err)
 {
     tide_sqlite_connection *connection = tx->connection;
+    /* A schema belongs into the file itself: a copy made without the log is then old, and not empty. */
+    connection->is_checkpoint_wanted = true;
     const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? TIDE_OK : tide_sqlite_fail(err, connection->db, code, "script");
 }
@@ -275,7 +277,7 @@ static tide_status sqlite_check(tide_store *store, tide_store_finding_fn *fn, vo
 
 /* ---- backup ---- */
 
-static void closep(int *fd)
+static void closep(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
@@ -329,6 +331,7 @@ static tide_status sqlite_backup(tide_store *store, const char *path, tide_error
 {
     if (access(path, F_OK) == 0)
         return tide_fail(err, TIDE_E_EXISTS, "%s exists already; a backup never overwrites", path);
+    TIDE_TRY(tide_sqlite_check_directory(path, err));
     char part[4096];
     if (snprintf(part, sizeof part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof part)
         return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);

@@ -141,8 +141,10 @@ static void checkpoint_when_due(tide_sqlite_writer *writer)
     const int64_t frames = writer->connection->wal_frames;
     if (frames < writer->checkpointed_frames)
         writer->checkpointed_frames = 0;
-    if (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP)
+    if (writer->connection->is_checkpoint_wanted ||
+        (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP))
         checkpoint(writer);
+    writer->connection->is_checkpoint_wanted = false;
 }
 
 static tide_status begin(tide_sqlite_writer *writer, tide_error *err)

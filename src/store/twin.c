@@ -14,7 +14,7 @@
 
 enum { PATH_SIZE = 1024 };
 
-static void closep(int *fd)
+static void closep(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);

@@ -147,11 +147,13 @@ char *cli_list_files(const cli_fixture *t)
     struct dirent **names = NULL;
     const int count = scandir(t->dir.path, &names, NULL, alphasort);
     assert_true(count >= 0);
-    char *list = calloc((size_t)count + 1, NAME_MAX + 2);
+    const size_t size = ((size_t)count + 1) * (NAME_MAX + 2);
+    size_t len = 0;
+    char *list = calloc(1, size);
     assert_non_null(list);
     for (int i = 0; i < count; i++) {
         if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
-            strcat(strcat(list, names[i]->d_name), " ");
+            len += (size_t)snprintf(list + len, size - len, "%s ", names[i]->d_name);
         free(names[i]);
     }
     free(names);

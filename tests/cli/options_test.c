@@ -11,13 +11,13 @@ enum { WORDS_MAX = 40 };
 
 static tide_status parse(tide_cli_words *out, tide_error *err, ...)
 {
-    char *argv[WORDS_MAX + 2] = {(char[]){"tidemark"}};
+    static char program[] = "tidemark";
+    char *argv[WORDS_MAX + 2] = {program};
     int argc = 1;
     va_list words;
     va_start(words, err);
-    const char *word = NULL;
-    while ((word = va_arg(words, const char *)) != NULL)
-        argv[argc++] = (char *)(uintptr_t)word;
+    while ((argv[argc] = va_arg(words, char *)) != NULL)
+        argc++;
     va_end(words);
     return tide_cli_words_parse(out, argc, argv, err);
 }

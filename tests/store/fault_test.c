@@ -1,0 +1,543 @@
+/* A disk that fails, fills up or decays under the store. Whatever a writer is told is true afterwards: success
+ * means the row is there, a failure means it is not, and only "outcome unknown" leaves it open (DECISIONS 9). */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "crash/tailing.h"
+#include "store/engine.h"
+#include "support/fault_vfs.h"
+#include "support/prng.h"
+#include "support/store_fixture.h"
+
+enum {
+    ROWS = 5,
+    THREADS = 4,
+    SWEEP_MAX = 3000, /* a scenario that makes more calls than this is not small */
+    BLOB_LEN = 100000,
+    FLIPS = 120,
+    GROUP_TRIES = 200,
+};
+
+typedef struct disk_case {
+    prng chance;
+    tempdir dir;
+    tempdir image;
+    char path[TEMPDIR_PATH_MAX];
+    fault_vfs *disk;
+    virtual_env clock;
+    tide_store *store;
+    pthread_mutex_t lock;
+    ack_journal journal;
+    char what[96]; /* for messages */
+    tide_error err;
+} disk_case;
+
+static tide_status open_store(disk_case *c, const char *path, bool is_inline)
+{
+    const tide_store_options options = {
+        .env = &c->clock.env,
+        .state_dir = "",
+        .is_inline = is_inline,
+        .sqlite_vfs = path == c->path ? fault_vfs_name(c->disk) : NULL,
+    };
+    return tide_store_open(&c->store, path, &options, &c->err);
+}
+
+static void disk_case_init(disk_case *c, uint64_t seed)
+{
+    *c = (disk_case){.lock = PTHREAD_MUTEX_INITIALIZER};
+    prng_init(&c->chance, seed);
+    virtual_env_init(&c->clock, seed);
+    assert_ok_err(tempdir_make(&c->dir, &c->err), &c->err);
+    assert_ok_err(tempdir_make(&c->image, &c->err), &c->err);
+    tempdir_join(&c->dir, "store.db", c->path);
+    c->disk = fault_vfs_new(c->dir.path, seed);
+    assert_ok_err(open_store(c, c->path, true), &c->err);
+    store_test_add_tables(c->store);
+    tide_store_closep(&c->store);
+}
+
+static void disk_case_done(disk_case *c)
+{
+    tide_store_closep(&c->store);
+    fault_vfs_free(c->disk);
+    ack_journal_done(&c->journal);
+    TIDE_IGNORE(tempdir_remove(&c->dir, NULL));
+    TIDE_IGNORE(tempdir_remove(&c->image, NULL));
+    virtual_env_done(&c->clock);
+}
+
+/* ---- writing, and remembering what was said ---- */
+
+static void note(disk_case *c, int64_t thread, int64_t n, tide_status status, int64_t seq_id)
+{
+    taken_fate fate = TAKEN_FAILED;
+    if (status == TIDE_OK)
+        fate = TAKEN_STORED;
+    else if (status == TIDE_E_OUTCOME_UNKNOWN)
+        fate = TAKEN_UNKNOWN;
+    const taken row = {.thread = thread,
+                       .n = n,
+                       .fate = (int64_t)fate,
+                       .seq_id = fate == TAKEN_STORED ? seq_id : 0};
+    char line[TAKEN_LINE_MAX];
+    line[taken_format(line, &row) - 1] = '\0';
+    (void)pthread_mutex_lock(&c->lock);
+    ack_journal_add(&c->journal, 0, 0, line + strlen("ack "));
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+static tide_status put_blob(tide_tx *tx, int64_t id, tide_error *err)
+{
+    static const char bytes[BLOB_LEN];
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
+    tide_bind_i64(query, "id", id);
+    tide_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
+    return tide_query_run(query, NULL, err);
+}
+
+typedef struct fault_row {
+    numbered_row row;
+    int64_t blob_id; /* 0: none */
+    int runs;
+} fault_row;
+
+static tide_status add_row(tide_tx *tx, void *arg, tide_error *err)
+{
+    fault_row *r = arg;
+    r->runs++;
+    if (r->blob_id != 0)
+        TIDE_TRY(put_blob(tx, r->blob_id, err));
+    return add_numbered(tx, &r->row, err);
+}
+
+static tide_status write_row(disk_case *c, int64_t thread, int64_t n, int64_t blob_id)
+{
+    const taken self = {.thread = thread};
+    char name[WRITER_NAME_SIZE];
+    taken_writer(name, &self);
+    fault_row r = {.row = {.writer = name, .n = n}, .blob_id = blob_id};
+    tide_error err;
+    const tide_status status = tide_write(c->store, add_row, &r, &err);
+    note(c, thread, n, status, r.row.range.first);
+    return status;
+}
+
+/* ---- checking ---- */
+
+static void print_finding(void *arg, const char *finding)
+{
+    print_error("%s: %s\n", ((disk_case *)arg)->what, finding);
+}
+
+static void check_store(disk_case *c)
+{
+    char why[WHY_SIZE] = "";
+    seen_rows table = {0};
+    tide_status status = TIDE_OK;
+    while ((status = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)
+        continue;
+    if (status != TIDE_NONE || !check_promises(&c->journal, &table, why))
+        fail_msg("%s: %s", c->what, status != TIDE_NONE ? c->err.text : why);
+    tide_sequence sequence = {0};
+    assert_true(tide_sequence_show(c->store, "numbered", &sequence, &c->err) >= TIDE_OK);
+    assert_int_equal((int64_t)table.len, sequence.last);
+    assert_ok_err(tide_store_check(c->store, print_finding, c, &c->err), &c->err);
+    seen_rows_done(&table);
+}
+
+/* Now, after opening again, and after a power cut that takes all it may take. */
+static void check_now_and_later(disk_case *c)
+{
+    check_store(c);
+    tide_store_closep(&c->store);
+    if (open_store(c, c->path, true) < TIDE_OK)
+        fail_msg("%s: cannot open again: %s", c->what, c->err.text);
+    check_store(c);
+    fault_vfs_power_cut(c->disk);
+    tide_store_closep(&c->store);
+    fault_vfs_image(c->disk, prng_chance(&c->chance, 1, 2) ? FAULT_VFS_KEEP_NONE : FAULT_VFS_KEEP_RANDOM,
+                    &c->chance, c->image.path);
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->image, "store.db", path);
+    if (open_store(c, path, true) < TIDE_OK)
+        fail_msg("%s: cannot open after a power cut: %s", c->what, c->err.text);
+    check_store(c);
+}
+
+/* ---- one call fails ---- */
+
+typedef void scenario(disk_case *c);
+
+static void write_alone(disk_case *c)
+{
+    if (open_store(c, c->path, true) < TIDE_OK)
+        return;
+    for (int64_t n = 1; n <= ROWS; n++)
+        TIDE_IGNORE(write_row(c, 0, n, n % 2 == 0 ? n : 0));
+}
+
+typedef struct thread_arg {
+    disk_case *c;
+    int64_t thread;
+    pthread_t id;
+} thread_arg;
+
+static void *write_some(void *arg)
+{
+    const thread_arg *a = arg;
+    for (int64_t n = 1; n <= ROWS; n++)
+        TIDE_IGNORE(write_row(a->c, a->thread, n, n == 2 ? a->thread * ROWS + n : 0));
+    return NULL;
+}
+
+static void write_together(disk_case *c)
+{
+    if (open_store(c, c->path, false) < TIDE_OK)
+        return;
+    thread_arg threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = (thread_arg){.c = c, .thread = i};
+        assert_int_equal(0, pthread_create(&threads[i].id, NULL, write_some, &threads[i]));
+    }
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i].id, NULL);
+}
+
+/* True: the fault was met. */
+static bool run_with_fault(scenario *run, fault_vfs_fault fault)
+{
+    disk_case c;
+    disk_case_init(&c, (uint64_t)fault.nth);
+    (void)snprintf(c.what, sizeof c.what, "call class %d, nth %" PRId64 "%s%s", (int)fault.on, fault.nth,
+                   fault.is_sticky ? ", sticky" : "", fault.is_short ? ", short" : "");
+    fault_vfs_fail(c.disk, fault);
+    run(&c);
+    const bool is_met = fault_vfs_hits(c.disk) > 0;
+    fault_vfs_fail_off(c.disk);
+    if (c.store) {
+        /* The disk is well again: so is the store, without opening it anew. */
+        const tide_status status = write_row(&c, 99, 1, 0);
+        if (status < TIDE_OK)
+            fail_msg("%s: still failing with %s when the disk is well", c.what,
+                     tide_status_get(status)->name);
+    } else {
+        if (!is_met)
+            fail_msg("%s: cannot open: %s", c.what, c.err.text);
+        assert_ok_err(open_store(&c, c.path, true), &c.err);
+    }
+    check_now_and_later(&c);
+    disk_case_done(&c);
+    return is_met;
+}
+
+static void sweep(scenario *run, fault_vfs_fault fault, int64_t step)
+{
+    int64_t nth = 1;
+    for (; nth < SWEEP_MAX; nth += step) {
+        fault.nth = nth;
+        if (!run_with_fault(run, fault))
+            break;
+    }
+    assert_true(nth < SWEEP_MAX);
+    print_message("class %d: %" PRId64 " calls\n", (int)fault.on, nth - 1);
+}
+
+/* Every call of every kind fails once, each in a run of its own. */
+static void one_failed_call_is_told_truly(void **state)
+{
+    (void)state;
+    for (fault_vfs_call on = FAULT_VFS_OPEN; on < FAULT_VFS_CALL_COUNT; on++)
+        sweep(write_alone, (fault_vfs_fault){.on = on}, 1);
+}
+
+/* A write that leaves part of its bytes behind, and a disk that stays broken from then on. */
+static void a_torn_write_and_a_dying_disk_are_told_truly(void **state)
+{
+    (void)state;
+    sweep(write_alone, (fault_vfs_fault){.on = FAULT_VFS_WRITE, .is_short = true}, 2);
+    sweep(write_alone, (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true}, 3);
+    sweep(write_alone, (fault_vfs_fault){.on = FAULT_VFS_SYNC, .is_sticky = true}, 1);
+}
+
+/* Several closures share a transaction that the failure takes away: none is lost, none is kept by mistake. */
+static void a_failed_call_in_a_group_is_told_truly_to_all(void **state)
+{
+    (void)state;
+    sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_SYNC}, 1);
+    sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_WRITE}, 3);
+    sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_WRITE, .code = SQLITE_FULL, .is_short = true}, 5);
+    sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_READ}, 1);
+}
+
+/* ---- the disk is full ---- */
+
+static void a_full_disk_is_an_error_that_passes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        disk_case c;
+        disk_case_init(&c, seed);
+        (void)snprintf(c.what, sizeof c.what, "seed %" PRIu64, seed);
+        assert_ok_err(open_store(&c, c.path, seed % 2 == 0), &c.err);
+        fault_vfs_set_quota(c.disk, fault_vfs_used_len(c.disk) +
+                                        (int64_t)prng_below(&c.chance, 6 * BLOB_LEN));
+        tide_status status = TIDE_OK;
+        int64_t n = 0;
+        while (status == TIDE_OK && n < 100) {
+            n++;
+            status = write_row(&c, 0, n, n);
+        }
+        if (status != TIDE_E_OUTCOME_UNKNOWN)
+            assert_status(TIDE_E_FULL, status);
+        /* Reading goes on. */
+        int64_t count = 0;
+        int64_t highest = 0;
+        count_numbered(c.store, &count, &highest);
+        assert_true(count >= n - 1);
+        fault_vfs_set_quota(c.disk, FAULT_VFS_NO_QUOTA);
+        assert_ok(write_row(&c, 0, n + 1, n + 1));
+        check_now_and_later(&c);
+        disk_case_done(&c);
+    }
+}
+
+/* ---- a closure that takes the whole transaction away ---- */
+
+static tide_status make_trap(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    return tx->store->ops->script(tx,
+                                  "CREATE TRIGGER trap BEFORE INSERT ON typed WHEN new.id = 13 "
+                                  "BEGIN SELECT RAISE(ROLLBACK, 'spoilt'); END",
+                                  err);
+}
+
+typedef struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int waiting; /* who is about to hand over a closure */
+} gate;
+
+/* Holds the writer until the others stand in its queue, so that they become one group. */
+static tide_status hold_writer(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)tx;
+    (void)err;
+    gate *g = arg;
+    (void)pthread_mutex_lock(&g->lock);
+    while (g->waiting < THREADS)
+        (void)pthread_cond_wait(&g->changed, &g->lock);
+    (void)pthread_mutex_unlock(&g->lock);
+    tide_env *env = tide_env_system();
+    env->sleep_us(env, 500);
+    return TIDE_OK;
+}
+
+typedef struct member {
+    disk_case *c;
+    gate *g;
+    fault_row row;
+    char name[WRITER_NAME_SIZE];
+    tide_status status;
+    pthread_t id;
+} member;
+
+static void *join_group(void *arg)
+{
+    member *m = arg;
+    (void)pthread_mutex_lock(&m->g->lock);
+    m->g->waiting++;
+    (void)pthread_cond_signal(&m->g->changed);
+    (void)pthread_mutex_unlock(&m->g->lock);
+    tide_error err;
+    m->status = tide_write(m->c->store, add_row, &m->row, &err);
+    return NULL;
+}
+
+static void *open_gate(void *arg)
+{
+    member *m = arg;
+    tide_error err;
+    m->status = tide_write(m->c->store, hold_writer, m->g, &err);
+    return NULL;
+}
+
+/* One group with a closure that springs the trap; returns how often the others ran together. */
+static int run_group(disk_case *c, int64_t round)
+{
+    gate g = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    member keeper = {.c = c, .g = &g};
+    member members[THREADS];
+    assert_int_equal(0, pthread_create(&keeper.id, NULL, open_gate, &keeper));
+    for (int i = 0; i < THREADS; i++) {
+        members[i] = (member){.c = c, .g = &g, .row = {.blob_id = i == 1 ? 13 : 0}};
+        const taken self = {.thread = i};
+        taken_writer(members[i].name, &self);
+        members[i].row.row = (numbered_row){.writer = members[i].name, .n = round};
+        assert_int_equal(0, pthread_create(&members[i].id, NULL, join_group, &members[i]));
+    }
+    (void)pthread_join(keeper.id, NULL);
+    int runs = 0;
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(members[i].id, NULL);
+        note(c, i, round, members[i].status, members[i].row.row.range.first);
+        assert_status(i == 1 ? TIDE_E_CONFLICT : TIDE_OK, members[i].status);
+        runs += members[i].row.runs;
+    }
+    return runs;
+}
+
+/* RAISE(ROLLBACK) undoes everybody's work without a word. The others are run again and kept. */
+static void a_trigger_that_rolls_back_spoils_only_its_closure(void **state)
+{
+    (void)state;
+    disk_case c;
+    disk_case_init(&c, 1);
+    (void)snprintf(c.what, sizeof c.what, "trap");
+    assert_ok_err(open_store(&c, c.path, false), &c.err);
+    assert_ok_err(tide_write(c.store, make_trap, NULL, &c.err), &c.err);
+    int taken_apart = 0;
+    for (int64_t round = 1; round <= GROUP_TRIES && taken_apart < 10; round++)
+        taken_apart += run_group(&c, round) > THREADS;
+    assert_true(taken_apart >= 10); /* a group was really taken apart, not only met singly */
+    check_now_and_later(&c);
+    disk_case_done(&c);
+}
+
+/* ---- decay ---- */
+
+static void count_finding(void *arg, const char *finding)
+{
+    (void)finding;
+    ++*(int *)arg;
+}
+
+/* Read all there is through the public functions; the worst status on the way. */
+static tide_status read_everything(disk_case *c, const char *path)
+{
+    int findings = 0;
+    TIDE_TRY(open_store(c, path, true));
+    tide_status status = tide_store_check(c->store, count_finding, &findings, &c->err);
+    seen_rows table = {0};
+    tide_status page = TIDE_OK;
+    while ((page = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)
+        continue;
+    seen_rows_done(&table);
+    tide_store_closep(&c->store);
+    return page < TIDE_OK ? page : status;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "re");
+    FILE *out = fopen(to, "we");
+    assert_non_null(in);
+    assert_non_null(out);
+    char bytes[65536];
+    size_t len = 0;
+    while ((len = fread(bytes, 1, sizeof bytes, in)) > 0)
+        assert_int_equal(len, fwrite(bytes, 1, len, out));
+    assert_int_equal(0, fclose(out));
+    assert_int_equal(0, fclose(in));
+}
+
+/* A file whose log is empty: everything is in the database itself. */
+static void fill_and_checkpoint(disk_case *c)
+{
+    assert_ok_err(open_store(c, c->path, true), &c->err);
+    for (int64_t n = 1; n <= 60; n++)
+        assert_ok(write_row(c, 0, n, n % 10 == 0 ? n : 0));
+    tide_store_closep(&c->store);
+    sqlite3 *db = NULL;
+    assert_int_equal(SQLITE_OK, sqlite3_open_v2(c->path, &db, SQLITE_OPEN_READWRITE, fault_vfs_name(c->disk)));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_close(db));
+}
+
+/* A flipped bit is reported or harmless, wherever it is; it never brings the program down. Where the structure
+ * of a page is hit, it is always reported. */
+static void a_flipped_bit_is_reported_or_harmless(void **state)
+{
+    (void)state;
+    const uint64_t seed = prng_seed_from_env(20250104);
+    disk_case c;
+    disk_case_init(&c, seed);
+    fill_and_checkpoint(&c);
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c.image, "decayed.db", path);
+    int reported = 0;
+    for (int i = 0; i < FLIPS; i++) {
+        copy_file(c.path, path);
+        const bool is_page_header = i % 2 == 0;
+        const int64_t page = 1 + (int64_t)prng_below(&c.chance, 8);
+        const int64_t at = is_page_header ? fault_vfs_flip_bit(path, page * 16384, 1, &c.chance)
+                                          : fault_vfs_flip_bit(path, 0, INT64_MAX / 2, &c.chance);
+        const tide_status status = read_everything(&c, path);
+        reported += status < TIDE_OK;
+        if (is_page_header && status >= TIDE_OK)
+            fail_msg("seed %" PRIu64 ": bit %" PRId64 " is flipped and nobody says so", seed, at);
+        if (status == TIDE_E_FAILED || status == TIDE_E_OUTCOME_UNKNOWN)
+            fail_msg("seed %" PRIu64 ": bit %" PRId64 ": %s", seed, at, c.err.text);
+        static const char *const sides[] = {"decayed.db-wal", "decayed.db-shm", "decayed.db-door"};
+        char side[TEMPDIR_PATH_MAX];
+        for (size_t k = 0; k < sizeof sides / sizeof sides[0]; k++) {
+            tempdir_join(&c.image, sides[k], side);
+            (void)unlink(side);
+        }
+    }
+    print_message("%d of %d flips reported\n", reported, FLIPS);
+    disk_case_done(&c);
+}
+
+/* ---- several stores in one process ---- */
+
+static bool is_shared_lock_held(int fd)
+{
+    /* SQLite's shared locks: 510 bytes behind the pending byte. An OFD lock meets the process's own POSIX locks. */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000002, .l_len = 510};
+    assert_int_equal(0, fcntl(fd, F_OFD_GETLK, &lock));
+    return lock.l_type != F_UNLCK;
+}
+
+/* POSIX locks are the process's: closing any descriptor of the file drops them all. Without them a foreign
+ * program that closes the file last deletes the log under us. */
+static void a_second_store_leaves_the_locks_of_the_first(void **state)
+{
+    store_test *t = *state;
+    int64_t count = 0;
+    int64_t highest = 0;
+    count_numbered(t->store, &count, &highest);
+    const int fd = open(t->url, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(is_shared_lock_held(fd));
+    tide_store *second = store_test_open(t);
+    const bool is_held_beside = is_shared_lock_held(fd);
+    store_test_close(t, &second);
+    const bool is_held_after = is_shared_lock_held(fd);
+    (void)close(fd);
+    assert_true(is_held_beside);
+    assert_true(is_held_after);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_failed_call_is_told_truly),
+        cmocka_unit_test(a_torn_write_and_a_dying_disk_are_told_truly),
+        cmocka_unit_test(a_failed_call_in_a_group_is_told_truly_to_all),
+        cmocka_unit_test(a_full_disk_is_an_error_that_passes),
+        cmocka_unit_test(a_trigger_that_rolls_back_spoils_only_its_closure),
+        cmocka_unit_test(a_flipped_bit_is_reported_or_harmless),
+        STORE_CASE_SQLITE(a_second_store_leaves_the_locks_of_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
