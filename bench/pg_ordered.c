@@ -160,8 +160,9 @@ int main(int argc, char **argv)
         for (int i = 0; i < CONTESTANTS; i++)
             measure(&a, (contestant)((round + i) % CONTESTANTS), options.seconds);
 
-    bench_print_heading("PostgreSQL: numbered rows of 16 clients, each durable before its client goes on",
-                        "commits/s");
+    bench_print_heading(
+        "PostgreSQL: numbered rows of 16 clients, each durable before its client goes on",
+        "commits/s");
     for (int who = 0; who < CONTESTANTS; who++)
         bench_print_series(&a.rates[who]);
     bench_print_heading("Commits that shared a sync", "commits per sync");
@@ -173,7 +174,8 @@ int main(int argc, char **argv)
     tear_down(&a);
 
     (void)printf("\n");
-    bench_print_ratio("ordered / lock held through the flush", &a.rates[ORDERED], &a.rates[HELD], 2);
+    bench_print_ratio("ordered / lock held through the flush", &a.rates[ORDERED], &a.rates[HELD],
+                      2);
     bench_print_ratio("ordered / nextval", &a.rates[ORDERED], &a.rates[NEXTVAL], 0.4);
     return EXIT_SUCCESS;
 }

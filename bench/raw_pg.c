@@ -26,10 +26,12 @@ static const char *const write_texts[RAW_PG_KINDS] = {
 
 static const char *const tables =
     "CREATE TABLE held_counter (name text NOT NULL PRIMARY KEY, last bigint NOT NULL);"
-    "CREATE TABLE held (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT NULL,"
+    "CREATE TABLE held (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT "
+    "NULL,"
     " at timestamptz NOT NULL, UNIQUE (writer, n));"
     "CREATE SEQUENCE plain_seq;"
-    "CREATE TABLE plain (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT NULL,"
+    "CREATE TABLE plain (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT "
+    "NULL,"
     " at timestamptz NOT NULL, UNIQUE (writer, n));";
 
 PGconn *raw_pg_connect(const char *url)

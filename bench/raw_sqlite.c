@@ -11,7 +11,8 @@ static const char *const set_up =
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
     "CREATE TABLE IF NOT EXISTS sequences (name TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL,"
     " last_at TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS numbered (seq_id INTEGER NOT NULL PRIMARY KEY, writer TEXT NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS numbered (seq_id INTEGER NOT NULL PRIMARY KEY, writer TEXT NOT "
+    "NULL,"
     " n INTEGER NOT NULL, at TEXT NOT NULL, UNIQUE (writer, n)) STRICT;";
 
 typedef enum raw_statement {

@@ -141,8 +141,8 @@ static int run_child(int argc, char **argv)
 {
     writer w;
     open_writer(&w, argv[2], argv[3], argv[4]);
-    const int code = strcmp(argv[1], "busy") == 0 ? run_busy(&w)
-                                                  : run_probe(&w, argc > 5 ? atof(argv[5]) : 1);
+    const int code =
+        strcmp(argv[1], "busy") == 0 ? run_busy(&w) : run_probe(&w, argc > 5 ? atof(argv[5]) : 1);
     close_writer(&w);
     return code;
 }
@@ -263,7 +263,9 @@ static void print_contestant(const char *title, const contestant *c)
 #define CONTESTANT(kind_, has_busy_)                                                               \
     {                                                                                              \
         .kind = (kind_), .has_busy = (has_busy_), .p50 = {.name = "p50"}, .p99 = {.name = "p99"},  \
-        .max = {.name = "max"}, .busy_rate = {.name = "the busy process meanwhile, rows/s"}        \
+        .max = {.name = "max"}, .busy_rate = {                                                     \
+            .name = "the busy process meanwhile, rows/s"                                           \
+        }                                                                                          \
     }
 
 int main(int argc, char **argv)

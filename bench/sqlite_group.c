@@ -17,7 +17,7 @@
 
 enum {
     THREADS = 16,
-    ROW_LEN = 64,         /* about what one numbered row takes in the file */
+    ROW_LEN = 64, /* about what one numbered row takes in the file */
     PLAIN_LEN = 4 << 20,
 };
 

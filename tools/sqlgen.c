@@ -203,7 +203,8 @@ static void add_variant(block *b, int engine, const char *file, int line, const 
         die(file, line, "'%s' has no text", b->name);
 }
 
-static void add_block(const char *file, int line, const char *marker, const char *source, size_t len)
+static void add_block(const char *file, int line, const char *marker, const char *source,
+                      size_t len)
 {
     char name[NAME_SIZE];
     char engine[NAME_SIZE];
@@ -272,7 +273,8 @@ static void check_complete(void)
             if (!b->engine[e].text && !b->is_only)
                 die(given->file, given->line, "'%s' has no block for %s", b->name, engine_names[e]);
         if (b->number > 0 && b->number != ++migrations)
-            die(given->file, given->line, "migration %d out of order, want %d", b->number, migrations);
+            die(given->file, given->line, "migration %d out of order, want %d", b->number,
+                migrations);
     }
 }
 
@@ -356,7 +358,8 @@ static void emit_source(FILE *out, const char *prefix, const char *header)
     for (int i = 0; i < block_count; i++)
         if (blocks[i].number == 0)
             emit_statement(out, &blocks[i]);
-    (void)fprintf(out, "    {.name = 0},\n};\n\nconst tide_migration %s_migrations[] = {\n", prefix);
+    (void)fprintf(out, "    {.name = 0},\n};\n\nconst tide_migration %s_migrations[] = {\n",
+                  prefix);
     for (int i = 0; i < block_count; i++) {
         const block *b = &blocks[i];
         if (b->number == 0)

@@ -24,13 +24,13 @@
 #include <tidemark/store.h>
 
 enum {
-    TIDE_LEASE_NAME_MAX = 256,   /* bytes, without the terminator */
+    TIDE_LEASE_NAME_MAX = 256, /* bytes, without the terminator */
     TIDE_LEASE_HOLDER_MAX = 256,
     TIDE_LEASE_EXPIRE_MAX = 1000, /* leases ended by one call of tide_lease_expire */
 };
 
-#define TIDE_LEASE_MIN_US INT64_C(1000)            /* 1 ms */
-#define TIDE_LEASE_MAX_US INT64_C(31536000000000)  /* 365 days */
+#define TIDE_LEASE_MIN_US INT64_C(1000)           /* 1 ms */
+#define TIDE_LEASE_MAX_US INT64_C(31536000000000) /* 365 days */
 
 typedef struct tide_lease {
     char name[TIDE_LEASE_NAME_MAX + 1];

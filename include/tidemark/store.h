@@ -48,9 +48,10 @@ typedef enum tide_engine {
 enum {
     TIDE_ENGINE_COUNT = 2,
     TIDE_QUERY_PARAM_MAX = 48,
-    TIDE_TX_TAKE_MAX = 64,         /* counters one transaction may take */
-    TIDE_TX_KEY_MAX = 160,         /* bytes of a counter's key, without the terminator */
-    TIDE_TX_BYTES_MAX = 64 << 20,  /* bytes bound by one transaction's live and deferred statements */
+    TIDE_TX_TAKE_MAX = 64, /* counters one transaction may take */
+    TIDE_TX_KEY_MAX = 160, /* bytes of a counter's key, without the terminator */
+    TIDE_TX_BYTES_MAX =
+        64 << 20, /* bytes bound by one transaction's live and deferred statements */
 };
 
 /* One statement of a catalogue, as written by tools/sqlgen. */
@@ -66,22 +67,22 @@ typedef struct tide_sql {
 } tide_sql;
 
 typedef enum tide_store_mode {
-    TIDE_STORE_CREATE,    /* create what is missing, migrate what is older */
-    TIDE_STORE_EXISTING,  /* TIDE_E_NOT_FOUND when there is no store; migrate what is older */
-    TIDE_STORE_AS_IS,     /* like EXISTING, but change nothing: no migration, no new epoch */
+    TIDE_STORE_CREATE,   /* create what is missing, migrate what is older */
+    TIDE_STORE_EXISTING, /* TIDE_E_NOT_FOUND when there is no store; migrate what is older */
+    TIDE_STORE_AS_IS,    /* like EXISTING, but change nothing: no migration, no new epoch */
 } tide_store_mode;
 
 /* Zero means the default everywhere. */
 typedef struct tide_store_options {
-    tide_env *env;          /* tide_env_system() */
-    tide_store_mode mode;   /* TIDE_STORE_CREATE */
-    int64_t wait_us;        /* for the write lock or a connection, before TIDE_E_BUSY; 10 s */
-    int64_t closure_us;     /* time budget of one closure's statements; 30 s */
-    int connection_max;     /* readers on SQLite, connections on PostgreSQL; 16 */
-    int queue_max;          /* closures waiting for the writer; 4096 */
-    int64_t wal_max;        /* SQLite: write-ahead log bytes before writers are held back; 1 GiB */
-    bool is_inline;         /* SQLite: no writer thread; closures run on the caller's thread */
-    bool is_env_clock;      /* PostgreSQL: tide_tx_now comes from env, not from the server (tests) */
+    tide_env *env;        /* tide_env_system() */
+    tide_store_mode mode; /* TIDE_STORE_CREATE */
+    int64_t wait_us;      /* for the write lock or a connection, before TIDE_E_BUSY; 10 s */
+    int64_t closure_us;   /* time budget of one closure's statements; 30 s */
+    int connection_max;   /* readers on SQLite, connections on PostgreSQL; 16 */
+    int queue_max;        /* closures waiting for the writer; 4096 */
+    int64_t wal_max;      /* SQLite: write-ahead log bytes before writers are held back; 1 GiB */
+    bool is_inline;       /* SQLite: no writer thread; closures run on the caller's thread */
+    bool is_env_clock;    /* PostgreSQL: tide_tx_now comes from env, not from the server (tests) */
     const char *sqlite_vfs; /* the default VFS */
     const char *state_dir;  /* where the twin lives; "" for none; see identity.h */
 } tide_store_options;
@@ -207,6 +208,7 @@ TIDE_API double tide_col_f64(tide_query *query);
 TIDE_API bool tide_col_bool(tide_query *query);
 TIDE_API tide_view tide_col_text(tide_query *query);
 TIDE_API tide_view tide_col_blob(tide_query *query);
-TIDE_API int64_t tide_col_time(tide_query *query); /* INT64_MIN when the stored text is not a time */
+TIDE_API int64_t
+tide_col_time(tide_query *query); /* INT64_MIN when the stored text is not a time */
 
 #endif

@@ -1,19 +1,19 @@
 /* cmd_store.c - tidemark store info|check|migrate|backup|epochs|new-epoch. */
 #include "cli/cli.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "cli/interrupt.h"
+#include "store/sqlite_file.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -248,35 +248,16 @@ static tide_status migrate(tide_cli *cli, tide_error *err)
 
 /* ---- backup ---- */
 
-/* Asked before anything is read: a mistyped directory is the commonest mistake here. */
-static tide_status check_target(const char *path, tide_error *err)
-{
-    if (!*path)
-        return tide_fail(err, TIDE_E_INVALID, "FILE is empty; name the file to write");
-    const char *slash = strrchr(path, '/');
-    const size_t len = slash ? (size_t)(slash - path) : 0;
-    TIDE_CLEANUP(tide_freep) char *directory = slash ? strndup(path, len ? len : 1) : strdup(".");
-    if (!directory)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
-    if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0)
-        return TIDE_OK;
-    const bool is_absent = errno == ENOENT || errno == ENOTDIR;
-    return tide_fail(err, is_absent ? TIDE_E_NOT_FOUND : TIDE_E_DENIED,
-                     "cannot make %s: its directory %s: %s", path, directory, strerror(errno));
-}
-
 static tide_status backup(tide_cli *cli, tide_error *err)
 {
     const char *path = cli->args[0];
-    TIDE_TRY(check_target(path, err));
+    if (!*path)
+        return tide_fail(err, TIDE_E_INVALID, "FILE is empty; name the file to write");
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    /* The name under which tide_store_backup writes until the copy is whole. */
-    TIDE_CLEANUP(tide_freep) char *partial = NULL;
-    if (asprintf(&partial, "%s.part-%ld", path, (long)getpid()) < 0) {
-        partial = NULL;
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
-    }
+    char partial[PATH_MAX];
+    if (!tide_sqlite_backup_part(path, partial, sizeof partial))
+        return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
     tide_cli_interrupt_partial(partial);
     const tide_status status = tide_store_backup(store, path, err);
     tide_cli_interrupt_partial(NULL);

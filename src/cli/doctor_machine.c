@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "cli/doctor.h"
+#include "store/twin.h"
 
 #define YEAR_2024_US INT64_C(1704067200000000)
 
@@ -104,24 +105,6 @@ void tide_doctor_check_clock(tide_doctor *doctor)
 
 /* ---- state directory ---- */
 
-/* As store/twin.h says. NULL: none is wanted, or none can be named. */
-static char *find_state_directory(void)
-{
-    char *path = NULL;
-    const char *given = getenv("TIDEMARK_STATE_DIR");
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (given)
-        return *given ? strdup(given) : NULL;
-    if (geteuid() == 0)
-        return strdup("/var/lib/tidemark");
-    if (state && *state == '/')
-        return asprintf(&path, "%s/tidemark", state) < 0 ? NULL : path;
-    if (home && *home == '/')
-        return asprintf(&path, "%s/.local/state/tidemark", home) < 0 ? NULL : path;
-    return NULL;
-}
-
 /* The directory is made on first use: what counts is the nearest one that exists. */
 static int check_writable(const char *path)
 {
@@ -141,8 +124,8 @@ void tide_doctor_check_state_directory(tide_doctor *doctor)
 {
     static const char advice[] = "without it a file put back to an earlier state may go unnoticed; "
                                  "set TIDEMARK_STATE_DIR";
-    TIDE_CLEANUP(tide_freep) char *path = find_state_directory();
-    if (!path) {
+    char path[TIDE_TWIN_PATH_SIZE];
+    if (!tide_twin_state_directory(NULL, path)) {
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "state directory", advice, "none");
         return;
     }

@@ -13,8 +13,8 @@ static tide_status check_word(const char *what, const char *word, size_t max, ti
 {
     const size_t len = word ? strlen(word) : 0;
     if (len < 1 || len > max)
-        return tide_fail(err, TIDE_E_INVALID, "a lease's %s has 1 to %zu bytes, this one has %zu", what,
-                         max, len);
+        return tide_fail(err, TIDE_E_INVALID, "a lease's %s has 1 to %zu bytes, this one has %zu",
+                         what, max, len);
     if (!tide_utf8_valid(tide_view_of(word)))
         return tide_fail(err, TIDE_E_INVALID, "a lease's %s is UTF-8 text", what);
     return TIDE_OK;
@@ -23,15 +23,15 @@ static tide_status check_word(const char *what, const char *word, size_t max, ti
 static tide_status check_duration(int64_t duration_us, tide_error *err)
 {
     if (duration_us < TIDE_LEASE_MIN_US || duration_us > TIDE_LEASE_MAX_US)
-        return tide_fail(err, TIDE_E_INVALID, "a lease lasts from 1 ms to 365 days, not %" PRId64 " us",
-                         duration_us);
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a lease lasts from 1 ms to 365 days, not %" PRId64 " us", duration_us);
     return TIDE_OK;
 }
 
 static tide_status fail_lost(const char *name, int64_t token, tide_error *err)
 {
-    return tide_fail(err, TIDE_E_LEASE_LOST, "token %" PRId64 " no longer holds the lease %s", token,
-                     name);
+    return tide_fail(err, TIDE_E_LEASE_LOST, "token %" PRId64 " no longer holds the lease %s",
+                     token, name);
 }
 
 static tide_status fail_held(tide_tx *tx, const char *name, int64_t now_us, tide_error *err)

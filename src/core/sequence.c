@@ -23,7 +23,8 @@ tide_status tide_sequence_check_name(const char *name, tide_error *err)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             return tide_fail(err, TIDE_E_INVALID, "a sequence name has no control characters");
     if (name[0] == ' ' || name[len - 1] == ' ')
-        return tide_fail(err, TIDE_E_INVALID, "a sequence name neither begins nor ends with a space");
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a sequence name neither begins nor ends with a space");
     return TIDE_OK;
 }
 
@@ -91,8 +92,8 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
     return tide_tx_take(tx, key, &query, &request->now_last, err);
 }
 
-tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last, int64_t *now_last,
-                                tide_error *err)
+tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last,
+                                int64_t *now_last, tide_error *err)
 {
     TIDE_TRY(tide_sequence_check_name(name, err));
     if (last < 0)

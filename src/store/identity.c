@@ -20,7 +20,8 @@ static void copy_view(char *out, size_t size, tide_view view)
     (void)snprintf(out, size, "%.*s", (int)view.len, view.ptr);
 }
 
-static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t size, tide_error *err)
+static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t size,
+                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_GET, err));
@@ -68,7 +69,8 @@ static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 {
     char number[32] = "";
     tide_identity *identity = &out->identity;
-    TIDE_TRY(get_required(tx, "session_id", identity->session_id, sizeof identity->session_id, err));
+    TIDE_TRY(
+        get_required(tx, "session_id", identity->session_id, sizeof identity->session_id, err));
     TIDE_TRY(get_required(tx, "epoch_id", identity->epoch_id, sizeof identity->epoch_id, err));
     TIDE_TRY(get_required(tx, "host", out->host, sizeof out->host, err));
     TIDE_TRY(get_required(tx, "epoch", number, sizeof number, err));
@@ -150,7 +152,8 @@ static const char *name_reason(tide_engine engine, const char *stored, const cha
     return is_same_cluster && is_same_database ? "failover" : "restored";
 }
 
-static void find_cut(check *c, tide_engine engine, const char **reason, char evidence[EVIDENCE_SIZE])
+static void find_cut(check *c, tide_engine engine, const char **reason,
+                     char evidence[EVIDENCE_SIZE])
 {
     *reason = NULL;
     if (strcmp(c->stored.host, c->host.text) != 0) {
@@ -158,8 +161,9 @@ static void find_cut(check *c, tide_engine engine, const char **reason, char evi
         (void)snprintf(evidence, EVIDENCE_SIZE, "host was %s, is %s", c->stored.host, c->host.text);
     } else if (c->twin_mark > c->stored.mark) {
         *reason = "restored";
-        (void)snprintf(evidence, EVIDENCE_SIZE, "mark %" PRId64 " in the file, %" PRId64 " in its twin",
-                       c->stored.mark, c->twin_mark);
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "mark %" PRId64 " in the file, %" PRId64 " in its twin", c->stored.mark,
+                       c->twin_mark);
     }
 }
 

@@ -47,14 +47,15 @@ static tide_status check_applied(tide_tx *tx, migration_state *state, tide_error
         const tide_migration *known = find_migration(state->migrations, number);
         if (!known)
             return tide_fail(err, TIDE_E_NEWER,
-                             "%s has schema %.*s (migration %" PRId64 "), which this program does not know",
+                             "%s has schema %.*s (migration %" PRId64
+                             "), which this program does not know",
                              tx->store->name, (int)version.len, version.ptr, number);
         char expected[TIDE_SHA256_TEXT_SIZE];
         TIDE_TRY(checksum(expected, known, tx->store->ops->engine, err));
         if (!tide_view_equal(sum, tide_view_of(expected)))
             return tide_fail(err, TIDE_E_DAMAGED,
-                             "%s: migration %" PRId64 " (%s) was applied with another text", tx->store->name,
-                             number, known->name);
+                             "%s: migration %" PRId64 " (%s) was applied with another text",
+                             tx->store->name, number, known->name);
         state->applied = number;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -90,7 +91,8 @@ static tide_status apply_one(tide_tx *tx, const tide_migration *migration, tide_
     const tide_status status =
         tx->store->ops->script(tx, migration->text[tx->store->ops->engine], err);
     if (status < TIDE_OK)
-        return tide_fail_context(err, status, "migration %d (%s)", migration->number, migration->name);
+        return tide_fail_context(err, status, "migration %d (%s)", migration->number,
+                                 migration->name);
     TIDE_TRY(record_applied(tx, migration, err));
     return migration->number == 1 ? tide_identity_create(tx, err) : TIDE_OK;
 }
@@ -127,7 +129,8 @@ tide_status tide_store_migrate(tide_store *store, const tide_migration *migratio
         return TIDE_OK;
     if (store->options.mode == TIDE_STORE_AS_IS || store->options.mode == TIDE_STORE_EXISTING) {
         if (state.applied == 0)
-            return tide_fail(err, TIDE_E_NOT_FOUND, "there is no Tidemark store at %s", store->name);
+            return tide_fail(err, TIDE_E_NOT_FOUND, "there is no Tidemark store at %s",
+                             store->name);
         if (store->options.mode == TIDE_STORE_AS_IS)
             return TIDE_OK;
     }

@@ -188,14 +188,30 @@ static const struct {
     const char *prefix;
     tide_status status;
 } sqlstates[] = {
-    {"40001", TIDE_E_SERIALIZATION},   {"40P01", TIDE_E_SERIALIZATION}, {"23505", TIDE_E_EXISTS},
-    {"23514", TIDE_E_INVALID},         {"23502", TIDE_E_INVALID},       {"23", TIDE_E_CONFLICT},
-    {"22003", TIDE_E_EXHAUSTED},       {"22", TIDE_E_INVALID},          {"28", TIDE_E_UNAUTHENTICATED},
-    {"42501", TIDE_E_DENIED},          {"25006", TIDE_E_DENIED},        {"25P03", TIDE_E_TIMEOUT},
-    {"53100", TIDE_E_FULL},            {"53200", TIDE_E_NOMEM},         {"53", TIDE_E_UNAVAILABLE},
-    {"55P03", TIDE_E_BUSY},            {"57014", TIDE_E_TIMEOUT},       {"57P", TIDE_E_UNAVAILABLE},
-    {"08", TIDE_E_UNAVAILABLE},        {"XX001", TIDE_E_DAMAGED},       {"XX002", TIDE_E_DAMAGED},
-    {"P0001", TIDE_E_CONFLICT},        {"54", TIDE_E_LIMIT},            {"58030", TIDE_E_IO},
+    {"40001", TIDE_E_SERIALIZATION},
+    {"40P01", TIDE_E_SERIALIZATION},
+    {"23505", TIDE_E_EXISTS},
+    {"23514", TIDE_E_INVALID},
+    {"23502", TIDE_E_INVALID},
+    {"23", TIDE_E_CONFLICT},
+    {"22003", TIDE_E_EXHAUSTED},
+    {"22", TIDE_E_INVALID},
+    {"28", TIDE_E_UNAUTHENTICATED},
+    {"42501", TIDE_E_DENIED},
+    {"25006", TIDE_E_DENIED},
+    {"25P03", TIDE_E_TIMEOUT},
+    {"53100", TIDE_E_FULL},
+    {"53200", TIDE_E_NOMEM},
+    {"53", TIDE_E_UNAVAILABLE},
+    {"55P03", TIDE_E_BUSY},
+    {"57014", TIDE_E_TIMEOUT},
+    {"57P", TIDE_E_UNAVAILABLE},
+    {"08", TIDE_E_UNAVAILABLE},
+    {"XX001", TIDE_E_DAMAGED},
+    {"XX002", TIDE_E_DAMAGED},
+    {"P0001", TIDE_E_CONFLICT},
+    {"54", TIDE_E_LIMIT},
+    {"58030", TIDE_E_IO},
     {"42P07", TIDE_E_FOREIGN}, /* a table of ours-to-be exists already: somebody else's database */
 };
 

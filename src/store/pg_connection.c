@@ -170,7 +170,8 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
         const tide_status status =
             tide_pg_encode(&param, &query->values[i], statement->params[i], &query->arena, err);
         if (status < TIDE_OK)
-            return tide_fail_context(err, status, "%s: :%s", query->sql->name, query->text->params[i]);
+            return tide_fail_context(err, status, "%s: :%s", query->sql->name,
+                                     query->text->params[i]);
         values[i] = param.bytes;
         lens[i] = param.len;
         formats[i] = 1;

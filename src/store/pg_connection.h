@@ -42,12 +42,12 @@ typedef struct tide_pg_connection {
     tide_pg_expectation *expected;
     int expected_count;
     int expected_size;
-    bool is_begun;             /* BEGIN was sent */
-    bool is_commit_sent;       /* from here on a lost connection leaves the outcome open */
-    bool is_committed;         /* COMMIT was answered */
-    bool is_lost;              /* no further use */
-    bool is_ended;             /* the server said, in order, that it ends this session */
-    bool has_warned;           /* the server sent a WARNING */
+    bool is_begun;              /* BEGIN was sent */
+    bool is_commit_sent;        /* from here on a lost connection leaves the outcome open */
+    bool is_committed;          /* COMMIT was answered */
+    bool is_lost;               /* no further use */
+    bool is_ended;              /* the server said, in order, that it ends this session */
+    bool has_warned;            /* the server sent a WARNING */
     uint64_t witness;           /* the flusher's generation when the transaction began */
     char xid[TIDE_PG_XID_SIZE]; /* of the running transaction; "" until known */
     struct tide_pg_connection *next;

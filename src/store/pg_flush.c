@@ -45,7 +45,8 @@ static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
 tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
     TIDE_TRY(tide_pg_send(connection, "BEGIN", (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_send(connection, "SET LOCAL synchronous_commit=on", (tide_pg_expectation){0}, err));
+    TIDE_TRY(
+        tide_pg_send(connection, "SET LOCAL synchronous_commit=on", (tide_pg_expectation){0}, err));
     connection->has_warned = false;
     TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text,
                           (tide_pg_expectation){0}, err));

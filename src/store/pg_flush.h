@@ -30,7 +30,7 @@ typedef struct tide_pg_flusher {
     pthread_cond_t changed;
     tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
     bool is_led;
-    uint64_t generation;               /* raised by each connect */
+    uint64_t generation;                /* raised by each connect */
     struct tide_pg_flush_wait *waiting; /* callers, on their own stacks */
 } tide_pg_flusher;
 

@@ -108,8 +108,8 @@ static tide_status run_write(tide_pg_connection *connection, tide_tx_fn *fn, voi
 static tide_status read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
 {
     PGconn *pg = connection->pg;
-    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL, NULL,
-                          NULL, NULL, 0) != 1 ||
+    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL,
+                          NULL, NULL, NULL, 0) != 1 ||
         PQpipelineSync(pg) != 1)
         return tide_pg_fail_lost(err, connection);
     PGresult *result = PQgetResult(pg);
@@ -257,7 +257,8 @@ static tide_status resolve_lost(tide_pg_connection *connection, tide_error *err)
     case TIDE_PG_UNKNOWN:
         break;
     }
-    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN, "the connection was lost during the commit");
+    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                             "the connection was lost during the commit");
 }
 
 static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
@@ -302,8 +303,8 @@ static tide_status end_read(tide_pg_connection *connection, bool is_local, bool 
     return TIDE_OK;
 }
 
-static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg, bool is_local,
-                             tide_error *err)
+static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
+                             bool is_local, tide_error *err)
 {
     pg_engine *engine = connection->store->engine;
     bool is_durable = true;
@@ -350,7 +351,8 @@ static tide_status pg_now(tide_tx *tx, tide_error *err)
         return TIDE_OK;
     }
     if (connection->is_begun) /* begun without asking: a script */
-        TIDE_TRY(tide_pg_send(connection, TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text,
+        TIDE_TRY(tide_pg_send(connection,
+                              TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text,
                               (tide_pg_expectation){.is_now = true}, err));
     else
         TIDE_TRY(tide_pg_begin(connection, true, err));
@@ -376,8 +378,8 @@ static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
     PGresult *result = PQexec(connection->pg, text);
     tide_status status = TIDE_OK;
     if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)), "%s",
-                           PQresultErrorMessage(result));
+        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
+                           "%s", PQresultErrorMessage(result));
     PQclear(result);
     if (PQenterPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
@@ -417,8 +419,8 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     char *complaint = NULL;
     PQconninfoOption *parsed = PQconninfoParse(target, &complaint);
     if (!parsed) {
-        const tide_status status =
-            tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s", complaint ? complaint : "no memory");
+        const tide_status status = tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s",
+                                             complaint ? complaint : "no memory");
         err->text[strcspn(err->text, "\n")] = '\0';
         PQfreemem(complaint);
         return status;
@@ -467,8 +469,8 @@ static void pg_close(tide_store *store)
 /* ---- looking after it ---- */
 
 static const char *const setting_facts[] = {
-    "server_version", "fsync",      "full_page_writes",         "synchronous_standby_names",
-    "wal_level",      "data_checksums", "server_encoding", "wal_sync_method",
+    "server_version", "fsync",          "full_page_writes", "synchronous_standby_names",
+    "wal_level",      "data_checksums", "server_encoding",  "wal_sync_method",
 };
 
 typedef struct describe_request {
@@ -520,14 +522,16 @@ static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
         if (tide_col_i64(query) >= 0)
             continue;
         char text[256];
-        (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len, table.ptr);
+        (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len,
+                       table.ptr);
         request->count++;
         request->fn(request->arg, text);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
+static tide_status pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
+                            tide_error *err)
 {
     finding_request request = {.fn = fn, .arg = arg};
     TIDE_TRY(tide_read_local(store, read_every_table, &request, err));
@@ -539,8 +543,8 @@ static tide_status pg_check(tide_store *store, tide_store_finding_fn *fn, void *
 static tide_status pg_backup(tide_store *store, const char *path, tide_error *err)
 {
     return tide_fail(err, TIDE_E_UNSUPPORTED,
-                     "%s is a PostgreSQL database: use pg_dump or pg_basebackup to write %s", store->name,
-                     path);
+                     "%s is a PostgreSQL database: use pg_dump or pg_basebackup to write %s",
+                     store->name, path);
 }
 
 const tide_engine_ops tide_pg_ops = {

@@ -21,11 +21,11 @@ typedef struct tide_sqlite_connection {
     sqlite3 *db;
     tide_statement_map statements;
     tide_query_pool pool;
-    tide_tx tx;               /* the one running transaction */
-    int64_t busy_until_us;    /* monotonic; a busy lock is waited for until then */
-    int64_t budget_until_us;  /* monotonic; a statement running beyond it is stopped; 0: no limit */
-    int64_t wal_frames;       /* of the last commit made here */
-    bool is_checkpoint_wanted; /* the schema has changed */
+    tide_tx tx;              /* the one running transaction */
+    int64_t busy_until_us;   /* monotonic; a busy lock is waited for until then */
+    int64_t budget_until_us; /* monotonic; a statement running beyond it is stopped; 0: no limit */
+    int64_t wal_frames;      /* of the last commit made here */
+    bool is_checkpoint_wanted;           /* the schema has changed */
     struct tide_sqlite_connection *next; /* in the pool of readers */
 } tide_sqlite_connection;
 

@@ -55,7 +55,8 @@ tide_status tide_sqlite_check_directory(const char *path, tide_error *err)
     const char *name = slash ? directory : ".";
     struct stat info;
     if (stat(name, &info) != 0)
-        return tide_fail(err, errno == ENOENT || errno == ENOTDIR ? TIDE_E_NOT_FOUND : TIDE_E_DENIED,
+        return tide_fail(err,
+                         errno == ENOENT || errno == ENOTDIR ? TIDE_E_NOT_FOUND : TIDE_E_DENIED,
                          "cannot make %s: its directory %s: %s", path, name, strerror(errno));
     if (!S_ISDIR(info.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "cannot make %s: %s is not a directory", path, name);
@@ -104,8 +105,9 @@ static int read_header(const char *path, unsigned char *header, int *got)
         return code;
     const char *name = sqlite3_create_filename(full, "", "", 0, NULL);
     sqlite3_file *file = calloc(1, (size_t)vfs->szOsFile);
-    code = name && file ? vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL)
-                        : SQLITE_NOMEM;
+    code = name && file
+               ? vfs->xOpen(vfs, name, file, SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB, NULL)
+               : SQLITE_NOMEM;
     sqlite3_int64 size = 0;
     if (code == SQLITE_OK)
         code = file->pMethods->xFileSize(file, &size);
@@ -125,8 +127,8 @@ static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_er
     int got = 0;
     const int code = read_header(path, header, &got);
     if (code != SQLITE_OK)
-        return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s", path,
-                         sqlite3_errstr(code));
+        return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s",
+                         path, sqlite3_errstr(code));
     if (got == 0) {
         *out = TIDE_SQLITE_ABSENT;
         return TIDE_OK;
@@ -158,8 +160,8 @@ tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path, bool is
         return is_read_only ? TIDE_OK : tide_sqlite_check_directory(path, err);
     }
     if (S_ISDIR(info.st_mode))
-        return tide_fail(err, TIDE_E_INVALID, "%s is a directory; name a file, for example %s/tidemark.db",
-                         path, path);
+        return tide_fail(err, TIDE_E_INVALID,
+                         "%s is a directory; name a file, for example %s/tidemark.db", path, path);
     if (!S_ISREG(info.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is not a plain file", path);
     if (faccessat(AT_FDCWD, path, is_read_only ? R_OK : R_OK | W_OK, AT_EACCESS) != 0)
@@ -203,7 +205,8 @@ tide_status tide_sqlite_door_enter(tide_sqlite_door *door, tide_env *env, int64_
         if (errno != EAGAIN && errno != EACCES)
             return tide_fail(err, TIDE_E_IO, "cannot lock the door file: %s", strerror(errno));
         if (env->mono_us(env) >= until_us)
-            return tide_fail(err, TIDE_E_BUSY, "another process has been waiting to write for too long");
+            return tide_fail(err, TIDE_E_BUSY,
+                             "another process has been waiting to write for too long");
         env->sleep_us(env, wait);
         wait = wait * 2 < DOOR_SPIN_MAX_US ? wait * 2 : DOOR_SPIN_MAX_US;
     }
@@ -213,6 +216,11 @@ tide_status tide_sqlite_door_enter(tide_sqlite_door *door, tide_env *env, int64_
 void tide_sqlite_door_leave(tide_sqlite_door *door)
 {
     (void)set_lock(door->fd, F_UNLCK);
+}
+
+bool tide_sqlite_backup_part(const char *path, char *out, size_t out_size)
+{
+    return (size_t)snprintf(out, out_size, "%s.part-%ld", path, (long)getpid()) < out_size;
 }
 
 bool tide_sqlite_file_host(const char *path, char *out, size_t out_size)

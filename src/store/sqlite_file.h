@@ -42,6 +42,9 @@ TIDE_MUST_CHECK tide_status tide_sqlite_door_enter(tide_sqlite_door *door, tide_
                                                    int64_t until_us, tide_error *err);
 void tide_sqlite_door_leave(tide_sqlite_door *door);
 
+/* The name a backup to path has until it is whole. False: too long. */
+TIDE_MUST_CHECK bool tide_sqlite_backup_part(const char *path, char *out, size_t out_size);
+
 /* Inode and birth time: what a copy does not share. False: path cannot be looked at. */
 TIDE_MUST_CHECK bool tide_sqlite_file_host(const char *path, char *out, size_t out_size);
 

@@ -209,7 +209,8 @@ static tide_status sqlite_describe(tide_store *store, tide_store_describe_fn *fn
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
         sqlite3_stmt *statement = NULL;
-        if (sqlite3_prepare_v2(reader->db, pragma_facts[i].pragma, -1, &statement, NULL) == SQLITE_OK &&
+        if (sqlite3_prepare_v2(reader->db, pragma_facts[i].pragma, -1, &statement, NULL) ==
+                SQLITE_OK &&
             sqlite3_step(statement) == SQLITE_ROW)
             fn(arg, pragma_facts[i].name,
                name_value(pragma_facts[i].name, (const char *)sqlite3_column_text(statement, 0)));
@@ -252,7 +253,8 @@ static tide_status look_for_damage(tide_tx *tx, void *arg, tide_error *err)
     while ((status = tide_query_step(keys, err)) == TIDE_OK) {
         char text[512];
         const tide_view table = tide_col_text(keys);
-        (void)snprintf(text, sizeof text, "a row of %.*s refers to nothing", (int)table.len, table.ptr);
+        (void)snprintf(text, sizeof text, "a row of %.*s refers to nothing", (int)table.len,
+                       table.ptr);
         request->count++;
         request->fn(request->arg, text);
     }
@@ -308,7 +310,8 @@ static tide_status copy_into(tide_store *store, const char *path, tide_error *er
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(take_reader(&reader, store, err));
     reader->budget_until_us = 0;
-    char *text = sqlite3_mprintf("PRAGMA query_only=OFF; VACUUM INTO %Q; PRAGMA query_only=ON", path);
+    char *text =
+        sqlite3_mprintf("PRAGMA query_only=OFF; VACUUM INTO %Q; PRAGMA query_only=ON", path);
     const tide_status status = text ? tide_sqlite_exec(reader, text, err)
                                     : tide_fail(err, TIDE_E_NOMEM, "no memory for a backup");
     sqlite3_free(text);
@@ -321,8 +324,8 @@ static tide_status publish(const char *from, const char *path, tide_error *err)
 {
     TIDE_TRY(sync_path(from, O_RDWR, err));
     if (link(from, path) != 0)
-        return tide_fail(err, errno == EEXIST ? TIDE_E_EXISTS : TIDE_E_IO, "cannot name the backup %s: %s",
-                         path, strerror(errno));
+        return tide_fail(err, errno == EEXIST ? TIDE_E_EXISTS : TIDE_E_IO,
+                         "cannot name the backup %s: %s", path, strerror(errno));
     (void)unlink(from);
     return sync_directory_of(path, err);
 }
@@ -333,7 +336,7 @@ static tide_status sqlite_backup(tide_store *store, const char *path, tide_error
         return tide_fail(err, TIDE_E_EXISTS, "%s exists already; a backup never overwrites", path);
     TIDE_TRY(tide_sqlite_check_directory(path, err));
     char part[4096];
-    if (snprintf(part, sizeof part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof part)
+    if (!tide_sqlite_backup_part(path, part, sizeof part))
         return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
     (void)unlink(part);
     tide_status status = copy_into(store, part, err);

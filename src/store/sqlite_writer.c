@@ -14,7 +14,8 @@ enum {
     GROUP_MAX = 512,         /* closures that share one commit */
     CHECKPOINT_FRAMES = 800, /* below the 1,000 at which foreign programs start to checkpoint */
     CHECKPOINT_STEP = 100,   /* frames between two tries while a reader is in the way */
-    MARK_EVERY_US = 1000000, /* how far a restored file can be from its twin without being noticed */
+    MARK_EVERY_US =
+        1000000, /* how far a restored file can be from its twin without being noticed */
 };
 
 typedef struct job {
@@ -64,11 +65,12 @@ static tide_status check_deferred_keys(tide_sqlite_writer *writer, tide_error *e
 {
     int pending = 0;
     int highest = 0;
-    (void)sqlite3_db_status(writer->connection->db, SQLITE_DBSTATUS_DEFERRED_FKS, &pending, &highest,
-                            0);
+    (void)sqlite3_db_status(writer->connection->db, SQLITE_DBSTATUS_DEFERRED_FKS, &pending,
+                            &highest, 0);
     if (pending == 0)
         return TIDE_OK;
-    return tide_fail(err, TIDE_E_CONFLICT, "FOREIGN KEY constraint failed: a row refers to nothing");
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "FOREIGN KEY constraint failed: a row refers to nothing");
 }
 
 static tide_status run_closure(tide_sqlite_writer *writer, tide_tx_fn *fn, void *arg,
@@ -127,8 +129,8 @@ static void checkpoint(tide_sqlite_writer *writer)
     int moved = 0;
     tide_sqlite_set_limits(connection);
     connection->budget_until_us = 0;
-    if (sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved) !=
-        SQLITE_OK)
+    if (sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames,
+                                  &moved) != SQLITE_OK)
         return; /* the next group tries again; the log is complete without it */
     writer->checkpointed_frames = frames;
     /* Everything moved: the next commit starts the log anew, unless a reader still looks at it. */
@@ -155,17 +157,19 @@ static tide_status begin(tide_sqlite_writer *writer, tide_error *err)
     if (atomic_load(&writer->wal_bytes) > limit)
         checkpoint(writer);
     if (atomic_load(&writer->wal_bytes) > limit)
-        return tide_fail(err, TIDE_E_BUSY,
-                         "the write-ahead log has grown beyond %lld bytes because a reader holds an "
-                         "old snapshot",
-                         (long long)limit);
+        return tide_fail(
+            err, TIDE_E_BUSY,
+            "the write-ahead log has grown beyond %lld bytes because a reader holds an "
+            "old snapshot",
+            (long long)limit);
     tide_sqlite_set_limits(connection);
     connection->budget_until_us = 0;
     TIDE_TRY(tide_sqlite_door_enter(&writer->door, env, connection->busy_until_us, err));
     const tide_status status = exec(writer, "BEGIN IMMEDIATE", err);
     tide_sqlite_door_leave(&writer->door);
     if (status == TIDE_E_BUSY)
-        return tide_fail(err, TIDE_E_BUSY, "another program has been writing to %s for more than %.1f s",
+        return tide_fail(err, TIDE_E_BUSY,
+                         "another program has been writing to %s for more than %.1f s",
                          writer->store->name, (double)writer->store->options.wait_us / 1e6);
     return status;
 }
@@ -185,12 +189,14 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
     tide_error ignored;
     tide_status covered = begin(writer, &ignored);
     if (covered >= TIDE_OK)
-        covered = exec(writer,
-                       "UPDATE db_metadata SET value = value WHERE key = 'session_id'; COMMIT", &ignored);
+        covered =
+            exec(writer, "UPDATE db_metadata SET value = value WHERE key = 'session_id'; COMMIT",
+                 &ignored);
     if (covered >= TIDE_OK)
         return status;
     roll_back(writer);
-    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN, "the commit failed and may still take effect");
+    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                             "the commit failed and may still take effect");
 }
 
 static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
@@ -386,8 +392,8 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
     init_locks(writer);
     tide_status status = tide_sqlite_door_open(&writer->door, path, err);
     if (status >= TIDE_OK)
-        status = tide_sqlite_connection_open(&writer->connection, store, path, TIDE_SQLITE_WRITER,
-                                             err);
+        status =
+            tide_sqlite_connection_open(&writer->connection, store, path, TIDE_SQLITE_WRITER, err);
     if (status >= TIDE_OK && !store->options.is_inline) {
         writer->has_thread = pthread_create(&writer->thread, NULL, run_writer, writer) == 0;
         if (!writer->has_thread)

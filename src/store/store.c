@@ -111,7 +111,8 @@ tide_status tide_store_describe(tide_store *store, tide_store_describe_fn *fn, v
     return store->ops->describe(store, fn, arg, err);
 }
 
-tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
+tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
+                             tide_error *err)
 {
     return store->ops->check(store, fn, arg, err);
 }

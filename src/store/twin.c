@@ -12,29 +12,27 @@
 
 #include "base/cleanup.h"
 
-enum { PATH_SIZE = 1024 };
-
 static void closep(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
 }
 
-static bool find_state_dir(const tide_store *store, char out[PATH_SIZE])
+bool tide_twin_state_directory(const char *given, char out[TIDE_TWIN_PATH_SIZE])
 {
-    const char *given = store->options.state_dir;
     if (!given)
         given = getenv("TIDEMARK_STATE_DIR");
     if (given)
-        return *given && snprintf(out, PATH_SIZE, "%s", given) < PATH_SIZE;
+        return *given && snprintf(out, TIDE_TWIN_PATH_SIZE, "%s", given) < TIDE_TWIN_PATH_SIZE;
     if (geteuid() == 0)
-        return snprintf(out, PATH_SIZE, "/var/lib/tidemark") < PATH_SIZE;
+        return snprintf(out, TIDE_TWIN_PATH_SIZE, "/var/lib/tidemark") < TIDE_TWIN_PATH_SIZE;
     const char *state = getenv("XDG_STATE_HOME");
     if (state && *state == '/')
-        return snprintf(out, PATH_SIZE, "%s/tidemark", state) < PATH_SIZE;
+        return snprintf(out, TIDE_TWIN_PATH_SIZE, "%s/tidemark", state) < TIDE_TWIN_PATH_SIZE;
     const char *home = getenv("HOME");
     return home && *home == '/' &&
-           snprintf(out, PATH_SIZE, "%s/.local/state/tidemark", home) < PATH_SIZE;
+           snprintf(out, TIDE_TWIN_PATH_SIZE, "%s/.local/state/tidemark", home) <
+               TIDE_TWIN_PATH_SIZE;
 }
 
 static bool make_directories(char *path)
@@ -53,9 +51,9 @@ static bool make_directories(char *path)
 
 void tide_twin_init(tide_store *store)
 {
-    char directory[PATH_SIZE];
-    char twins[PATH_SIZE + 16];
-    if (!find_state_dir(store, directory))
+    char directory[TIDE_TWIN_PATH_SIZE];
+    char twins[TIDE_TWIN_PATH_SIZE + 16];
+    if (!tide_twin_state_directory(store->options.state_dir, directory))
         return;
     (void)snprintf(twins, sizeof twins, "%s/twins", directory);
     if (!make_directories(twins) || access(twins, W_OK) != 0)
@@ -77,11 +75,16 @@ tide_status tide_twin_read(const tide_store *store, int64_t *mark)
     FILE *in = fopen(store->twin_path, "re");
     if (!in)
         return TIDE_NONE;
-    char session[TIDE_SESSION_ID_SIZE] = "";
-    int64_t found = 0;
-    const int fields = fscanf(in, "%36s %" SCNd64, session, &found);
+    char line[128] = "";
+    const bool has_line = fgets(line, sizeof line, in) != NULL;
     (void)fclose(in);
-    if (fields != 2 || strcmp(session, store->identity.session_id) != 0 || found < 0)
+    const size_t session_len = TIDE_SESSION_ID_SIZE - 1;
+    if (!has_line || strncmp(line, store->identity.session_id, session_len) != 0 ||
+        line[session_len] != ' ')
+        return TIDE_NONE;
+    char *end = NULL;
+    const int64_t found = strtoll(line + session_len + 1, &end, 10);
+    if (*end != '\n' || found < 0)
         return TIDE_NONE;
     *mark = found;
     return TIDE_OK;
@@ -91,8 +94,8 @@ void tide_twin_write(const tide_store *store, int64_t mark)
 {
     if (!store->twin_path)
         return;
-    char lock_path[PATH_SIZE * 2];
-    char new_path[PATH_SIZE * 2];
+    char lock_path[TIDE_TWIN_PATH_SIZE * 2];
+    char new_path[TIDE_TWIN_PATH_SIZE * 2];
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", store->twin_path);
     (void)snprintf(new_path, sizeof new_path, "%s.new", store->twin_path);
     TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -102,7 +105,8 @@ void tide_twin_write(const tide_store *store, int64_t mark)
     if (tide_twin_read(store, &current) == TIDE_OK && current >= mark)
         return;
     char text[128];
-    const int len = snprintf(text, sizeof text, "%s %" PRId64 "\n", store->identity.session_id, mark);
+    const int len =
+        snprintf(text, sizeof text, "%s %" PRId64 "\n", store->identity.session_id, mark);
     TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len)
         (void)rename(new_path, store->twin_path);

@@ -14,6 +14,11 @@
 
 #include "store/engine.h"
 
+enum { TIDE_TWIN_PATH_SIZE = 1024 };
+
+/* The state directory, which may not exist yet; given overrides the rest, NULL does not. False: none. */
+bool tide_twin_state_directory(const char *given, char out[TIDE_TWIN_PATH_SIZE]);
+
 /* Decide where this store's twin lives; after its session and host are known. */
 void tide_twin_init(tide_store *store);
 

@@ -40,10 +40,11 @@ tide_status tide_store_url_parse(tide_store_url *out, const char *text, tide_err
         *out = (tide_store_url){.engine = TIDE_ENGINE_POSTGRES, .target = text};
         return TIDE_OK;
     }
-    return tide_fail(err, TIDE_E_INVALID,
-                     "unknown engine '%.*s' in the store URL; this program knows sqlite and postgres "
-                     "(a file name with a colon is written sqlite:PATH)",
-                     (int)len, text);
+    return tide_fail(
+        err, TIDE_E_INVALID,
+        "unknown engine '%.*s' in the store URL; this program knows sqlite and postgres "
+        "(a file name with a colon is written sqlite:PATH)",
+        (int)len, text);
 }
 
 /* Password of the authority part: between the ':' after the user and the last '@' before the path. */

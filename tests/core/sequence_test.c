@@ -130,7 +130,8 @@ static void numbers_end_at_two_to_the_63_minus_one(void **state)
     store_test *t = *state;
     assert_ok(tide_sequence_raise(t->store, "orders", INT64_MAX - 5, NULL, &t->err));
     tide_sequence_range range;
-    assert_status_err(TIDE_E_EXHAUSTED, tide_sequence_next(t->store, "orders", 6, &range, &t->err), &t->err);
+    assert_status_err(TIDE_E_EXHAUSTED, tide_sequence_next(t->store, "orders", 6, &range, &t->err),
+                      &t->err);
     assert_true(last_of(t, "orders") == INT64_MAX - 5);
     assert_true(next(t, "orders", 5) == INT64_MAX - 4);
     assert_true(last_of(t, "orders") == INT64_MAX);

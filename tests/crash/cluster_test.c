@@ -195,8 +195,8 @@ static void a_server_crash_takes_back_nothing_that_was_said(void **state)
     tide_sequence sequence;
     assert_ok_err(tide_sequence_show(c->stores[0], "numbered", &sequence, &c->err), &c->err);
     assert_int_equal((int64_t)table.len, sequence.last);
-    print_message("%d crashes: %zu acknowledged, %zu unknown, %zu refused, %zu rows\n", crashes, p.stored,
-                  p.unknown, p.failed, table.len);
+    print_message("%d crashes: %zu acknowledged, %zu unknown, %zu refused, %zu rows\n", crashes,
+                  p.stored, p.unknown, p.failed, table.len);
     seen_rows_done(&table);
     tailer_done(&reader);
     ack_journal_done(&p.journal);
@@ -281,7 +281,8 @@ PGresult *__wrap_PQgetResult(PGconn *pg)
 {
     PGresult *result = __real_PQgetResult(pg);
     cluster_case *c = crash_behind_commit;
-    if (c && PQresultStatus(result) == PGRES_COMMAND_OK && strcmp(PQcmdStatus(result), "COMMIT") == 0) {
+    if (c && PQresultStatus(result) == PGRES_COMMAND_OK &&
+        strcmp(PQcmdStatus(result), "COMMIT") == 0) {
         crash_behind_commit = NULL;
         crash_and_restart(c);
     }
@@ -327,8 +328,8 @@ static void a_read_that_outlives_its_server_is_read_again(void **state)
 static void a_tailer_over_nextval_is_seen_to_skip(void **state)
 {
     cluster_case *c = *state;
-    static const char insert[] =
-        "INSERT INTO numbered (seq_id, writer, n, at) SELECT i, 'w', i, now() FROM nextval('plain') i";
+    static const char insert[] = "INSERT INTO numbered (seq_id, writer, n, at) SELECT i, 'w', i, "
+                                 "now() FROM nextval('plain') i";
     TIDE_CLEANUP(finishp) PGconn *slow = PQconnectdb(c->url);
     TIDE_CLEANUP(finishp) PGconn *fast = PQconnectdb(c->url);
     run_sql(slow, "CREATE SEQUENCE plain");

@@ -87,7 +87,8 @@ typedef struct crowd {
     const char *manner; /* of acknowledging; NULL: rightly */
 } crowd;
 
-static tide_status start_taker(proc *child, uint32_t cycle, uint32_t index, void *arg, tide_error *err)
+static tide_status start_taker(proc *child, uint32_t cycle, uint32_t index, void *arg,
+                               tide_error *err)
 {
     const crowd *c = arg;
     char program[PATH_MAX];

@@ -33,7 +33,8 @@ static void *run_taker(void *arg)
 {
     tide_error err;
     if (taker_run(arg, &err) < TIDE_OK) {
-        (void)fprintf(stderr, "number-taker: %s: %s\n", tide_status_get(err.status)->name, err.text);
+        (void)fprintf(stderr, "number-taker: %s: %s\n", tide_status_get(err.status)->name,
+                      err.text);
         _exit(1);
     }
     return NULL;
@@ -42,7 +43,8 @@ static void *run_taker(void *arg)
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        (void)fprintf(stderr, "usage: number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]\n");
+        (void)fprintf(stderr,
+                      "usage: number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]\n");
         return 2;
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

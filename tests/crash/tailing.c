@@ -48,14 +48,16 @@ static tide_status append(seen_rows *seen, const seen_row *row, tide_error *err)
     const int64_t expected = (int64_t)seen->len + 1;
     if (row->seq_id != expected)
         return tide_fail(err, TIDE_E_DAMAGED,
-                         "after %" PRId64 " comes %" PRId64 " (%s %" PRId64 "): numbers were skipped",
+                         "after %" PRId64 " comes %" PRId64 " (%s %" PRId64
+                         "): numbers were skipped",
                          expected - 1, row->seq_id, row->writer, row->n);
     if (seen->len > 0 && row->at_us < seen->rows[seen->len - 1].at_us)
-        return tide_fail(err, TIDE_E_DAMAGED, "the time beside %" PRId64 " is before that of %" PRId64,
-                         row->seq_id, row->seq_id - 1);
+        return tide_fail(err, TIDE_E_DAMAGED,
+                         "the time beside %" PRId64 " is before that of %" PRId64, row->seq_id,
+                         row->seq_id - 1);
     if (row->n < 0)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s %" PRId64 " was rolled back and is there", row->writer,
-                         row->n);
+        return tide_fail(err, TIDE_E_DAMAGED, "%s %" PRId64 " was rolled back and is there",
+                         row->writer, row->n);
     if (seen->len == seen->capacity) {
         seen->capacity = seen->capacity ? 2 * seen->capacity : 4096;
         seen->rows = reallocarray(seen->rows, seen->capacity, sizeof *seen->rows);
@@ -143,12 +145,13 @@ static seen_row **make_index(const seen_rows *table)
 
 static bool explain(char why[WHY_SIZE], const taken *row, const char *writer, const char *words)
 {
-    (void)snprintf(why, WHY_SIZE, "%s %" PRId64 " (number %" PRId64 "): %s", writer, row->n, row->seq_id,
-                   words);
+    (void)snprintf(why, WHY_SIZE, "%s %" PRId64 " (number %" PRId64 "): %s", writer, row->n,
+                   row->seq_id, words);
     return false;
 }
 
-static bool check_promise(const taken *row, seen_row *const *index, size_t count, char why[WHY_SIZE])
+static bool check_promise(const taken *row, seen_row *const *index, size_t count,
+                          char why[WHY_SIZE])
 {
     seen_row wanted = {.n = row->n};
     taken_writer(wanted.writer, row);
@@ -169,7 +172,8 @@ bool check_promises(const ack_journal *journal, const seen_rows *table, char why
     bool is_kept = true;
     for (size_t i = 1; is_kept && i < table->len; i++)
         if (compare_rows(&index[i - 1], &index[i]) == 0) {
-            (void)snprintf(why, WHY_SIZE, "%s %" PRId64 " is there twice", index[i]->writer, index[i]->n);
+            (void)snprintf(why, WHY_SIZE, "%s %" PRId64 " is there twice", index[i]->writer,
+                           index[i]->n);
             is_kept = false;
         }
     for (size_t i = 0; is_kept && i < journal->len; i++) {

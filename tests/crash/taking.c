@@ -18,8 +18,8 @@ typedef struct request {
 
 void taken_writer(char out[WRITER_NAME_SIZE], const taken *row)
 {
-    (void)snprintf(out, WRITER_NAME_SIZE, "w%" PRId64 ".%" PRId64 ".%" PRId64, row->cycle, row->child,
-                   row->thread);
+    (void)snprintf(out, WRITER_NAME_SIZE, "w%" PRId64 ".%" PRId64 ".%" PRId64, row->cycle,
+                   row->child, row->thread);
 }
 
 size_t taken_format(char out[TAKEN_LINE_MAX], const taken *row)
@@ -101,12 +101,14 @@ static tide_status take_once(const taker *t, request *r, tide_error *err)
 tide_status taker_run(const taker *t, tide_error *err)
 {
     prng chance;
-    prng_init(&chance, t->seed * 1000003 + (uint64_t)(t->cycle * 10007 + t->child * 101 + t->thread));
+    prng_init(&chance,
+              t->seed * 1000003 + (uint64_t)(t->cycle * 10007 + t->child * 101 + t->thread));
     request r = {.n = 1, .count = 1};
     const taken self = {.cycle = t->cycle, .child = t->child, .thread = t->thread};
     taken_writer(r.writer, &self);
     while (!atomic_load(t->stop)) {
-        r.count = prng_chance(&chance, 1, 5) ? 2 + (int64_t)prng_below(&chance, TAKER_ROWS_MAX - 1) : 1;
+        r.count =
+            prng_chance(&chance, 1, 5) ? 2 + (int64_t)prng_below(&chance, TAKER_ROWS_MAX - 1) : 1;
         r.is_settled = prng_chance(&chance, 1, 6);
         r.is_given_up = !t->is_hasty && prng_chance(&chance, 1, 6);
         TIDE_TRY(take_once(t, &r, err));

@@ -164,7 +164,8 @@ static void check_now_and_later(disk_case *c)
     check_store(c);
     fault_vfs_power_cut(c->disk);
     tide_store_closep(&c->store);
-    fault_vfs_image(c->disk, prng_chance(&c->chance, 1, 2) ? FAULT_VFS_KEEP_NONE : FAULT_VFS_KEEP_RANDOM,
+    fault_vfs_image(c->disk,
+                    prng_chance(&c->chance, 1, 2) ? FAULT_VFS_KEEP_NONE : FAULT_VFS_KEEP_RANDOM,
                     &c->chance, c->image.path);
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(&c->image, "store.db", path);
@@ -217,8 +218,8 @@ static bool run_with_fault(scenario *run, fault_vfs_fault fault)
 {
     disk_case c;
     disk_case_init(&c, (uint64_t)fault.nth);
-    (void)snprintf(c.what, sizeof c.what, "call class %d, nth %" PRId64 "%s%s", (int)fault.on, fault.nth,
-                   fault.is_sticky ? ", sticky" : "", fault.is_short ? ", short" : "");
+    (void)snprintf(c.what, sizeof c.what, "call class %d, nth %" PRId64 "%s%s", (int)fault.on,
+                   fault.nth, fault.is_sticky ? ", sticky" : "", fault.is_short ? ", short" : "");
     fault_vfs_fail(c.disk, fault);
     run(&c);
     const bool is_met = fault_vfs_hits(c.disk) > 0;
@@ -274,7 +275,8 @@ static void a_failed_call_in_a_group_is_told_truly_to_all(void **state)
     (void)state;
     sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_SYNC}, 1);
     sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_WRITE}, 3);
-    sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_WRITE, .code = SQLITE_FULL, .is_short = true}, 5);
+    sweep(write_together,
+          (fault_vfs_fault){.on = FAULT_VFS_WRITE, .code = SQLITE_FULL, .is_short = true}, 5);
     sweep(write_together, (fault_vfs_fault){.on = FAULT_VFS_READ}, 1);
 }
 
@@ -458,8 +460,10 @@ static void fill_and_checkpoint(disk_case *c)
         assert_ok(write_row(c, 0, n, n % 10 == 0 ? n : 0));
     tide_store_closep(&c->store);
     sqlite3 *db = NULL;
-    assert_int_equal(SQLITE_OK, sqlite3_open_v2(c->path, &db, SQLITE_OPEN_READWRITE, fault_vfs_name(c->disk)));
-    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK,
+                     sqlite3_open_v2(c->path, &db, SQLITE_OPEN_READWRITE, fault_vfs_name(c->disk)));
+    assert_int_equal(SQLITE_OK,
+                     sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL));
     assert_int_equal(SQLITE_OK, sqlite3_close(db));
 }
 
@@ -503,7 +507,8 @@ static void a_flipped_bit_is_reported_or_harmless(void **state)
 static bool is_shared_lock_held(int fd)
 {
     /* SQLite's shared locks: 510 bytes behind the pending byte. An OFD lock meets the process's own POSIX locks. */
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000002, .l_len = 510};
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000002, .l_len = 510};
     assert_int_equal(0, fcntl(fd, F_OFD_GETLK, &lock));
     return lock.l_type != F_UNLCK;
 }

@@ -80,10 +80,11 @@ static void failing_closures_roll_back_alone(void **state)
 static tide_status add_poison(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
-    return tx->store->ops->script(tx,
-                                  "CREATE TRIGGER poison BEFORE INSERT ON numbered WHEN new.n % 5 = 3 "
-                                  "BEGIN SELECT RAISE(ROLLBACK, 'poison'); END",
-                                  err);
+    return tx->store->ops->script(
+        tx,
+        "CREATE TRIGGER poison BEFORE INSERT ON numbered WHEN new.n % 5 = 3 "
+        "BEGIN SELECT RAISE(ROLLBACK, 'poison'); END",
+        err);
 }
 
 /* DECISIONS 9: RAISE(ROLLBACK) undoes the whole group silently; the others run again and are kept. */
@@ -164,7 +165,8 @@ static void many_commits_keep_the_log_short(void **state)
     assert_int_equal(SQLITE_OK, sqlite3_open(t->url, &db));
     assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA user_version", NULL, NULL, NULL));
     int frames = 0;
-    assert_int_equal(SQLITE_OK, sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, NULL));
+    assert_int_equal(SQLITE_OK,
+                     sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, NULL));
     assert_in_range(frames, 0, 1000);
     (void)sqlite3_close(db);
 }

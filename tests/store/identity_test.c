@@ -183,7 +183,8 @@ static void an_epoch_can_be_raised_and_history_keeps_the_reason(void **state)
     store_test *t = *state;
     const tide_identity before = identity_of(t->store);
     tide_identity after;
-    assert_ok_err(tide_identity_raise(t->store, "diverged", "reader saw 7", &after, &t->err), &t->err);
+    assert_ok_err(tide_identity_raise(t->store, "diverged", "reader saw 7", &after, &t->err),
+                  &t->err);
     assert_int_equal(before.epoch + 1, after.epoch);
     assert_int_equal(after.epoch, identity_of(t->store).epoch);
     tide_epoch last = {0};

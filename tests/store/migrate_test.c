@@ -87,11 +87,12 @@ static tide_status reopen(store_test *t, tide_store_mode mode)
 static void a_schema_newer_than_the_program_is_refused(void **state)
 {
     store_test *t = *state;
-    assert_ok_err(tide_write(t->store, run_script,
-                             "INSERT INTO schema_version (version, number, name, checksum, applied_at) "
-                             "VALUES ('99.0.0', 99, 'future', 'x', '2030-01-01 00:00:00')",
-                             &t->err),
-                  &t->err);
+    assert_ok_err(
+        tide_write(t->store, run_script,
+                   "INSERT INTO schema_version (version, number, name, checksum, applied_at) "
+                   "VALUES ('99.0.0', 99, 'future', 'x', '2030-01-01 00:00:00')",
+                   &t->err),
+        &t->err);
     assert_status(TIDE_E_NEWER, reopen(t, TIDE_STORE_CREATE));
     assert_contains(t->err.text, "99.0.0");
     assert_status(TIDE_E_NEWER, reopen(t, TIDE_STORE_AS_IS));
@@ -113,7 +114,8 @@ static void a_migration_with_another_text_is_refused(void **state)
 {
     store_test *t = *state;
     assert_ok(tide_write(t->store, run_script,
-                         "UPDATE schema_version SET checksum = 'altered' WHERE number = 1", &t->err));
+                         "UPDATE schema_version SET checksum = 'altered' WHERE number = 1",
+                         &t->err));
     assert_status(TIDE_E_DAMAGED, reopen(t, TIDE_STORE_CREATE));
 }
 
@@ -137,8 +139,10 @@ static void a_failing_step_leaves_the_schema_as_it_was(void **state)
     store_test *t = *state;
     const tide_migration broken[] = {
         tide_sql_migrations[0],
-        {.number = 2, .version = "t2", .name = "good", .text = {"CREATE TABLE extra (a INTEGER)",
-                                                                "CREATE TABLE extra (a bigint)"}},
+        {.number = 2,
+         .version = "t2",
+         .name = "good",
+         .text = {"CREATE TABLE extra (a INTEGER)", "CREATE TABLE extra (a bigint)"}},
         {.number = 3, .version = "t3", .name = "bad", .text = {"CREATE TABLE", "CREATE TABLE"}},
         {.number = 0},
     };

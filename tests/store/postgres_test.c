@@ -66,7 +66,8 @@ static void a_connection_lost_before_the_commit_runs_the_closure_again(void **st
 static void a_server_that_is_away_is_reported_in_words(void **state)
 {
     store_test *t = *state;
-    (void)snprintf(t->url, sizeof t->url, "postgres://tide:secret@127.0.0.1:1/db?connect_timeout=2");
+    (void)snprintf(t->url, sizeof t->url,
+                   "postgres://tide:secret@127.0.0.1:1/db?connect_timeout=2");
     tide_store *store = NULL;
     assert_status(TIDE_E_UNAVAILABLE, tide_store_open(&store, t->url, NULL, &t->err));
     assert_contains(t->err.text, "127.0.0.1");

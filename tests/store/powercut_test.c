@@ -19,7 +19,7 @@ enum {
     CUTS = 200,
     SOAK_FACTOR = 20,
     THREADS = 4,
-    WRITES_MAX = 400, /* per thread, before the power is cut by hand */
+    WRITES_MAX = 400,  /* per thread, before the power is cut by hand */
     BLOB_LEN = 400000, /* 25 pages: a checkpoint comes every 30 commits */
     CALLS_CREATION = 220,
     CALLS_SMALL = 600,

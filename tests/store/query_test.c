@@ -61,12 +61,24 @@ static void every_type_comes_back_as_it_went_in(void **state)
 {
     store_test *t = *state;
     const typed_row rows[] = {
-        {.id = 1, .i = INT64_MAX, .f = 0.1, .t = tide_view_of("h\xc3\xa9llo"),
-         .b = tide_view_bytes("\0\xff\0", 3), .at_us = INT64_C(1700000000123456)},
-        {.id = 2, .i = INT64_MIN, .f = -1e308, .t = tide_view_of(""), .b = tide_view_bytes("", 0),
+        {.id = 1,
+         .i = INT64_MAX,
+         .f = 0.1,
+         .t = tide_view_of("h\xc3\xa9llo"),
+         .b = tide_view_bytes("\0\xff\0", 3),
+         .at_us = INT64_C(1700000000123456)},
+        {.id = 2,
+         .i = INT64_MIN,
+         .f = -1e308,
+         .t = tide_view_of(""),
+         .b = tide_view_bytes("", 0),
          .at_us = INT64_C(-62135596800000000)},
-        {.id = 3, .i = 0, .f = 5e-324, .t = tide_view_of("'; DROP TABLE typed; --"),
-         .b = tide_view_of("x"), .at_us = INT64_C(253402300799999999)},
+        {.id = 3,
+         .i = 0,
+         .f = 5e-324,
+         .t = tide_view_of("'; DROP TABLE typed; --"),
+         .b = tide_view_of("x"),
+         .at_us = INT64_C(253402300799999999)},
         {.id = 4, .is_null = true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -20,7 +20,8 @@ static tide_status put_and_return(tide_tx *tx, void *arg, tide_error *err)
 {
     const put_request *request = arg;
     TIDE_TRY(put_id(tx, request->id, err));
-    return request->result < TIDE_OK ? tide_fail(err, request->result, "as asked") : request->result;
+    return request->result < TIDE_OK ? tide_fail(err, request->result, "as asked")
+                                     : request->result;
 }
 
 static tide_status count_ids(tide_tx *tx, void *arg, tide_error *err)

@@ -11,8 +11,12 @@ static void a_bare_path_and_the_sqlite_scheme_name_a_file(void **state)
         const char *text;
         const char *path;
     } cases[] = {
-        {"tidemark.db", "tidemark.db"},     {"./a:b.db", "./a:b.db"},   {"/var/lib/x.db", "/var/lib/x.db"},
-        {"sqlite:x.db", "x.db"},            {"sqlite:/x.db", "/x.db"},  {"sqlite:///x.db", "///x.db"},
+        {"tidemark.db", "tidemark.db"},
+        {"./a:b.db", "./a:b.db"},
+        {"/var/lib/x.db", "/var/lib/x.db"},
+        {"sqlite:x.db", "x.db"},
+        {"sqlite:/x.db", "/x.db"},
+        {"sqlite:///x.db", "///x.db"},
         {"sqlite:odd:name.db", "odd:name.db"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -37,8 +41,8 @@ static void both_spellings_name_postgresql(void **state)
 static void anything_else_is_refused_with_advice(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "mysql://h/db", "postgres:db", "sqlite:", "sqlite://host/x.db",
-                                      "http://x"};
+    static const char *const bad[] = {"",        "mysql://h/db",       "postgres:db",
+                                      "sqlite:", "sqlite://host/x.db", "http://x"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         tide_store_url url;
         tide_error err;
@@ -60,8 +64,10 @@ static void a_password_is_never_shown(void **state)
         {"postgres://u:se@cret@h/db", "postgres://u:*@h/db"},
         {"postgres://u:@h/db", "postgres://u:*@h/db"},
         {"postgres://u@h/db", "postgres://u@h/db"},
-        {"postgres://h/db?password=x&sslmode=require", "postgres://h/db?password=*&sslmode=require"},
-        {"postgres://h/db?sslmode=require&password=x", "postgres://h/db?sslmode=require&password=*"},
+        {"postgres://h/db?password=x&sslmode=require",
+         "postgres://h/db?password=*&sslmode=require"},
+        {"postgres://h/db?sslmode=require&password=x",
+         "postgres://h/db?sslmode=require&password=*"},
         {"/tmp/u:p@x.db", "/tmp/u:p@x.db"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

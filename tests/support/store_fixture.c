@@ -9,7 +9,8 @@
 
 tide_store_options store_test_options(store_test *t)
 {
-    return (tide_store_options){.env = &t->clock.env, .is_env_clock = true, .state_dir = t->dir.path};
+    return (tide_store_options){
+        .env = &t->clock.env, .is_env_clock = true, .state_dir = t->dir.path};
 }
 
 tide_store *store_test_open_with(store_test *t, tide_store_options options)

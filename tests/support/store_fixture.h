@@ -37,11 +37,11 @@ int store_fixture_teardown(void **state);
 
 #define STORE_CASE_SQLITE(f)                                                                       \
     {                                                                                              \
-        #f " [sqlite]", f, store_fixture_setup_sqlite, store_fixture_teardown, NULL                \
+#f " [sqlite]", f, store_fixture_setup_sqlite, store_fixture_teardown, NULL                \
     }
 #define STORE_CASE_POSTGRES(f)                                                                     \
     {                                                                                              \
-        #f " [postgres]", f, store_fixture_setup_postgres, store_fixture_teardown, NULL            \
+#f " [postgres]", f, store_fixture_setup_postgres, store_fixture_teardown, NULL            \
     }
 #define STORE_CASE(f) STORE_CASE_SQLITE(f), STORE_CASE_POSTGRES(f)
 
