@@ -58,7 +58,7 @@ void bench_print_ratio(const char *name, const bench_series *ours, const bench_s
                        double expected);
 
 /* Let every thread call step until the time is up; returns finished steps per second. Context is what the
- * caller prepared for all threads; n counts the calls of one thread from first_n + 1. */
+ * caller prepared for all threads; n counts the calls of one thread from 1. */
 typedef void bench_step_fn(void *context, int thread, int64_t n);
 double bench_run(int threads, double seconds, bench_step_fn *step, void *context);
 

@@ -5,8 +5,6 @@
 
 #include "bench.h"
 
-enum { BUSY_MS = 60000 };
-
 static const char *const set_up =
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
     "CREATE TABLE IF NOT EXISTS sequences (name TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL,"
@@ -38,7 +36,7 @@ struct raw_sqlite {
     sqlite3_stmt *statements[RAW_COUNT];
 };
 
-raw_sqlite *raw_sqlite_open(const char *path)
+raw_sqlite *raw_sqlite_open(const char *path, int busy_ms)
 {
     raw_sqlite *raw = calloc(1, sizeof *raw);
     if (!raw)
@@ -46,7 +44,7 @@ raw_sqlite *raw_sqlite_open(const char *path)
     if (sqlite3_open_v2(path, &raw->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(raw->db, BUSY_MS) != SQLITE_OK ||
+        sqlite3_busy_timeout(raw->db, busy_ms) != SQLITE_OK ||
         sqlite3_exec(raw->db, set_up, NULL, NULL, NULL) != SQLITE_OK)
         bench_die("%s: %s", path, sqlite3_errmsg(raw->db));
     for (int i = 0; i < RAW_COUNT; i++)
@@ -82,9 +80,19 @@ static int64_t run(raw_sqlite *raw, raw_statement which)
     return value;
 }
 
-void raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count)
+static bool begin(raw_sqlite *raw)
 {
-    (void)run(raw, RAW_BEGIN);
+    const int code = sqlite3_step(raw->statements[RAW_BEGIN]);
+    (void)sqlite3_reset(raw->statements[RAW_BEGIN]);
+    if (code != SQLITE_DONE && code != SQLITE_BUSY)
+        bench_die("%s: %s", texts[RAW_BEGIN], sqlite3_errmsg(raw->db));
+    return code == SQLITE_DONE;
+}
+
+bool raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count)
+{
+    if (!begin(raw))
+        return false;
     for (int i = 0; i < count; i++) {
         (void)sqlite3_bind_text(raw->statements[RAW_TAKE], 1, at, -1, SQLITE_STATIC);
         const int64_t number = run(raw, RAW_TAKE);
@@ -96,4 +104,5 @@ void raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count)
         (void)run(raw, RAW_ADD);
     }
     (void)run(raw, RAW_COMMIT);
+    return true;
 }

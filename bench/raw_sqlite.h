@@ -8,15 +8,16 @@
 #ifndef TIDEMARK_BENCH_RAW_SQLITE_H
 #define TIDEMARK_BENCH_RAW_SQLITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct raw_sqlite raw_sqlite;
 
-/* Opens, creates the tables where they are missing. */
-raw_sqlite *raw_sqlite_open(const char *path);
+/* Opens, creates the tables where they are missing. busy_ms: how long a write waits for the lock. */
+raw_sqlite *raw_sqlite_open(const char *path, int busy_ms);
 void raw_sqlite_close(raw_sqlite *raw);
 
-/* One durable transaction of count numbered rows: n, n + 1, ... of this writer. */
-void raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count);
+/* One durable transaction of count numbered rows: n, n + 1, ... of this writer. False: "database is locked". */
+bool raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count);
 
 #endif

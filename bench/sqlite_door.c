@@ -8,7 +8,7 @@
  * The program starts itself again for each of these processes:
  *
  *     sqlite_door busy KIND PATH DIR             prints "ready", writes until its stdin ends, prints rows/s
- *     sqlite_door probe KIND PATH DIR SECONDS    prints count, p50, p99, max in microseconds */
+ *     sqlite_door probe KIND PATH DIR SECONDS    prints writes, given up, p50, p99, max in microseconds */
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,7 +26,9 @@
 
 enum {
     THREADS = 16,
-    PAUSE_US = 2000, /* of the probe, so that it is not a second busy writer */
+    PAUSE_US = 2000,      /* of the probe, so that it is not a second busy writer */
+    BUSY_MS = 60000,      /* of the busy process */
+    PROBE_BUSY_MS = 2000, /* of the probe, which then gives up: "database is locked" */
     DEADLINE_MS = 120000,
 };
 
@@ -41,7 +43,8 @@ typedef struct writer {
     atomic_bool is_over;
 } writer;
 
-static void open_writer(writer *w, const char *kind, const char *path, const char *dir_path)
+static void open_writer(writer *w, const char *kind, const char *path, const char *dir_path,
+                        int busy_ms)
 {
     tempdir dir;
     (void)snprintf(dir.path, sizeof dir.path, "%s", dir_path);
@@ -49,7 +52,7 @@ static void open_writer(writer *w, const char *kind, const char *path, const cha
     if (strcmp(kind, "door") == 0)
         w->store = bench_open_store(path, &dir);
     else
-        w->raw = raw_sqlite_open(path);
+        w->raw = raw_sqlite_open(path, busy_ms);
 }
 
 static void close_writer(writer *w)
@@ -83,7 +86,8 @@ static void *write_busily(void *arg)
         if (w->store) {
             bench_write_numbered(w->store, self->index, ++self->rows);
         } else {
-            raw_sqlite_write(w->raw, "busy", self->rows + 1, THREADS);
+            if (!raw_sqlite_write(w->raw, "busy", self->rows + 1, THREADS))
+                bench_die("the busy process found the database locked");
             self->rows += THREADS;
         }
     }
@@ -118,18 +122,19 @@ static int run_busy(writer *w)
 static int run_probe(writer *w, double length_s)
 {
     bench_latencies latencies = {0};
+    int given_up = 0;
     const int64_t until_us = bench_now_us() + (int64_t)(length_s * 1e6);
     const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
     for (int64_t n = 1; bench_now_us() < until_us; n++) {
         const int64_t started_us = bench_now_us();
         if (w->store)
             bench_write_numbered(w->store, BENCH_THREADS_MAX, n);
-        else
-            raw_sqlite_write(w->raw, "probe", n, 1);
+        else if (!raw_sqlite_write(w->raw, "probe", n, 1))
+            given_up++;
         bench_latencies_add(&latencies, bench_now_us() - started_us);
         (void)nanosleep(&pause, NULL);
     }
-    (void)printf("%d %lld %lld %lld\n", latencies.count,
+    (void)printf("%d %d %lld %lld %lld\n", latencies.count, given_up,
                  (long long)bench_latencies_at(&latencies, 0.5),
                  (long long)bench_latencies_at(&latencies, 0.99),
                  (long long)bench_latencies_at(&latencies, 1));
@@ -140,9 +145,9 @@ static int run_probe(writer *w, double length_s)
 static int run_child(int argc, char **argv)
 {
     writer w;
-    open_writer(&w, argv[2], argv[3], argv[4]);
-    const int code =
-        strcmp(argv[1], "busy") == 0 ? run_busy(&w) : run_probe(&w, argc > 5 ? atof(argv[5]) : 1);
+    const bool is_busy = strcmp(argv[1], "busy") == 0;
+    open_writer(&w, argv[2], argv[3], argv[4], is_busy ? BUSY_MS : PROBE_BUSY_MS);
+    const int code = is_busy ? run_busy(&w) : run_probe(&w, argc > 5 ? atof(argv[5]) : 1);
     close_writer(&w);
     return code;
 }
@@ -157,6 +162,7 @@ typedef struct contestant {
     bench_series max;
     bench_series busy_rate;
     int64_t writes;
+    int64_t given_up;
 } contestant;
 
 static void read_line(int fd, char *out, size_t size)
@@ -198,7 +204,7 @@ static void end_child(proc *child)
 static void make_file(const contestant *c, const char *path, const tempdir *dir)
 {
     if (strcmp(c->kind, "door") != 0) {
-        raw_sqlite_close(raw_sqlite_open(path));
+        raw_sqlite_close(raw_sqlite_open(path, BUSY_MS));
         return;
     }
     tide_store *store = bench_open_store(path, dir);
@@ -213,13 +219,15 @@ static void run_probe_beside(contestant *c, const char *path, const tempdir *dir
     char line[128];
     read_line(probe.out_fd, line, sizeof line);
     long long writes = 0;
+    long long given_up = 0;
     long long p50 = 0;
     long long p99 = 0;
     long long max = 0;
-    if (sscanf(line, "%lld %lld %lld %lld", &writes, &p50, &p99, &max) != 4)
+    if (sscanf(line, "%lld %lld %lld %lld %lld", &writes, &given_up, &p50, &p99, &max) != 5)
         bench_die("a probe said: %s", line);
     end_child(&probe);
     c->writes += writes;
+    c->given_up += given_up;
     bench_add(&c->p50, (double)p50 / 1000);
     bench_add(&c->p99, (double)p99 / 1000);
     bench_add(&c->max, (double)max / 1000);
@@ -251,7 +259,8 @@ static void measure(contestant *c, const tempdir *dir, double length_s)
 static void print_contestant(const char *title, const contestant *c)
 {
     char heading[160];
-    (void)snprintf(heading, sizeof heading, "%s (%lld writes)", title, (long long)c->writes);
+    (void)snprintf(heading, sizeof heading, "%s (%lld writes, %lld given up)", title,
+                   (long long)c->writes, (long long)c->given_up);
     bench_print_heading(heading, "milliseconds per write");
     bench_print_series(&c->p50);
     bench_print_series(&c->p99);

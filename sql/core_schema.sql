@@ -16,7 +16,17 @@ CREATE TABLE db_metadata (
     value  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Every epoch of this store's history and why it began; append-only.
+CREATE TRIGGER session_keeps BEFORE UPDATE ON db_metadata
+WHEN old.key = 'session_id' AND (new.key <> old.key OR new.value <> old.value)
+BEGIN SELECT RAISE(ABORT, 'the session id never changes'); END;
+CREATE TRIGGER session_stays BEFORE DELETE ON db_metadata WHEN old.key = 'session_id'
+BEGIN SELECT RAISE(ABORT, 'the session id never changes'); END;
+CREATE TRIGGER session_once BEFORE INSERT ON db_metadata
+WHEN new.key = 'session_id' AND EXISTS (SELECT 1 FROM db_metadata WHERE key = 'session_id')
+BEGIN SELECT RAISE(ABORT, 'the session id never changes'); END;
+
+-- Every epoch of this store's history and why it began; append-only. A trigger before INSERT stands beside those
+-- before UPDATE and DELETE, because INSERT OR REPLACE deletes without firing them.
 CREATE TABLE epochs (
     epoch       INTEGER NOT NULL PRIMARY KEY CHECK (epoch BETWEEN 1 AND 8388607),
     epoch_id    TEXT NOT NULL UNIQUE,
@@ -26,6 +36,9 @@ CREATE TABLE epochs (
 ) STRICT;
 CREATE TRIGGER epochs_keep BEFORE UPDATE ON epochs BEGIN SELECT RAISE(ABORT, 'epochs are append-only'); END;
 CREATE TRIGGER epochs_stay BEFORE DELETE ON epochs BEGIN SELECT RAISE(ABORT, 'epochs are append-only'); END;
+CREATE TRIGGER epochs_once BEFORE INSERT ON epochs
+WHEN EXISTS (SELECT 1 FROM epochs WHERE epoch >= new.epoch OR epoch_id = new.epoch_id)
+BEGIN SELECT RAISE(ABORT, 'epochs only rise'); END;
 
 -- One row per sequence: the last number issued, and a time that never goes back beside it. STRICT refuses
 -- the REAL that an addition beyond 2^63-1 would become.
@@ -37,8 +50,7 @@ CREATE TABLE sequences (
 CREATE TRIGGER sequences_rise BEFORE UPDATE OF last ON sequences WHEN new.last < old.last
 BEGIN SELECT RAISE(ABORT, 'a sequence never goes down'); END;
 CREATE TRIGGER sequences_stay BEFORE DELETE ON sequences BEGIN SELECT RAISE(ABORT, 'a sequence is never deleted'); END;
--- INSERT OR REPLACE deletes without firing the trigger above; this one sees it coming. (sequence_take offers the
--- raised number to INSERT, so it passes.)
+-- sequence_take offers the raised number to INSERT, so it passes.
 CREATE TRIGGER sequences_once BEFORE INSERT ON sequences
 WHEN EXISTS (SELECT 1 FROM sequences WHERE name = new.name AND last > new.last)
 BEGIN SELECT RAISE(ABORT, 'a sequence never goes down'); END;
@@ -55,6 +67,9 @@ CREATE TABLE leases (
 CREATE TRIGGER leases_rise BEFORE UPDATE OF token ON leases WHEN new.token < old.token
 BEGIN SELECT RAISE(ABORT, 'a lease token never goes down'); END;
 CREATE TRIGGER leases_stay BEFORE DELETE ON leases BEGIN SELECT RAISE(ABORT, 'a lease is released, never deleted'); END;
+CREATE TRIGGER leases_once BEFORE INSERT ON leases
+WHEN EXISTS (SELECT 1 FROM leases WHERE name = new.name AND token >= new.token)
+BEGIN SELECT RAISE(ABORT, 'a lease token never goes down'); END;
 
 -- The clock that leases run on: wall time = CLOCK_BOOTTIME + offset_us, for as long as boot_id lasts.
 CREATE TABLE lease_clock (
@@ -77,6 +92,18 @@ CREATE TABLE db_metadata (
     value  text NOT NULL
 );
 
+CREATE FUNCTION tide_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+CREATE TRIGGER session_keeps BEFORE UPDATE ON db_metadata FOR EACH ROW
+    WHEN (old.key = 'session_id' AND (new.key <> old.key OR new.value <> old.value))
+    EXECUTE FUNCTION tide_refuse('the session id never changes');
+CREATE TRIGGER session_stays BEFORE DELETE ON db_metadata FOR EACH ROW WHEN (old.key = 'session_id')
+    EXECUTE FUNCTION tide_refuse('the session id never changes');
+CREATE TRIGGER metadata_full BEFORE TRUNCATE ON db_metadata
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('the session id never changes');
+
 CREATE TABLE epochs (
     epoch       bigint NOT NULL PRIMARY KEY CHECK (epoch BETWEEN 1 AND 8388607),
     epoch_id    text NOT NULL UNIQUE,
@@ -85,12 +112,10 @@ CREATE TABLE epochs (
     evidence    text NOT NULL
 );
 
-CREATE FUNCTION tide_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
-END $$;
 CREATE TRIGGER epochs_keep BEFORE UPDATE OR DELETE ON epochs
     FOR EACH ROW EXECUTE FUNCTION tide_refuse('epochs are append-only');
+CREATE TRIGGER epochs_full BEFORE TRUNCATE ON epochs
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('epochs are append-only');
 
 -- A counter row is updated all the time: room on its page keeps the updates in place (HOT).
 CREATE TABLE sequences (
@@ -102,6 +127,8 @@ CREATE TRIGGER sequences_rise BEFORE UPDATE ON sequences
     FOR EACH ROW WHEN (new.last < old.last) EXECUTE FUNCTION tide_refuse('a sequence never goes down');
 CREATE TRIGGER sequences_stay BEFORE DELETE ON sequences
     FOR EACH ROW EXECUTE FUNCTION tide_refuse('a sequence is never deleted');
+CREATE TRIGGER sequences_full BEFORE TRUNCATE ON sequences
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('a sequence is never deleted');
 
 CREATE TABLE leases (
     name        text COLLATE "C" NOT NULL PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 256),
@@ -115,3 +142,5 @@ CREATE TRIGGER leases_rise BEFORE UPDATE ON leases
     FOR EACH ROW WHEN (new.token < old.token) EXECUTE FUNCTION tide_refuse('a lease token never goes down');
 CREATE TRIGGER leases_stay BEFORE DELETE ON leases
     FOR EACH ROW EXECUTE FUNCTION tide_refuse('a lease is released, never deleted');
+CREATE TRIGGER leases_full BEFORE TRUNCATE ON leases
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('a lease is released, never deleted');

@@ -1,9 +1,9 @@
 -- statement: lease_claim  engine: sqlite
 -- Take a lease that nobody holds or whose time is up. :floor is the lowest token of this epoch.
 INSERT INTO leases (name, holder, token, claimed_at, expires_at)
-VALUES (:name, :holder, :floor, :now, :expires)
+VALUES (:name, :holder, max(coalesce((SELECT token + 1 FROM leases WHERE name = :name), 0), :floor), :now, :expires)
 ON CONFLICT (name) DO UPDATE
-SET holder = excluded.holder, token = max(leases.token + 1, :floor),
+SET holder = excluded.holder, token = excluded.token,
     claimed_at = excluded.claimed_at, expires_at = excluded.expires_at
 WHERE leases.holder IS NULL OR leases.expires_at <= :now
 RETURNING token;

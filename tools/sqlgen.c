@@ -212,7 +212,7 @@ static void add_block(const char *file, int line, const char *marker, const char
     if (find_field(number, marker, "-- migration:")) {
         if (!find_field(name, marker, " name:") || !find_field(engine, marker, " engine:"))
             die(file, line, "a migration needs name: and engine:");
-        block *b = find_block(name, atoi(number));
+        block *b = find_block(name, (int)strtol(number, NULL, 10));
         if (b->number < 1 || !find_field(b->version, marker, " version:"))
             die(file, line, "a migration needs a number from 1 and a version:");
         add_variant(b, find_engine(file, line, engine), file, line, source, len);

@@ -220,13 +220,13 @@ void tide_cli_table_cell(tide_cli_table *table, const char *text)
     const int capacity = table->column_count * TIDE_CLI_TABLE_ROWS;
     if (!table->cells)
         table->cells = calloc((size_t)capacity, sizeof *table->cells);
-    char *clean = table->cells ? clean_text(text) : NULL;
-    if (!clean) {
+    if (table->cells)
+        table->cells[table->cell_count] = clean_text(text);
+    if (!table->cells || !table->cells[table->cell_count]) {
         table->failure = TIDE_E_NOMEM;
         return;
     }
-    table->cells[table->cell_count++] = clean;
-    if (table->cell_count == capacity)
+    if (++table->cell_count == capacity)
         print_block(table);
 }
 

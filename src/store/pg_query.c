@@ -68,8 +68,8 @@ static tide_status run(tide_query *query, tide_error *err)
     TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){.query = query}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     query->row = -1;
-    const char *changed = PQcmdTuples(query->result);
-    query->changed = strncmp(PQcmdStatus(query->result), "SELECT", 6) == 0 ? 0 : atoll(changed);
+    const bool is_select = strncmp(PQcmdStatus(query->result), "SELECT", 6) == 0;
+    query->changed = is_select ? 0 : strtoll(PQcmdTuples(query->result), NULL, 10);
     return TIDE_OK;
 }
 

@@ -160,7 +160,8 @@ static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind
     /* One byte more, so that an empty value is not a NULL pointer. */
     char *copy = tide_arena_alloc(&query->arena, bytes.len + 1);
     if (!copy) {
-        query->failure = TIDE_E_LIMIT;
+        const bool is_over = bytes.len >= query->arena.max - query->arena.used_len;
+        query->failure = is_over ? TIDE_E_LIMIT : TIDE_E_NOMEM;
         return;
     }
     if (bytes.len > 0)
@@ -236,6 +237,8 @@ static tide_status check_ready(tide_query *query, tide_error *err)
     if (status == TIDE_E_LIMIT)
         status = tide_fail(err, status, "%s: more than %d bytes bound", query->sql->name,
                            TIDE_TX_BYTES_MAX);
+    else if (status == TIDE_E_NOMEM)
+        status = tide_fail(err, status, "no memory to bind the values of %s", query->sql->name);
     else if (status < TIDE_OK)
         status = tide_fail(err, status, "%s: a time outside the years 1 to 9999", query->sql->name);
     return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : TIDE_OK;

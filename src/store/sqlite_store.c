@@ -130,13 +130,9 @@ static void give_reader(sqlite_engine *engine, tide_sqlite_connection *reader)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
-                               tide_error *err)
+static tide_status read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    (void)is_local; /* visible means synced here */
-    tide_sqlite_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, store, err));
-    tide_sqlite_set_limits(reader);
+    tide_store *store = reader->store;
     tide_status status = tide_sqlite_exec(reader, "BEGIN", err);
     if (status >= TIDE_OK) {
         tide_tx_init(&reader->tx, store, reader, &reader->pool, false);
@@ -145,6 +141,17 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
         tide_error ignored;
         TIDE_IGNORE(tide_sqlite_exec(reader, "ROLLBACK", &ignored));
     }
+    return status;
+}
+
+static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
+                               tide_error *err)
+{
+    (void)is_local; /* visible means synced here */
+    tide_sqlite_connection *reader = NULL;
+    TIDE_TRY(take_reader(&reader, store, err));
+    tide_sqlite_set_limits(reader);
+    const tide_status status = read_on(reader, fn, arg, err);
     give_reader(store->engine, reader);
     return status;
 }
@@ -265,10 +272,12 @@ static tide_status sqlite_check(tide_store *store, tide_store_finding_fn *fn, vo
                                 tide_error *err)
 {
     finding_request request = {.fn = fn, .arg = arg};
-    const int64_t budget = store->options.closure_us;
-    store->options.closure_us = INT64_MAX / 4; /* a large file takes what it takes */
-    const tide_status status = tide_read_local(store, look_for_damage, &request, err);
-    store->options.closure_us = budget;
+    tide_sqlite_connection *reader = NULL;
+    TIDE_TRY(take_reader(&reader, store, err));
+    tide_sqlite_set_limits(reader);
+    reader->budget_until_us = 0; /* a large file takes what it takes */
+    const tide_status status = read_on(reader, look_for_damage, &request, err);
+    give_reader(store->engine, reader);
     if (status == TIDE_E_FOREIGN || status == TIDE_E_IO)
         return tide_fail_context(err, TIDE_E_DAMAGED, "%s cannot be read", store->name);
     TIDE_TRY(status);

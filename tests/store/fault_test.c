@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "crash/copying.h"
 #include "crash/tailing.h"
 #include "store/engine.h"
 #include "support/fault_vfs.h"
@@ -19,7 +20,8 @@
 enum {
     ROWS = 5,
     THREADS = 4,
-    SWEEP_MAX = 3000, /* a scenario that makes more calls than this is not small */
+    SWEEP_MAX = 50000, /* a scenario that makes more calls than this is not small */
+    CHECKPOINT_ROWS = 150,
     BLOB_LEN = 100000,
     FLIPS = 120,
     GROUP_TRIES = 200,
@@ -240,16 +242,25 @@ static bool run_with_fault(scenario *run, fault_vfs_fault fault)
     return is_met;
 }
 
-static void sweep(scenario *run, fault_vfs_fault fault, int64_t step)
+typedef bool attempt(scenario *run, fault_vfs_fault fault);
+
+static void sweep_with(attempt *try, scenario *run, fault_vfs_fault fault, int64_t step)
 {
     int64_t nth = 1;
+    int runs = 0;
     for (; nth < SWEEP_MAX; nth += step) {
         fault.nth = nth;
-        if (!run_with_fault(run, fault))
+        if (!try(run, fault))
             break;
+        runs++;
     }
     assert_true(nth < SWEEP_MAX);
-    print_message("class %d: %" PRId64 " calls\n", (int)fault.on, nth - 1);
+    print_message("class %d: %d calls failed, each in a run of its own\n", (int)fault.on, runs);
+}
+
+static void sweep(scenario *run, fault_vfs_fault fault, int64_t step)
+{
+    sweep_with(run_with_fault, run, fault, step);
 }
 
 /* Every call of every kind fails once, each in a run of its own. */
@@ -258,6 +269,58 @@ static void one_failed_call_is_told_truly(void **state)
     (void)state;
     for (fault_vfs_call on = FAULT_VFS_OPEN; on < FAULT_VFS_CALL_COUNT; on++)
         sweep(write_alone, (fault_vfs_fault){.on = on}, 1);
+}
+
+/* Enough pages for a checkpoint and a log that begins anew. */
+static void write_through_checkpoints(disk_case *c)
+{
+    if (open_store(c, c->path, true) < TIDE_OK)
+        return;
+    for (int64_t n = 1; n <= CHECKPOINT_ROWS; n++)
+        TIDE_IGNORE(write_row(c, 0, n, n));
+}
+
+/* A checkpoint that fails costs nobody anything: the log is complete without it. */
+static void a_failed_call_of_a_checkpoint_is_told_truly(void **state)
+{
+    (void)state;
+    sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 331);
+    sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_SYNC}, 5);
+    sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_SYNC, .is_sticky = true}, 17);
+}
+
+static bool create_with_fault(scenario *run, fault_vfs_fault fault)
+{
+    disk_case c;
+    disk_case_init(&c, (uint64_t)fault.nth);
+    remove_store(c.path);
+    fault_vfs_free(c.disk);
+    c.disk = fault_vfs_new(c.dir.path, (uint64_t)fault.nth);
+    (void)snprintf(c.what, sizeof c.what, "creation, nth %" PRId64, fault.nth);
+    fault_vfs_fail(c.disk, fault);
+    run(&c);
+    const bool is_met = fault_vfs_hits(c.disk) > 0;
+    fault_vfs_fail_off(c.disk);
+    if (!c.store && open_store(&c, c.path, true) < TIDE_OK)
+        fail_msg("%s: cannot make it again: %s", c.what, c.err.text);
+    store_test_add_tables(c.store);
+    assert_ok(write_row(&c, 0, 1, 0));
+    check_now_and_later(&c);
+    disk_case_done(&c);
+    return is_met;
+}
+
+static void create(disk_case *c)
+{
+    TIDE_IGNORE(open_store(c, c->path, true));
+}
+
+/* A store that could not be finished is finished by the next who opens it. */
+static void a_failed_creation_can_be_repeated(void **state)
+{
+    (void)state;
+    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 1);
+    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true}, 3);
 }
 
 /* A write that leaves part of its bytes behind, and a disk that stays broken from then on. */
@@ -438,20 +501,6 @@ static tide_status read_everything(disk_case *c, const char *path)
     return page < TIDE_OK ? page : status;
 }
 
-static void copy_file(const char *from, const char *to)
-{
-    FILE *in = fopen(from, "re");
-    FILE *out = fopen(to, "we");
-    assert_non_null(in);
-    assert_non_null(out);
-    char bytes[65536];
-    size_t len = 0;
-    while ((len = fread(bytes, 1, sizeof bytes, in)) > 0)
-        assert_int_equal(len, fwrite(bytes, 1, len, out));
-    assert_int_equal(0, fclose(out));
-    assert_int_equal(0, fclose(in));
-}
-
 /* A file whose log is empty: everything is in the database itself. */
 static void fill_and_checkpoint(disk_case *c)
 {
@@ -491,12 +540,7 @@ static void a_flipped_bit_is_reported_or_harmless(void **state)
             fail_msg("seed %" PRIu64 ": bit %" PRId64 " is flipped and nobody says so", seed, at);
         if (status == TIDE_E_FAILED || status == TIDE_E_OUTCOME_UNKNOWN)
             fail_msg("seed %" PRIu64 ": bit %" PRId64 ": %s", seed, at, c.err.text);
-        static const char *const sides[] = {"decayed.db-wal", "decayed.db-shm", "decayed.db-door"};
-        char side[TEMPDIR_PATH_MAX];
-        for (size_t k = 0; k < sizeof sides / sizeof sides[0]; k++) {
-            tempdir_join(&c.image, sides[k], side);
-            (void)unlink(side);
-        }
+        remove_store(path);
     }
     print_message("%d of %d flips reported\n", reported, FLIPS);
     disk_case_done(&c);
@@ -539,6 +583,8 @@ int main(void)
         cmocka_unit_test(one_failed_call_is_told_truly),
         cmocka_unit_test(a_torn_write_and_a_dying_disk_are_told_truly),
         cmocka_unit_test(a_failed_call_in_a_group_is_told_truly_to_all),
+        cmocka_unit_test(a_failed_call_of_a_checkpoint_is_told_truly),
+        cmocka_unit_test(a_failed_creation_can_be_repeated),
         cmocka_unit_test(a_full_disk_is_an_error_that_passes),
         cmocka_unit_test(a_trigger_that_rolls_back_spoils_only_its_closure),
         cmocka_unit_test(a_flipped_bit_is_reported_or_harmless),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "crash/copying.h"
 #include "crash/tailing.h"
 #include "store/engine.h"
 #include "support/fault_vfs.h"
@@ -187,38 +188,6 @@ static void run_until_cut(cut_case *c)
 
 /* ---- the next boot ---- */
 
-static void copy_file(const char *from, const char *to)
-{
-    FILE *in = fopen(from, "re");
-    FILE *out = fopen(to, "we"); /* keeps the inode of a file that is there */
-    assert_non_null(in);
-    assert_non_null(out);
-    char bytes[65536];
-    size_t len = 0;
-    while ((len = fread(bytes, 1, sizeof bytes, in)) > 0)
-        assert_int_equal(len, fwrite(bytes, 1, len, out));
-    assert_int_equal(0, fclose(out));
-    assert_int_equal(0, fclose(in));
-}
-
-/* Make the old place look as the disk does after the cut, with the inodes it had. */
-static void put_back(cut_case *c)
-{
-    static const char *const names[] = {"store.db", "store.db-wal", "store.db-journal"};
-    char from[TEMPDIR_PATH_MAX];
-    char to[TEMPDIR_PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        tempdir_join(&c->image, names[i], from);
-        tempdir_join(&c->dir, names[i], to);
-        if (access(from, F_OK) == 0)
-            copy_file(from, to);
-        else
-            (void)unlink(to);
-    }
-    tempdir_join(&c->dir, "store.db-shm", to);
-    (void)unlink(to);
-}
-
 static void print_finding(void *arg, const char *finding)
 {
     print_error("seed %" PRIu64 ": %s\n", ((cut_case *)arg)->seed, finding);
@@ -263,7 +232,7 @@ static void boot_and_check(cut_case *c)
     virtual_env_reboot(&c->clock);
     const bool is_copy = prng_chance(&c->chance, 1, 2);
     if (!is_copy)
-        put_back(c);
+        put_image_back(&c->image, &c->dir);
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(is_copy ? &c->image : &c->dir, "store.db", path);
     tide_error err;
