@@ -140,9 +140,25 @@ static void print_finding(void *arg, const char *finding)
     print_error("%s: %s\n", ((disk_case *)arg)->what, finding);
 }
 
+static void look_at_mode(void *arg, const char *name, const char *value)
+{
+    if (strcmp(name, "journal_mode") == 0)
+        *(bool *)arg = strcmp(value, "wal") == 0;
+}
+
+/* However its making was interrupted: a store writes ahead. */
+static void check_mode(tide_store *store)
+{
+    bool is_wal = false;
+    tide_error err;
+    assert_ok_err(tide_store_describe(store, look_at_mode, &is_wal, &err), &err);
+    assert_true(is_wal);
+}
+
 static void check_store(disk_case *c)
 {
     char why[WHY_SIZE] = "";
+    check_mode(c->store);
     seen_rows table = {0};
     tide_status status = TIDE_OK;
     while ((status = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)

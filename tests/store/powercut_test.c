@@ -193,6 +193,21 @@ static void print_finding(void *arg, const char *finding)
     print_error("seed %" PRIu64 ": %s\n", ((cut_case *)arg)->seed, finding);
 }
 
+static void look_at_mode(void *arg, const char *name, const char *value)
+{
+    if (strcmp(name, "journal_mode") == 0)
+        *(bool *)arg = strcmp(value, "wal") == 0;
+}
+
+/* However its making was interrupted: a store writes ahead. */
+static void check_mode(tide_store *store)
+{
+    bool is_wal = false;
+    tide_error err;
+    assert_ok_err(tide_store_describe(store, look_at_mode, &is_wal, &err), &err);
+    assert_true(is_wal);
+}
+
 static void check_rows(cut_case *c, tide_store *store)
 {
     tide_error err;
@@ -243,6 +258,7 @@ static void boot_and_check(cut_case *c)
     if (status < TIDE_OK)
         fail_msg("seed %" PRIu64 ": cannot open what is left: %s", c->seed, err.text);
     assert_ok_err(tide_store_check(c->store, print_finding, c, &err), &err);
+    check_mode(c->store);
     check_identity(c, c->store, is_copy);
     if (!c->is_ready)
         TIDE_IGNORE(tide_write(c->store, create_tables, NULL, &err)); /* may be there already */
