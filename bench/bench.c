@@ -141,7 +141,7 @@ typedef struct stretch {
 typedef struct runner {
     stretch *stretch;
     int thread;
-    int64_t steps;
+    _Atomic int64_t finished;
     pthread_t id;
 } runner;
 
@@ -150,8 +150,10 @@ static void *run_steps(void *arg)
     runner *self = arg;
     stretch *run = self->stretch;
     (void)pthread_barrier_wait(&run->start);
-    while (!atomic_load_explicit(&run->is_over, memory_order_relaxed))
-        run->step(run->context, self->thread, ++self->steps);
+    for (int64_t n = 1; !atomic_load_explicit(&run->is_over, memory_order_relaxed); n++) {
+        run->step(run->context, self->thread, n);
+        atomic_store_explicit(&self->finished, n, memory_order_relaxed);
+    }
     return NULL;
 }
 
@@ -163,7 +165,9 @@ double bench_run(int threads, double seconds, bench_step_fn *step, void *context
     stretch run = {.step = step, .context = context};
     (void)pthread_barrier_init(&run.start, NULL, (unsigned)threads + 1);
     for (int i = 0; i < threads; i++) {
-        runners[i] = (runner){.stretch = &run, .thread = i};
+        runners[i].stretch = &run;
+        runners[i].thread = i;
+        atomic_store(&runners[i].finished, 0);
         if (pthread_create(&runners[i].id, NULL, run_steps, &runners[i]) != 0)
             bench_die("cannot start thread %d", i + 1);
     }
@@ -172,14 +176,13 @@ double bench_run(int threads, double seconds, bench_step_fn *step, void *context
     const struct timespec length = {.tv_sec = (time_t)seconds,
                                     .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     (void)nanosleep(&length, NULL);
-    atomic_store(&run.is_over, true);
-    int64_t steps = 0;
-    for (int i = 0; i < threads; i++) {
-        (void)pthread_join(runners[i].id, NULL);
-        steps += runners[i].steps;
-    }
-    /* The last steps ended after the bell: they and the time they took both count. */
     const int64_t took_us = bench_now_us() - started_us;
+    int64_t steps = 0;
+    for (int i = 0; i < threads; i++)
+        steps += atomic_load(&runners[i].finished);
+    atomic_store(&run.is_over, true);
+    for (int i = 0; i < threads; i++)
+        (void)pthread_join(runners[i].id, NULL);
     (void)pthread_barrier_destroy(&run.start);
     return (double)steps * 1e6 / (double)took_us;
 }

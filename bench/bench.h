@@ -57,7 +57,7 @@ void bench_print_series(const bench_series *series);
 void bench_print_ratio(const char *name, const bench_series *ours, const bench_series *theirs,
                        double expected);
 
-/* Let every thread call step until the time is up; returns finished steps per second. Context is what the
+/* Let every thread call step until the time is up; returns steps per second, of those finished by then. Context is what the
  * caller prepared for all threads; n counts the calls of one thread from 1. */
 typedef void bench_step_fn(void *context, int thread, int64_t n);
 double bench_run(int threads, double seconds, bench_step_fn *step, void *context);

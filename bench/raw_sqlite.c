@@ -1,6 +1,7 @@
 #include "raw_sqlite.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"
@@ -89,17 +90,19 @@ static bool begin(raw_sqlite *raw)
     return code == SQLITE_DONE;
 }
 
-bool raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count)
+bool raw_sqlite_write(raw_sqlite *raw, int writer, int64_t n, int count)
 {
     if (!begin(raw))
         return false;
     for (int i = 0; i < count; i++) {
         (void)sqlite3_bind_text(raw->statements[RAW_TAKE], 1, at, -1, SQLITE_STATIC);
         const int64_t number = run(raw, RAW_TAKE);
+        char name[32];
+        (void)snprintf(name, sizeof name, "writer-%02d", (writer + i) % RAW_SQLITE_WRITERS);
         sqlite3_stmt *add = raw->statements[RAW_ADD];
         (void)sqlite3_bind_int64(add, 1, number);
-        (void)sqlite3_bind_text(add, 2, writer, -1, SQLITE_TRANSIENT);
-        (void)sqlite3_bind_int64(add, 3, n + i);
+        (void)sqlite3_bind_text(add, 2, name, -1, SQLITE_TRANSIENT);
+        (void)sqlite3_bind_int64(add, 3, n);
         (void)sqlite3_bind_text(add, 4, at, -1, SQLITE_STATIC);
         (void)run(raw, RAW_ADD);
     }

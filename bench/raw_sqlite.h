@@ -11,13 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { RAW_SQLITE_WRITERS = 16 };
+
 typedef struct raw_sqlite raw_sqlite;
 
 /* Opens, creates the tables where they are missing. busy_ms: how long a write waits for the lock. */
 raw_sqlite *raw_sqlite_open(const char *path, int busy_ms);
 void raw_sqlite_close(raw_sqlite *raw);
 
-/* One durable transaction of count numbered rows: n, n + 1, ... of this writer. False: "database is locked". */
-bool raw_sqlite_write(raw_sqlite *raw, const char *writer, int64_t n, int count);
+/* One durable transaction of count numbered rows: row n of this writer, of the next one, ... up to
+ * RAW_SQLITE_WRITERS, and round again. False: "database is locked". */
+bool raw_sqlite_write(raw_sqlite *raw, int writer, int64_t n, int count);
 
 #endif

@@ -86,7 +86,7 @@ static void *write_busily(void *arg)
         if (w->store) {
             bench_write_numbered(w->store, self->index, ++self->rows);
         } else {
-            if (!raw_sqlite_write(w->raw, "busy", self->rows + 1, THREADS))
+            if (!raw_sqlite_write(w->raw, 0, self->rows + 1, THREADS))
                 bench_die("the busy process found the database locked");
             self->rows += THREADS;
         }
@@ -129,7 +129,7 @@ static int run_probe(writer *w, double length_s)
         const int64_t started_us = bench_now_us();
         if (w->store)
             bench_write_numbered(w->store, BENCH_THREADS_MAX, n);
-        else if (!raw_sqlite_write(w->raw, "probe", n, 1))
+        else if (!raw_sqlite_write(w->raw, 0, -n, 1))
             given_up++;
         bench_latencies_add(&latencies, bench_now_us() - started_us);
         (void)nanosleep(&pause, NULL);

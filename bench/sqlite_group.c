@@ -20,7 +20,7 @@
 #include "sync_count.h"
 
 enum {
-    WRITERS = 16,
+    WRITERS = RAW_SQLITE_WRITERS,
     SLICES = 5,
     ROW_LEN = 64, /* about what one numbered row takes in the file */
     PLAIN_LEN = 4 << 20,
@@ -64,10 +64,8 @@ static void write_tide(void *context, int thread, int64_t n)
 static void write_raw(void *context, int thread, int64_t n)
 {
     const contestant *c = context;
-    char writer[32];
-    (void)snprintf(writer, sizeof writer, "writer-%02d", (int)((thread + n) % WRITERS));
-    const int64_t first_n = c->first_n + (n * WRITERS + thread) * c->rows;
-    if (!raw_sqlite_write(c->raw[thread], writer, first_n, c->rows))
+    const int writer = c->threads > 1 ? thread : (int)(n % WRITERS);
+    if (!raw_sqlite_write(c->raw[thread], writer, c->first_n + n, c->rows))
         bench_die("database is locked");
 }
 

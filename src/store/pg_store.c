@@ -514,7 +514,8 @@ typedef struct finding_request {
 static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
 {
     finding_request *request = arg;
-    TIDE_TRY(pg_script(tx, "SET LOCAL statement_timeout = 0", err)); /* a large table takes what it takes */
+    TIDE_TRY(pg_script(tx, "SET LOCAL statement_timeout = 0",
+                       err)); /* a large table takes what it takes */
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
     tide_status status = TIDE_OK;

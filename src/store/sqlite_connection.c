@@ -74,6 +74,22 @@ tide_status tide_sqlite_exec(tide_sqlite_connection *connection, const char *tex
     return tide_sqlite_fail(err, connection->db, sqlite3_extended_errcode(connection->db), text);
 }
 
+tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text,
+                            char out[TIDE_SQLITE_VALUE_SIZE], tide_error *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    (void)snprintf(out, TIDE_SQLITE_VALUE_SIZE, "%s", value ? value : "");
+    const tide_status status = code == SQLITE_ROW || code == SQLITE_DONE
+                                   ? TIDE_OK
+                                   : tide_sqlite_fail(err, connection->db, code, text);
+    (void)sqlite3_finalize(statement);
+    return status;
+}
+
 /* A foreign program's lock: short spins, then a clear error at the stated time. */
 static int wait_for_lock(void *arg, int tries)
 {

@@ -43,6 +43,11 @@ void tide_sqlite_connection_close(tide_sqlite_connection *connection);
 TIDE_MUST_CHECK tide_status tide_sqlite_exec(tide_sqlite_connection *connection, const char *text,
                                              tide_error *err);
 
+/* The one value that a pragma or a short query answers, as text. */
+enum { TIDE_SQLITE_VALUE_SIZE = 64 };
+TIDE_MUST_CHECK tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text,
+                                            char out[TIDE_SQLITE_VALUE_SIZE], tide_error *err);
+
 /* Start the budget of a transaction's statements. */
 void tide_sqlite_set_limits(tide_sqlite_connection *connection);
 

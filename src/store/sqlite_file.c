@@ -16,6 +16,8 @@
 
 enum {
     HEADER_LEN = 100,
+    HEADER_WRITE_VERSION = 18, /* offset; 2: WAL */
+    HEADER_READ_VERSION = 19,
     HEADER_APPLICATION_ID = 68, /* offset, big endian */
     DOOR_SPIN_US = 100,
     DOOR_SPIN_MAX_US = 500,
@@ -119,6 +121,14 @@ static int read_header(const char *path, unsigned char *header, int *got)
     free(file);
     sqlite3_free_filename(name);
     return code;
+}
+
+bool tide_sqlite_file_is_wal(const char *path)
+{
+    unsigned char header[HEADER_LEN];
+    int got = 0;
+    return read_header(path, header, &got) == SQLITE_OK && got == HEADER_LEN &&
+           header[HEADER_WRITE_VERSION] == 2 && header[HEADER_READ_VERSION] == 2;
 }
 
 static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_error *err)

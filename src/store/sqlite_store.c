@@ -30,25 +30,57 @@ typedef struct sqlite_engine {
 
 /* ---- opening ---- */
 
-/* The mark goes into the header before WAL mode, so that a look at the first 100 bytes tells whose file it is. */
-static tide_status claim_file(tide_sqlite_connection *connection, tide_error *err)
+/* The file is asked again, after the connection has read it: opening may have rolled a hot journal back. */
+static tide_status ask_claimed(bool *is_claimed, tide_sqlite_connection *connection,
+                               const char *path, tide_error *err)
+{
+    char mark[TIDE_SQLITE_VALUE_SIZE];
+    char tables[TIDE_SQLITE_VALUE_SIZE];
+    TIDE_TRY(tide_sqlite_ask(connection, "SELECT count(*) FROM sqlite_master", tables, err));
+    TIDE_TRY(tide_sqlite_ask(connection, "PRAGMA application_id", mark, err));
+    const bool is_ours = strtol(mark, NULL, 10) == TIDE_SQLITE_APPLICATION_ID;
+    if (!is_ours && strcmp(tables, "0") != 0)
+        return tide_fail(err, TIDE_E_FOREIGN, "%s is a SQLite database of another program",
+                         connection->store->name);
+    *is_claimed = is_ours && tide_sqlite_file_is_wal(path);
+    return TIDE_OK;
+}
+
+/* The mark goes into the header before WAL mode, so that a look at the first 100 bytes tells whose file it is. A
+ * crash in between leaves a marked file in another mode: the next open finishes the work. */
+static tide_status claim_file(tide_sqlite_connection *connection, const char *path, tide_error *err)
 {
     char text[64];
     (void)snprintf(text, sizeof text, "PRAGMA application_id=%d", TIDE_SQLITE_APPLICATION_ID);
     TIDE_TRY(tide_sqlite_exec(connection, text, err));
-    return tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err);
+    TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));
+    if (!tide_sqlite_file_is_wal(path))
+        return tide_fail(err, TIDE_E_BUSY, "%s could not be switched to WAL mode",
+                         connection->store->name);
+    return TIDE_OK;
 }
 
-static tide_status open_writer(tide_store *store, sqlite_engine *engine, tide_sqlite_kind kind,
-                               tide_error *err)
+static tide_status claim_when_new(tide_sqlite_connection *connection, const char *path,
+                                  tide_error *err)
+{
+    bool is_claimed = false;
+    TIDE_TRY(ask_claimed(&is_claimed, connection, path, err));
+    return is_claimed ? TIDE_OK : claim_file(connection, path, err);
+}
+
+static tide_status open_writer(tide_store *store, sqlite_engine *engine, tide_error *err)
 {
     TIDE_TRY(tide_sqlite_writer_open(&engine->writer, store, engine->path, err));
-    if (kind == TIDE_SQLITE_OURS)
+    tide_sqlite_connection *connection = tide_sqlite_writer_connection(engine->writer);
+    bool is_claimed = false;
+    tide_sqlite_set_limits(connection);
+    TIDE_TRY(ask_claimed(&is_claimed, connection, engine->path, err));
+    if (is_claimed)
         return TIDE_OK;
     tide_env *env = store->env;
     tide_sqlite_door *door = tide_sqlite_writer_door(engine->writer);
     TIDE_TRY(tide_sqlite_door_enter(door, env, env->mono_us(env) + store->options.wait_us, err));
-    const tide_status status = claim_file(tide_sqlite_writer_connection(engine->writer), err);
+    const tide_status status = claim_when_new(connection, engine->path, err);
     tide_sqlite_door_leave(door);
     return status;
 }
@@ -69,7 +101,7 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
     engine->path = strdup(target);
     if (!engine->path)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", target);
-    return is_as_is ? TIDE_OK : open_writer(store, engine, kind, err);
+    return is_as_is ? TIDE_OK : open_writer(store, engine, err);
 }
 
 static void sqlite_close(tide_store *store)
@@ -130,7 +162,8 @@ static void give_reader(sqlite_engine *engine, tide_sqlite_connection *reader)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-static tide_status read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, void *arg, tide_error *err)
+static tide_status read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, void *arg,
+                           tide_error *err)
 {
     tide_store *store = reader->store;
     tide_status status = tide_sqlite_exec(reader, "BEGIN", err);
@@ -188,7 +221,9 @@ typedef struct fact {
     const char *pragma;
 } fact;
 
+/* The schema is read first: on a fresh connection PRAGMA journal_mode hides an I/O error behind "delete". */
 static const fact pragma_facts[] = {
+    {"schema_changes", "PRAGMA schema_version"},
     {"journal_mode", "PRAGMA journal_mode"},
     {"synchronous", "PRAGMA synchronous"},
     {"wal_autocheckpoint", "PRAGMA wal_autocheckpoint"},
@@ -209,21 +244,16 @@ static const char *name_value(const char *fact_name, const char *value)
 static tide_status sqlite_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
                                    tide_error *err)
 {
-    const sqlite_engine *engine = store->engine;
     fn(arg, "engine_version", sqlite3_libversion());
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(take_reader(&reader, store, err));
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
-        sqlite3_stmt *statement = NULL;
-        if (sqlite3_prepare_v2(reader->db, pragma_facts[i].pragma, -1, &statement, NULL) ==
-                SQLITE_OK &&
-            sqlite3_step(statement) == SQLITE_ROW)
-            fn(arg, pragma_facts[i].name,
-               name_value(pragma_facts[i].name, (const char *)sqlite3_column_text(statement, 0)));
-        else
-            status = tide_sqlite_fail(err, reader->db, sqlite3_errcode(reader->db), engine->path);
-        (void)sqlite3_finalize(statement);
+        char value[TIDE_SQLITE_VALUE_SIZE];
+        status = tide_sqlite_ask(reader, pragma_facts[i].pragma, value, err);
+        if (status < TIDE_OK)
+            break;
+        fn(arg, pragma_facts[i].name, name_value(pragma_facts[i].name, value));
     }
     give_reader(store->engine, reader);
     fn(arg, "group_commit", store->options.is_inline ? "inline" : "writer thread");

@@ -5,9 +5,11 @@
 
 #include "base/cleanup.h"
 
+typedef enum lease_verb { CLAIM, RENEW, RELEASE, CHECK, EXPIRE, FIND } lease_verb;
+
 /* One call on a lease, as a closure. */
 typedef struct lease_call {
-    enum { CLAIM, RENEW, RELEASE, CHECK, EXPIRE, FIND } what;
+    lease_verb what;
     const char *holder;
     int64_t token;
     int64_t duration_us;
@@ -49,7 +51,7 @@ static int64_t claim(store_test *t, const char *holder)
     return c.lease.token;
 }
 
-static tide_status with_token(store_test *t, int what, int64_t token)
+static tide_status with_token(store_test *t, lease_verb what, int64_t token)
 {
     lease_call c = {.what = what, .token = token};
     return do_call(t, &c);

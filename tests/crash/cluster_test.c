@@ -181,10 +181,10 @@ static void a_server_crash_takes_back_nothing_that_was_said(void **state)
     atomic_store(&p.stop, true);
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(takers[i].thread, NULL);
+    assert_ok_err(tailer_finish(&reader, &c->err), &c->err);
     for (int i = 0; i < THREADS; i++)
         assert_ok_err(takers[i].status, &takers[i].err);
     assert_true(is_moving);
-    assert_ok_err(tailer_finish(&reader, &c->err), &c->err);
 
     seen_rows table = {0};
     read_table(&table, c->stores[0]);

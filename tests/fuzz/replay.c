@@ -33,7 +33,8 @@ static void the_corpus_is_read_without_a_finding(void **state)
 {
     (void)state;
     char directory[1024];
-    (void)snprintf(directory, sizeof directory, "%s/fuzz/corpora/%s", getenv("TIDEMARK_SOURCE_DIR"), corpus);
+    (void)snprintf(directory, sizeof directory, "%s/fuzz/corpora/%s", getenv("TIDEMARK_SOURCE_DIR"),
+                   corpus);
     DIR *list = opendir(directory);
     assert_non_null(list);
     int files = 0;

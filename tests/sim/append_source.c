@@ -30,8 +30,8 @@ static void arm_cut(append_source *s, sim *world, uint64_t calls)
     static const fault_vfs_call classes[] = {FAULT_VFS_WRITE, FAULT_VFS_WRITE, FAULT_VFS_SYNC};
     prng *chance = sim_chance(world);
     const fault_vfs_call on = classes[prng_below(chance, 3)];
-    fault_vfs_power_cut_at(s->disk, on, 1 + (int64_t)prng_below(chance, on == FAULT_VFS_SYNC ? calls / 8 + 1
-                                                                                           : calls));
+    fault_vfs_power_cut_at(
+        s->disk, on, 1 + (int64_t)prng_below(chance, on == FAULT_VFS_SYNC ? calls / 8 + 1 : calls));
 }
 
 static tide_status open_store(append_source *s, sim *world, tide_error *err)
@@ -54,7 +54,8 @@ static bool go_down_when_cut(append_source *s, sim *world)
         return false;
     const int64_t down_us = (int64_t)prng_below(sim_chance(world), DOWN_MAX_US);
     sim_crash_now(world, s->id,
-                  prng_chance(sim_chance(world), 1, 3) ? SIM_CRASH_PROCESS : SIM_CRASH_POWER, down_us);
+                  prng_chance(sim_chance(world), 1, 3) ? SIM_CRASH_PROCESS : SIM_CRASH_POWER,
+                  down_us);
     return true;
 }
 
@@ -67,13 +68,15 @@ static void crash(void *self, sim *world, sim_crash how)
     if (!fault_vfs_is_cut(s->disk))
         fault_vfs_power_cut(s->disk);
     tide_store_closep(&s->store);
-    fault_vfs_image(s->disk, how == SIM_CRASH_POWER ? survivals[prng_below(chance, 3)] : FAULT_VFS_KEEP_ALL,
+    fault_vfs_image(s->disk,
+                    how == SIM_CRASH_POWER ? survivals[prng_below(chance, 3)] : FAULT_VFS_KEEP_ALL,
                     chance, s->scratch.path);
     fault_vfs_free(s->disk);
     s->disk = NULL;
     s->is_dirty = true;
     memset(s->appended, 0, sizeof s->appended);
-    if (how == SIM_CRASH_POWER && prng_chance(chance, 1, 4)) { /* the disk goes into another machine */
+    if (how == SIM_CRASH_POWER &&
+        prng_chance(chance, 1, 4)) { /* the disk goes into another machine */
         const tempdir old = s->dir;
         s->dir = s->scratch;
         s->scratch = old;
@@ -98,8 +101,8 @@ static void check_epoch(append_source *s, sim *world)
     const int64_t lowest = s->epoch + (s->moves > 0 ? 1 : 0);
     const int64_t highest = s->epoch + s->moves;
     if (identity.epoch < lowest || identity.epoch > highest)
-        sim_fail(world, "epoch %" PRId64 " after %" PRId64 " and %" PRId64 " moves", identity.epoch, s->epoch,
-                 s->moves);
+        sim_fail(world, "epoch %" PRId64 " after %" PRId64 " and %" PRId64 " moves", identity.epoch,
+                 s->epoch, s->moves);
     s->epoch = identity.epoch;
     s->moves = 0;
 }
@@ -266,13 +269,18 @@ static int64_t step(void *self, sim *world)
 
 sim_actor append_source_actor(append_source *s)
 {
-    return (sim_actor){
-        .name = "source", .self = s, .step = step, .receive = receive, .crash = crash, .restart = restart};
+    return (sim_actor){.name = "source",
+                       .self = s,
+                       .step = step,
+                       .receive = receive,
+                       .crash = crash,
+                       .restart = restart};
 }
 
 void append_source_init(append_source *s, sim *world, source_manner manner, int64_t calm_from_us)
 {
-    *s = (append_source){.manner = manner, .calm_from_us = calm_from_us, .epoch = 1, .is_dirty = true};
+    *s = (append_source){
+        .manner = manner, .calm_from_us = calm_from_us, .epoch = 1, .is_dirty = true};
     tide_error err;
     (void)sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, (int)prng_u64(sim_chance(world)), NULL);
     assert_ok_err(tempdir_make(&s->dir, &err), &err);

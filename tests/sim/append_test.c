@@ -79,8 +79,8 @@ static void take_ack(void *self, sim *place, sim_id from, tide_view bytes)
     const int64_t seq_id = m.row.seq_id != 0 ? m.row.seq_id : -1;
     int64_t *acked = &p->acked[m.row.n];
     if (*acked != 0 && *acked != seq_id)
-        sim_fail(place, "p%" PRId64 " %" PRId64 " was acknowledged as %" PRId64 " and as %" PRId64, p->index,
-                 m.row.n, *acked, seq_id);
+        sim_fail(place, "p%" PRId64 " %" PRId64 " was acknowledged as %" PRId64 " and as %" PRId64,
+                 p->index, m.row.n, *acked, seq_id);
     *acked = seq_id;
 }
 
@@ -122,7 +122,8 @@ static void take_page(void *self, sim *place, sim_id from, tide_view bytes)
         const append_row *row = &m.rows[i];
         append_row *mine = &r->have[row->seq_id];
         if (mine->seq_id != 0 && (mine->writer != row->writer || mine->n != row->n))
-            sim_fail(place, "number %" PRId64 " changed hands within epoch %" PRId64, row->seq_id, r->epoch);
+            sim_fail(place, "number %" PRId64 " changed hands within epoch %" PRId64, row->seq_id,
+                     r->epoch);
         *mine = *row;
         tide_error err;
         if (tide_cursor_add(&r->cursor, row->seq_id, row->seq_id, NULL, &err) < TIDE_OK)
@@ -155,7 +156,8 @@ static bool check_acks(const producer *p, const append_row *rows, int count, cha
         const append_row *row = find_row(rows, count, p->index, n);
         if (row && (p->acked[n] == -1 || row->seq_id == p->acked[n]))
             continue;
-        (void)snprintf(why, SIM_WHY_MAX, "p%" PRId64 " %" PRId64 " was acknowledged as %" PRId64 " and is %s",
+        (void)snprintf(why, SIM_WHY_MAX,
+                       "p%" PRId64 " %" PRId64 " was acknowledged as %" PRId64 " and is %s",
                        p->index, n, p->acked[n], row ? "under another number" : "not there");
         return false;
     }
@@ -168,8 +170,8 @@ static bool check_table(const append_row *rows, int count, char why[SIM_WHY_MAX]
     for (int i = 0; i < count; i++) {
         bool *once = &is_there[rows[i].writer][rows[i].n % APPEND_AGAIN];
         if (rows[i].seq_id != i + 1 || *once) {
-            (void)snprintf(why, SIM_WHY_MAX, "row %d has number %" PRId64 "%s", i + 1, rows[i].seq_id,
-                           *once ? " and repeats an earlier one" : "");
+            (void)snprintf(why, SIM_WHY_MAX, "row %d has number %" PRId64 "%s", i + 1,
+                           rows[i].seq_id, *once ? " and repeats an earlier one" : "");
             return false;
         }
         *once = true;
@@ -201,7 +203,8 @@ static bool readers_have_what_they_count(void *arg, const sim *place, char why[S
         const reader *r = &w->readers[i];
         for (int64_t n = 1; n <= tide_cursor_contiguous(&r->cursor); n++)
             if (r->have[n].seq_id != n) {
-                (void)snprintf(why, SIM_WHY_MAX, "reader %d counts %" PRId64 " and has not received it", i, n);
+                (void)snprintf(why, SIM_WHY_MAX,
+                               "reader %d counts %" PRId64 " and has not received it", i, n);
                 return false;
             }
     }
@@ -250,8 +253,9 @@ static void build(world *w, uint64_t seed, bool is_quiet, source_manner manner)
     for (int i = 0; i < APPEND_PRODUCERS; i++) {
         producer *p = &w->producers[i];
         *p = (producer){.w = w, .index = i};
-        p->id = sim_add(w->sim, &(sim_actor){
-                                    .name = "producer", .self = p, .step = produce, .receive = take_ack});
+        p->id = sim_add(
+            w->sim,
+            &(sim_actor){.name = "producer", .self = p, .step = produce, .receive = take_ack});
     }
     for (int i = 0; i < READERS; i++) {
         reader *r = &w->readers[i];
@@ -277,7 +281,8 @@ static void expect_all_done(world *w)
                              "p%d %" PRId64 " is acknowledged in the end", i, n);
     for (int i = 0; i < READERS; i++) {
         const int64_t at = tide_cursor_contiguous(&w->readers[i].cursor);
-        (void)sim_expect(w->sim, at == APPEND_TOTAL, "reader %d is at the end, not at %" PRId64, i, at);
+        (void)sim_expect(w->sim, at == APPEND_TOTAL, "reader %d is at the end, not at %" PRId64, i,
+                         at);
     }
 }
 
@@ -319,8 +324,8 @@ static void every_append_ends_as_one_row_that_all_readers_have(void **state)
     (void)state;
     tally t = {.manner = SOURCE_RIGHT};
     assert_true(sim_seeds(1, SEEDS, run_world, &t));
-    print_message("%" PRIu64 " worlds, %" PRIu64 " crashes, %" PRIu64 " epochs\n", t.runs, t.crashes,
-                  t.epochs);
+    print_message("%" PRIu64 " worlds, %" PRIu64 " crashes, %" PRIu64 " epochs\n", t.runs,
+                  t.crashes, t.epochs);
 }
 
 /* One seed, one history: a failure can be repeated. */

@@ -147,18 +147,18 @@ static void look_at_mode(void *arg, const char *name, const char *value)
 }
 
 /* However its making was interrupted: a store writes ahead. */
-static void check_mode(tide_store *store)
+static void check_mode(disk_case *c)
 {
     bool is_wal = false;
-    tide_error err;
-    assert_ok_err(tide_store_describe(store, look_at_mode, &is_wal, &err), &err);
-    assert_true(is_wal);
+    assert_ok_err(tide_store_describe(c->store, look_at_mode, &is_wal, &c->err), &c->err);
+    if (!is_wal)
+        fail_msg("%s: the store is not in WAL mode", c->what);
 }
 
 static void check_store(disk_case *c)
 {
     char why[WHY_SIZE] = "";
-    check_mode(c->store);
+    check_mode(c);
     seen_rows table = {0};
     tide_status status = TIDE_OK;
     while ((status = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)
@@ -302,7 +302,8 @@ static void a_failed_call_of_a_checkpoint_is_told_truly(void **state)
     (void)state;
     sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 331);
     sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_SYNC}, 5);
-    sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_SYNC, .is_sticky = true}, 17);
+    sweep(write_through_checkpoints, (fault_vfs_fault){.on = FAULT_VFS_SYNC, .is_sticky = true},
+          17);
 }
 
 static bool create_with_fault(scenario *run, fault_vfs_fault fault)
@@ -336,7 +337,8 @@ static void a_failed_creation_can_be_repeated(void **state)
 {
     (void)state;
     sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 1);
-    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true}, 3);
+    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true},
+               3);
 }
 
 /* A write that leaves part of its bytes behind, and a disk that stays broken from then on. */

@@ -1,5 +1,6 @@
 #include "support/check.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,18 @@ void check_contains(const char *text, const char *part, const char *file, int li
         return;
     print_error("\"%s\"\n    does not contain \"%s\"\n", text, part);
     _fail(file, line);
+}
+
+int64_t check_number(const char *text, const char *file, int line)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long number = strtoll(text, &end, 10);
+    if (end == text || errno != 0 || end[strspn(end, "\n")] != '\0') {
+        print_error("\"%s\" is not a number\n", text);
+        _fail(file, line);
+    }
+    return number;
 }
 
 bool check_is_ci(void)

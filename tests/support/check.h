@@ -33,9 +33,14 @@
 /* The text holds the part: for messages, whose exact words are nobody's contract. */
 #define assert_contains(text, part) check_contains((text), (part), __FILE__, __LINE__)
 
+/* The number that a text printed by a program is: decimal, a newline may follow. */
+#define assert_number(text) check_number((text), __FILE__, __LINE__)
+
 void check_status(tide_status expected, tide_status actual, const tide_error *err, const char *call,
                   const char *file, int line);
 void check_contains(const char *text, const char *part, const char *file, int line);
+
+int64_t check_number(const char *text, const char *file, int line);
 
 /* Nothing may be skipped: the environment says CI=true (or any value but "", "0" and "false"). */
 bool check_is_ci(void);

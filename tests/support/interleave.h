@@ -50,12 +50,12 @@ int interleave_add(interleave *x, interleave_fn *fn, void *arg);
 
 /* Called by the actor, with rising numbers from 1: wait here until the test goes on. A step that was passed
  * before (a closure that runs again) does not wait a second time. */
-void interleave_step(interleave *x, int actor, int step);
+void interleave_step(interleave *x, int index, int step);
 
 /* Called by the test. */
-void interleave_until(interleave *x, int actor, int step);
-void interleave_finish(interleave *x, int actor);
+void interleave_until(interleave *x, int index, int step);
+void interleave_finish(interleave *x, int index);
 /* Let the actor go on to its end and return when it waits for a lock. Fails if it finishes instead. */
-void interleave_blocked(interleave *x, int actor);
+void interleave_blocked(interleave *x, int index);
 
 #endif

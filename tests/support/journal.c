@@ -41,7 +41,7 @@ void ack_journal_init(ack_journal *journal)
 void ack_journal_done(ack_journal *journal)
 {
     for (size_t i = 0; i < journal->len; i++)
-        free((char *)(uintptr_t)journal->acks[i].text);
+        free((char *)journal->acks[i].text);
     free(journal->acks);
     *journal = (ack_journal){0};
 }

@@ -3,35 +3,32 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <glob.h>
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "support/check.h"
-
-#define SERVER_USER "postgres"
+#include "support/pg_parts.h"
 
 enum {
     DEFAULT_PORT = 5432, /* of the socket's file name; no TCP port is taken by it */
+    OWN_SETTINGS_MAX = 8,
     SETTINGS_MAX = 32,
+    ARGV_MAX = 8 + 2 * (OWN_SETTINGS_MAX + SETTINGS_MAX),
     TCP_PORT_TRIES = 5,
     LOG_TAIL = 300,
 };
+
+const proc pg_no_process = {.in_fd = -1, .out_fd = -1, .err_fd = -1, .exit_code = -1};
 
 /* stdin carries the server's pid (0: none) whenever it changes, and ends when the test program
  * does. $1 is the directory to remove. QUIT is PostgreSQL's immediate shutdown. A zombie counts
@@ -55,93 +52,6 @@ static const char supervisor_script[] =
     "fi\n"
     "case $1 in */" TEMPDIR_PREFIX "*) rm -rf -- \"$1\";; esac\n";
 
-static void conn_finishp(PGconn **conn)
-{
-    PQfinish(*conn);
-}
-
-static void result_clearp(PGresult **result)
-{
-    PQclear(*result);
-}
-
-/* Append text percent-encoded: everything but letters, digits and -._~ */
-static void append_encoded(char *out, size_t size, const char *text)
-{
-    size_t len = strlen(out);
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                              (c >= '0' && c <= '9') || strchr("-._~", c) != NULL;
-        const int added = snprintf(out + len, size - len, is_plain ? "%c" : "%%%02X", c);
-        assert(added > 0 && len + (size_t)added < size);
-        len += (size_t)added;
-    }
-}
-
-static void append_text(char *out, size_t size, const char *text)
-{
-    const size_t len = strlen(out);
-    assert(len + strlen(text) < size);
-    strcpy(out + len, text);
-}
-
-void pg_cluster_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX])
-{
-    out[0] = '\0';
-    append_text(out, PG_CLUSTER_URL_MAX, c->base);
-    append_encoded(out, PG_CLUSTER_URL_MAX, database);
-    append_text(out, PG_CLUSTER_URL_MAX, c->query);
-}
-
-void pg_cluster_tcp_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX])
-{
-    assert(c->options.has_tcp);
-    snprintf(out, PG_CLUSTER_URL_MAX, "postgres://" SERVER_USER "@127.0.0.1:%d/", c->port);
-    append_encoded(out, PG_CLUSTER_URL_MAX, database);
-}
-
-static bool has_initdb(const char *directory)
-{
-    char program[PATH_MAX];
-    const int len = snprintf(program, sizeof(program), "%s/initdb", directory);
-    return len > 0 && len < TEMPDIR_PATH_MAX && access(program, X_OK) == 0;
-}
-
-/* Where the server's own programs are. pg_config may be missing or that of another version. */
-static tide_status find_bin(char out[TEMPDIR_PATH_MAX], tide_error *err)
-{
-    const char *given = getenv("TIDEMARK_TEST_PG_BIN");
-    if (given != NULL && given[0] != '\0') {
-        if (!has_initdb(given))
-            return tide_fail(err, TIDE_E_NOT_FOUND, "TIDEMARK_TEST_PG_BIN='%s' has no initdb",
-                             given);
-        strcpy(out, given);
-        return TIDE_OK;
-    }
-    TIDE_CLEANUP(proc_result_done) proc_result result = {0};
-    const char *const argv[] = {"pg_config", "--bindir", NULL};
-    if (proc_run(&result, &(proc_options){.argv = argv}, PG_CLUSTER_DEADLINE_MS, NULL) == TIDE_OK &&
-        result.exit_code == 0 && result.out_len > 0) {
-        result.out[strcspn(result.out, "\n")] = '\0';
-        if (has_initdb(result.out)) {
-            strcpy(out, result.out);
-            return TIDE_OK;
-        }
-    }
-    glob_t found;
-    const bool has_any = glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) == 0;
-    if (has_any) {
-        const char *newest = found.gl_pathv[found.gl_pathc - 1];
-        snprintf(out, TEMPDIR_PATH_MAX, "%.*s", (int)(strlen(newest) - strlen("/initdb")), newest);
-    }
-    globfree(&found);
-    if (!has_any)
-        return tide_fail(err, TIDE_E_NOT_FOUND,
-                         "PostgreSQL's server is not installed (apt-get install postgresql)");
-    return TIDE_OK;
-}
-
 static void join_program(const pg_cluster *c, const char *name, char out[PATH_MAX])
 {
     snprintf(out, PATH_MAX, "%s/%s", c->bin, name);
@@ -156,9 +66,9 @@ static tide_status run_initdb(const pg_cluster *c, tide_error *err)
     /* --no-sync is about the making of the empty cluster only; the server itself runs with
      * fsync. */
     const char *const argv[] = {
-        initdb, "-D",   data,         "-U",        SERVER_USER,         "-A", "trust",
+        initdb, "-D",   data,         "-U",        PG_SERVER_USER,      "-A", "trust",
         "-E",   "UTF8", "--locale=C", "--no-sync", "--no-instructions", NULL};
-    const proc_options options = {.argv = argv, .user = SERVER_USER, .directory = c->dir.path};
+    const proc_options options = {.argv = argv, .user = PG_SERVER_USER, .directory = c->dir.path};
     TIDE_CLEANUP(proc_result_done) proc_result result = {0};
     TIDE_TRY(proc_run(&result, &options, PG_CLUSTER_DEADLINE_MS, err));
     if (result.exit_code != 0)
@@ -224,6 +134,39 @@ static void tell_supervisor(const pg_cluster *c)
     dprintf(c->supervisor.in_fd, "%d\n", (int)c->server.pid);
 }
 
+static size_t add_setting(const char *argv[ARGV_MAX], size_t len, const char *setting)
+{
+    argv[len] = "-c";
+    argv[len + 1] = setting;
+    return len + 2;
+}
+
+/* Behind the len arguments that are there. Shared memory as files of the data directory, so that
+ * kill -9 leaves nothing in /dev/shm. Before recovery the server syncs what was written before:
+ * one syncfs, not seconds of one fsync per file. */
+static void add_settings(const pg_cluster *c, const char *port, const char *argv[ARGV_MAX],
+                         size_t len)
+{
+    const char *const own[] = {
+        port,
+        c->options.has_tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=",
+        "fsync=on",
+        "shared_buffers=64MB",
+        "max_connections=100",
+        "dynamic_shared_memory_type=mmap",
+        "recovery_init_sync_method=syncfs",
+    };
+    const size_t own_len = sizeof(own) / sizeof(own[0]);
+    assert(own_len <= OWN_SETTINGS_MAX);
+    for (size_t i = 0; i < own_len; i++)
+        len = add_setting(argv, len, own[i]);
+    for (size_t i = 0; c->options.settings != NULL && c->options.settings[i] != NULL; i++) {
+        assert(i < SETTINGS_MAX);
+        len = add_setting(argv, len, c->options.settings[i]);
+    }
+    argv[len] = NULL;
+}
+
 static tide_status start_server(pg_cluster *c, tide_error *err)
 {
     char postgres[PATH_MAX];
@@ -235,31 +178,10 @@ static tide_status start_server(pg_cluster *c, tide_error *err)
     tempdir_join(&c->dir, "server.log", log);
     snprintf(port, sizeof(port), "port=%d", c->port);
 
-    /* Shared memory as files of the data directory, so that kill -9 leaves nothing in /dev/shm.
-     * Before recovery the server syncs what was written before: one syncfs, not seconds of one
-     * fsync per file. */
-    const char *argv[8 + 2 * (8 + SETTINGS_MAX)] = {postgres, "-D", data, "-k", c->dir.path};
-    const char *const settings[] = {port,
-                                    c->options.has_tcp ? "listen_addresses=127.0.0.1"
-                                                       : "listen_addresses=",
-                                    "fsync=on",
-                                    "shared_buffers=64MB",
-                                    "max_connections=100",
-                                    "dynamic_shared_memory_type=mmap",
-                                    "recovery_init_sync_method=syncfs",
-                                    NULL};
-    size_t len = 5;
-    for (size_t i = 0; settings[i] != NULL; i++) {
-        argv[len++] = "-c";
-        argv[len++] = settings[i];
-    }
-    for (size_t i = 0; c->options.settings != NULL && c->options.settings[i] != NULL; i++) {
-        assert(i < SETTINGS_MAX);
-        argv[len++] = "-c";
-        argv[len++] = c->options.settings[i];
-    }
+    const char *argv[ARGV_MAX] = {postgres, "-D", data, "-k", c->dir.path};
+    add_settings(c, port, argv, 5);
     const proc_options options = {.argv = argv,
-                                  .user = SERVER_USER,
+                                  .user = PG_SERVER_USER,
                                   .directory = c->dir.path,
                                   .in = PROC_NULL,
                                   .out = PROC_FILE,
@@ -297,9 +219,10 @@ static tide_status make_directory(pg_cluster *c, tide_error *err)
                          c->dir.path);
     if (geteuid() != 0)
         return TIDE_OK;
-    const struct passwd *user = getpwnam(SERVER_USER);
+    const struct passwd *user = getpwnam(PG_SERVER_USER);
     if (user == NULL)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "no user '%s' to run PostgreSQL as", SERVER_USER);
+        return tide_fail(err, TIDE_E_NOT_FOUND, "no user '%s' to run PostgreSQL as",
+                         PG_SERVER_USER);
     if (chown(c->dir.path, user->pw_uid, user->pw_gid) != 0)
         return tide_fail(err, TIDE_E_IO, "chown '%s': %s", c->dir.path, strerror(errno));
     return TIDE_OK;
@@ -308,10 +231,10 @@ static tide_status make_directory(pg_cluster *c, tide_error *err)
 static void set_socket_url(pg_cluster *c)
 {
     char rest[32];
-    snprintf(c->base, sizeof(c->base), "postgres://" SERVER_USER "@");
-    append_encoded(c->base, sizeof(c->base), c->dir.path);
+    snprintf(c->base, sizeof(c->base), "postgres://" PG_SERVER_USER "@");
+    pg_append_encoded(c->base, sizeof(c->base), c->dir.path);
     snprintf(rest, sizeof(rest), ":%d/", c->port);
-    append_text(c->base, sizeof(c->base), rest);
+    pg_append_text(c->base, sizeof(c->base), rest);
 }
 
 /* A free port may be taken by somebody else before the server has it: choose another then. */
@@ -328,7 +251,7 @@ static tide_status start_on_free_port(pg_cluster *c, tide_error *err)
 
 static tide_status make_and_start(pg_cluster *c, tide_error *err)
 {
-    TIDE_TRY(find_bin(c->bin, err));
+    TIDE_TRY(pg_find_programs(c->bin, err));
     TIDE_TRY(make_directory(c, err));
     TIDE_TRY(run_initdb(c, err));
     if (c->options.has_tcp)
@@ -338,17 +261,29 @@ static tide_status make_and_start(pg_cluster *c, tide_error *err)
     return start_server(c, err);
 }
 
-static const proc no_process = {.in_fd = -1, .out_fd = -1, .err_fd = -1, .exit_code = -1};
-
 tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options, tide_error *err)
 {
-    *c = (pg_cluster){.server = no_process, .supervisor = no_process};
+    *c = (pg_cluster){.server = pg_no_process, .supervisor = pg_no_process};
     if (options != NULL)
         c->options = *options;
     const tide_status status = make_and_start(c, err);
     if (status != TIDE_OK)
         pg_cluster_stop(c);
     return status;
+}
+
+/* Of "key id". */
+static bool parse_segment(const char *line, int *id)
+{
+    const char *second = line + strspn(line, " ");
+    second += strcspn(second, " ");
+    char *end = NULL;
+    errno = 0;
+    const long value = strtol(second, &end, 10);
+    if (end == second || errno != 0 || value < 0 || value > INT_MAX)
+        return false;
+    *id = (int)value;
+    return true;
 }
 
 /* A killed server leaves its System V segment, which only its next start would remove.
@@ -361,11 +296,12 @@ static void remove_shared_memory(const pg_cluster *c)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
-    for (int i = 0; i < 7 && fgets(line, sizeof(line), file) != NULL; i++) {
-        int id;
-        if (i == 6 && sscanf(line, "%*s %d", &id) == 1)
-            shmctl(id, IPC_RMID, NULL);
-    }
+    bool has_line = true;
+    for (int i = 0; i < 7 && has_line; i++)
+        has_line = fgets(line, sizeof(line), file) != NULL;
+    int id;
+    if (has_line && parse_segment(line, &id))
+        shmctl(id, IPC_RMID, NULL);
     fclose(file);
 }
 
@@ -384,7 +320,7 @@ void pg_cluster_stop(pg_cluster *c)
      * a thousand synced files take seconds on some disks. */
     tell_supervisor(c);
     close(c->supervisor.in_fd);
-    c->supervisor = no_process;
+    c->supervisor = pg_no_process;
     c->dir.path[0] = '\0';
 }
 
@@ -409,140 +345,4 @@ tide_status pg_cluster_restart(pg_cluster *c, tide_error *err)
 {
     assert(c->dir.path[0] != '\0' && c->server.pid == 0); /* crash or shut it down first */
     return start_server(c, err);
-}
-
-static tide_status execute(const pg_cluster *c, const char *sql, tide_error *err)
-{
-    char url[PG_CLUSTER_URL_MAX];
-    pg_cluster_url(c, "postgres", url);
-    TIDE_CLEANUP(conn_finishp) PGconn *conn = PQconnectdb(url);
-    if (PQstatus(conn) != CONNECTION_OK)
-        return tide_fail(err, TIDE_E_UNAVAILABLE, "%s", PQerrorMessage(conn));
-    TIDE_CLEANUP(result_clearp) PGresult *result = PQexec(conn, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        return tide_fail(err, TIDE_E_FAILED, "%s: %s", sql, PQresultErrorMessage(result));
-    return TIDE_OK;
-}
-
-/* A name goes into SQL between quotes; those of tests need no stranger characters. */
-static tide_status check_name(const char *name, tide_error *err)
-{
-    const size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-    if (len == 0 || name[len] != '\0' || len >= PG_CLUSTER_NAME_MAX)
-        return tide_fail(err, TIDE_E_INVALID, "database name '%s': want a-z, 0-9, _ and -", name);
-    return TIDE_OK;
-}
-
-tide_status pg_cluster_create_database(const pg_cluster *c, const char *name, const char *from,
-                                       tide_error *err)
-{
-    if (from == NULL)
-        from = "template0";
-    TIDE_TRY(check_name(name, err));
-    TIDE_TRY(check_name(from, err));
-    /* WAL_LOG copies through the WAL; the other way, FILE_COPY, costs two checkpoints. */
-    char sql[256];
-    snprintf(sql, sizeof(sql), "CREATE DATABASE \"%s\" TEMPLATE \"%s\" STRATEGY WAL_LOG", name,
-             from);
-    return execute(c, sql, err);
-}
-
-tide_status pg_cluster_fresh_database(const pg_cluster *c, const char *from,
-                                      char name[PG_CLUSTER_NAME_MAX], tide_error *err)
-{
-    uint64_t chance;
-    if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
-        return tide_fail(err, TIDE_E_IO, "getrandom: %s", strerror(errno));
-    snprintf(name, PG_CLUSTER_NAME_MAX, "test_%016" PRIx64, chance);
-    return pg_cluster_create_database(c, name, from, err);
-}
-
-tide_status pg_cluster_drop_database(const pg_cluster *c, const char *name, tide_error *err)
-{
-    TIDE_TRY(check_name(name, err));
-    char sql[256];
-    snprintf(sql, sizeof(sql), "DROP DATABASE \"%s\" WITH (FORCE)", name);
-    return execute(c, sql, err);
-}
-
-static pg_cluster shared;
-static bool has_shared;
-static pid_t shared_owner;
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void stop_shared(void)
-{
-    /* A copy of this process made by fork() must not stop what is not its own. */
-    if (getpid() == shared_owner)
-        pg_cluster_stop(&shared);
-}
-
-static void options_freep(PQconninfoOption **options)
-{
-    PQconninfoFree(*options);
-}
-
-/* Take over the server behind a URL: all its settings become query parameters, but the database. */
-static tide_status use_url(pg_cluster *c, const char *url, tide_error *err)
-{
-    *c = (pg_cluster){.base = "postgres:///", .server = no_process, .supervisor = no_process};
-    char *words = NULL;
-    TIDE_CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(url, &words);
-    if (options == NULL) {
-        const tide_status status =
-            tide_fail(err, TIDE_E_INVALID, "TIDEMARK_TEST_PG_URL: %s", words != NULL ? words : "?");
-        PQfreemem(words);
-        return status;
-    }
-    for (const PQconninfoOption *o = options; o->keyword != NULL; o++) {
-        if (o->val == NULL || strcmp(o->keyword, "dbname") == 0)
-            continue;
-        append_text(c->query, sizeof(c->query), c->query[0] == '\0' ? "?" : "&");
-        append_text(c->query, sizeof(c->query), o->keyword);
-        append_text(c->query, sizeof(c->query), "=");
-        append_encoded(c->query, sizeof(c->query), o->val);
-    }
-    return TIDE_OK;
-}
-
-static tide_status open_shared(tide_error *err)
-{
-    const char *url = getenv("TIDEMARK_TEST_PG_URL");
-    const char *directory = getenv("TIDEMARK_TEST_PG_DIR");
-    if (url != NULL && url[0] != '\0')
-        return use_url(&shared, url, err);
-    if (directory != NULL && directory[0] != '\0') {
-        char socket_url[PG_CLUSTER_URL_MAX] = "postgres://" SERVER_USER "@";
-        append_encoded(socket_url, sizeof(socket_url), directory);
-        return use_url(&shared, socket_url, err);
-    }
-    TIDE_TRY(pg_cluster_start(&shared, NULL, err));
-    shared_owner = getpid();
-    atexit(stop_shared);
-    return TIDE_OK;
-}
-
-tide_status pg_cluster_shared(pg_cluster **out, tide_error *err)
-{
-    pthread_mutex_lock(&shared_lock);
-    const tide_status status = has_shared ? TIDE_OK : open_shared(err);
-    has_shared = status == TIDE_OK;
-    pthread_mutex_unlock(&shared_lock);
-    if (status == TIDE_OK)
-        *out = &shared;
-    return status;
-}
-
-pg_cluster *pg_cluster_for_test(void)
-{
-    pg_cluster *c = NULL;
-    tide_error err;
-    const tide_status status = pg_cluster_shared(&c, &err);
-    if (status == TIDE_E_NOT_FOUND && !check_is_ci()) {
-        print_error("\n*** SKIPPED, NOT TESTED ON POSTGRESQL: %s ***\n\n", err.text);
-        skip();
-    }
-    if (status != TIDE_OK)
-        fail_msg("PostgreSQL: %s", err.text);
-    return c;
 }

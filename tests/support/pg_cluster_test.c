@@ -155,12 +155,11 @@ static void a_shut_down_server_comes_back_at_its_place(void **state)
     query(url, "SHOW work_mem", value);
     assert_string_equal("1MB", value);
 
-    char path[TEMPDIR_PATH_MAX];
-    strcpy(path, c.dir.path);
+    const tempdir dir = c.dir;
     const pid_t server = c.server.pid;
     pg_cluster_stop(&c);
     assert_true(proc_is_gone(server));
-    wait_until_nothing_is_left(server, path);
+    wait_until_nothing_is_left(server, dir.path);
 }
 
 /* A failed start says what the server said, and leaves nothing. */
@@ -190,10 +189,13 @@ static void a_killed_test_leaves_no_server_behind(void **state)
     TIDE_CLEANUP(proc_done) proc child;
     assert_ok_err(proc_start(&child, &(proc_options){.argv = argv, .out = PROC_PIPE}, &err), &err);
     FILE *out = fdopen(dup(child.out_fd), "r");
-    int pid = 0;
+    char number[32];
     char path[TEMPDIR_PATH_MAX];
-    assert_int_equal(2, fscanf(out, "%d %511s", &pid, path));
+    assert_non_null(fgets(number, sizeof(number), out));
+    assert_non_null(fgets(path, sizeof(path), out));
     fclose(out);
+    path[strcspn(path, "\n")] = '\0';
+    const pid_t pid = (pid_t)assert_number(number);
     assert_true(pid > 0);
     assert_true(is_server_left(pid, path));
 
@@ -244,7 +246,7 @@ static void a_server_of_the_test_runner_is_used(void **state)
     run_case(&result, env);
     assert_int_equal(0, result.exit_code);
     query_database(c, "postgres", "SELECT count(*) FROM pg_database", after);
-    assert_int_equal(atoi(before) + 1, atoi(after));
+    assert_int_equal(assert_number(before) + 1, assert_number(after));
 }
 
 static int hold_cluster(void)
@@ -257,7 +259,7 @@ static int hold_cluster(void)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    printf("%d %s\n", (int)c->server.pid, c->dir.path);
+    printf("%d\n%s\n", (int)c->server.pid, c->dir.path);
     fflush(stdout);
     for (;;)
         pause();

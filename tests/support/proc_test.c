@@ -1,27 +1,16 @@
-/* Child processes, temporary directories, and the kill -9 loop. The program starts itself again
- * as the toy writer that gets killed: proc_test write|lie FILE WRITER. */
+/* Child processes: started, read, killed, found. */
 #include "support/proc.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "support/check.h"
-#include "support/journal.h"
-#include "support/prng.h"
-#include "support/tempdir.h"
 
-enum {
-    TIMEOUT_MS = 20000,
-    WRITERS = 3,
-    LIE_BATCH = 16,
-    FILE_MAX = 16 * 1024 * 1024,
-};
+enum { TIMEOUT_MS = 20000 };
 
 static proc_options shell(const char *argv[4], const char *script)
 {
@@ -120,7 +109,8 @@ static void a_deadline_ends_the_wait_not_the_process(void **state)
 
     TIDE_CLEANUP(proc_result_done) proc_result result = {0};
     assert_status(TIDE_E_TIMEOUT, proc_run(&result, &options, 300, &err));
-    const pid_t pid = result.out != NULL ? atoi(result.out) : 0;
+    assert_non_null(result.out);
+    const pid_t pid = (pid_t)assert_number(result.out);
     assert_true(pid > 0);
     assert_true(proc_is_gone(pid));
 }
@@ -162,8 +152,12 @@ static void a_family_dies_as_one(void **state)
     TIDE_CLEANUP(proc_done) proc parent;
     assert_ok_err(proc_start(&parent, &options, &err), &err);
     FILE *out = fdopen(dup(parent.out_fd), "r");
-    int pids[2];
-    assert_int_equal(2, fscanf(out, "%d %d", &pids[0], &pids[1]));
+    pid_t pids[2];
+    for (int i = 0; i < 2; i++) {
+        char line[32];
+        assert_non_null(fgets(line, sizeof(line), out));
+        pids[i] = (pid_t)assert_number(line);
+    }
     fclose(out);
     assert_false(proc_is_gone(pids[0]));
     assert_false(proc_is_gone(pids[1]));
@@ -199,269 +193,8 @@ static void programs_are_found_beside_the_test(void **state)
         unsetenv("TIDEMARK_BIN");
 }
 
-/* ---- temporary directories ---- */
-
-static void write_file(const char *path, const char *text)
+int main(void)
 {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-/* A link inside is removed, what it points to stays. */
-static void a_directory_goes_with_its_content_and_no_more(void **state)
-{
-    (void)state;
-    tempdir kept;
-    tempdir removed;
-    tide_error err;
-    char path[TEMPDIR_PATH_MAX];
-    char precious[TEMPDIR_PATH_MAX];
-    assert_ok_err(tempdir_make(&kept, &err), &err);
-    assert_ok_err(tempdir_make(&removed, &err), &err);
-    tempdir_join(&kept, "precious", precious);
-    write_file(precious, "x");
-    tempdir_join(&removed, "sub", path);
-    assert_int_equal(0, mkdir(path, 0700));
-    tempdir_join(&removed, "sub/file", path);
-    write_file(path, "y");
-    tempdir_join(&removed, "sub/link", path);
-    assert_int_equal(0, symlink(kept.path, path));
-
-    char old[TEMPDIR_PATH_MAX];
-    strcpy(old, removed.path);
-    assert_ok_err(tempdir_remove(&removed, &err), &err);
-    assert_int_equal(-1, access(old, F_OK));
-    assert_int_equal(0, access(precious, F_OK));
-    assert_ok_err(tempdir_remove(&removed, &err), &err); /* none any more: fine */
-    assert_ok_err(tempdir_remove(&kept, &err), &err);
-}
-
-/* Whatever a test got wrong, nothing outside is removed. */
-static void removing_refuses_what_is_not_ours(void **state)
-{
-    (void)state;
-    tempdir ours;
-    tide_error err;
-    assert_ok_err(tempdir_make(&ours, &err), &err);
-    const char *const forms[] = {"/",
-                                 "/tmp",
-                                 "/tmp/other",
-                                 "%s/sub",
-                                 "%s/..",
-                                 "%s/../x",
-                                 "sub/%s",
-                                 "/home/tidemark-test-abc",
-                                 "/tmp/tidemark-test-",
-                                 "%s/"};
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        tempdir other = {""};
-        const char *mark = strstr(forms[i], "%s");
-        const int before = mark != NULL ? (int)(mark - forms[i]) : (int)strlen(forms[i]);
-        const int len = snprintf(other.path, sizeof(other.path), "%.*s%s%s", before, forms[i],
-                                 mark != NULL ? ours.path : "", mark != NULL ? mark + 2 : "");
-        assert_true(len > 0 && len < TEMPDIR_PATH_MAX);
-        assert_status(TIDE_E_INVALID, tempdir_remove(&other, &err));
-    }
-    assert_int_equal(0, access(ours.path, F_OK));
-
-    char link_path[TEMPDIR_PATH_MAX + 8];
-    snprintf(link_path, sizeof(link_path), "%s-link", ours.path);
-    assert_int_equal(0, symlink("/etc", link_path));
-    tempdir link_dir;
-    memcpy(link_dir.path, link_path, TEMPDIR_PATH_MAX);
-    assert_status(TIDE_E_INVALID, tempdir_remove(&link_dir, &err));
-    assert_int_equal(0, unlink(link_path));
-    assert_ok_err(tempdir_remove(&ours, &err), &err);
-}
-
-/* ---- the kill -9 loop ---- */
-
-typedef struct toy {
-    const char *mode;
-    char file[TEMPDIR_PATH_MAX];
-    uint32_t checks;
-} toy;
-
-static void append_line(int fd, const char *writer, int n)
-{
-    char line[64];
-    const int len = snprintf(line, sizeof(line), "%s %d %d\n", writer, (int)getpid(), n);
-    if (write(fd, line, (size_t)len) != len)
-        _exit(1);
-}
-
-/* The child: write a line, sync, acknowledge. The liar acknowledges a batch ahead of its writes. */
-static int write_for_ever(const char *mode, const char *path, const char *writer)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (fd < 0)
-        return 1;
-    const int ahead = strcmp(mode, "lie") == 0 ? LIE_BATCH : 0;
-    for (int n = 0;; n++) {
-        if (n >= ahead) {
-            append_line(fd, writer, n - ahead);
-            if (fdatasync(fd) != 0)
-                return 1;
-        }
-        printf("ack %s %d %d\n", writer, (int)getpid(), n);
-        fflush(stdout);
-    }
-}
-
-static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, void *arg,
-                                tide_error *err)
-{
-    const toy *t = arg;
-    char self[PATH_MAX];
-    char writer[32];
-    proc_self_path(self);
-    snprintf(writer, sizeof(writer), "%u", cycle * WRITERS + index);
-    const char *const argv[] = {self, t->mode, t->file, writer, NULL};
-    return proc_start(child, &(proc_options){.argv = argv, .in = PROC_NULL, .out = PROC_PIPE}, err);
-}
-
-static int compare_lines(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The independent checker: it knows the file and the journal, and nothing of who wrote when. */
-static tide_status check_file(const ack_journal *journal, uint32_t cycle, void *arg,
-                              tide_error *err)
-{
-    toy *t = arg;
-    (void)cycle;
-    t->checks++;
-    TIDE_CLEANUP(tide_freep) char *text = calloc(1, FILE_MAX);
-    TIDE_CLEANUP(tide_freep) char **lines = calloc(FILE_MAX / 4, sizeof(*lines));
-    FILE *file = fopen(t->file, "r");
-    if (file == NULL || text == NULL || lines == NULL)
-        return tide_fail(err, TIDE_E_IO, "cannot read '%s'", t->file);
-    const size_t len = fread(text, 1, FILE_MAX - 1, file);
-    fclose(file);
-    if (len == FILE_MAX - 1)
-        return tide_fail(err, TIDE_E_LIMIT, "'%s' is too large to check", t->file);
-
-    size_t count = 0;
-    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        lines[count++] = line;
-    qsort(lines, count, sizeof(*lines), compare_lines);
-    for (size_t i = 0; i < journal->len; i++) {
-        const char *wanted = journal->acks[i].text;
-        if (bsearch(&wanted, lines, count, sizeof(*lines), compare_lines) == NULL)
-            return tide_fail(err, TIDE_E_DAMAGED, "acknowledged but not there: %s", wanted);
-    }
-    return TIDE_OK;
-}
-
-static tide_status run_toy(toy *t, ack_journal *journal, kill_loop_result *result, tide_error *err)
-{
-    const kill_loop loop = {.seed = prng_seed_from_env(11),
-                            .cycles = 12,
-                            .children = WRITERS,
-                            .acks_min = 1,
-                            .acks_max = 60,
-                            .all_at_once_percent = 40,
-                            .jitter_us = 500,
-                            .arg = t,
-                            .start = start_writer,
-                            .check = check_file};
-    return kill_loop_run(&loop, journal, result, err);
-}
-
-/* Who syncs before it acknowledges keeps every promise, however often it is killed. */
-static void acknowledged_writes_survive_kill_9(void **state)
-{
-    (void)state;
-    tempdir dir;
-    tide_error err;
-    kill_loop_result result;
-    TIDE_CLEANUP(ack_journal_done) ack_journal journal;
-    ack_journal_init(&journal);
-    assert_ok_err(tempdir_make(&dir, &err), &err);
-    toy t = {.mode = "write"};
-    tempdir_join(&dir, "log", t.file);
-    assert_ok_err(run_toy(&t, &journal, &result, &err), &err);
-    assert_int_equal(12 * WRITERS, result.kills);
-    assert_int_equal(0, result.finished);
-    assert_int_equal(12, t.checks);
-    assert_true(journal.len >= 12);
-
-    int64_t numbers[3];
-    assert_ok_err(ack_numbers(&journal.acks[0], numbers, 3, &err), &err);
-    assert_int_equal(0, numbers[2]);
-    assert_status(TIDE_E_INVALID, ack_numbers(&journal.acks[0], numbers, 2, &err));
-    assert_ok_err(tempdir_remove(&dir, &err), &err);
-}
-
-/* Who acknowledges first is found out: the loop and its checker can fail. */
-static void a_promise_made_too_early_is_found(void **state)
-{
-    (void)state;
-    tempdir dir;
-    tide_error err;
-    kill_loop_result result;
-    TIDE_CLEANUP(ack_journal_done) ack_journal journal;
-    ack_journal_init(&journal);
-    assert_ok_err(tempdir_make(&dir, &err), &err);
-    toy t = {.mode = "lie"};
-    tempdir_join(&dir, "log", t.file);
-    assert_status_err(TIDE_E_DAMAGED, run_toy(&t, &journal, &result, &err), &err);
-    assert_contains(err.text, "acknowledged but not there");
-    assert_contains(err.text, "seed ");
-    assert_ok_err(tempdir_remove(&dir, &err), &err);
-}
-
-static tide_status start_script(proc *child, uint32_t cycle, uint32_t index, void *arg,
-                                tide_error *err)
-{
-    const char *argv[4];
-    (void)cycle;
-    (void)index;
-    proc_options options = shell(argv, arg);
-    options.out = PROC_PIPE;
-    return proc_start(child, &options, err);
-}
-
-static tide_status run_script(const char *script, ack_journal *journal, kill_loop_result *result,
-                              tide_error *err)
-{
-    const kill_loop loop = {.seed = 1,
-                            .cycles = 1,
-                            .children = 1,
-                            .acks_min = 100,
-                            .acks_max = 100,
-                            .silence_ms = 200,
-                            .arg = (void *)(uintptr_t)script,
-                            .start = start_script};
-    return kill_loop_run(&loop, journal, result, err);
-}
-
-/* Only whole lines are promises; a child may end by itself, but not in failure or silence. */
-static void the_loop_judges_how_children_end(void **state)
-{
-    (void)state;
-    tide_error err;
-    kill_loop_result result;
-    TIDE_CLEANUP(ack_journal_done) ack_journal journal;
-    ack_journal_init(&journal);
-    assert_ok_err(run_script("echo ack 1; echo ack 2; printf 'ack 3'", &journal, &result, &err),
-                  &err);
-    assert_int_equal(1, result.finished);
-    assert_int_equal(2, journal.len);
-    assert_string_equal("2", journal.acks[1].text);
-    assert_status(TIDE_E_FAILED, run_script("echo ack 4; exit 3", &journal, &result, &err));
-    assert_contains(err.text, "exit code 3");
-    assert_status(TIDE_E_TIMEOUT, run_script("exec sleep 1000", &journal, &result, &err));
-    assert_status(TIDE_E_LIMIT, run_script("head -c 5000 /dev/zero", &journal, &result, &err));
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 4)
-        return write_for_ever(argv[1], argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_collects_output_and_exit_code),
         cmocka_unit_test(large_output_on_both_streams_does_not_block),
@@ -472,11 +205,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_pipe_ends_with_its_child),
         cmocka_unit_test(a_family_dies_as_one),
         cmocka_unit_test(programs_are_found_beside_the_test),
-        cmocka_unit_test(a_directory_goes_with_its_content_and_no_more),
-        cmocka_unit_test(removing_refuses_what_is_not_ours),
-        cmocka_unit_test(acknowledged_writes_survive_kill_9),
-        cmocka_unit_test(a_promise_made_too_early_is_found),
-        cmocka_unit_test(the_loop_judges_how_children_end),
     };
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
 }

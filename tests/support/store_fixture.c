@@ -1,5 +1,6 @@
 #include "support/store_fixture.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ tide_store_options store_test_options(store_test *t)
 
 tide_store *store_test_open_with(store_test *t, tide_store_options options)
 {
+    assert(t);
     if (!options.env) {
         options.env = &t->clock.env;
         options.is_env_clock = true;

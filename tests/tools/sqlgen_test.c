@@ -58,9 +58,11 @@ static void parameters_are_numbered_for_each_engine(void **state)
     (void)state;
     sqlgen_test t;
     set_up(&t);
-    assert_int_equal(0, run(&t, "-- statement: pick\n-- why\nSELECT :b, :a, :b, ':c', \"x:y\", a::text -- :d\n"
-                                "FROM t WHERE s = 'it''s :e';\n"));
-    assert_contains(t.text, "SELECT ?1, ?2, ?1, ':c', \\\"x:y\\\", a::text FROM t WHERE s = 'it''s :e'");
+    assert_int_equal(
+        0, run(&t, "-- statement: pick\n-- why\nSELECT :b, :a, :b, ':c', \"x:y\", a::text -- :d\n"
+                   "FROM t WHERE s = 'it''s :e';\n"));
+    assert_contains(t.text,
+                    "SELECT ?1, ?2, ?1, ':c', \\\"x:y\\\", a::text FROM t WHERE s = 'it''s :e'");
     assert_contains(t.text, "SELECT $1, $2, $1, ':c'");
     assert_contains(t.text, "{\"b\", \"a\", 0}, .param_count = 2");
     done(&t);
@@ -75,12 +77,15 @@ static void a_catalogue_with_holes_does_not_build(void **state)
         const char *complaint;
     } cases[] = {
         {"-- statement: a  engine: sqlite\nSELECT 1;\n", "in.sql:1: 'a' has no block for postgres"},
-        {"-- statement: a\nSELECT 1;\n-- statement: a\nSELECT 2;\n", "in.sql:3: 'a' is given twice"},
-        {"-- statement: a  engine: sqlite\nSELECT 1;\n-- statement: a\nSELECT 2;\n", "given twice for sqlite"},
+        {"-- statement: a\nSELECT 1;\n-- statement: a\nSELECT 2;\n",
+         "in.sql:3: 'a' is given twice"},
+        {"-- statement: a  engine: sqlite\nSELECT 1;\n-- statement: a\nSELECT 2;\n",
+         "given twice for sqlite"},
         {"-- statement: a  engine: oracle\nSELECT 1;\n", "unknown engine 'oracle'"},
         {"-- statement: a\n-- only words\n", "'a' has no text"},
         {"SELECT 1;\n", "no blocks"},
-        {"-- migration: 1  version: 1  name: x  engine: sqlite\nSELECT 1;\n", "no block for postgres"},
+        {"-- migration: 1  version: 1  name: x  engine: sqlite\nSELECT 1;\n",
+         "no block for postgres"},
         {"-- migration: 2  version: 1  name: x  engine: sqlite\nSELECT 1;\n"
          "-- migration: 2  version: 1  name: x  engine: postgres\nSELECT 1;\n",
          "migration 2 out of order, want 1"},
