@@ -1,16 +1,18 @@
 /* bench.h - contestants side by side: rounds, threads, medians, ratios with their spread.
  *
- * A benchmark runs every contestant for a short stretch, one after the other, and does that for five rounds.
- * A ratio is taken inside each round, between stretches that lie seconds apart; what is printed is the
- * median of the rounds' ratios and the lowest and highest beside it. A machine that is busy with other
- * things slows neighbours alike: ratios survive it, absolute figures do not.
+ * A benchmark runs every contestant for a short stretch, one after the other, and does that for
+ * five rounds. A ratio is taken inside each round, between stretches that lie seconds apart; what
+ * is printed is the median of the rounds' ratios and the lowest and highest beside it. A machine
+ * that is busy with other things slows neighbours alike: ratios survive it, absolute figures do
+ * not.
  *
  *     bench_series ours = {.name = "grouped"};
  *     for (int round = 0; round < options.rounds; round++)
  *         bench_add(&ours, bench_run(16, options.seconds, write_one, &contestant));
  *     bench_print_series(&ours);
  *
- * Times are shown, never asserted. What fails (a statement, a connection) ends the program with exit code 1.
+ * Times are shown, never asserted. What fails (a statement, a connection) ends the program with
+ * exit code 1.
  *
  * Threads: bench_run starts and joins its own; everything else belongs to the main thread. */
 #ifndef TIDEMARK_BENCH_BENCH_H
@@ -57,8 +59,9 @@ void bench_print_series(const bench_series *series);
 void bench_print_ratio(const char *name, const bench_series *ours, const bench_series *theirs,
                        double expected);
 
-/* Let every thread call step until the time is up; returns steps per second, of those finished by then. Context is what the
- * caller prepared for all threads; n counts the calls of one thread from 1. */
+/* Let every thread call step until the time is up; returns steps per second, of those finished by
+ * then. Context is what the caller prepared for all threads; n counts the calls of one thread from
+ * 1. */
 typedef void bench_step_fn(void *context, int thread, int64_t n);
 double bench_run(int threads, double seconds, bench_step_fn *step, void *context);
 

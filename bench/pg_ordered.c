@@ -1,11 +1,12 @@
 /* pg_ordered.c - what order costs on PostgreSQL, and what it is worth.
  *
- * 16 clients insert numbered rows, each durable before its client goes on. Contestants: tide_write (counter
- * taken last, lock released before the flush, one flush for all), the counter's lock held through the flush in
- * one statement, and the database's own sequence, which keeps no order. Then once more with a tailer
- * beside the writers, which counts what it would have skipped.
+ * 16 clients insert numbered rows, each durable before its client goes on. Contestants: tide_write
+ * (counter taken last, lock released before the flush, one flush for all), the counter's lock held
+ * through the flush in one statement, and the database's own sequence, which keeps no order. Then
+ * once more with a tailer beside the writers, which counts what it would have skipped.
  *
- * The cluster is our own: fsync on, over its socket. Stretches of one contestant share its tables. */
+ * The cluster is our own: fsync on, over its socket. Stretches of one contestant share its tables.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 

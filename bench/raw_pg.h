@@ -1,13 +1,15 @@
-/* raw_pg.h - PostgreSQL without Tidemark: libpq, prepared statements, one synchronous commit per row.
+/* raw_pg.h - PostgreSQL without Tidemark: libpq, prepared statements, one synchronous commit per
+ * row.
  *
  * Two ways to number rows, and a reader that finds out what they are worth:
  *
- *     RAW_PG_HELD      counter and row in one statement; the counter's lock is held through the disk flush, so
- *                      numbers become visible in order
+ *     RAW_PG_HELD      counter and row in one statement; the counter's lock is held through the
+ *                      disk flush, so numbers become visible in order
  *     RAW_PG_NEXTVAL   the database's own sequence: no lock, no order
  *
- * A tailer polls a table for rows above the highest number it has seen, as feeds do, and counts them. What
- * the table holds at or below that number at the end, and the tailer never saw, was skipped.
+ * A tailer polls a table for rows above the highest number it has seen, as feeds do, and counts
+ * them. What the table holds at or below that number at the end, and the tailer never saw, was
+ * skipped.
  *
  * Threads: a connection belongs to one thread at a time; a tailer runs on its own. */
 #ifndef TIDEMARK_BENCH_RAW_PG_H

@@ -22,10 +22,13 @@ typedef enum raw_statement {
     RAW_COUNT,
 } raw_statement;
 
+#define TAKE                                                                                       \
+    "INSERT INTO sequences (name, last, last_at) VALUES ('numbered', 1, ?1)"                       \
+    " ON CONFLICT (name) DO UPDATE SET last = last + 1, last_at = ?1 RETURNING last"
+
 static const char *const texts[RAW_COUNT] = {
     [RAW_BEGIN] = "BEGIN IMMEDIATE",
-    [RAW_TAKE] = "INSERT INTO sequences (name, last, last_at) VALUES ('numbered', 1, ?1)"
-                 " ON CONFLICT (name) DO UPDATE SET last = last + 1, last_at = ?1 RETURNING last",
+    [RAW_TAKE] = TAKE,
     [RAW_ADD] = "INSERT INTO numbered (seq_id, writer, n, at) VALUES (?1, ?2, ?3, ?4)",
     [RAW_COMMIT] = "COMMIT",
 };

@@ -1,14 +1,15 @@
 /* sqlite_door.c - how long do other processes wait for a busy writer of the same SQLite file?
  *
- * One process writes as fast as it can; another makes single durable writes, with a short pause after each, and
- * notes how long each took. With the door both are Tidemark stores, the busy one with 16 threads. Without it
- * both are SQLite alone with a busy timeout, and the busy one commits groups of 16 rows, which is what a
- * busy store does, less the door. A store with nobody beside it shows what a write costs anyway.
+ * One process writes as fast as it can; another makes single durable writes, with a short pause
+ * after each, and notes how long each took. With the door both are Tidemark stores, the busy one
+ * with 16 threads. Without it both are SQLite alone with a busy timeout, and the busy one commits
+ * groups of 16 rows, which is what a busy store does, less the door. A store with nobody beside it
+ * shows what a write costs anyway.
  *
  * The program starts itself again for each of these processes:
  *
- *     sqlite_door busy KIND PATH DIR             prints "ready", writes until its stdin ends, prints rows/s
- *     sqlite_door probe KIND PATH DIR SECONDS    prints writes, given up, p50, p99, max in microseconds */
+ *     busy KIND PATH DIR             prints "ready", writes until its stdin ends, prints rows/s
+ *     probe KIND PATH DIR SECONDS    prints writes, given up, p50, p99, max in microseconds */
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,13 +1,14 @@
 /* sqlite_group.c - what sharing a commit is worth on SQLite.
  *
- * Every row is numbered and durable before its writer goes on. Contestants: tide_write with 1, 16 and 64
- * threads; SQLite alone with one commit per row, by one connection and by 16; SQLite alone with 16 rows of one
- * thread per commit, the most that sharing a commit by 16 could give if handing rows over cost nothing; and
- * write + fdatasync of bare bytes, the disk's own limit: the row alone, and 16 rows at once, into a file that
- * has its blocks already, as SQLite's log has.
+ * Every row is numbered and durable before its writer goes on. Contestants: tide_write with 1, 16
+ * and 64 threads; SQLite alone with one commit per row, by one connection and by 16; SQLite alone
+ * with 16 rows of one thread per commit, the most that sharing a commit by 16 could give if handing
+ * rows over cost nothing; and write + fdatasync of bare bytes, the disk's own limit: the row alone,
+ * and 16 rows at once, into a file that has its blocks already, as SQLite's log has.
  *
- * A disk that others use too is fast in one second and slow in the next: so a round is made of several slices,
- * in which every contestant has its turn. Each contestant keeps its file throughout. */
+ * A disk that others use too is fast in one second and slow in the next: so a round is made of
+ * several slices, in which every contestant has its turn. Each contestant keeps its file
+ * throughout. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -83,9 +83,10 @@ tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text
         code = sqlite3_step(statement);
     const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     (void)snprintf(out, TIDE_SQLITE_VALUE_SIZE, "%s", value ? value : "");
-    const tide_status status = code == SQLITE_ROW || code == SQLITE_DONE
-                                   ? TIDE_OK
-                                   : tide_sqlite_fail(err, connection->db, code, text);
+    while (code == SQLITE_ROW) /* PRAGMA journal_mode=WAL answers before it commits */
+        code = sqlite3_step(statement);
+    const tide_status status =
+        code == SQLITE_DONE ? TIDE_OK : tide_sqlite_fail(err, connection->db, code, text);
     (void)sqlite3_finalize(statement);
     return status;
 }

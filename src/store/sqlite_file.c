@@ -123,12 +123,21 @@ static int read_header(const char *path, unsigned char *header, int *got)
     return code;
 }
 
-bool tide_sqlite_file_is_wal(const char *path)
+static tide_status fail_header(tide_error *err, int code, const char *path)
+{
+    return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s", path,
+                     sqlite3_errstr(code));
+}
+
+tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err)
 {
     unsigned char header[HEADER_LEN];
     int got = 0;
-    return read_header(path, header, &got) == SQLITE_OK && got == HEADER_LEN &&
-           header[HEADER_WRITE_VERSION] == 2 && header[HEADER_READ_VERSION] == 2;
+    const int code = read_header(path, header, &got);
+    if (code != SQLITE_OK)
+        return fail_header(err, code, path);
+    *out = got == HEADER_LEN && header[HEADER_WRITE_VERSION] == 2 && header[HEADER_READ_VERSION] == 2;
+    return TIDE_OK;
 }
 
 static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_error *err)
@@ -137,8 +146,7 @@ static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_er
     int got = 0;
     const int code = read_header(path, header, &got);
     if (code != SQLITE_OK)
-        return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s",
-                         path, sqlite3_errstr(code));
+        return fail_header(err, code, path);
     if (got == 0) {
         *out = TIDE_SQLITE_ABSENT;
         return TIDE_OK;

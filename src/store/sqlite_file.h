@@ -26,9 +26,8 @@ typedef enum tide_sqlite_kind {
 TIDE_MUST_CHECK tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path,
                                                 bool is_read_only, tide_error *err);
 
-/* Does the file itself say that it is in WAL mode? SQLite's answer to PRAGMA journal_mode is what the connection
- * wants, and was seen to differ after an I/O error. */
-bool tide_sqlite_file_is_wal(const char *path);
+/* Does the file itself say that it is in WAL mode? */
+TIDE_MUST_CHECK tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err);
 
 /* Can a file be made at path? TIDE_E_NOT_FOUND, TIDE_E_DENIED, TIDE_E_INVALID say why not. */
 TIDE_MUST_CHECK tide_status tide_sqlite_check_directory(const char *path, tide_error *err);

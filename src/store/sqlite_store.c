@@ -42,7 +42,8 @@ static tide_status ask_claimed(bool *is_claimed, tide_sqlite_connection *connect
     if (!is_ours && strcmp(tables, "0") != 0)
         return tide_fail(err, TIDE_E_FOREIGN, "%s is a SQLite database of another program",
                          connection->store->name);
-    *is_claimed = is_ours && tide_sqlite_file_is_wal(path);
+    TIDE_TRY(tide_sqlite_file_is_wal(is_claimed, path, err));
+    *is_claimed = *is_claimed && is_ours;
     return TIDE_OK;
 }
 
@@ -54,7 +55,9 @@ static tide_status claim_file(tide_sqlite_connection *connection, const char *pa
     (void)snprintf(text, sizeof text, "PRAGMA application_id=%d", TIDE_SQLITE_APPLICATION_ID);
     TIDE_TRY(tide_sqlite_exec(connection, text, err));
     TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));
-    if (!tide_sqlite_file_is_wal(path))
+    bool is_wal = false;
+    TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
+    if (!is_wal)
         return tide_fail(err, TIDE_E_BUSY, "%s could not be switched to WAL mode",
                          connection->store->name);
     return TIDE_OK;

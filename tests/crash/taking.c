@@ -7,6 +7,8 @@
 #include "support/prng.h"
 #include "test_sql.h"
 
+enum { HASTY_PAUSE_US = 2000 }; /* long enough to be killed in */
+
 typedef struct request {
     char writer[WRITER_NAME_SIZE];
     int64_t n; /* of the first row; the others follow */
@@ -75,8 +77,11 @@ static void report_rows(const taker *t, const request *r, taken_fate fate, bool 
 
 static tide_status take_once(const taker *t, request *r, tide_error *err)
 {
-    if (t->is_hasty)
+    if (t->is_hasty) {
+        tide_env *env = tide_store_env(t->store);
         report_rows(t, r, TAKEN_STORED, false);
+        env->sleep_us(env, HASTY_PAUSE_US);
+    }
     const tide_status status = tide_write(t->store, add_rows, r, err);
     if (t->is_hasty)
         return TIDE_OK;

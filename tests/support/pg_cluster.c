@@ -157,7 +157,7 @@ static void add_settings(const pg_cluster *c, const char *port, const char *argv
         "recovery_init_sync_method=syncfs",
     };
     const size_t own_len = sizeof(own) / sizeof(own[0]);
-    assert(own_len <= OWN_SETTINGS_MAX);
+    static_assert(sizeof(own) / sizeof(own[0]) <= OWN_SETTINGS_MAX, "argv has no room");
     for (size_t i = 0; i < own_len; i++)
         len = add_setting(argv, len, own[i]);
     for (size_t i = 0; c->options.settings != NULL && c->options.settings[i] != NULL; i++) {
