@@ -9,14 +9,17 @@
 #include <tidemark/status.h>
 
 static char partial_path[PATH_MAX];
+static char journal_path[PATH_MAX + sizeof "-journal"]; /* SQLite writes one beside a copy */
 static volatile sig_atomic_t has_partial;
 
 /* Only calls that POSIX allows in a handler. */
 static void stop_now(int number)
 {
     static const char words[] = "tidemark: interrupted\n";
-    if (has_partial)
+    if (has_partial) {
         (void)unlink(partial_path);
+        (void)unlink(journal_path);
+    }
     if (number == SIGINT) {
         const ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
         (void)written; /* there is nobody left to tell */
@@ -45,6 +48,7 @@ void tide_cli_interrupt_partial(const char *path)
     has_partial = 0;
     if (path && strlen(path) < sizeof partial_path) {
         (void)snprintf(partial_path, sizeof partial_path, "%s", path);
+        (void)snprintf(journal_path, sizeof journal_path, "%s-journal", path);
         has_partial = 1;
     }
 }
