@@ -54,3 +54,6 @@ SELECT clock_timestamp(), pg_current_xact_id()::text;
 
 -- statement: transaction_now  only: postgres
 SELECT clock_timestamp();
+
+-- statement: notify  only: postgres
+SELECT pg_notify('tidemark', CAST(:topic AS text));

@@ -11,5 +11,6 @@
 #include <tidemark/status.h>
 #include <tidemark/store.h>
 #include <tidemark/view.h>
+#include <tidemark/watch.h>
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "store/migration.h"
+#include "store/watch.h"
 
 typedef enum tide_value_kind {
     TIDE_VALUE_NULL,
@@ -83,6 +84,7 @@ struct tide_tx {
     tide_error doom_error;
     int take_count;
     tide_take takes[TIDE_TX_TAKE_MAX];
+    tide_topics topics;         /* to be told once it is durable */
     tide_query *open;           /* begun and not ended */
     tide_query *deferred_first; /* in order */
     tide_query *deferred_last;
@@ -111,6 +113,8 @@ typedef struct tide_engine_ops {
     tide_status (*check)(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err);
     tide_status (*backup)(tide_store *store, const char *path, tide_error *err);
 
+    tide_status (*watch)(tide_store *store, tide_error *err); /* starts the thread, once */
+
     tide_status (*prepare)(tide_query *query, tide_error *err);
     tide_status (*step)(tide_query *query, tide_error *err); /* starts when needed */
     tide_status (*keep)(tide_query *query, tide_error *err); /* keep the row, run to the end */
@@ -124,6 +128,9 @@ struct tide_store {
     tide_store_options options; /* defaults filled in */
     char *name;                 /* the URL without a password */
     void *engine;               /* the engine's own */
+
+    pthread_mutex_t watch_lock; /* of watches */
+    tide_watch *watches;
 
     pthread_mutex_t identity_lock;
     tide_identity identity;

@@ -147,14 +147,27 @@ static tide_status expect(tide_pg_connection *connection, tide_pg_expectation ex
     return TIDE_OK;
 }
 
-tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
-                         tide_pg_expectation expectation, tide_error *err)
+static tide_status send_command(tide_pg_connection *connection, const char *command,
+                                const char *const *values, int count,
+                                tide_pg_expectation expectation, tide_error *err)
 {
     TIDE_TRY(expect(connection, expectation, err));
-    if (PQsendQueryParams(connection->pg, command, 0, NULL, NULL, NULL, NULL, 1) == 1)
+    if (PQsendQueryParams(connection->pg, command, count, NULL, values, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
+}
+
+tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
+                         tide_pg_expectation expectation, tide_error *err)
+{
+    return send_command(connection, command, NULL, 0, expectation, err);
+}
+
+tide_status tide_pg_send_text(tide_pg_connection *connection, const char *command,
+                              const char *const *values, int count, tide_error *err)
+{
+    return send_command(connection, command, values, count, (tide_pg_expectation){0}, err);
 }
 
 tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,

@@ -74,6 +74,11 @@ TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, const c
 TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
                                                tide_pg_expectation expectation, tide_error *err);
 
+/* The same with text parameters, for commands that are not prepared. */
+TIDE_MUST_CHECK tide_status tide_pg_send_text(tide_pg_connection *connection, const char *command,
+                                              const char *const *values, int count,
+                                              tide_error *err);
+
 /* Send what is queued and read every answer. Returns the first failure. */
 TIDE_MUST_CHECK tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err);
 

@@ -23,6 +23,7 @@
 #include "store/identity.h"
 #include "store/pg_connection.h"
 #include "store/pg_flush.h"
+#include "store/pg_listen.h"
 #include "tidemark_sql.h"
 
 enum { ATTEMPT_MAX = 20 };
@@ -36,6 +37,7 @@ typedef struct pg_engine {
     tide_pg_connection *idle;
     int connection_count;
     tide_pg_flusher flusher;
+    tide_pg_listener listener;
 } pg_engine;
 
 /* ---- running one transaction on one connection ---- */
@@ -261,12 +263,25 @@ static tide_status resolve_lost(tide_pg_connection *connection, tide_error *err)
                              "the connection was lost during the commit");
 }
 
+/* After the commit, so that whoever is woken sees it. */
+static void tell(tide_pg_connection *connection)
+{
+    pg_engine *engine = connection->store->engine;
+    const tide_topics *topics = &connection->tx.topics;
+    if (topics->count == 0)
+        return;
+    tide_watch_signal_topics(connection->store, topics);
+    tide_pg_notify(&engine->listener, connection, topics);
+}
+
 static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
                               tide_error *err)
 {
     tide_status status = run_write(connection, fn, arg, err);
     if (status >= TIDE_OK) {
         const tide_status flushed = flush_commit(connection, err);
+        if (flushed >= TIDE_OK)
+            tell(connection);
         return flushed < TIDE_OK ? flushed : status;
     }
     return tide_pg_connection_is_lost(connection) ? resolve_lost(connection, err) : status;
@@ -394,6 +409,12 @@ static tide_status pg_host(tide_tx *tx, tide_host *out, tide_error *err)
     return read_host(out, connection, err);
 }
 
+static tide_status pg_watch(tide_store *store, tide_error *err)
+{
+    pg_engine *engine = store->engine;
+    return tide_watcher_start(&engine->listener.watcher, store, tide_pg_listen, err);
+}
+
 /* ---- life ---- */
 
 /* libpq looks at the port only when it connects, and then it is too late to call it malformed. */
@@ -436,6 +457,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     store->engine = engine;
     engine->url = strdup(target);
     tide_pg_flusher_init(&engine->flusher, store, engine->url);
+    tide_pg_listener_init(&engine->listener, store, engine->url);
     if (!engine->url)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
     /* A server that is starting up is waited for; one that is not there is reported at once. */
@@ -454,6 +476,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
 static void pg_close(tide_store *store)
 {
     pg_engine *engine = store->engine;
+    tide_pg_listener_done(&engine->listener);
     while (engine->idle) {
         tide_pg_connection *connection = engine->idle;
         engine->idle = connection->next;
@@ -563,6 +586,7 @@ const tide_engine_ops tide_pg_ops = {
     .describe = pg_describe,
     .check = pg_check,
     .backup = pg_backup,
+    .watch = pg_watch,
     .prepare = tide_pg_prepare,
     .step = tide_pg_step,
     .keep = tide_pg_keep,

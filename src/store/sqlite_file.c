@@ -125,8 +125,8 @@ static int read_header(const char *path, unsigned char *header, int *got)
 
 static tide_status fail_header(tide_error *err, int code, const char *path)
 {
-    return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s", path,
-                     sqlite3_errstr(code));
+    return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s",
+                     path, sqlite3_errstr(code));
 }
 
 tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err)
@@ -136,7 +136,8 @@ tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err
     const int code = read_header(path, header, &got);
     if (code != SQLITE_OK)
         return fail_header(err, code, path);
-    *out = got == HEADER_LEN && header[HEADER_WRITE_VERSION] == 2 && header[HEADER_READ_VERSION] == 2;
+    *out =
+        got == HEADER_LEN && header[HEADER_WRITE_VERSION] == 2 && header[HEADER_READ_VERSION] == 2;
     return TIDE_OK;
 }
 

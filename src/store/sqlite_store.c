@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "store/sqlite_connection.h"
 #include "store/sqlite_file.h"
+#include "store/sqlite_watch.h"
 #include "store/sqlite_writer.h"
 #include "tidemark_sql.h"
 
@@ -26,6 +27,7 @@ typedef struct sqlite_engine {
     pthread_cond_t has_reader;
     tide_sqlite_connection *idle;
     int reader_count;
+    tide_sqlite_watcher watcher;
 } sqlite_engine;
 
 /* ---- opening ---- */
@@ -110,6 +112,7 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
 static void sqlite_close(tide_store *store)
 {
     sqlite_engine *engine = store->engine;
+    tide_watcher_stop(&engine->watcher.watcher);
     tide_sqlite_writer_close(engine->writer);
     while (engine->idle) {
         tide_sqlite_connection *reader = engine->idle;
@@ -190,6 +193,13 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
     const tide_status status = read_on(reader, fn, arg, err);
     give_reader(store->engine, reader);
     return status;
+}
+
+static tide_status sqlite_watch(tide_store *store, tide_error *err)
+{
+    sqlite_engine *engine = store->engine;
+    engine->watcher.path = engine->path;
+    return tide_watcher_start(&engine->watcher.watcher, store, tide_sqlite_watch, err);
 }
 
 static tide_status sqlite_now(tide_tx *tx, tide_error *err)
@@ -403,6 +413,7 @@ const tide_engine_ops tide_sqlite_ops = {
     .describe = sqlite_describe,
     .check = sqlite_check,
     .backup = sqlite_backup,
+    .watch = sqlite_watch,
     .prepare = tide_sqlite_prepare,
     .step = tide_sqlite_step,
     .keep = tide_sqlite_keep,

@@ -4,11 +4,11 @@
  *            \           |            /
  *             queue (bounded)
  *                        |
- *     door - BEGIN IMMEDIATE - [SAVEPOINT - closure - takes - deferred rows - RELEASE]* - COMMIT - answers
- *                                                                                         |
- *                                                                              checkpoint when due
+ *     door - BEGIN IMMEDIATE - [closure - takes - deferred rows]* - COMMIT - answers - checkpoint when due
  *
- * A closure that fails rolls back to its savepoint alone. Some failures (disk full, I/O error, no memory,
+ * A closure that fails changes nothing, and takes nobody along: the group is rolled back and run again, each closure
+ * inside a savepoint; so are the next groups, as failures come in crowds. Without one, savepoints are left
+ * out: they copy every page that a closure touches. Some failures (disk full, I/O error, no memory,
  * RAISE(ROLLBACK)) make SQLite drop the whole transaction silently: after every closure the writer looks
  * whether the transaction is still there, and if not, runs the others again, each alone.
  *

@@ -58,6 +58,7 @@ tide_status tide_store_open(tide_store **out, const char *url, const tide_store_
     store->ops = engines[parsed.engine];
     store->name = tide_store_url_redact(url);
     (void)pthread_mutex_init(&store->identity_lock, NULL);
+    (void)pthread_mutex_init(&store->watch_lock, NULL);
     tide_status status = TIDE_OK;
     if (!store->name)
         status = tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
@@ -78,6 +79,7 @@ void tide_store_close(tide_store *store)
     if (store->engine)
         store->ops->close(store);
     (void)pthread_mutex_destroy(&store->identity_lock);
+    (void)pthread_mutex_destroy(&store->watch_lock);
     free(store->twin_path);
     free(store->name);
     free(store);

@@ -20,6 +20,7 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->now_us = 0;
     tx->doom = TIDE_OK;
     tx->take_count = 0;
+    tx->topics.count = 0;
     tx->open = NULL;
     tx->deferred_first = NULL;
     tx->deferred_last = NULL;

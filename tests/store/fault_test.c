@@ -11,186 +11,17 @@
 
 #include "base/cleanup.h"
 #include "crash/copying.h"
-#include "crash/tailing.h"
+#include "crash/faulty_disk.h"
 #include "store/engine.h"
-#include "support/fault_vfs.h"
-#include "support/prng.h"
-#include "support/store_fixture.h"
 
 enum {
     ROWS = 5,
     THREADS = 4,
     SWEEP_MAX = 50000, /* a scenario that makes more calls than this is not small */
     CHECKPOINT_ROWS = 150,
-    BLOB_LEN = 100000,
     FLIPS = 120,
     GROUP_TRIES = 200,
 };
-
-typedef struct disk_case {
-    prng chance;
-    tempdir dir;
-    tempdir image;
-    char path[TEMPDIR_PATH_MAX];
-    fault_vfs *disk;
-    virtual_env clock;
-    tide_store *store;
-    pthread_mutex_t lock;
-    ack_journal journal;
-    char what[96]; /* for messages */
-    tide_error err;
-} disk_case;
-
-static tide_status open_store(disk_case *c, const char *path, bool is_inline)
-{
-    const tide_store_options options = {
-        .env = &c->clock.env,
-        .state_dir = "",
-        .is_inline = is_inline,
-        .sqlite_vfs = path == c->path ? fault_vfs_name(c->disk) : NULL,
-    };
-    return tide_store_open(&c->store, path, &options, &c->err);
-}
-
-static void disk_case_init(disk_case *c, uint64_t seed)
-{
-    *c = (disk_case){.lock = PTHREAD_MUTEX_INITIALIZER};
-    prng_init(&c->chance, seed);
-    virtual_env_init(&c->clock, seed);
-    assert_ok_err(tempdir_make(&c->dir, &c->err), &c->err);
-    assert_ok_err(tempdir_make(&c->image, &c->err), &c->err);
-    tempdir_join(&c->dir, "store.db", c->path);
-    c->disk = fault_vfs_new(c->dir.path, seed);
-    assert_ok_err(open_store(c, c->path, true), &c->err);
-    store_test_add_tables(c->store);
-    tide_store_closep(&c->store);
-}
-
-static void disk_case_done(disk_case *c)
-{
-    tide_store_closep(&c->store);
-    fault_vfs_free(c->disk);
-    ack_journal_done(&c->journal);
-    TIDE_IGNORE(tempdir_remove(&c->dir, NULL));
-    TIDE_IGNORE(tempdir_remove(&c->image, NULL));
-    virtual_env_done(&c->clock);
-}
-
-/* ---- writing, and remembering what was said ---- */
-
-static void note(disk_case *c, int64_t thread, int64_t n, tide_status status, int64_t seq_id)
-{
-    taken_fate fate = TAKEN_FAILED;
-    if (status == TIDE_OK)
-        fate = TAKEN_STORED;
-    else if (status == TIDE_E_OUTCOME_UNKNOWN)
-        fate = TAKEN_UNKNOWN;
-    const taken row = {.thread = thread,
-                       .n = n,
-                       .fate = (int64_t)fate,
-                       .seq_id = fate == TAKEN_STORED ? seq_id : 0};
-    char line[TAKEN_LINE_MAX];
-    line[taken_format(line, &row) - 1] = '\0';
-    (void)pthread_mutex_lock(&c->lock);
-    ack_journal_add(&c->journal, 0, 0, line + strlen("ack "));
-    (void)pthread_mutex_unlock(&c->lock);
-}
-
-static tide_status put_blob(tide_tx *tx, int64_t id, tide_error *err)
-{
-    static const char bytes[BLOB_LEN];
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", id);
-    tide_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
-    return tide_query_run(query, NULL, err);
-}
-
-typedef struct fault_row {
-    numbered_row row;
-    int64_t blob_id; /* 0: none */
-    int runs;
-} fault_row;
-
-static tide_status add_row(tide_tx *tx, void *arg, tide_error *err)
-{
-    fault_row *r = arg;
-    r->runs++;
-    if (r->blob_id != 0)
-        TIDE_TRY(put_blob(tx, r->blob_id, err));
-    return add_numbered(tx, &r->row, err);
-}
-
-static tide_status write_row(disk_case *c, int64_t thread, int64_t n, int64_t blob_id)
-{
-    const taken self = {.thread = thread};
-    char name[WRITER_NAME_SIZE];
-    taken_writer(name, &self);
-    fault_row r = {.row = {.writer = name, .n = n}, .blob_id = blob_id};
-    tide_error err;
-    const tide_status status = tide_write(c->store, add_row, &r, &err);
-    note(c, thread, n, status, r.row.range.first);
-    return status;
-}
-
-/* ---- checking ---- */
-
-static void print_finding(void *arg, const char *finding)
-{
-    print_error("%s: %s\n", ((disk_case *)arg)->what, finding);
-}
-
-static void look_at_mode(void *arg, const char *name, const char *value)
-{
-    if (strcmp(name, "journal_mode") == 0)
-        *(bool *)arg = strcmp(value, "wal") == 0;
-}
-
-/* However its making was interrupted: a store writes ahead. */
-static void check_mode(disk_case *c)
-{
-    bool is_wal = false;
-    assert_ok_err(tide_store_describe(c->store, look_at_mode, &is_wal, &c->err), &c->err);
-    if (!is_wal)
-        fail_msg("%s: the store is not in WAL mode", c->what);
-}
-
-static void check_store(disk_case *c)
-{
-    char why[WHY_SIZE] = "";
-    check_mode(c);
-    seen_rows table = {0};
-    tide_status status = TIDE_OK;
-    while ((status = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)
-        continue;
-    if (status != TIDE_NONE || !check_promises(&c->journal, &table, why))
-        fail_msg("%s: %s", c->what, status != TIDE_NONE ? c->err.text : why);
-    tide_sequence sequence = {0};
-    assert_true(tide_sequence_show(c->store, "numbered", &sequence, &c->err) >= TIDE_OK);
-    assert_int_equal((int64_t)table.len, sequence.last);
-    assert_ok_err(tide_store_check(c->store, print_finding, c, &c->err), &c->err);
-    seen_rows_done(&table);
-}
-
-/* Now, after opening again, and after a power cut that takes all it may take. */
-static void check_now_and_later(disk_case *c)
-{
-    check_store(c);
-    tide_store_closep(&c->store);
-    if (open_store(c, c->path, true) < TIDE_OK)
-        fail_msg("%s: cannot open again: %s", c->what, c->err.text);
-    check_store(c);
-    fault_vfs_power_cut(c->disk);
-    tide_store_closep(&c->store);
-    fault_vfs_image(c->disk,
-                    prng_chance(&c->chance, 1, 2) ? FAULT_VFS_KEEP_NONE : FAULT_VFS_KEEP_RANDOM,
-                    &c->chance, c->image.path);
-    char path[TEMPDIR_PATH_MAX];
-    tempdir_join(&c->image, "store.db", path);
-    if (open_store(c, path, true) < TIDE_OK)
-        fail_msg("%s: cannot open after a power cut: %s", c->what, c->err.text);
-    check_store(c);
-}
 
 /* ---- one call fails ---- */
 
@@ -198,10 +29,10 @@ typedef void scenario(disk_case *c);
 
 static void write_alone(disk_case *c)
 {
-    if (open_store(c, c->path, true) < TIDE_OK)
+    if (disk_case_open(c, c->path, true) < TIDE_OK)
         return;
     for (int64_t n = 1; n <= ROWS; n++)
-        TIDE_IGNORE(write_row(c, 0, n, n % 2 == 0 ? n : 0));
+        TIDE_IGNORE(disk_case_write(c, 0, n, n % 2 == 0 ? n : 0));
 }
 
 typedef struct thread_arg {
@@ -214,13 +45,13 @@ static void *write_some(void *arg)
 {
     const thread_arg *a = arg;
     for (int64_t n = 1; n <= ROWS; n++)
-        TIDE_IGNORE(write_row(a->c, a->thread, n, n == 2 ? a->thread * ROWS + n : 0));
+        TIDE_IGNORE(disk_case_write(a->c, a->thread, n, n == 2 ? a->thread * ROWS + n : 0));
     return NULL;
 }
 
 static void write_together(disk_case *c)
 {
-    if (open_store(c, c->path, false) < TIDE_OK)
+    if (disk_case_open(c, c->path, false) < TIDE_OK)
         return;
     thread_arg threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -244,16 +75,16 @@ static bool run_with_fault(scenario *run, fault_vfs_fault fault)
     fault_vfs_fail_off(c.disk);
     if (c.store) {
         /* The disk is well again: so is the store, without opening it anew. */
-        const tide_status status = write_row(&c, 99, 1, 0);
+        const tide_status status = disk_case_write(&c, 99, 1, 0);
         if (status < TIDE_OK)
             fail_msg("%s: still failing with %s when the disk is well", c.what,
                      tide_status_get(status)->name);
     } else {
         if (!is_met)
             fail_msg("%s: cannot open: %s", c.what, c.err.text);
-        assert_ok_err(open_store(&c, c.path, true), &c.err);
+        assert_ok_err(disk_case_open(&c, c.path, true), &c.err);
     }
-    check_now_and_later(&c);
+    disk_case_check_now_and_later(&c);
     disk_case_done(&c);
     return is_met;
 }
@@ -287,13 +118,63 @@ static void one_failed_call_is_told_truly(void **state)
         sweep(write_alone, (fault_vfs_fault){.on = on}, 1);
 }
 
+static void write_until_refused(disk_case *c)
+{
+    if (disk_case_open(c, c->path, true) < TIDE_OK)
+        return;
+    tide_status status = TIDE_OK;
+    for (int64_t n = 1; n <= ROWS && status == TIDE_OK; n++)
+        status = disk_case_write(c, 0, n, n % 2 == 0 ? n : 0);
+}
+
+/* Nothing is written after the failure: the power goes at once. */
+static bool cut_after_fault(scenario *run, fault_vfs_fault fault)
+{
+    static const fault_vfs_survival survivals[] = {FAULT_VFS_KEEP_ALL, FAULT_VFS_KEEP_PREFIX,
+                                                   FAULT_VFS_KEEP_RANDOM, FAULT_VFS_KEEP_NONE};
+    disk_case c;
+    disk_case_init(&c, (uint64_t)fault.nth);
+    (void)snprintf(c.what, sizeof c.what, "cut after class %d, nth %" PRId64 "%s", (int)fault.on,
+                   fault.nth, fault.is_sticky ? ", sticky" : "");
+    fault_vfs_fail(c.disk, fault);
+    run(&c);
+    const bool is_met = fault_vfs_hits(c.disk) > 0;
+    fault_vfs_power_cut(c.disk);
+    tide_store_closep(&c.store);
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c.image, "store.db", path);
+    for (size_t i = 0; i < sizeof survivals / sizeof survivals[0]; i++) {
+        remove_store(path);
+        fault_vfs_image(c.disk, survivals[i], &c.chance, c.image.path);
+        if (disk_case_open(&c, path, true) < TIDE_OK)
+            fail_msg("%s: cannot open after a power cut: %s", c.what, c.err.text);
+        disk_case_check(&c);
+        tide_store_closep(&c.store);
+    }
+    disk_case_done(&c);
+    return is_met;
+}
+
+/* A commit that failed leaves its pages in the log, complete perhaps. Who was told that it failed does not find
+ * it there after a crash; otherwise nobody was told so. */
+static void a_refused_commit_does_not_come_back(void **state)
+{
+    (void)state;
+    sweep_with(cut_after_fault, write_until_refused, (fault_vfs_fault){.on = FAULT_VFS_SYNC}, 1);
+    sweep_with(cut_after_fault, write_until_refused,
+               (fault_vfs_fault){.on = FAULT_VFS_SYNC, .is_sticky = true}, 1);
+    sweep_with(cut_after_fault, write_until_refused, (fault_vfs_fault){.on = FAULT_VFS_WRITE}, 1);
+    sweep_with(cut_after_fault, write_until_refused,
+               (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true}, 3);
+}
+
 /* Enough pages for a checkpoint and a log that begins anew. */
 static void write_through_checkpoints(disk_case *c)
 {
-    if (open_store(c, c->path, true) < TIDE_OK)
+    if (disk_case_open(c, c->path, true) < TIDE_OK)
         return;
     for (int64_t n = 1; n <= CHECKPOINT_ROWS; n++)
-        TIDE_IGNORE(write_row(c, 0, n, n));
+        TIDE_IGNORE(disk_case_write(c, 0, n, n));
 }
 
 /* A checkpoint that fails costs nobody anything: the log is complete without it. */
@@ -318,18 +199,18 @@ static bool create_with_fault(scenario *run, fault_vfs_fault fault)
     run(&c);
     const bool is_met = fault_vfs_hits(c.disk) > 0;
     fault_vfs_fail_off(c.disk);
-    if (!c.store && open_store(&c, c.path, true) < TIDE_OK)
+    if (!c.store && disk_case_open(&c, c.path, true) < TIDE_OK)
         fail_msg("%s: cannot make it again: %s", c.what, c.err.text);
     store_test_add_tables(c.store);
-    assert_ok(write_row(&c, 0, 1, 0));
-    check_now_and_later(&c);
+    assert_ok(disk_case_write(&c, 0, 1, 0));
+    disk_case_check_now_and_later(&c);
     disk_case_done(&c);
     return is_met;
 }
 
 static void create(disk_case *c)
 {
-    TIDE_IGNORE(open_store(c, c->path, true));
+    TIDE_IGNORE(disk_case_open(c, c->path, true));
 }
 
 /* A store that could not be finished is finished by the next who opens it. */
@@ -370,14 +251,14 @@ static void a_full_disk_is_an_error_that_passes(void **state)
         disk_case c;
         disk_case_init(&c, seed);
         (void)snprintf(c.what, sizeof c.what, "seed %" PRIu64, seed);
-        assert_ok_err(open_store(&c, c.path, seed % 2 == 0), &c.err);
+        assert_ok_err(disk_case_open(&c, c.path, seed % 2 == 0), &c.err);
         fault_vfs_set_quota(c.disk, fault_vfs_used_len(c.disk) +
-                                        (int64_t)prng_below(&c.chance, 6 * BLOB_LEN));
+                                        (int64_t)prng_below(&c.chance, 6 * DISK_BLOB_LEN));
         tide_status status = TIDE_OK;
         int64_t n = 0;
         while (status == TIDE_OK && n < 100) {
             n++;
-            status = write_row(&c, 0, n, n);
+            status = disk_case_write(&c, 0, n, n);
         }
         if (status != TIDE_E_OUTCOME_UNKNOWN)
             assert_status(TIDE_E_FULL, status);
@@ -387,8 +268,8 @@ static void a_full_disk_is_an_error_that_passes(void **state)
         count_numbered(c.store, &count, &highest);
         assert_true(count >= n - 1);
         fault_vfs_set_quota(c.disk, FAULT_VFS_NO_QUOTA);
-        assert_ok(write_row(&c, 0, n + 1, n + 1));
-        check_now_and_later(&c);
+        assert_ok(disk_case_write(&c, 0, n + 1, n + 1));
+        disk_case_check_now_and_later(&c);
         disk_case_done(&c);
     }
 }
@@ -442,7 +323,7 @@ static void *join_group(void *arg)
     (void)pthread_cond_signal(&m->g->changed);
     (void)pthread_mutex_unlock(&m->g->lock);
     tide_error err;
-    m->status = tide_write(m->c->store, add_row, &m->row, &err);
+    m->status = tide_write(m->c->store, add_fault_row, &m->row, &err);
     return NULL;
 }
 
@@ -472,7 +353,7 @@ static int run_group(disk_case *c, int64_t round)
     int runs = 0;
     for (int i = 0; i < THREADS; i++) {
         (void)pthread_join(members[i].id, NULL);
-        note(c, i, round, members[i].status, members[i].row.row.range.first);
+        disk_case_note(c, i, round, members[i].status, members[i].row.row.range.first);
         assert_status(i == 1 ? TIDE_E_CONFLICT : TIDE_OK, members[i].status);
         runs += members[i].row.runs;
     }
@@ -486,13 +367,13 @@ static void a_trigger_that_rolls_back_spoils_only_its_closure(void **state)
     disk_case c;
     disk_case_init(&c, 1);
     (void)snprintf(c.what, sizeof c.what, "trap");
-    assert_ok_err(open_store(&c, c.path, false), &c.err);
+    assert_ok_err(disk_case_open(&c, c.path, false), &c.err);
     assert_ok_err(tide_write(c.store, make_trap, NULL, &c.err), &c.err);
     int taken_apart = 0;
     for (int64_t round = 1; round <= GROUP_TRIES && taken_apart < 10; round++)
         taken_apart += run_group(&c, round) > THREADS;
     assert_true(taken_apart >= 10); /* a group was really taken apart, not only met singly */
-    check_now_and_later(&c);
+    disk_case_check_now_and_later(&c);
     disk_case_done(&c);
 }
 
@@ -508,7 +389,7 @@ static void count_finding(void *arg, const char *finding)
 static tide_status read_everything(disk_case *c, const char *path)
 {
     int findings = 0;
-    TIDE_TRY(open_store(c, path, true));
+    TIDE_TRY(disk_case_open(c, path, true));
     tide_status status = tide_store_check(c->store, count_finding, &findings, &c->err);
     seen_rows table = {0};
     tide_status page = TIDE_OK;
@@ -522,9 +403,9 @@ static tide_status read_everything(disk_case *c, const char *path)
 /* A file whose log is empty: everything is in the database itself. */
 static void fill_and_checkpoint(disk_case *c)
 {
-    assert_ok_err(open_store(c, c->path, true), &c->err);
+    assert_ok_err(disk_case_open(c, c->path, true), &c->err);
     for (int64_t n = 1; n <= 60; n++)
-        assert_ok(write_row(c, 0, n, n % 10 == 0 ? n : 0));
+        assert_ok(disk_case_write(c, 0, n, n % 10 == 0 ? n : 0));
     tide_store_closep(&c->store);
     sqlite3 *db = NULL;
     assert_int_equal(SQLITE_OK,
@@ -601,6 +482,7 @@ int main(void)
         cmocka_unit_test(one_failed_call_is_told_truly),
         cmocka_unit_test(a_torn_write_and_a_dying_disk_are_told_truly),
         cmocka_unit_test(a_failed_call_in_a_group_is_told_truly_to_all),
+        cmocka_unit_test(a_refused_commit_does_not_come_back),
         cmocka_unit_test(a_failed_call_of_a_checkpoint_is_told_truly),
         cmocka_unit_test(a_failed_creation_can_be_repeated),
         cmocka_unit_test(a_full_disk_is_an_error_that_passes),

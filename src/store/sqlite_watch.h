@@ -1,0 +1,15 @@
+/* sqlite_watch.h - the thread that notices other processes' commits to a SQLite file. */
+#ifndef TIDE_STORE_SQLITE_WATCH_H
+#define TIDE_STORE_SQLITE_WATCH_H
+
+#include "store/engine.h"
+
+typedef struct tide_sqlite_watcher {
+    tide_watcher watcher; /* first: the thread is given this */
+    const char *path;
+} tide_sqlite_watcher;
+
+/* The thread's function. */
+void *tide_sqlite_watch(void *sqlite_watcher);
+
+#endif
