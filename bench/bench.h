@@ -84,7 +84,7 @@ void bench_latencies_done(bench_latencies *latencies);
 /* Open a store with the tables of tests/support/test.sql; its twin lives in dir. */
 tide_store *bench_open_store(const char *url, const tempdir *dir);
 
-/* One durable row of `numbered`, numbered by the sequence of that name; context is the store. */
+/* One durable row of `appended`, numbered by the sequence of that name; context is the store. */
 void bench_write_numbered(void *store, int thread, int64_t n);
 
 /* ---- failing ---- */

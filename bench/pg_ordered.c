@@ -27,7 +27,7 @@ typedef enum contestant {
 } contestant;
 
 static const char *const tables[CONTESTANTS] = {
-    [ORDERED] = "numbered", [HELD] = "held", [NEXTVAL] = "plain"};
+    [ORDERED] = "appended", [HELD] = "held", [NEXTVAL] = "plain"};
 
 typedef struct arena {
     pg_cluster cluster;

@@ -28,11 +28,11 @@ static const char *const tables =
     "CREATE TABLE held_counter (name text NOT NULL PRIMARY KEY, last bigint NOT NULL);"
     "CREATE TABLE held (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT "
     "NULL,"
-    " at timestamptz NOT NULL, UNIQUE (writer, n));"
+    " at timestamptz NOT NULL);"
     "CREATE SEQUENCE plain_seq;"
     "CREATE TABLE plain (seq_id bigint NOT NULL PRIMARY KEY, writer text NOT NULL, n bigint NOT "
     "NULL,"
-    " at timestamptz NOT NULL, UNIQUE (writer, n));";
+    " at timestamptz NOT NULL);";
 
 PGconn *raw_pg_connect(const char *url)
 {

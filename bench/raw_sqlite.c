@@ -10,9 +10,9 @@ static const char *const set_up =
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
     "CREATE TABLE IF NOT EXISTS sequences (name TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL,"
     " last_at TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS numbered (seq_id INTEGER NOT NULL PRIMARY KEY, writer TEXT NOT "
+    "CREATE TABLE IF NOT EXISTS appended (seq_id INTEGER NOT NULL PRIMARY KEY, writer TEXT NOT "
     "NULL,"
-    " n INTEGER NOT NULL, at TEXT NOT NULL, UNIQUE (writer, n)) STRICT;";
+    " n INTEGER NOT NULL, at TEXT NOT NULL) STRICT;";
 
 typedef enum raw_statement {
     RAW_BEGIN,
@@ -29,7 +29,7 @@ typedef enum raw_statement {
 static const char *const texts[RAW_COUNT] = {
     [RAW_BEGIN] = "BEGIN IMMEDIATE",
     [RAW_TAKE] = TAKE,
-    [RAW_ADD] = "INSERT INTO numbered (seq_id, writer, n, at) VALUES (?1, ?2, ?3, ?4)",
+    [RAW_ADD] = "INSERT INTO appended (seq_id, writer, n, at) VALUES (?1, ?2, ?3, ?4)",
     [RAW_COMMIT] = "COMMIT",
 };
 

@@ -47,6 +47,63 @@ static tide_status fail_connect(tide_error *err, const tide_pg_connection *conne
     return tide_fail(err, status, "cannot connect to %s: %s", connection->store->name, line);
 }
 
+static const char *text_of(tide_pg_command command)
+{
+    switch (command) {
+    case TIDE_PG_BEGIN_WRITE:
+        return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    case TIDE_PG_BEGIN_READ:
+        return "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    case TIDE_PG_COMMIT:
+        return "COMMIT";
+    case TIDE_PG_ROLLBACK:
+        return "ROLLBACK";
+    case TIDE_PG_START:
+        return TIDE_SQL_TRANSACTION_START->engine[TIDE_ENGINE_POSTGRES].text;
+    case TIDE_PG_NOW:
+        return TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text;
+    case TIDE_PG_FLUSH:
+        return TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text;
+    case TIDE_PG_FLUSH_PROBE:
+        return TIDE_SQL_FLUSH_PROBE->engine[TIDE_ENGINE_POSTGRES].text;
+    case TIDE_PG_SYNCHRONOUS:
+        return "SET LOCAL synchronous_commit=on";
+    case TIDE_PG_LISTEN:
+        return "LISTEN tidemark";
+    case TIDE_PG_COMMAND_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+static void name_command(char out[16], tide_pg_command command)
+{
+    (void)snprintf(out, 16, "c%d", (int)command);
+}
+
+/* All in one round trip. */
+static tide_status prepare_commands(tide_pg_connection *connection, tide_error *err)
+{
+    char name[16];
+    bool is_sent = true;
+    for (int i = 0; i < TIDE_PG_COMMAND_COUNT && is_sent; i++) {
+        name_command(name, (tide_pg_command)i);
+        is_sent = PQsendPrepare(connection->pg, name, text_of((tide_pg_command)i), 0, NULL) == 1;
+    }
+    if (!is_sent || PQpipelineSync(connection->pg) != 1)
+        return fail_connect(err, connection);
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < TIDE_PG_COMMAND_COUNT; i++) {
+        PGresult *result = PQgetResult(connection->pg);
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+            status = fail_connect(err, connection);
+        PQclear(result);
+        PQclear(PQgetResult(connection->pg));
+    }
+    PQclear(PQgetResult(connection->pg));
+    return status;
+}
+
 static tide_status set_session(tide_pg_connection *connection, bool is_flusher, tide_error *err)
 {
     const tide_store_options *options = &connection->store->options;
@@ -65,7 +122,7 @@ static tide_status set_session(tide_pg_connection *connection, bool is_flusher, 
         return fail_connect(err, connection);
     if (PQenterPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
-    return TIDE_OK;
+    return prepare_commands(connection, err);
 }
 
 tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
@@ -147,27 +204,26 @@ static tide_status expect(tide_pg_connection *connection, tide_pg_expectation ex
     return TIDE_OK;
 }
 
-static tide_status send_command(tide_pg_connection *connection, const char *command,
-                                const char *const *values, int count,
-                                tide_pg_expectation expectation, tide_error *err)
+tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
+                         tide_pg_expectation expectation, tide_error *err)
 {
+    char name[16];
+    name_command(name, command);
     TIDE_TRY(expect(connection, expectation, err));
-    if (PQsendQueryParams(connection->pg, command, count, NULL, values, NULL, NULL, 1) == 1)
+    if (PQsendQueryPrepared(connection->pg, name, 0, NULL, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
 }
 
-tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
-                         tide_pg_expectation expectation, tide_error *err)
-{
-    return send_command(connection, command, NULL, 0, expectation, err);
-}
-
 tide_status tide_pg_send_text(tide_pg_connection *connection, const char *command,
                               const char *const *values, int count, tide_error *err)
 {
-    return send_command(connection, command, values, count, (tide_pg_expectation){0}, err);
+    TIDE_TRY(expect(connection, (tide_pg_expectation){0}, err));
+    if (PQsendQueryParams(connection->pg, command, count, NULL, values, NULL, NULL, 1) == 1)
+        return TIDE_OK;
+    connection->expected_count--;
+    return tide_pg_fail_lost(err, connection);
 }
 
 tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
@@ -303,16 +359,13 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now, tide_er
 {
     if (connection->is_begun)
         return TIDE_OK;
-    const tide_tx *tx = &connection->tx;
-    TIDE_TRY(tide_pg_send(connection,
-                          tx->is_write ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-                                       : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    const bool is_write = connection->tx.is_write;
+    TIDE_TRY(tide_pg_send(connection, is_write ? TIDE_PG_BEGIN_WRITE : TIDE_PG_BEGIN_READ,
                           (tide_pg_expectation){0}, err));
     connection->is_begun = true;
     if (!with_now)
         return TIDE_OK;
     /* The id makes the outcome of a commit whose answer was lost a question that can be asked. */
-    const tide_sql *sql = tx->is_write ? TIDE_SQL_TRANSACTION_START : TIDE_SQL_TRANSACTION_NOW;
-    return tide_pg_send(connection, sql->engine[TIDE_ENGINE_POSTGRES].text,
+    return tide_pg_send(connection, is_write ? TIDE_PG_START : TIDE_PG_NOW,
                         (tide_pg_expectation){.is_now = true}, err);
 }

@@ -68,8 +68,23 @@ bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
 /* Note that the connection is lost, and say so. */
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
 
-/* Queue a plain command or a prepared query; the answer comes with the next sync. */
-TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, const char *command,
+/* Commands of the runner itself, prepared when the connection is made. */
+typedef enum tide_pg_command {
+    TIDE_PG_BEGIN_WRITE,
+    TIDE_PG_BEGIN_READ,
+    TIDE_PG_COMMIT,
+    TIDE_PG_ROLLBACK,
+    TIDE_PG_START, /* the time and the id of a write transaction */
+    TIDE_PG_NOW,
+    TIDE_PG_FLUSH,
+    TIDE_PG_FLUSH_PROBE,
+    TIDE_PG_SYNCHRONOUS, /* this transaction's commit waits for the disk */
+    TIDE_PG_LISTEN,
+    TIDE_PG_COMMAND_COUNT,
+} tide_pg_command;
+
+/* Queue a command or a query; the answer comes with the next sync. */
+TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
                                          tide_pg_expectation expectation, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
                                                tide_pg_expectation expectation, tide_error *err);

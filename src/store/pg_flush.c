@@ -34,8 +34,7 @@ static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_
 static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
 {
     connection->has_warned = false;
-    TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text,
-                          (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
@@ -44,13 +43,11 @@ static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
 
 tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
-    TIDE_TRY(tide_pg_send(connection, "BEGIN", (tide_pg_expectation){0}, err));
-    TIDE_TRY(
-        tide_pg_send(connection, "SET LOCAL synchronous_commit=on", (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_BEGIN_WRITE, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_SYNCHRONOUS, (tide_pg_expectation){0}, err));
     connection->has_warned = false;
-    TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text,
-                          (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){0}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");

@@ -36,7 +36,7 @@ static tide_pg_connection *connect_listener(tide_pg_listener *listener)
     if (tide_pg_connection_open(&connection, listener->watcher.store, listener->url, false,
                                 &ignored) < TIDE_OK)
         return NULL;
-    if (tide_pg_send(connection, "LISTEN tidemark", (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
+    if (tide_pg_send(connection, TIDE_PG_LISTEN, (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
         tide_pg_sync(connection, &ignored) < TIDE_OK) {
         tide_pg_connection_close(connection);
         return NULL;

@@ -57,7 +57,7 @@ static void roll_back(tide_pg_connection *connection)
 {
     tide_error ignored;
     if (connection->is_begun && !tide_pg_connection_is_lost(connection) &&
-        tide_pg_send(connection, "ROLLBACK", (tide_pg_expectation){0}, &ignored) >= TIDE_OK)
+        tide_pg_send(connection, TIDE_PG_ROLLBACK, (tide_pg_expectation){0}, &ignored) >= TIDE_OK)
         TIDE_IGNORE(tide_pg_sync(connection, &ignored));
 }
 
@@ -84,7 +84,8 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
     }
     for (tide_query *query = tx->deferred_first; query; query = query->next)
         TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){.is_commit = true}, err));
+    TIDE_TRY(
+        tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;
     return tide_pg_sync(connection, err);
 }
@@ -310,9 +311,10 @@ static tide_status end_read(tide_pg_connection *connection, bool is_local, bool 
     if (!connection->is_begun)
         return TIDE_OK;
     if (!is_local)
-        TIDE_TRY(tide_pg_send(connection, TIDE_SQL_FLUSH_PROBE->engine[TIDE_ENGINE_POSTGRES].text,
+        TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH_PROBE,
                               (tide_pg_expectation){.value = &is_flushed}, err));
-    TIDE_TRY(tide_pg_send(connection, "COMMIT", (tide_pg_expectation){.is_commit = true}, err));
+    TIDE_TRY(
+        tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     *is_durable = is_local || is_flushed != 0;
     return TIDE_OK;
@@ -366,9 +368,7 @@ static tide_status pg_now(tide_tx *tx, tide_error *err)
         return TIDE_OK;
     }
     if (connection->is_begun) /* begun without asking: a script */
-        TIDE_TRY(tide_pg_send(connection,
-                              TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text,
-                              (tide_pg_expectation){.is_now = true}, err));
+        TIDE_TRY(tide_pg_send(connection, TIDE_PG_NOW, (tide_pg_expectation){.is_now = true}, err));
     else
         TIDE_TRY(tide_pg_begin(connection, true, err));
     return tide_pg_sync(connection, err);
