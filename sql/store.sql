@@ -7,11 +7,13 @@ INSERT INTO schema_version (version, number, name, checksum, applied_at)
 VALUES (:version, :number, :name, :checksum, :now);
 
 -- statement: schema_exists  engine: sqlite
-SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_version');
+-- Is there a table schema_version, and is it ours?
+SELECT count(*) > 0, count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'schema_version';
 
 -- statement: schema_exists  engine: postgres
 -- Not to_regclass: it answers from a cache that a wait for schema_lock does not refresh.
-SELECT EXISTS (SELECT 1 FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = ANY (current_schemas(false)));
+SELECT count(*) > 0, count(*) FILTER (WHERE column_name = 'checksum') > 0 FROM information_schema.columns
+WHERE table_name = 'schema_version' AND table_schema = ANY (current_schemas(false));
 
 -- statement: schema_lock  only: postgres
 -- Two programs that start at once migrate one after the other. The key is 'TIDEMARK' in ASCII.

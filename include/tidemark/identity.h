@@ -14,7 +14,8 @@
  *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
  *                Only this sees a whole volume rolled back; who finds it calls tide_identity_raise.
  *
- * Survives: the epoch rises in one transaction, before anything else is read from or written to the store. */
+ * Survives: the epoch rises in one transaction, before the process that noticed the cut reads or writes anything
+ * else. Others that have the store open see it in their next transaction (tide_identity_read). */
 #ifndef TIDEMARK_IDENTITY_H
 #define TIDEMARK_IDENTITY_H
 
@@ -42,8 +43,13 @@ typedef struct tide_epoch {
     char evidence[320];
 } tide_epoch;
 
-/* The identity in force, as of the last connect or open. */
+/* The identity as this process last saw it: when the store was opened, reconnected, or raised here. */
 TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
+
+/* The identity in force in this transaction: for whoever labels positions with it. Another process may have
+ * begun a new epoch meanwhile. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_identity_read(tide_tx *tx, tide_identity *out,
+                                                        tide_error *err);
 
 /* Begin a new epoch. reason as above. The new identity is in *out (may be NULL). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, const char *reason,

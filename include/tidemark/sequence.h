@@ -38,7 +38,8 @@ static inline int64_t tide_sequence_range_last(const tide_sequence_range *range)
     return range->first + range->count - 1;
 }
 
-/* A name is 1 to 128 bytes of printable UTF-8 without spaces at its ends. TIDE_E_INVALID otherwise. */
+/* A name is 1 to 128 bytes of UTF-8, without ASCII control characters and spaces at its ends. TIDE_E_INVALID
+ * otherwise. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_check_name(const char *name, tide_error *err);
 
 /* Declare that this transaction takes the next count numbers of a sequence, creating it at 1 on first use.

@@ -18,12 +18,15 @@
  * connection, a group that must be taken apart): it keeps no state from an earlier run. What it hands out
  * counts only when tide_write returned success. A closure that returns a failure changes nothing.
  *
+ * A closure does not call tide_write or tide_read on its own store again: that is a bug, and asserts.
+ *
  * A failed statement dooms its transaction: later calls on it return the same failure, and so does
  * tide_write, whatever the closure returns. Expected collisions are written as ON CONFLICT.
  *
  * Survives: a crash at any point; what tide_write answered with success is on disk. TIDE_E_OUTCOME_UNKNOWN means
  * the commit was under way when the disk or the connection failed: look before repeating.
- * Threads: a tide_store is safe from any thread; a tide_tx and its queries belong to the closure. */
+ * Threads: a tide_store is safe from any thread; a tide_tx and its queries belong to the closure.
+ * Processes: after fork() a child opens its own store; calls on the parent's are refused. */
 #ifndef TIDEMARK_STORE_H
 #define TIDEMARK_STORE_H
 

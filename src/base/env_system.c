@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/patience.h"
 #include "base/uuid.h"
 
 static const int64_t SECOND_US = 1000000;
@@ -111,4 +112,16 @@ tide_env *tide_env_system(void)
         .sleep_us = sleep_for,
     };
     return &system_env;
+}
+
+int64_t tide_patience_until(int64_t timeout_us)
+{
+    return read_clock(CLOCK_MONOTONIC) + timeout_us;
+}
+
+bool tide_patience_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_us)
+{
+    const struct timespec until = {.tv_sec = until_us / SECOND_US,
+                                   .tv_nsec = until_us % SECOND_US * MICROSECOND_NS};
+    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }

@@ -373,7 +373,7 @@ static const tide_cli_verb verbs[] = {
      .summary = "begin a new epoch: history before it may have been cut",
      .details = "For a cut that the store cannot notice by itself, such as a volume put back to an "
                 "earlier\n"
-                "state. Readers of the old epoch find out at their next request.",
+                "state. A program that has the store open sees it in its next transaction.",
      .run = new_epoch},
     {.name = NULL},
 };

@@ -37,7 +37,8 @@ tide_status tide_cli_output_flush(tide_cli_output *out, tide_error *err)
     errno = 0;
     if (fflush(out->file) == 0 && !ferror(out->file))
         return TIDE_OK;
-    return tide_fail(err, errno == ENOSPC ? TIDE_E_FULL : TIDE_E_IO, "cannot write the result: %s",
+    /* Not "try again": what was asked for has been done. */
+    return tide_fail(err, TIDE_E_PARTIAL, "done, but the result could not be written: %s",
                      errno ? strerror(errno) : "an earlier write failed");
 }
 

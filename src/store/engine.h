@@ -129,6 +129,11 @@ struct tide_store {
     char *name;                 /* the URL without a password */
     void *engine;               /* the engine's own */
 
+    pid_t pid; /* of the process that opened it: threads and locks do not survive fork */
+    pthread_mutex_t user_lock;
+    pthread_cond_t has_left;
+    int users; /* calls under way; closing waits for them */
+
     pthread_mutex_t watch_lock; /* of watches */
     tide_watch *watches;
 
@@ -152,8 +157,12 @@ tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err);
 tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err);
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err);
 void tide_tx_sort_takes(tide_tx *tx);
-/* Run a closure inside an open transaction and turn a doomed success into its failure. */
+/* Run a closure inside an open transaction and turn a doomed success into its failure. While it runs, this
+ * thread is inside of the store: see tide_tx_is_inside. */
 tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err);
+
+/* Is this thread running a closure of this store? */
+bool tide_tx_is_inside(const tide_store *store);
 
 void tide_query_pool_done(tide_query_pool *pool);
 

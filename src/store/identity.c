@@ -57,6 +57,31 @@ static tide_status get_required(tide_tx *tx, const char *key, char *out, size_t 
     return status;
 }
 
+/* What is read back is input: an id becomes a file's name, a number a token. */
+static tide_status get_id(tide_tx *tx, const char *key, char out[TIDE_SESSION_ID_SIZE],
+                          tide_error *err)
+{
+    tide_uuid ignored;
+    char text[TIDE_SESSION_ID_SIZE + 1] = "";
+    TIDE_TRY(get_required(tx, key, text, sizeof text, err));
+    if (tide_uuid_parse(&ignored, tide_view_of(text)) != TIDE_OK)
+        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: %s is not a UUID", key);
+    memcpy(out, text, TIDE_SESSION_ID_SIZE);
+    return TIDE_OK;
+}
+
+static tide_status get_number(tide_tx *tx, const char *key, int64_t least, int64_t most,
+                              int64_t *out, tide_error *err)
+{
+    char text[32] = "";
+    char *end = NULL;
+    TIDE_TRY(get_required(tx, key, text, sizeof text, err));
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || *out < least || *out > most)
+        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: %s is '%s'", key, text);
+    return TIDE_OK;
+}
+
 /* ---- what is stored ---- */
 
 typedef struct record {
@@ -67,18 +92,19 @@ typedef struct record {
 
 static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 {
-    char number[32] = "";
     tide_identity *identity = &out->identity;
-    TIDE_TRY(
-        get_required(tx, "session_id", identity->session_id, sizeof identity->session_id, err));
-    TIDE_TRY(get_required(tx, "epoch_id", identity->epoch_id, sizeof identity->epoch_id, err));
+    TIDE_TRY(get_id(tx, "session_id", identity->session_id, err));
+    TIDE_TRY(get_id(tx, "epoch_id", identity->epoch_id, err));
     TIDE_TRY(get_required(tx, "host", out->host, sizeof out->host, err));
-    TIDE_TRY(get_required(tx, "epoch", number, sizeof number, err));
-    identity->epoch = strtoll(number, NULL, 10);
-    TIDE_TRY(get_required(tx, "mark", number, sizeof number, err));
-    out->mark = strtoll(number, NULL, 10);
-    if (identity->epoch < 1 || identity->epoch > TIDE_EPOCH_MAX)
-        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata says epoch %s", number);
+    TIDE_TRY(get_number(tx, "epoch", 1, TIDE_EPOCH_MAX, &identity->epoch, err));
+    return get_number(tx, "mark", 0, INT64_MAX, &out->mark, err);
+}
+
+tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
+{
+    record stored;
+    TIDE_TRY(read_record(&stored, tx, err));
+    *out = stored.identity;
     return TIDE_OK;
 }
 

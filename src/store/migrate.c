@@ -67,7 +67,12 @@ static tide_status find_applied(tide_tx *tx, migration_state *state, tide_error 
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_EXISTS, err));
     TIDE_TRY(tide_query_one(query, err));
-    return tide_col_bool(query) ? check_applied(tx, state, err) : TIDE_OK;
+    const bool is_there = tide_col_bool(query);
+    const bool is_ours = tide_col_bool(query);
+    if (is_there && !is_ours)
+        return tide_fail(err, TIDE_E_FOREIGN, "%s has a table schema_version of another program",
+                         tx->store->name);
+    return is_there ? check_applied(tx, state, err) : TIDE_OK;
 }
 
 static tide_status record_applied(tide_tx *tx, const tide_migration *migration, tide_error *err)

@@ -212,6 +212,7 @@ static const struct {
     {"P0001", TIDE_E_CONFLICT},
     {"54", TIDE_E_LIMIT},
     {"58030", TIDE_E_IO},
+    {"3F000", TIDE_E_INVALID},
     {"42P07", TIDE_E_FOREIGN}, /* a table of ours-to-be exists already: somebody else's database */
 };
 

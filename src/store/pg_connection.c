@@ -1,10 +1,12 @@
 #include "store/pg_connection.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/patience.h"
 #include "tidemark_sql.h"
 
 /* ---- life ---- */
@@ -31,19 +33,31 @@ static bool is_orderly_end(const PGresult *result)
     return false;
 }
 
+/* libpq gives no SQLSTATE for a connection that failed. A server that answers FATAL is there and refuses us; only
+ * some of its reasons pass by themselves. */
+static tide_status status_of_refusal(const PGconn *pg, const char *words)
+{
+    static const char *const passing[] = {"starting up", "shutting down", "recovery", "too many",
+                                          "remaining connection slots"};
+    if (PQconnectionNeedsPassword(pg))
+        return TIDE_E_UNAUTHENTICATED;
+    if (!strstr(words, "FATAL"))
+        return TIDE_E_UNAVAILABLE;
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
+        if (strstr(words, passing[i]))
+            return TIDE_E_UNAVAILABLE;
+    if (strstr(words, "FATAL:  database \"") && strstr(words, "does not exist"))
+        return TIDE_E_NOT_FOUND;
+    return TIDE_E_UNAUTHENTICATED;
+}
+
 static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection)
 {
     const char *words = PQerrorMessage(connection->pg);
-    tide_status status = TIDE_E_UNAVAILABLE;
-    if (strstr(words, "authentication failed") || strstr(words, "password"))
-        status = TIDE_E_UNAUTHENTICATED;
-    else if (strstr(words, "FATAL") && strstr(words, "does not exist"))
-        status = TIDE_E_NOT_FOUND;
+    const tide_status status = status_of_refusal(connection->pg, words);
     char line[400];
     (void)snprintf(line, sizeof line, "%s", words);
-    for (char *at = line; *at; at++)
-        if (*at == '\n' || *at == '\t')
-            *at = ' ';
+    line[strcspn(line, "\n")] = '\0';
     return tide_fail(err, status, "cannot connect to %s: %s", connection->store->name, line);
 }
 
@@ -132,8 +146,10 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
     if (!connection)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
     connection->store = store;
-    const char *const keys[] = {"connect_timeout", "dbname", "fallback_application_name", NULL};
-    const char *const values[] = {"10", url, "tidemark", NULL};
+    /* What the URL says comes later and wins. */
+    const char *const keys[] = {"connect_timeout", "tcp_user_timeout",          "keepalives_idle",
+                                "dbname",          "fallback_application_name", NULL};
+    const char *const values[] = {"10", "30000", "30", url, "tidemark", NULL};
     connection->pg = PQconnectdbParams(keys, values, 1);
     tide_status status = TIDE_OK;
     if (!connection->pg)
@@ -254,7 +270,7 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
 
 /* ---- answers ---- */
 
-static tide_status fail_result(tide_error *err, const PGresult *result, const char *what)
+tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -312,26 +328,46 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
     return expectation->is_commit ? "commit" : "transaction";
 }
 
+/* PQgetResult, but not for ever: a commit that waits for a standby which is away has no time limit of its own. */
+static PGresult *next_result(tide_pg_connection *connection)
+{
+    while (connection->answer_by_us > 0 && PQisBusy(connection->pg)) {
+        const int64_t left_us = connection->answer_by_us - tide_patience_until(0);
+        struct pollfd ready = {.fd = PQsocket(connection->pg), .events = POLLIN};
+        if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 ||
+            PQconsumeInput(connection->pg) != 1) {
+            connection->is_lost = true;
+            return NULL;
+        }
+    }
+    return PQgetResult(connection->pg);
+}
+
 static tide_status read_answer(tide_pg_connection *connection,
                                const tide_pg_expectation *expectation, tide_status first,
                                tide_error *err)
 {
-    PGresult *result = PQgetResult(connection->pg);
+    PGresult *result = next_result(connection);
     if (!result)
         return first < TIDE_OK ? first : tide_pg_fail_lost(err, connection);
     tide_status status = first;
     if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || !is_accepted(expectation, result)) {
         if (first >= TIDE_OK) {
-            status = fail_result(err, result, name_expectation(expectation));
+            status = tide_pg_fail_result(err, result, name_expectation(expectation));
             connection->is_ended = is_orderly_end(result);
         }
         PQclear(result);
     } else {
         accept_result(connection, expectation, result);
     }
-    for (PGresult *rest = PQgetResult(connection->pg); rest; rest = PQgetResult(connection->pg))
+    for (PGresult *rest = next_result(connection); rest; rest = next_result(connection))
         PQclear(rest);
     return status;
+}
+
+static bool is_cut(const tide_pg_connection *connection)
+{
+    return connection->is_lost || PQstatus(connection->pg) != CONNECTION_OK;
 }
 
 tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
@@ -341,16 +377,16 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
     if (PQpipelineSync(connection->pg) != 1)
         return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
-    for (int i = 0; i < count && PQstatus(connection->pg) == CONNECTION_OK; i++)
+    for (int i = 0; i < count && !is_cut(connection); i++)
         status = read_answer(connection, &connection->expected[i], status, err);
-    if (PQstatus(connection->pg) == CONNECTION_OK) {
-        PGresult *end = PQgetResult(connection->pg);
+    if (!is_cut(connection)) {
+        PGresult *end = next_result(connection);
         const bool is_sync = PQresultStatus(end) == PGRES_PIPELINE_SYNC;
         PQclear(end);
         if (!is_sync && status >= TIDE_OK)
             status = tide_pg_fail_lost(err, connection);
     }
-    if (PQstatus(connection->pg) != CONNECTION_OK)
+    if (is_cut(connection))
         return tide_pg_fail_lost(err, connection);
     return status;
 }

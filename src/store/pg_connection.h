@@ -48,6 +48,7 @@ typedef struct tide_pg_connection {
     bool is_lost;               /* no further use */
     bool is_ended;              /* the server said, in order, that it ends this session */
     bool has_warned;            /* the server sent a WARNING */
+    int64_t answer_by_us;       /* real time by which the server must answer; 0: no limit */
     uint64_t witness;           /* the flusher's generation when the transaction began */
     char xid[TIDE_PG_XID_SIZE]; /* of the running transaction; "" until known */
     struct tide_pg_connection *next;
@@ -64,6 +65,9 @@ bool tide_pg_connection_is_alive(tide_pg_connection *connection);
 
 /* True when a call on this connection failed because it was lost. */
 bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
+
+/* A server's refusal, in its words. */
+tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what);
 
 /* Note that the connection is lost, and say so. */
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
@@ -107,6 +111,12 @@ tide_status tide_pg_step(tide_query *query, tide_error *err);
 tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
 tide_value tide_pg_column(const tide_query *query, int index);
+
+/* pg_admin.c: the part of tide_pg_ops that looks after a store. */
+tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
+                             tide_error *err);
+tide_status tide_pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err);
+tide_status tide_pg_backup(tide_store *store, const char *path, tide_error *err);
 
 /* pg_codec.c: values in PostgreSQL's binary form. */
 typedef struct tide_pg_param {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/patience.h"
 #include "tidemark_sql.h"
 
 enum { ASK_EVERY_US = 2000 };
@@ -30,12 +31,21 @@ static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_
     return tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err);
 }
 
+/* With a synchronous standby that is away a flush would wait for ever, in silence. */
+static void limit_answer(tide_pg_connection *connection)
+{
+    connection->answer_by_us = tide_patience_until(connection->store->options.wait_us);
+}
+
 /* A WARNING (a wait for a standby that was cancelled) means that nobody knows. */
 static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
 {
     connection->has_warned = false;
+    limit_answer(connection);
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_sync(connection, err));
+    const tide_status status = tide_pg_sync(connection, err);
+    connection->answer_by_us = 0;
+    TIDE_TRY(status);
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
     return TIDE_OK;
@@ -43,12 +53,15 @@ static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
 
 tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
+    limit_answer(connection);
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_BEGIN_WRITE, (tide_pg_expectation){0}, err));
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_SYNCHRONOUS, (tide_pg_expectation){0}, err));
     connection->has_warned = false;
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_sync(connection, err));
+    const tide_status status = tide_pg_sync(connection, err);
+    connection->answer_by_us = 0;
+    TIDE_TRY(status);
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
     return TIDE_OK;

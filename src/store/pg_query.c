@@ -26,8 +26,7 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
     for (int answer = 0; answer < 2; answer++) {
         PGresult *result = PQgetResult(pg);
         if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
-            status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
-                               "%s: %s", query->sql->name, PQresultErrorMessage(result));
+            status = tide_pg_fail_result(err, result, query->sql->name);
         for (int i = 0; answer == 1 && status >= TIDE_OK && i < PQnparams(result); i++)
             statement->params[i] = PQparamtype(result, i);
         PQclear(result);

@@ -20,6 +20,7 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
+#include "base/patience.h"
 #include "store/identity.h"
 #include "store/pg_connection.h"
 #include "store/pg_flush.h"
@@ -121,8 +122,7 @@ static tide_status read_host(tide_host *out, tide_pg_connection *connection, tid
         (void)snprintf(out->text, sizeof out->text, "%s", PQgetvalue(result, 0, 0));
         out->is_standby = PQgetvalue(result, 0, 1)[0] == 't';
     } else {
-        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
-                           "cannot identify the server: %s", PQresultErrorMessage(result));
+        status = tide_pg_fail_result(err, result, "cannot identify the server");
     }
     PQclear(result);
     PQclear(PQgetResult(pg));
@@ -190,10 +190,19 @@ static void forget_connection(pg_engine *engine, tide_pg_connection *connection)
 static tide_status acquire(tide_pg_connection **out, tide_store *store, tide_error *err)
 {
     pg_engine *engine = store->engine;
+    const int64_t until_us = tide_patience_until(store->options.wait_us);
     for (;;) {
+        bool is_patient = true;
         (void)pthread_mutex_lock(&engine->lock);
-        while (!engine->idle && engine->connection_count >= store->options.connection_max)
-            (void)pthread_cond_wait(&engine->has_idle, &engine->lock);
+        while (!engine->idle && engine->connection_count >= store->options.connection_max &&
+               is_patient)
+            is_patient = tide_patience_wait(&engine->has_idle, &engine->lock, until_us);
+        if (!engine->idle && engine->connection_count >= store->options.connection_max) {
+            (void)pthread_mutex_unlock(&engine->lock);
+            return tide_fail(err, TIDE_E_BUSY,
+                             "all %d connections to %s have been in use for too long",
+                             store->options.connection_max, store->name);
+        }
         tide_pg_connection *connection = engine->idle;
         if (connection)
             engine->idle = connection->next;
@@ -393,8 +402,7 @@ static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
     PGresult *result = PQexec(connection->pg, text);
     tide_status status = TIDE_OK;
     if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-        status = tide_fail(err, tide_pg_status_of(PQresultErrorField(result, PG_DIAG_SQLSTATE)),
-                           "%s", PQresultErrorMessage(result));
+        status = tide_pg_fail_result(err, result, "script");
     PQclear(result);
     if (PQenterPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
@@ -440,9 +448,11 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     char *complaint = NULL;
     PQconninfoOption *parsed = PQconninfoParse(target, &complaint);
     if (!parsed) {
+        /* libpq quotes what it complains about, and that may be the password. */
+        if (complaint)
+            complaint[strcspn(complaint, "\"\n")] = '\0';
         const tide_status status = tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s",
                                              complaint ? complaint : "no memory");
-        err->text[strcspn(err->text, "\n")] = '\0';
         PQfreemem(complaint);
         return status;
     }
@@ -461,15 +471,20 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     if (!engine->url)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
     /* A server that is starting up is waited for; one that is not there is reported at once. */
-    if (PQping(engine->url) == PQPING_NO_RESPONSE) {
-        tide_pg_connection *connection = NULL;
-        const tide_status status = tide_pg_connection_open(&connection, store, target, false, err);
-        tide_pg_connection_close(connection);
-        TIDE_TRY(status);
-    }
     tide_pg_connection *first = NULL;
-    TIDE_TRY(acquire(&first, store, err));
-    release(first);
+    tide_error refusal;
+    const tide_status tried = connect_once(&first, store, &refusal);
+    if (tried == TIDE_E_UNAVAILABLE && strstr(refusal.text, "FATAL")) {
+        TIDE_TRY(acquire(&first, store, err));
+        release(first);
+    } else if (tried < TIDE_OK) {
+        if (err)
+            *err = refusal;
+        return tried;
+    } else {
+        engine->connection_count++;
+        release(first);
+    }
     return tide_pg_flusher_connect(&engine->flusher, err);
 }
 
@@ -489,89 +504,6 @@ static void pg_close(tide_store *store)
     free(engine);
 }
 
-/* ---- looking after it ---- */
-
-static const char *const setting_facts[] = {
-    "server_version", "fsync",          "full_page_writes", "synchronous_standby_names",
-    "wal_level",      "data_checksums", "server_encoding",  "wal_sync_method",
-};
-
-typedef struct describe_request {
-    tide_store_describe_fn *fn;
-    void *arg;
-} describe_request;
-
-static tide_status describe_settings(tide_tx *tx, void *arg, tide_error *err)
-{
-    const describe_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SETTING_GET, err));
-    for (size_t i = 0; i < sizeof setting_facts / sizeof setting_facts[0]; i++) {
-        tide_bind_text(query, "name", setting_facts[i]);
-        TIDE_TRY(tide_query_one(query, err));
-        char value[256];
-        const tide_view found = tide_col_text(query);
-        (void)snprintf(value, sizeof value, "%.*s", (int)found.len, found.ptr);
-        request->fn(request->arg, i == 0 ? "engine_version" : setting_facts[i], value);
-        tide_query_reset(query);
-    }
-    return TIDE_OK;
-}
-
-static tide_status pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
-                               tide_error *err)
-{
-    describe_request request = {.fn = fn, .arg = arg};
-    TIDE_TRY(tide_read_local(store, describe_settings, &request, err));
-    fn(arg, "commit", "ordered: synchronous_commit=off, then one shared synchronous flush");
-    return TIDE_OK;
-}
-
-typedef struct finding_request {
-    tide_store_finding_fn *fn;
-    void *arg;
-    int count;
-} finding_request;
-
-/* Counting reads every page; a damaged one fails its checksum or its structure. */
-static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
-{
-    finding_request *request = arg;
-    TIDE_TRY(pg_script(tx, "SET LOCAL statement_timeout = 0",
-                       err)); /* a large table takes what it takes */
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view table = tide_col_text(query);
-        if (tide_col_i64(query) >= 0)
-            continue;
-        char text[256];
-        (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len,
-                       table.ptr);
-        request->count++;
-        request->fn(request->arg, text);
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
-}
-
-static tide_status pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
-                            tide_error *err)
-{
-    finding_request request = {.fn = fn, .arg = arg};
-    TIDE_TRY(tide_read_local(store, read_every_table, &request, err));
-    return request.count == 0
-               ? TIDE_OK
-               : tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);
-}
-
-static tide_status pg_backup(tide_store *store, const char *path, tide_error *err)
-{
-    return tide_fail(err, TIDE_E_UNSUPPORTED,
-                     "%s is a PostgreSQL database: use pg_dump or pg_basebackup to write %s",
-                     store->name, path);
-}
-
 const tide_engine_ops tide_pg_ops = {
     .engine = TIDE_ENGINE_POSTGRES,
     .name = "postgres",
@@ -583,9 +515,9 @@ const tide_engine_ops tide_pg_ops = {
     .settle = pg_settle,
     .script = pg_script,
     .host = pg_host,
-    .describe = pg_describe,
-    .check = pg_check,
-    .backup = pg_backup,
+    .describe = tide_pg_describe,
+    .check = tide_pg_check,
+    .backup = tide_pg_backup,
     .watch = pg_watch,
     .prepare = tide_pg_prepare,
     .step = tide_pg_step,

@@ -1,7 +1,12 @@
 #include "store/sqlite_connection.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/sqlite_file.h"
 
 enum {
     BUSY_SPIN_US = 50,       /* the first waits for somebody else's short write */
@@ -62,6 +67,8 @@ static tide_status status_of(int code)
 
 tide_status tide_sqlite_fail(tide_error *err, sqlite3 *db, int code, const char *what)
 {
+    if (code == SQLITE_CONSTRAINT_DATATYPE)
+        return tide_fail(err, TIDE_E_EXHAUSTED, "%s: beyond 9223372036854775807", what);
     return tide_fail(err, status_of(code), "%s: %s", what,
                      db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }
@@ -71,7 +78,8 @@ tide_status tide_sqlite_exec(tide_sqlite_connection *connection, const char *tex
     const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         return TIDE_OK;
-    return tide_sqlite_fail(err, connection->db, sqlite3_extended_errcode(connection->db), text);
+    return tide_sqlite_fail(err, connection->db, sqlite3_extended_errcode(connection->db),
+                            connection->store->name);
 }
 
 tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text,
@@ -86,7 +94,8 @@ tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text
     while (code == SQLITE_ROW) /* PRAGMA journal_mode=WAL answers before it commits */
         code = sqlite3_step(statement);
     const tide_status status =
-        code == SQLITE_DONE ? TIDE_OK : tide_sqlite_fail(err, connection->db, code, text);
+        code == SQLITE_DONE ? TIDE_OK
+                            : tide_sqlite_fail(err, connection->db, code, connection->store->name);
     (void)sqlite3_finalize(statement);
     return status;
 }
@@ -133,7 +142,6 @@ static tide_status configure(tide_sqlite_connection *connection, tide_sqlite_rol
     (void)sqlite3_extended_result_codes(db, 1);
     (void)sqlite3_busy_handler(db, wait_for_lock, connection);
     sqlite3_progress_handler(db, PROGRESS_OPS, stop_over_budget, connection);
-    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
     char text[512];
@@ -155,11 +163,16 @@ tide_status tide_sqlite_connection_open(tide_sqlite_connection **out, tide_store
     if (!connection)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     connection->store = store;
-    const bool is_as_is = store->options.mode == TIDE_STORE_AS_IS;
-    const int flags = (is_as_is ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+    const bool is_read_only =
+        store->options.mode == TIDE_STORE_AS_IS && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0;
+    const int flags = (is_read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
                       (store->options.mode == TIDE_STORE_CREATE ? SQLITE_OPEN_CREATE : 0) |
                       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    const int code = sqlite3_open_v2(path, &connection->db, flags, store->options.sqlite_vfs);
+    char *uri = is_read_only && tide_sqlite_is_still(path) ? tide_sqlite_immutable_uri(path) : NULL;
+    const int code =
+        sqlite3_open_v2(uri ? uri : path, &connection->db, flags | (uri ? SQLITE_OPEN_URI : 0),
+                        store->options.sqlite_vfs);
+    sqlite3_free(uri);
     tide_status status = TIDE_OK;
     if (code != SQLITE_OK)
         status = tide_sqlite_fail(err, connection->db, code, path);

@@ -1,7 +1,8 @@
 /* sqlite_connection.h - one SQLite connection: settings, statements, time limits, errors as statuses.
  *
  * Every connection runs in WAL mode with synchronous=FULL, foreign keys on, and no automatic checkpoint: the
- * writer is the one checkpointer. Statements are prepared once and kept. A query binds its values when it
+ * writer is the one checkpointer. The last connection to be closed, of all processes, empties the log into the
+ * file, so that a store that nobody uses is one file. Statements are prepared once and kept. A query binds its values when it
  * starts, so several queries of one statement can wait for their turn; if the kept statement is busy, the
  * query prepares one of its own.
  *

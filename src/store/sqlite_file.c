@@ -19,6 +19,8 @@ enum {
     HEADER_WRITE_VERSION = 18, /* offset; 2: WAL */
     HEADER_READ_VERSION = 19,
     HEADER_APPLICATION_ID = 68, /* offset, big endian */
+    PATH_LEN_MAX = 480,
+    SIDE_FILE_LEN = 8, /* "-journal" */
     DOOR_SPIN_US = 100,
     DOOR_SPIN_MAX_US = 500,
 };
@@ -68,11 +70,28 @@ tide_status tide_sqlite_check_directory(const char *path, tide_error *err)
     return TIDE_OK;
 }
 
+char *tide_sqlite_immutable_uri(const char *path)
+{
+    static const char suffix[] = "?immutable=1";
+    char *uri = sqlite3_malloc64(3 * strlen(path) + sizeof "file:" + sizeof suffix);
+    if (!uri)
+        return NULL;
+    char *out = stpcpy(uri, "file:");
+    for (const char *at = path; *at; at++) {
+        if (strchr("%?#", *at))
+            out += sprintf(out, "%%%02X", (unsigned)*at);
+        else
+            *out++ = *at;
+    }
+    (void)strcpy(out, suffix);
+    return uri;
+}
+
 /* A database whose header does not carry our mark: is it empty (a creation that was cut short), or foreign?
  * immutable=1 reads without locks, logs or side files. */
 static tide_status look_inside(tide_sqlite_kind *out, const char *path, tide_error *err)
 {
-    char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
+    char *uri = tide_sqlite_immutable_uri(path);
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
     int tables = -1;
@@ -141,6 +160,22 @@ tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err
     return TIDE_OK;
 }
 
+/* A file that is not in WAL mode has no log. One that lies beside it belonged to the file that stood here before, and
+ * SQLite would replay it over this one. */
+static tide_status check_stray_log(const char *path, tide_error *err)
+{
+    char log[PATH_MAX];
+    struct stat info;
+    if (snprintf(log, sizeof log, "%s-wal", path) >= (int)sizeof log || stat(log, &info) != 0 ||
+        info.st_size == 0)
+        return TIDE_OK;
+    return tide_fail(
+        err, TIDE_E_DAMAGED,
+        "a log of another file lies beside %s: if this file was restored from a backup, remove "
+        "%s-wal and %s-shm",
+        path, path, path);
+}
+
 static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_error *err)
 {
     unsigned char header[HEADER_LEN];
@@ -161,16 +196,28 @@ static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_er
     const unsigned char *id = header + HEADER_APPLICATION_ID;
     const uint32_t application_id =
         (uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3];
-    if (application_id == TIDE_SQLITE_APPLICATION_ID) {
-        *out = TIDE_SQLITE_OURS;
-        return TIDE_OK;
-    }
-    return look_inside(out, path, err);
+    if (application_id != TIDE_SQLITE_APPLICATION_ID)
+        return look_inside(out, path, err);
+    *out = TIDE_SQLITE_OURS;
+    return header[HEADER_WRITE_VERSION] == 2 ? TIDE_OK : check_stray_log(path, err);
+}
+
+/* SQLite takes paths of 512 bytes, and side files add up to 8 to a name. */
+static tide_status check_length(const char *path, tide_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t name_len = strlen(slash ? slash + 1 : path);
+    if (strlen(path) > PATH_LEN_MAX || name_len > NAME_MAX - SIDE_FILE_LEN)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "the path of a store has at most %d bytes, its last part %d: %.40s...",
+                         PATH_LEN_MAX, NAME_MAX - SIDE_FILE_LEN, path);
+    return TIDE_OK;
 }
 
 tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path, bool is_read_only,
                                 tide_error *err)
 {
+    TIDE_TRY(check_length(path, err));
     struct stat info;
     if (stat(path, &info) != 0) {
         if (errno != ENOENT && errno != ENOTDIR)
@@ -183,10 +230,55 @@ tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path, bool is
                          "%s is a directory; name a file, for example %s/tidemark.db", path, path);
     if (!S_ISREG(info.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is not a plain file", path);
+    if (info.st_nlink > 1)
+        return tide_fail(
+            err, TIDE_E_INVALID,
+            "%s has %lu names (hard links), and SQLite keeps a log for each: leave it one", path,
+            (unsigned long)info.st_nlink);
     if (faccessat(AT_FDCWD, path, is_read_only ? R_OK : R_OK | W_OK, AT_EACCESS) != 0)
         return fail_errno(err, errno, is_read_only ? "read" : "read and write", path);
     TIDE_TRY(check_header(out, path, err));
     return is_read_only ? TIDE_OK : tide_sqlite_check_directory(path, err);
+}
+
+char *tide_sqlite_full_path(const char *path)
+{
+    char *full = realpath(path, NULL);
+    if (full || errno != ENOENT)
+        return full;
+    const char *slash = strrchr(path, '/');
+    char directory[PATH_MAX];
+    const size_t len = slash ? (size_t)(slash - path) + 1 : 0;
+    if (len >= sizeof directory)
+        return NULL;
+    memcpy(directory, slash ? path : ".", slash ? len : 1);
+    directory[slash ? len : 1] = '\0';
+    char *parent = realpath(directory, NULL);
+    char *joined = NULL;
+    if (parent && asprintf(&joined, "%s/%s", parent, slash ? slash + 1 : path) < 0)
+        joined = NULL;
+    free(parent);
+    return joined;
+}
+
+static ino_t find_inode(const char *path, const char *suffix)
+{
+    char name[PATH_MAX];
+    struct stat info;
+    const bool is_there = snprintf(name, sizeof name, "%s%s", path, suffix) < (int)sizeof name &&
+                          stat(name, &info) == 0;
+    return is_there ? info.st_ino : 0;
+}
+
+bool tide_sqlite_is_still(const char *path)
+{
+    tide_error ignored;
+    return find_inode(path, "-wal") == 0 && tide_sqlite_check_directory(path, &ignored) < TIDE_OK;
+}
+
+tide_sqlite_place tide_sqlite_place_of(const char *path)
+{
+    return (tide_sqlite_place){.file = find_inode(path, ""), .log = find_inode(path, "-wal")};
 }
 
 tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide_error *err)

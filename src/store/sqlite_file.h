@@ -12,6 +12,8 @@
 #ifndef TIDE_STORE_SQLITE_FILE_H
 #define TIDE_STORE_SQLITE_FILE_H
 
+#include <sys/types.h>
+
 #include <tidemark/store.h>
 
 enum { TIDE_SQLITE_APPLICATION_ID = 0x54494445 }; /* "TIDE", in the file's header */
@@ -25,6 +27,24 @@ typedef enum tide_sqlite_kind {
  * not exist. TIDE_E_DENIED, TIDE_E_FOREIGN, TIDE_E_DAMAGED as said. Changes nothing. */
 TIDE_MUST_CHECK tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path,
                                                 bool is_read_only, tide_error *err);
+
+/* The path with its links resolved, absolute: side files stand beside the real file, and a later chdir changes
+ * nothing. The file may be absent; its directory must exist. NULL: it cannot be named. The caller frees it. */
+char *tide_sqlite_full_path(const char *path);
+
+/* A file without a log in a directory that we cannot write: nobody is writing it, and SQLite could not make its
+ * side files. It is read as it lies there. */
+bool tide_sqlite_is_still(const char *path);
+
+/* The URI by which SQLite opens such a file. sqlite3_free it. NULL: no memory. */
+char *tide_sqlite_immutable_uri(const char *path);
+
+/* What stands under the names of a store: a file that was moved away or replaced while it is open has others. */
+typedef struct tide_sqlite_place {
+    ino_t file;
+    ino_t log;
+} tide_sqlite_place;
+tide_sqlite_place tide_sqlite_place_of(const char *path);
 
 /* Does the file itself say that it is in WAL mode? */
 TIDE_MUST_CHECK tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err);

@@ -1,4 +1,4 @@
-/* sqlite_store.c - a store in a SQLite file: opening, readers, description, check, backup.
+/* sqlite_store.c - a store in a SQLite file: opening, closing, writers and readers.
  *
  * Readers have connections of their own and never wait for the writer: WAL gives each a snapshot. What
  * they see is on disk, because with synchronous=FULL a commit is synced before it becomes visible. */
@@ -11,24 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "store/sqlite_connection.h"
+#include "base/patience.h"
+#include "store/sqlite_engine.h"
 #include "store/sqlite_file.h"
-#include "store/sqlite_watch.h"
-#include "store/sqlite_writer.h"
 #include "tidemark_sql.h"
-
-typedef struct sqlite_engine {
-    char *path;
-    tide_sqlite_writer *writer; /* NULL: opened as is */
-    pthread_mutex_t lock;       /* of the readers */
-    pthread_cond_t has_reader;
-    tide_sqlite_connection *idle;
-    int reader_count;
-    tide_sqlite_watcher watcher;
-} sqlite_engine;
 
 /* ---- opening ---- */
 
@@ -73,7 +63,7 @@ static tide_status claim_when_new(tide_sqlite_connection *connection, const char
     return is_claimed ? TIDE_OK : claim_file(connection, path, err);
 }
 
-static tide_status open_writer(tide_store *store, sqlite_engine *engine, tide_error *err)
+static tide_status open_writer(tide_store *store, tide_sqlite_engine *engine, tide_error *err)
 {
     TIDE_TRY(tide_sqlite_writer_open(&engine->writer, store, engine->path, err));
     tide_sqlite_connection *connection = tide_sqlite_writer_connection(engine->writer);
@@ -97,21 +87,22 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
     TIDE_TRY(tide_sqlite_inspect(&kind, target, is_as_is, err));
     if (kind == TIDE_SQLITE_ABSENT && store->options.mode != TIDE_STORE_CREATE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no Tidemark store at %s", target);
-    sqlite_engine *engine = calloc(1, sizeof *engine);
+    tide_sqlite_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", target);
     (void)pthread_mutex_init(&engine->lock, NULL);
     (void)pthread_cond_init(&engine->has_reader, NULL);
     store->engine = engine;
-    engine->path = strdup(target);
+    engine->path = tide_sqlite_full_path(target);
     if (!engine->path)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", target);
+        return tide_fail(err, TIDE_E_INVALID, "cannot find out where %s is: %s", target,
+                         strerror(errno));
     return is_as_is ? TIDE_OK : open_writer(store, engine, err);
 }
 
 static void sqlite_close(tide_store *store)
 {
-    sqlite_engine *engine = store->engine;
+    tide_sqlite_engine *engine = store->engine;
     tide_watcher_stop(&engine->watcher.watcher);
     tide_sqlite_writer_close(engine->writer);
     while (engine->idle) {
@@ -129,15 +120,23 @@ static void sqlite_close(tide_store *store)
 
 static tide_status sqlite_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    return tide_sqlite_writer_submit(((sqlite_engine *)store->engine)->writer, fn, arg, err);
+    return tide_sqlite_writer_submit(((tide_sqlite_engine *)store->engine)->writer, fn, arg, err);
 }
 
-static tide_status take_reader(tide_sqlite_connection **out, tide_store *store, tide_error *err)
+tide_status tide_sqlite_take_reader(tide_sqlite_connection **out, tide_store *store,
+                                    tide_error *err)
 {
-    sqlite_engine *engine = store->engine;
+    tide_sqlite_engine *engine = store->engine;
+    const int64_t until_us = tide_patience_until(store->options.wait_us);
+    bool is_patient = true;
     (void)pthread_mutex_lock(&engine->lock);
-    while (!engine->idle && engine->reader_count >= store->options.connection_max)
-        (void)pthread_cond_wait(&engine->has_reader, &engine->lock);
+    while (!engine->idle && engine->reader_count >= store->options.connection_max && is_patient)
+        is_patient = tide_patience_wait(&engine->has_reader, &engine->lock, until_us);
+    if (!engine->idle && engine->reader_count >= store->options.connection_max) {
+        (void)pthread_mutex_unlock(&engine->lock);
+        return tide_fail(err, TIDE_E_BUSY, "all %d readers of %s have been in use for too long",
+                         store->options.connection_max, store->name);
+    }
     tide_sqlite_connection *reader = engine->idle;
     if (reader)
         engine->idle = reader->next;
@@ -159,8 +158,9 @@ static tide_status take_reader(tide_sqlite_connection **out, tide_store *store, 
     return status;
 }
 
-static void give_reader(sqlite_engine *engine, tide_sqlite_connection *reader)
+void tide_sqlite_give_reader(tide_sqlite_connection *reader)
 {
+    tide_sqlite_engine *engine = reader->store->engine;
     (void)pthread_mutex_lock(&engine->lock);
     reader->next = engine->idle;
     engine->idle = reader;
@@ -168,8 +168,8 @@ static void give_reader(sqlite_engine *engine, tide_sqlite_connection *reader)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-static tide_status read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, void *arg,
-                           tide_error *err)
+tide_status tide_sqlite_read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, void *arg,
+                                tide_error *err)
 {
     tide_store *store = reader->store;
     tide_status status = tide_sqlite_exec(reader, "BEGIN", err);
@@ -188,16 +188,16 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
 {
     (void)is_local; /* visible means synced here */
     tide_sqlite_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, store, err));
+    TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
     tide_sqlite_set_limits(reader);
-    const tide_status status = read_on(reader, fn, arg, err);
-    give_reader(store->engine, reader);
+    const tide_status status = tide_sqlite_read_on(reader, fn, arg, err);
+    tide_sqlite_give_reader(reader);
     return status;
 }
 
 static tide_status sqlite_watch(tide_store *store, tide_error *err)
 {
-    sqlite_engine *engine = store->engine;
+    tide_sqlite_engine *engine = store->engine;
     engine->watcher.path = engine->path;
     return tide_watcher_start(&engine->watcher.watcher, store, tide_sqlite_watch, err);
 }
@@ -220,183 +220,11 @@ static tide_status sqlite_script(tide_tx *tx, const char *text, tide_error *err)
 
 static tide_status sqlite_host(tide_tx *tx, tide_host *out, tide_error *err)
 {
-    const sqlite_engine *engine = tx->store->engine;
+    const tide_sqlite_engine *engine = tx->store->engine;
     if (!tide_sqlite_file_host(engine->path, out->text, sizeof out->text))
         return tide_fail(err, TIDE_E_IO, "cannot look at %s: %s", engine->path, strerror(errno));
     out->is_standby = false;
     return TIDE_OK;
-}
-
-/* ---- description ---- */
-
-typedef struct fact {
-    const char *name;
-    const char *pragma;
-} fact;
-
-/* The schema is read first: on a fresh connection PRAGMA journal_mode hides an I/O error behind "delete". */
-static const fact pragma_facts[] = {
-    {"schema_changes", "PRAGMA schema_version"},
-    {"journal_mode", "PRAGMA journal_mode"},
-    {"synchronous", "PRAGMA synchronous"},
-    {"wal_autocheckpoint", "PRAGMA wal_autocheckpoint"},
-    {"foreign_keys", "PRAGMA foreign_keys"},
-    {"page_size", "PRAGMA page_size"},
-    {"page_count", "PRAGMA page_count"},
-    {"freelist_count", "PRAGMA freelist_count"},
-};
-
-static const char *name_value(const char *fact_name, const char *value)
-{
-    static const char *const levels[] = {"off", "normal", "full", "extra"};
-    if (strcmp(fact_name, "synchronous") == 0 && value[0] >= '0' && value[0] <= '3')
-        return levels[value[0] - '0'];
-    return value;
-}
-
-static tide_status sqlite_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
-                                   tide_error *err)
-{
-    fn(arg, "engine_version", sqlite3_libversion());
-    tide_sqlite_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, store, err));
-    tide_status status = TIDE_OK;
-    for (size_t i = 0; i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
-        char value[TIDE_SQLITE_VALUE_SIZE];
-        status = tide_sqlite_ask(reader, pragma_facts[i].pragma, value, err);
-        if (status < TIDE_OK)
-            break;
-        fn(arg, pragma_facts[i].name, name_value(pragma_facts[i].name, value));
-    }
-    give_reader(store->engine, reader);
-    fn(arg, "group_commit", store->options.is_inline ? "inline" : "writer thread");
-    fn(arg, "door_lock", "on");
-    return status;
-}
-
-/* ---- check ---- */
-
-typedef struct finding_request {
-    tide_store_finding_fn *fn;
-    void *arg;
-    int count;
-} finding_request;
-
-static tide_status look_for_damage(tide_tx *tx, void *arg, tide_error *err)
-{
-    finding_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_INTEGRITY_CHECK, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        char text[512];
-        const tide_view found = tide_col_text(query);
-        (void)snprintf(text, sizeof text, "%.*s", (int)found.len, found.ptr);
-        if (strcmp(text, "ok") == 0)
-            continue;
-        request->count++;
-        request->fn(request->arg, text);
-    }
-    TIDE_TRY(status);
-    TIDE_CLEANUP(tide_query_endp) tide_query *keys = NULL;
-    TIDE_TRY(tide_query_begin(&keys, tx, TIDE_SQL_FOREIGN_KEY_CHECK, err));
-    while ((status = tide_query_step(keys, err)) == TIDE_OK) {
-        char text[512];
-        const tide_view table = tide_col_text(keys);
-        (void)snprintf(text, sizeof text, "a row of %.*s refers to nothing", (int)table.len,
-                       table.ptr);
-        request->count++;
-        request->fn(request->arg, text);
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
-}
-
-static tide_status sqlite_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
-                                tide_error *err)
-{
-    finding_request request = {.fn = fn, .arg = arg};
-    tide_sqlite_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, store, err));
-    tide_sqlite_set_limits(reader);
-    reader->budget_until_us = 0; /* a large file takes what it takes */
-    const tide_status status = read_on(reader, look_for_damage, &request, err);
-    give_reader(store->engine, reader);
-    if (status == TIDE_E_FOREIGN || status == TIDE_E_IO)
-        return tide_fail_context(err, TIDE_E_DAMAGED, "%s cannot be read", store->name);
-    TIDE_TRY(status);
-    if (request.count > 0)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);
-    return TIDE_OK;
-}
-
-/* ---- backup ---- */
-
-static void closep(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
-
-static tide_status sync_path(const char *path, int flags, tide_error *err)
-{
-    TIDE_CLEANUP(closep) int fd = open(path, flags | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0)
-        return tide_fail(err, TIDE_E_IO, "cannot sync %s: %s", path, strerror(errno));
-    return TIDE_OK;
-}
-
-static tide_status sync_directory_of(const char *path, tide_error *err)
-{
-    TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
-    if (!directory)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
-    char *slash = strrchr(directory, '/');
-    if (slash)
-        slash[slash == directory ? 1 : 0] = '\0';
-    return sync_path(slash ? directory : ".", O_RDONLY | O_DIRECTORY, err);
-}
-
-/* One statement reads one snapshot: VACUUM INTO writes it, compacted, to a file nobody else knows. */
-static tide_status copy_into(tide_store *store, const char *path, tide_error *err)
-{
-    tide_sqlite_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, store, err));
-    reader->budget_until_us = 0;
-    char *text =
-        sqlite3_mprintf("PRAGMA query_only=OFF; VACUUM INTO %Q; PRAGMA query_only=ON", path);
-    const tide_status status = text ? tide_sqlite_exec(reader, text, err)
-                                    : tide_fail(err, TIDE_E_NOMEM, "no memory for a backup");
-    sqlite3_free(text);
-    give_reader(store->engine, reader);
-    return status;
-}
-
-/* link(2), not rename(2): it refuses to replace a file that appeared meanwhile. */
-static tide_status publish(const char *from, const char *path, tide_error *err)
-{
-    TIDE_TRY(sync_path(from, O_RDWR, err));
-    if (link(from, path) != 0)
-        return tide_fail(err, errno == EEXIST ? TIDE_E_EXISTS : TIDE_E_IO,
-                         "cannot name the backup %s: %s", path, strerror(errno));
-    (void)unlink(from);
-    return sync_directory_of(path, err);
-}
-
-static tide_status sqlite_backup(tide_store *store, const char *path, tide_error *err)
-{
-    if (access(path, F_OK) == 0)
-        return tide_fail(err, TIDE_E_EXISTS, "%s exists already; a backup never overwrites", path);
-    TIDE_TRY(tide_sqlite_check_directory(path, err));
-    char part[4096];
-    if (!tide_sqlite_backup_part(path, part, sizeof part))
-        return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
-    (void)unlink(part);
-    tide_status status = copy_into(store, part, err);
-    if (status >= TIDE_OK)
-        status = publish(part, path, err);
-    if (status < TIDE_OK)
-        (void)unlink(part);
-    return status;
 }
 
 const tide_engine_ops tide_sqlite_ops = {
@@ -410,9 +238,9 @@ const tide_engine_ops tide_sqlite_ops = {
     .settle = tide_tx_settle_plainly,
     .script = sqlite_script,
     .host = sqlite_host,
-    .describe = sqlite_describe,
-    .check = sqlite_check,
-    .backup = sqlite_backup,
+    .describe = tide_sqlite_describe,
+    .check = tide_sqlite_check,
+    .backup = tide_sqlite_backup,
     .watch = sqlite_watch,
     .prepare = tide_sqlite_prepare,
     .step = tide_sqlite_step,

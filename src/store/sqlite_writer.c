@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/patience.h"
 #include "store/twin.h"
 #include "tidemark_sql.h"
 
 enum {
-    GROUP_MAX = 512,     /* closures that share one commit */
-    GATHER_YIELDS = 100, /* how often the writer steps aside for callers who were just answered */
-    CAREFUL_GROUPS = 64, /* groups that run in savepoints after a closure has failed */
+    GROUP_MAX = 512,      /* closures that share one commit */
+    GATHER_YIELDS = 1000, /* how often the writer steps aside for callers who were just answered */
+    CAREFUL_GROUPS = 64,  /* groups that run in savepoints after a closure has failed */
     CHECKPOINT_FRAMES = 800, /* below the 1,000 at which foreign programs start to checkpoint */
     CHECKPOINT_STEP = 100,   /* frames between two tries while a reader is in the way */
     MARK_EVERY_US =
@@ -36,7 +37,9 @@ struct tide_sqlite_writer {
     tide_store *store;
     tide_sqlite_connection *connection;
     tide_sqlite_door door;
-    int careful_groups; /* how many more groups run in savepoints */
+    const char *path;
+    tide_sqlite_place place; /* what stood under the path at the first commit */
+    int careful_groups;      /* how many more groups run in savepoints */
     int64_t page_size;
     int64_t mark_due_us;
     int64_t checkpointed_frames; /* frames in the log when the last checkpoint ended */
@@ -162,8 +165,24 @@ static void checkpoint_when_due(tide_sqlite_writer *writer)
     writer->connection->is_checkpoint_wanted = false;
 }
 
+/* Somebody moved, replaced or deleted the file or its log under us: what we write goes nowhere. */
+static tide_status check_place(tide_sqlite_writer *writer, tide_error *err)
+{
+    const tide_sqlite_place now = tide_sqlite_place_of(writer->path);
+    if (writer->place.file == 0)
+        writer->place.file = now.file;
+    if (writer->place.log == 0)
+        writer->place.log = now.log;
+    if (now.file == writer->place.file && now.log == writer->place.log)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_DAMAGED, "%s or its log was moved, replaced or deleted while open",
+                     writer->store->name);
+}
+
 static tide_status begin(tide_sqlite_writer *writer, tide_error *err)
 {
+    if (writer->place.log != 0)
+        TIDE_TRY(check_place(writer, err));
     tide_env *env = writer->store->env;
     tide_sqlite_connection *connection = writer->connection;
     const int64_t limit = writer->store->options.wal_max;
@@ -218,6 +237,9 @@ static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
     const tide_status status = exec(writer, "COMMIT", err);
     if (status >= TIDE_OK) {
         atomic_store(&writer->wal_bytes, writer->connection->wal_frames * writer->page_size);
+        if (check_place(writer, err) < TIDE_OK)
+            return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                                     "committed, but perhaps to nowhere");
         return TIDE_OK;
     }
     return make_certain(writer, status, err);
@@ -258,9 +280,14 @@ static void finish_group(tide_sqlite_writer *writer, job *const *jobs, int count
         tide_twin_is_kept(writer->store) && env->mono_us(env) >= writer->mark_due_us;
     tide_error err;
     tide_status status = TIDE_OK;
-    if (is_mark_due && !run_in_savepoint(writer, raise_mark, &mark, &status, &err)) {
-        run_again_singly(writer, jobs, count, -1);
-        return;
+    if (is_mark_due) {
+        /* Moved on before it is tried: a mark that cannot be raised must not cost anybody's write. */
+        writer->mark_due_us = env->mono_us(env) + MARK_EVERY_US;
+        if (!run_in_savepoint(writer, raise_mark, &mark, &status, &err)) {
+            roll_back(writer);
+            run_again_singly(writer, jobs, count, -1);
+            return;
+        }
     }
     status = commit(writer, &err);
     if (status < TIDE_OK) {
@@ -272,10 +299,8 @@ static void finish_group(tide_sqlite_writer *writer, job *const *jobs, int count
     for (int i = 0; i < count; i++)
         if (jobs[i]->status >= TIDE_OK)
             tide_watch_signal_topics(writer->store, &jobs[i]->topics);
-    if (is_mark_due && mark > 0) {
+    if (is_mark_due && status >= TIDE_OK && mark > 0)
         tide_twin_write(writer->store, mark);
-        writer->mark_due_us = env->mono_us(env) + MARK_EVERY_US;
-    }
 }
 
 /* A closure failed that nothing shields the others from: undo all, and run the group again in savepoints. */
@@ -399,10 +424,18 @@ tide_status tide_sqlite_writer_submit(tide_sqlite_writer *writer, tide_tx_fn *fn
     if (!writer->has_thread)
         return submit_inline(writer, &mine);
     assert(!pthread_equal(pthread_self(), writer->thread) && "tide_write called inside a closure");
+    const int64_t until_us = tide_patience_until(writer->store->options.wait_us);
     (void)sem_init(&mine.answered, 0, 0);
     (void)pthread_mutex_lock(&writer->lock);
-    while (writer->queued >= writer->store->options.queue_max)
-        (void)pthread_cond_wait(&writer->has_room, &writer->lock);
+    bool is_patient = true;
+    while (writer->queued >= writer->store->options.queue_max && is_patient)
+        is_patient = tide_patience_wait(&writer->has_room, &writer->lock, until_us);
+    if (writer->queued >= writer->store->options.queue_max) {
+        (void)pthread_mutex_unlock(&writer->lock);
+        (void)sem_destroy(&mine.answered);
+        return tide_fail(err, TIDE_E_BUSY, "%d closures are waiting to be written to %s already",
+                         writer->store->options.queue_max, writer->store->name);
+    }
     if (writer->last)
         writer->last->next = &mine;
     else
@@ -438,6 +471,7 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
     if (!writer)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     writer->store = store;
+    writer->path = path;
     writer->page_size = 16384;
     writer->door.fd = -1;
     init_locks(writer);

@@ -1,8 +1,10 @@
 /* store.c - opening by URL, and the public face of an engine. */
 #include <tidemark/store.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store/engine.h"
 #include "store/identity.h"
@@ -59,6 +61,9 @@ tide_status tide_store_open(tide_store **out, const char *url, const tide_store_
     store->name = tide_store_url_redact(url);
     (void)pthread_mutex_init(&store->identity_lock, NULL);
     (void)pthread_mutex_init(&store->watch_lock, NULL);
+    (void)pthread_mutex_init(&store->user_lock, NULL);
+    (void)pthread_cond_init(&store->has_left, NULL);
+    store->pid = getpid();
     tide_status status = TIDE_OK;
     if (!store->name)
         status = tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
@@ -72,12 +77,45 @@ tide_status tide_store_open(tide_store **out, const char *url, const tide_store_
     return TIDE_OK;
 }
 
+/* A call begins. Closing waits until all have ended. */
+static tide_status enter(tide_store *store, tide_error *err)
+{
+    assert(!tide_tx_is_inside(store) && "a closure does not call its own store again");
+    if (store->pid != getpid())
+        return tide_fail(err, TIDE_E_INVALID,
+                         "%s was opened before a fork; a child process opens its own", store->name);
+    (void)pthread_mutex_lock(&store->user_lock);
+    store->users++;
+    (void)pthread_mutex_unlock(&store->user_lock);
+    return TIDE_OK;
+}
+
+static tide_status leave(tide_store *store, tide_status status)
+{
+    (void)pthread_mutex_lock(&store->user_lock);
+    if (--store->users == 0)
+        (void)pthread_cond_broadcast(&store->has_left);
+    (void)pthread_mutex_unlock(&store->user_lock);
+    return status;
+}
+
+static void wait_for_users(tide_store *store)
+{
+    (void)pthread_mutex_lock(&store->user_lock);
+    while (store->users > 0)
+        (void)pthread_cond_wait(&store->has_left, &store->user_lock);
+    (void)pthread_mutex_unlock(&store->user_lock);
+}
+
 void tide_store_close(tide_store *store)
 {
     if (!store)
         return;
+    wait_for_users(store);
     if (store->engine)
         store->ops->close(store);
+    (void)pthread_cond_destroy(&store->has_left);
+    (void)pthread_mutex_destroy(&store->user_lock);
     (void)pthread_mutex_destroy(&store->identity_lock);
     (void)pthread_mutex_destroy(&store->watch_lock);
     free(store->twin_path);
@@ -113,10 +151,34 @@ tide_status tide_store_describe(tide_store *store, tide_store_describe_fn *fn, v
     return store->ops->describe(store, fn, arg, err);
 }
 
+/* A statement that cannot be prepared misses a table or a column. */
+static tide_status prepare_everything(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    for (const tide_sql *sql = tide_sql_catalogue; sql->name; sql++) {
+        if (!sql->engine[tx->store->ops->engine].text)
+            continue;
+        tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+        tide_query_end(query);
+    }
+    return TIDE_OK;
+}
+
 tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
                              tide_error *err)
 {
-    return store->ops->check(store, fn, arg, err);
+    TIDE_TRY(store->ops->check(store, fn, arg, err));
+    tide_error missing;
+    if (tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
+        return TIDE_OK;
+    if (missing.status != TIDE_E_FAILED) {
+        if (err)
+            *err = missing;
+        return missing.status;
+    }
+    fn(arg, missing.text);
+    return tide_fail(err, TIDE_E_DAMAGED, "%s lacks a part of its schema", store->name);
 }
 
 tide_status tide_store_backup(tide_store *store, const char *path, tide_error *err)
@@ -128,15 +190,18 @@ tide_status tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error 
 {
     if (store->options.mode == TIDE_STORE_AS_IS)
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
-    return store->ops->write(store, fn, arg, err);
+    TIDE_TRY(enter(store, err));
+    return leave(store, store->ops->write(store, fn, arg, err));
 }
 
 tide_status tide_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    return store->ops->read(store, fn, arg, false, err);
+    TIDE_TRY(enter(store, err));
+    return leave(store, store->ops->read(store, fn, arg, false, err));
 }
 
 tide_status tide_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    return store->ops->read(store, fn, arg, true, err);
+    TIDE_TRY(enter(store, err));
+    return leave(store, store->ops->read(store, fn, arg, true, err));
 }

@@ -151,9 +151,19 @@ tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
     return TIDE_OK;
 }
 
+static _Thread_local const tide_store *inside;
+
+bool tide_tx_is_inside(const tide_store *store)
+{
+    return inside == store;
+}
+
 tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err)
 {
+    const tide_store *outer = inside;
+    inside = tx->store;
     const tide_status status = fn(tx, arg, err);
+    inside = outer;
     if (status < TIDE_OK)
         return status;
     TIDE_TRY(tide_tx_check_doom(tx, err));

@@ -30,6 +30,9 @@ tide_status tide_store_url_parse(tide_store_url *out, const char *text, tide_err
         if (strncmp(rest, "//", 2) == 0 && rest[2] != '/')
             return tide_fail(err, TIDE_E_INVALID,
                              "store URL '%s': a SQLite file has no host; write sqlite:PATH", text);
+        if (rest[0] == ':')
+            return tide_fail(err, TIDE_E_INVALID,
+                             "store URL '%s' names no file; a store lives on a disk", text);
         *out = (tide_store_url){.engine = TIDE_ENGINE_SQLITE, .target = rest};
         return TIDE_OK;
     }

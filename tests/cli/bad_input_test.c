@@ -227,7 +227,7 @@ static void a_full_output_is_reported(void **state)
     options.err = PROC_NULL;
     assert_ok_err(proc_start(&child, &options, &t->err), &t->err);
     assert_ok_err(proc_wait(&child, CLI_TIMEOUT_MS, &t->err), &t->err);
-    assert_int_equal(TIDE_EXIT_UNAVAILABLE, child.exit_code);
+    assert_int_equal(TIDE_EXIT_PARTIAL, child.exit_code);
     proc_done(&child);
 }
 

@@ -43,7 +43,8 @@ static void put_fresh_copy(nomem_case *c)
     copy_file(c->made, c->path);
     (void)snprintf(from, sizeof from, "%s-wal", c->made);
     (void)snprintf(to, sizeof to, "%s-wal", c->path);
-    copy_file(from, to);
+    if (access(from, F_OK) == 0)
+        copy_file(from, to);
 }
 
 static tide_store_options make_options(nomem_case *c)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <libpq-fe.h>
+
 #include "base/cleanup.h"
 #include "store/engine.h"
 
@@ -84,6 +86,72 @@ static void a_database_that_does_not_exist_is_not_found(void **state)
                   tide_store_open(&store, "postgres://localhost/db?nonsense=1", NULL, &t->err));
 }
 
+/* libpq quotes what it complains about. */
+static void a_malformed_url_does_not_show_its_password(void **state)
+{
+    store_test *t = *state;
+    static const char *const bad[] = {"postgres://u:secret@[::1/db", "postgres://u:s%zzecret@h/db",
+                                      "postgres://u:secret@h:port/db"};
+    tide_store *store = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_status(TIDE_E_INVALID, tide_store_open(&store, bad[i], NULL, &t->err));
+        assert_null(strstr(t->err.text, "ecret"));
+        assert_status(TIDE_E_INVALID, tide_store_open(&store, bad[i], NULL, NULL));
+    }
+}
+
+static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
+{
+    return tx->store->ops->script(tx, arg, err);
+}
+
+/* A refusal is not a server that is away: no waiting, no "try again". */
+static void a_login_that_is_refused_is_not_tried_again(void **state)
+{
+    store_test *t = *state;
+    tide_store *store = NULL;
+    assert_ok_err(tide_write(t->store, run_script, "CREATE ROLE no_entry NOLOGIN", &t->err),
+                  &t->err);
+    char url[PG_CLUSTER_URL_MAX];
+    const char *at = strchr(t->url, '@');
+    assert_non_null(at);
+    (void)snprintf(url, sizeof url, "postgres://no_entry%s", at);
+    assert_status(TIDE_E_UNAUTHENTICATED, tide_store_open(&store, url, NULL, &t->err));
+    assert_ok(tide_write(t->store, run_script, "DROP ROLE no_entry", &t->err));
+}
+
+static void a_schema_version_of_another_program_is_foreign(void **state)
+{
+    store_test *t = *state;
+    char name[PG_CLUSTER_NAME_MAX];
+    pg_cluster *cluster = pg_cluster_for_test();
+    assert_ok(pg_cluster_fresh_database(cluster, NULL, name, &t->err));
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(cluster, name, url);
+    PGconn *pg = PQconnectdb(url);
+    PQclear(PQexec(pg, "CREATE TABLE schema_version (version text, applied timestamptz)"));
+    PQfinish(pg);
+    tide_store *store = NULL;
+    assert_status(TIDE_E_FOREIGN, tide_store_open(&store, url, NULL, &t->err));
+}
+
+/* Nothing is acknowledged while a synchronous standby is away, and nobody waits for ever. */
+static void a_missing_standby_leaves_the_outcome_unknown(void **state)
+{
+    (void)state;
+    static pg_cluster own;
+    static const char *const settings[] = {"synchronous_standby_names=away", NULL};
+    const pg_cluster_options cluster_options = {.settings = settings};
+    tide_error err;
+    char url[PG_CLUSTER_URL_MAX];
+    assert_ok_err(pg_cluster_start(&own, &cluster_options, &err), &err);
+    pg_cluster_url(&own, "postgres", url);
+    tide_store *store = NULL;
+    const tide_store_options options = {.state_dir = "", .wait_us = SECOND_US / 2};
+    assert_status(TIDE_E_OUTCOME_UNKNOWN, tide_store_open(&store, url, &options, &err));
+    pg_cluster_stop(&own);
+}
+
 static void a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged(void **state)
 {
     (void)state;
@@ -123,6 +191,10 @@ int main(void)
         STORE_CASE_POSTGRES(a_connection_lost_before_the_commit_runs_the_closure_again),
         STORE_CASE_POSTGRES(a_server_that_is_away_is_reported_in_words),
         STORE_CASE_POSTGRES(a_database_that_does_not_exist_is_not_found),
+        STORE_CASE_POSTGRES(a_malformed_url_does_not_show_its_password),
+        STORE_CASE_POSTGRES(a_login_that_is_refused_is_not_tried_again),
+        STORE_CASE_POSTGRES(a_schema_version_of_another_program_is_foreign),
+        cmocka_unit_test(a_missing_standby_leaves_the_outcome_unknown),
         cmocka_unit_test(a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

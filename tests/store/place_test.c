@@ -1,0 +1,247 @@
+/* Where a SQLite store lives: one name, one log, moved and restored files. */
+#include "support/store_fixture.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crash/copying.h"
+
+static tide_status open_at(store_test *t, const char *path, tide_store_mode mode)
+{
+    tide_store_options options = store_test_options(t);
+    options.mode = mode;
+    tide_store *store = NULL;
+    const tide_status status = tide_store_open(&store, path, &options, &t->err);
+    tide_store_close(store);
+    return status;
+}
+
+static tide_status take(store_test *t, const char *path, int64_t *number)
+{
+    tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    TIDE_TRY(tide_store_open(&store, path, &options, &t->err));
+    tide_sequence_range range = {0};
+    const tide_status status = tide_sequence_next(store, "orders", 1, &range, &t->err);
+    *number = range.first;
+    tide_store_close(store);
+    return status;
+}
+
+static bool has_file(const char *path, const char *suffix)
+{
+    char name[TEMPDIR_PATH_MAX + 16];
+    (void)snprintf(name, sizeof name, "%s%s", path, suffix);
+    return access(name, F_OK) == 0;
+}
+
+/* People copy and move the one file of a program that does not run. */
+static void a_store_that_nobody_uses_is_one_file(void **state)
+{
+    store_test *t = *state;
+    char copy[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "copy.db", copy);
+    tide_store_closep(&t->store);
+    int64_t number = 0;
+    assert_ok_err(take(t, t->url, &number), &t->err);
+    assert_ok(take(t, t->url, &number));
+    assert_false(has_file(t->url, "-wal"));
+    copy_file(t->url, copy);
+    assert_ok_err(take(t, copy, &number), &t->err);
+    assert_int_equal(3, number);
+}
+
+/* SQLite would replay the old log over the restored file. */
+static void a_log_of_another_file_is_not_replayed(void **state)
+{
+    store_test *t = *state;
+    char backup[TEMPDIR_PATH_MAX];
+    char log[TEMPDIR_PATH_MAX + 8];
+    tempdir_join(&t->dir, "backup.db", backup);
+    (void)snprintf(log, sizeof log, "%s-wal", t->url);
+    assert_ok_err(tide_store_backup(t->store, backup, &t->err), &t->err);
+    int64_t number = 0;
+    assert_ok(take(t, t->url, &number));
+    char kept[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "kept", kept);
+    copy_file(log, kept); /* as after a kill -9 */
+    tide_store_closep(&t->store);
+    copy_file(backup, t->url);
+    copy_file(kept, log);
+    assert_status(TIDE_E_DAMAGED, open_at(t, t->url, TIDE_STORE_CREATE));
+    assert_contains(t->err.text, "-wal");
+    assert_int_equal(0, unlink(log));
+    assert_ok_err(take(t, t->url, &number), &t->err);
+    assert_int_equal(1, number);
+}
+
+static void a_file_with_two_names_is_refused(void **state)
+{
+    store_test *t = *state;
+    char other[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "other.db", other);
+    assert_int_equal(0, link(t->url, other));
+    assert_status(TIDE_E_INVALID, open_at(t, other, TIDE_STORE_CREATE));
+    assert_contains(t->err.text, "hard links");
+    assert_false(has_file(other, "-door"));
+    assert_int_equal(0, unlink(other));
+}
+
+static void a_symbolic_link_leads_to_the_same_store(void **state)
+{
+    store_test *t = *state;
+    char other[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "link.db", other);
+    assert_int_equal(0, symlink(t->url, other));
+    int64_t number = 0;
+    assert_ok_err(take(t, other, &number), &t->err);
+    assert_ok(take(t, t->url, &number));
+    assert_int_equal(2, number);
+    assert_false(has_file(other, "-door"));
+}
+
+/* Acknowledging is our word: what goes to a deleted file is not acknowledged. */
+static void writes_to_a_file_that_was_moved_away_are_refused(void **state)
+{
+    store_test *t = *state;
+    tide_sequence_range range;
+    char away[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "away.db", away);
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_int_equal(0, rename(t->url, away));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_int_equal(0, rename(away, t->url));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_int_equal(2, range.first);
+}
+
+static void writes_beside_a_deleted_log_are_refused(void **state)
+{
+    store_test *t = *state;
+    tide_sequence_range range;
+    char log[TEMPDIR_PATH_MAX + 8];
+    (void)snprintf(log, sizeof log, "%s-wal", t->url);
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_int_equal(0, unlink(log));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+}
+
+static void names_that_are_no_files_are_refused(void **state)
+{
+    store_test *t = *state;
+    char name[600];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_status(TIDE_E_INVALID, open_at(t, name, TIDE_STORE_CREATE));
+    name[250] = '\0';
+    assert_status(TIDE_E_INVALID, open_at(t, name, TIDE_STORE_CREATE));
+    assert_status(TIDE_E_INVALID, open_at(t, ":memory:", TIDE_STORE_CREATE));
+    assert_status(TIDE_E_INVALID, open_at(t, "sqlite::memory:", TIDE_STORE_CREATE));
+    assert_int_not_equal(0, access(":memory:-door", F_OK));
+}
+
+/* A foreign database under an odd name is foreign, and not another file is looked at. */
+static void odd_names_are_taken_literally(void **state)
+{
+    store_test *t = *state;
+    static const char *const names[] = {"we?ird.db", "p%41.db", "h#sh.db"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[TEMPDIR_PATH_MAX];
+        tempdir_join(&t->dir, names[i], path);
+        sqlite3 *db = NULL;
+        assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
+        assert_int_equal(SQLITE_OK, sqlite3_exec(db, "CREATE TABLE theirs (a)", NULL, NULL, NULL));
+        assert_int_equal(SQLITE_OK, sqlite3_close(db));
+        assert_status(TIDE_E_FOREIGN, open_at(t, path, TIDE_STORE_CREATE));
+    }
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, sql, NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_close(db));
+}
+
+static void count_finding(void *arg, const char *finding)
+{
+    assert_true(strlen(finding) > 0);
+    (*(int *)arg)++;
+}
+
+static void a_check_misses_no_table_and_no_trigger(void **state)
+{
+    store_test *t = *state;
+    int findings = 0;
+    assert_ok_err(tide_store_check(t->store, count_finding, &findings, &t->err), &t->err);
+    run_sql(t->url, "DROP TRIGGER sequences_rise");
+    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_int_equal(1, findings);
+    run_sql(t->url, "DROP TABLE leases");
+    findings = 0;
+    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_true(findings > 1);
+}
+
+/* What is read back from a disk is input. */
+static void an_identity_that_is_none_is_damage(void **state)
+{
+    store_test *t = *state;
+    tide_store_closep(&t->store);
+    run_sql(t->url, "DROP TRIGGER session_keeps;"
+                    "UPDATE db_metadata SET value = '../../../evil' WHERE key = 'session_id'");
+    assert_status(TIDE_E_DAMAGED, open_at(t, t->url, TIDE_STORE_CREATE));
+    assert_contains(t->err.text, "session_id");
+}
+
+/* A mark that cannot be raised costs nobody's write. */
+static void a_refused_mark_does_not_refuse_a_write(void **state)
+{
+    store_test *t = *state;
+    tide_store_closep(&t->store);
+    run_sql(t->url, "CREATE TRIGGER no_mark BEFORE UPDATE ON db_metadata WHEN old.key = 'mark' "
+                    "BEGIN SELECT RAISE(ROLLBACK, 'no'); END");
+    int64_t number = 0;
+    assert_ok_err(take(t, t->url, &number), &t->err);
+    assert_int_equal(1, number);
+}
+
+static void a_backup_is_as_private_as_its_store(void **state)
+{
+    store_test *t = *state;
+    char backup[TEMPDIR_PATH_MAX];
+    struct stat info;
+    tempdir_join(&t->dir, "backup.db", backup);
+    assert_int_equal(0, chmod(t->url, 0600));
+    assert_ok_err(tide_store_backup(t->store, backup, &t->err), &t->err);
+    assert_int_equal(0, stat(backup, &info));
+    assert_int_equal(0600, info.st_mode & 0777);
+    assert_status(TIDE_E_NOT_FOUND,
+                  tide_store_backup(t->store, "/no/such/directory/b.db", &t->err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_CASE_SQLITE(a_store_that_nobody_uses_is_one_file),
+        STORE_CASE_SQLITE(a_log_of_another_file_is_not_replayed),
+        STORE_CASE_SQLITE(a_file_with_two_names_is_refused),
+        STORE_CASE_SQLITE(a_symbolic_link_leads_to_the_same_store),
+        STORE_CASE_SQLITE(writes_to_a_file_that_was_moved_away_are_refused),
+        STORE_CASE_SQLITE(writes_beside_a_deleted_log_are_refused),
+        STORE_CASE_SQLITE(names_that_are_no_files_are_refused),
+        STORE_CASE_SQLITE(odd_names_are_taken_literally),
+        STORE_CASE_SQLITE(a_check_misses_no_table_and_no_trigger),
+        STORE_CASE_SQLITE(an_identity_that_is_none_is_damage),
+        STORE_CASE_SQLITE(a_refused_mark_does_not_refuse_a_write),
+        STORE_CASE_SQLITE(a_backup_is_as_private_as_its_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
