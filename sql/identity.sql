@@ -29,9 +29,12 @@ UPDATE db_metadata SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT) WHERE ke
 RETURNING CAST(value AS INTEGER);
 
 -- statement: identity_host  only: postgres
--- What a failover or a restored copy changes: cluster, timeline, database.
+-- What a failover or a restored copy changes: cluster, timeline, database, and the table itself (a dump that is
+-- loaded into the same database makes it anew). Then: is this a standby; and which running server is it?
 SELECT (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
        CASE WHEN pg_is_in_recovery() THEN (SELECT to_hex(timeline_id) FROM pg_control_checkpoint())
             ELSE ltrim(lower(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)), '0') END || '/' ||
-       (SELECT oid::text FROM pg_database WHERE datname = current_database()),
-       pg_is_in_recovery();
+       (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' ||
+       coalesce(to_regclass('db_metadata')::oid::text, '0'),
+       pg_is_in_recovery(),
+       (SELECT system_identifier::text FROM pg_control_system()) || '/' || extract(epoch FROM pg_postmaster_start_time())::text;

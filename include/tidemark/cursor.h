@@ -38,6 +38,8 @@
 #include <tidemark/status.h>
 #include <tidemark/view.h>
 
+TIDE_BEGIN_DECLS
+
 enum { TIDE_CURSOR_HOLES_USUAL = 65536 }; /* a sensible hole_max: 1 MiB */
 
 struct tide_buffer;
@@ -110,5 +112,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_cursor_encode(const tide_cursor *curso
  * TIDE_E_LIMIT: more than hole_max holes. TIDE_E_NOMEM. On failure *cursor is untouched. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes,
                                                         size_t hole_max, tide_error *err);
+
+TIDE_END_DECLS
 
 #endif

@@ -13,6 +13,8 @@
 
 #include <tidemark/export.h>
 
+TIDE_BEGIN_DECLS
+
 enum { TIDE_BOOT_ID_SIZE = 37 }; /* a UUID as text, with the terminator */
 
 typedef struct tide_env tide_env;
@@ -28,5 +30,7 @@ struct tide_env {
 
 /* The real machine; shared, immutable, safe from any thread. */
 TIDE_API tide_env *tide_env_system(void);
+
+TIDE_END_DECLS
 
 #endif

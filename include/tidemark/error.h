@@ -12,6 +12,8 @@
 #include <tidemark/export.h>
 #include <tidemark/status.h>
 
+TIDE_BEGIN_DECLS
+
 enum { TIDE_ERROR_TEXT_MAX = 512 }; /* bytes, with the terminator; longer texts end in "..." */
 
 typedef struct tide_error {
@@ -41,5 +43,7 @@ TIDE_API tide_status tide_fail_context(tide_error *err, tide_status status, cons
         const tide_status tide_ignored_status_ = (call);                                           \
         (void)tide_ignored_status_;                                                                \
     } while (0)
+
+TIDE_END_DECLS
 
 #endif

@@ -23,6 +23,8 @@
 
 #include <tidemark/store.h>
 
+TIDE_BEGIN_DECLS
+
 enum {
     TIDE_SESSION_ID_SIZE = 37, /* with the terminator */
     TIDE_EPOCH_MAX = (1 << 23) - 1,
@@ -60,5 +62,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, cons
 typedef tide_status tide_epoch_fn(void *arg, const tide_epoch *epoch, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn,
                                                            void *arg, tide_error *err);
+
+TIDE_END_DECLS
 
 #endif

@@ -13,7 +13,7 @@
  *
  * A token is epoch * 2^40 + n (identity.h), so a failover to an older copy cannot issue one a second time.
  *
- * Time is the store's: on PostgreSQL the server's clock; on SQLite the boot clock of the machine, anchored in
+ * Time is the store's: on PostgreSQL the server's clock, as of the transaction's begin; on SQLite the boot clock of the machine, anchored in
  * the file. Setting the wall clock neither ends nor prolongs a lease; a reboot ends them all, because nobody
  * who held one is still running. The columns are readable times all the same.
  *
@@ -22,6 +22,8 @@
 #define TIDEMARK_LEASE_H
 
 #include <tidemark/store.h>
+
+TIDE_BEGIN_DECLS
 
 enum {
     TIDE_LEASE_NAME_MAX = 256, /* bytes, without the terminator */
@@ -72,5 +74,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_lease_find(tide_tx *tx, const char *na
 /* The time leases are measured by, as microseconds since 1970. INT64_MAX: in a read transaction after a reboot
  * that no write has noticed yet, when every lease is over. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err);
+
+TIDE_END_DECLS
 
 #endif

@@ -23,6 +23,8 @@
 
 #include <tidemark/store.h>
 
+TIDE_BEGIN_DECLS
+
 enum {
     TIDE_SEQUENCE_NAME_MAX = 128,      /* bytes, without the terminator */
     TIDE_SEQUENCE_BATCH_MAX = 1000000, /* numbers per transaction and sequence */
@@ -74,5 +76,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_show(tide_store *store, const
 typedef tide_status tide_sequence_fn(void *arg, const tide_sequence *sequence, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn,
                                                         void *arg, tide_error *err);
+
+TIDE_END_DECLS
 
 #endif

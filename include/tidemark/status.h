@@ -11,6 +11,8 @@
 
 #include <tidemark/export.h>
 
+TIDE_BEGIN_DECLS
+
 /* The exit codes of the command line, one meaning each. */
 typedef enum tide_exit {
     TIDE_EXIT_OK = 0,
@@ -51,7 +53,7 @@ typedef enum tide_exit {
     X(E_UNAVAILABLE, -10, true, 14, 503, UNAVAILABLE, "unavailable", "try again in a moment")      \
     X(E_BUSY, -11, true, 14, 503, UNAVAILABLE, "busy", "try again in a moment")                    \
     X(E_TIMEOUT, -12, true, 4, 504, UNAVAILABLE, "timed out", "try again, or allow more time")     \
-    X(E_OUTCOME_UNKNOWN, -13, false, 2, 500, UNAVAILABLE, "outcome unknown",                       \
+    X(E_OUTCOME_UNKNOWN, -13, false, 2, 500, PARTIAL, "outcome unknown",                           \
       "the change may or may not be stored: look before you repeat it")                            \
     X(E_SERIALIZATION, -14, true, 10, 409, UNAVAILABLE, "serialization failure",                   \
       "try again in a moment")                                                                     \
@@ -92,5 +94,7 @@ typedef struct tide_status_row {
 
 /* The row of a status. Never NULL: a number outside the table gets the row of TIDE_E_FAILED. */
 TIDE_API const tide_status_row *tide_status_get(tide_status status);
+
+TIDE_END_DECLS
 
 #endif

@@ -39,6 +39,8 @@
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
+TIDE_BEGIN_DECLS
+
 typedef struct tide_store tide_store;
 typedef struct tide_tx tide_tx;
 typedef struct tide_query tide_query;
@@ -51,10 +53,9 @@ typedef enum tide_engine {
 enum {
     TIDE_ENGINE_COUNT = 2,
     TIDE_QUERY_PARAM_MAX = 48,
-    TIDE_TX_TAKE_MAX = 64, /* counters one transaction may take */
-    TIDE_TX_KEY_MAX = 160, /* bytes of a counter's key, without the terminator */
-    TIDE_TX_BYTES_MAX =
-        64 << 20, /* bytes bound by one transaction's live and deferred statements */
+    TIDE_TX_TAKE_MAX = 64,        /* counters one transaction may take */
+    TIDE_TX_KEY_MAX = 160,        /* bytes of a counter's key, without the terminator */
+    TIDE_TX_BYTES_MAX = 64 << 20, /* bytes bound by a statement and those deferred before it */
 };
 
 /* One statement of a catalogue, as written by tools/sqlgen. */
@@ -213,5 +214,7 @@ TIDE_API tide_view tide_col_text(tide_query *query);
 TIDE_API tide_view tide_col_blob(tide_query *query);
 TIDE_API int64_t
 tide_col_time(tide_query *query); /* INT64_MIN when the stored text is not a time */
+
+TIDE_END_DECLS
 
 #endif

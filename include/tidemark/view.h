@@ -15,12 +15,18 @@ typedef struct tide_view {
 
 static inline tide_view tide_view_of(const char *text)
 {
-    return (tide_view){.ptr = text, .len = text ? strlen(text) : 0};
+    tide_view view;
+    view.ptr = text;
+    view.len = text ? strlen(text) : 0;
+    return view;
 }
 
 static inline tide_view tide_view_bytes(const void *ptr, size_t len)
 {
-    return (tide_view){.ptr = ptr, .len = len};
+    tide_view view;
+    view.ptr = (const char *)ptr;
+    view.len = len;
+    return view;
 }
 
 static inline bool tide_view_equal(tide_view a, tide_view b)

@@ -19,6 +19,8 @@
 
 #include <tidemark/store.h>
 
+TIDE_BEGIN_DECLS
+
 enum {
     TIDE_TOPIC_MAX = 63,   /* bytes, without the terminator */
     TIDE_TX_TOPIC_MAX = 8, /* topics one transaction may notify */
@@ -41,5 +43,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_watch_wait(tide_watch *watch, int64_t 
 
 /* For event loops: readable when a wait would return TIDE_OK at once. Borrowed until close. */
 TIDE_API int tide_watch_fd(const tide_watch *watch);
+
+TIDE_END_DECLS
 
 #endif

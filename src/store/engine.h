@@ -88,6 +88,7 @@ struct tide_tx {
     tide_query *open;           /* begun and not ended */
     tide_query *deferred_first; /* in order */
     tide_query *deferred_last;
+    size_t deferred_len; /* bytes bound by deferred statements */
 };
 
 typedef struct tide_host {

@@ -358,6 +358,9 @@ static tide_status read_answer(tide_pg_connection *connection,
         }
         PQclear(result);
     } else {
+        if (expectation->value && PQntuples(result) != 1 && first >= TIDE_OK)
+            status = tide_fail(err, TIDE_E_DAMAGED,
+                               "a counter gave no number: is there a foreign trigger?");
         accept_result(connection, expectation, result);
     }
     for (PGresult *rest = next_result(connection); rest; rest = next_result(connection))
@@ -404,4 +407,27 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now, tide_er
     /* The id makes the outcome of a commit whose answer was lost a question that can be asked. */
     return tide_pg_send(connection, is_write ? TIDE_PG_START : TIDE_PG_NOW,
                         (tide_pg_expectation){.is_now = true}, err);
+}
+
+tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
+{
+    PGconn *pg = connection->pg;
+    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL,
+                          NULL, NULL, NULL, 0) != 1 ||
+        PQpipelineSync(pg) != 1)
+        return tide_pg_fail_lost(err, connection);
+    PGresult *result = PQgetResult(pg);
+    tide_status status = TIDE_OK;
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        (void)snprintf(out->text, sizeof out->text, "%s", PQgetvalue(result, 0, 0));
+        out->is_standby = PQgetvalue(result, 0, 1)[0] == 't';
+        (void)snprintf(connection->server, sizeof connection->server, "%s",
+                       PQgetvalue(result, 0, 2));
+    } else {
+        status = tide_pg_fail_result(err, result, "cannot identify the server");
+    }
+    PQclear(result);
+    PQclear(PQgetResult(pg));
+    PQclear(PQgetResult(pg));
+    return status;
 }

@@ -35,6 +35,7 @@ typedef struct tide_pg_expectation {
 typedef struct tide_pg_connection {
     tide_store *store;
     PGconn *pg;
+    char server[96]; /* which running server this is; see identity_host */
     tide_statement_map statements;
     int statement_count;
     tide_query_pool pool;
@@ -59,6 +60,10 @@ TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, ti
                                                     const char *url, bool is_flusher,
                                                     tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
+
+/* Ask who the server is; fills connection->server too. */
+TIDE_MUST_CHECK tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection,
+                                              tide_error *err);
 
 /* False when the server has gone away: looks at what has arrived. */
 bool tide_pg_connection_is_alive(tide_pg_connection *connection);

@@ -1,5 +1,6 @@
 #include "store/pg_flush.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/patience.h"
@@ -28,7 +29,10 @@ static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_
         return TIDE_OK;
     tide_pg_connection_close(flusher->connection);
     flusher->connection = NULL;
-    return tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err);
+    TIDE_TRY(
+        tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err));
+    tide_host ignored;
+    return tide_pg_read_host(&ignored, flusher->connection, err);
 }
 
 /* With a synchronous standby that is away a flush would wait for ever, in silence. */
@@ -67,6 +71,14 @@ tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
+/* With the lock held. */
+static void begin_generation(tide_pg_flusher *flusher)
+{
+    flusher->generation++;
+    (void)snprintf(flusher->server, sizeof flusher->server, "%s",
+                   flusher->connection ? flusher->connection->server : "");
+}
+
 typedef struct tide_pg_flush_wait {
     tide_status status;
     uint64_t generation; /* of the flush that answered */
@@ -88,7 +100,8 @@ static void lead(tide_pg_flusher *flusher)
         status = flush_once(flusher->connection, &ignored);
     (void)pthread_mutex_lock(&flusher->lock);
     flusher->is_led = false;
-    flusher->generation += is_new;
+    if (is_new)
+        begin_generation(flusher);
     for (flush_wait *wait = served, *next = NULL; wait; wait = next) {
         next = wait->next; /* the node is its owner's again once it is answered */
         wait->status = status;
@@ -98,10 +111,11 @@ static void lead(tide_pg_flusher *flusher)
     (void)pthread_cond_broadcast(&flusher->changed);
 }
 
-uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher)
+uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server)
 {
     (void)pthread_mutex_lock(&flusher->lock);
-    const uint64_t generation = flusher->generation;
+    const bool is_same = server[0] && strcmp(server, flusher->server) == 0;
+    const uint64_t generation = is_same ? flusher->generation : 0;
     (void)pthread_mutex_unlock(&flusher->lock);
     return generation;
 }
@@ -131,7 +145,8 @@ tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
         (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
     bool is_new = false;
     const tide_status status = connect_witness(flusher, &is_new, err);
-    flusher->generation += is_new;
+    if (is_new)
+        begin_generation(flusher);
     (void)pthread_mutex_unlock(&flusher->lock);
     return status;
 }

@@ -15,7 +15,7 @@
  * what it says about a transaction id is final. A flush proves nothing about a commit that is older than the
  * connection: a server that crashed and came back flushes gladly what it still has. So each connect begins a
  * new *generation*; a transaction notes the generation before it begins, and is answered only by a flush of
- * the same one. Otherwise its own connection, if that is still alive, is as good a witness.
+ * the same one. A URL may lead to several servers: the witness counts only for transactions on its own. Otherwise its own connection, if that is still alive, is as good a witness.
  *
  * Threads: any. */
 #ifndef TIDE_STORE_PG_FLUSH_H
@@ -31,6 +31,7 @@ typedef struct tide_pg_flusher {
     tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
     bool is_led;
     uint64_t generation;                /* raised by each connect */
+    char server[96];                    /* the one that the witness sits on */
     struct tide_pg_flush_wait *waiting; /* callers, on their own stacks */
 } tide_pg_flusher;
 
@@ -40,8 +41,9 @@ void tide_pg_flusher_done(tide_pg_flusher *flusher);
 /* Open the connection early, so that it can be a witness. */
 TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err);
 
-/* The generation in force: to be noted before a transaction begins. */
-uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher);
+/* The generation in force, to be noted before a transaction begins on this server; 0, which is never answered, when
+ * the witness sits on another one. */
+uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server);
 
 /* Return when everything committed since `generation` was noted, and before the call, is durable.
  * TIDE_E_UNAVAILABLE: could not be proved here. */

@@ -46,7 +46,7 @@ typedef struct pg_engine {
 static void begin_tx(tide_pg_connection *connection, bool is_write)
 {
     pg_engine *engine = connection->store->engine;
-    connection->witness = tide_pg_flusher_generation(&engine->flusher);
+    connection->witness = tide_pg_flusher_generation(&engine->flusher, connection->server);
     connection->is_begun = false;
     connection->is_commit_sent = false;
     connection->is_committed = false;
@@ -109,27 +109,6 @@ static tide_status run_write(tide_pg_connection *connection, tide_tx_fn *fn, voi
 
 /* ---- the pool ---- */
 
-static tide_status read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
-{
-    PGconn *pg = connection->pg;
-    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL,
-                          NULL, NULL, NULL, 0) != 1 ||
-        PQpipelineSync(pg) != 1)
-        return tide_pg_fail_lost(err, connection);
-    PGresult *result = PQgetResult(pg);
-    tide_status status = TIDE_OK;
-    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
-        (void)snprintf(out->text, sizeof out->text, "%s", PQgetvalue(result, 0, 0));
-        out->is_standby = PQgetvalue(result, 0, 1)[0] == 't';
-    } else {
-        status = tide_pg_fail_result(err, result, "cannot identify the server");
-    }
-    PQclear(result);
-    PQclear(PQgetResult(pg));
-    PQclear(PQgetResult(pg));
-    return status;
-}
-
 static tide_status run_and_flush(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err)
 {
     tide_pg_connection *connection = arg;
@@ -142,7 +121,7 @@ static tide_status check_host(tide_pg_connection *connection, tide_error *err)
 {
     tide_store *store = connection->store;
     tide_host host = {0};
-    TIDE_TRY(read_host(&host, connection, err));
+    TIDE_TRY(tide_pg_read_host(&host, connection, err));
     (void)pthread_mutex_lock(&store->identity_lock);
     const bool is_same = !store->host.text[0] || strcmp(store->host.text, host.text) == 0;
     (void)pthread_mutex_unlock(&store->identity_lock);
@@ -414,7 +393,7 @@ static tide_status pg_host(tide_tx *tx, tide_host *out, tide_error *err)
     tide_pg_connection *connection = tx->connection;
     TIDE_TRY(tide_pg_begin(connection, true, err));
     TIDE_TRY(tide_pg_sync(connection, err));
-    return read_host(out, connection, err);
+    return tide_pg_read_host(out, connection, err);
 }
 
 static tide_status pg_watch(tide_store *store, tide_error *err)

@@ -157,10 +157,11 @@ static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind
     tide_value *slot = find_value(query, name);
     if (!slot)
         return;
+    const size_t used_len = query->tx->deferred_len + query->arena.used_len;
+    const bool is_over = used_len >= TIDE_TX_BYTES_MAX || bytes.len >= TIDE_TX_BYTES_MAX - used_len;
     /* One byte more, so that an empty value is not a NULL pointer. */
-    char *copy = tide_arena_alloc(&query->arena, bytes.len + 1);
+    char *copy = is_over ? NULL : tide_arena_alloc(&query->arena, bytes.len + 1);
     if (!copy) {
-        const bool is_over = bytes.len >= query->arena.max - query->arena.used_len;
         query->failure = is_over ? TIDE_E_LIMIT : TIDE_E_NOMEM;
         return;
     }
@@ -299,6 +300,7 @@ tide_status tide_query_defer(tide_query **handle, tide_error *err)
     else
         tx->deferred_first = query;
     tx->deferred_last = query;
+    tx->deferred_len += query->arena.used_len;
     return TIDE_OK;
 }
 

@@ -165,9 +165,10 @@ tide_status tide_sqlite_connection_open(tide_sqlite_connection **out, tide_store
     connection->store = store;
     const bool is_read_only =
         store->options.mode == TIDE_STORE_AS_IS && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0;
+    const bool is_creating = store->options.mode == TIDE_STORE_CREATE && role == TIDE_SQLITE_WRITER;
     const int flags = (is_read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
-                      (store->options.mode == TIDE_STORE_CREATE ? SQLITE_OPEN_CREATE : 0) |
-                      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+                      (is_creating ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_NOMUTEX |
+                      SQLITE_OPEN_EXRESCODE;
     char *uri = is_read_only && tide_sqlite_is_still(path) ? tide_sqlite_immutable_uri(path) : NULL;
     const int code =
         sqlite3_open_v2(uri ? uri : path, &connection->db, flags | (uri ? SQLITE_OPEN_URI : 0),

@@ -289,6 +289,8 @@ tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide
     struct stat info;
     const mode_t mode = stat(path, &info) == 0 ? info.st_mode & 0666 : 0644;
     door->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, mode);
+    if (door->fd >= 0)
+        (void)fchmod(door->fd, mode); /* like SQLite's own side files, whatever the umask says */
     return door->fd < 0 ? fail_errno(err, errno, "open", name) : TIDE_OK;
 }
 

@@ -232,9 +232,17 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
                              "the commit failed and may still take effect");
 }
 
+/* A full disk: what the log holds and the file already has can be given back. */
+static void note_full(tide_sqlite_writer *writer, tide_status status)
+{
+    if (status == TIDE_E_FULL)
+        writer->connection->is_checkpoint_wanted = true;
+}
+
 static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
 {
     const tide_status status = exec(writer, "COMMIT", err);
+    note_full(writer, status);
     if (status >= TIDE_OK) {
         atomic_store(&writer->wal_bytes, writer->connection->wal_frames * writer->page_size);
         if (check_place(writer, err) < TIDE_OK)
@@ -333,6 +341,7 @@ static void run_group(tide_sqlite_writer *writer, job *const *jobs, int count)
         else
             is_sound =
                 run_unshielded(writer, current->fn, current->arg, &current->status, &job_err);
+        note_full(writer, current->status);
         current->topics = writer->connection->tx.topics;
         if (current->status < TIDE_OK)
             fail_job(current, current->status, &job_err);
@@ -472,7 +481,6 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     writer->store = store;
     writer->path = path;
-    writer->page_size = 16384;
     writer->door.fd = -1;
     init_locks(writer);
     tide_status status = tide_sqlite_door_open(&writer->door, path, err);

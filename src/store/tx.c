@@ -24,6 +24,7 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->open = NULL;
     tx->deferred_first = NULL;
     tx->deferred_last = NULL;
+    tx->deferred_len = 0;
 }
 
 void tide_tx_done(tide_tx *tx)
@@ -136,7 +137,9 @@ tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
         tide_query *query = tx->takes[i].query;
         const tide_status status = tide_query_one(query, err);
         TIDE_TRY(status);
-        assert(status == TIDE_OK && "a take returns one row");
+        if (status == TIDE_NONE)
+            return tide_fail(err, TIDE_E_DAMAGED,
+                             "a counter gave no number: is there a foreign trigger?");
         *tx->takes[i].value = tide_col_i64(query);
     }
     return TIDE_OK;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "store/engine.h"
 #include "store/twin.h"
 #include "tidemark_sql.h"
 
@@ -206,6 +207,26 @@ static void a_database_copied_on_the_server_begins_a_new_epoch(void **state)
     assert_string_equal("restored", last.reason);
 }
 
+static tide_status remake_metadata(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    return tx->store->ops->script(tx,
+                                  "CREATE TABLE kept AS SELECT * FROM db_metadata; DROP TABLE db_metadata;"
+                                  "CREATE TABLE db_metadata (key text PRIMARY KEY, value text NOT NULL);"
+                                  "INSERT INTO db_metadata SELECT * FROM kept; DROP TABLE kept",
+                                  err);
+}
+
+/* pg_dump --clean, loaded into the same database, makes the tables anew. */
+static void a_dump_loaded_into_the_same_database_begins_a_new_epoch(void **state)
+{
+    store_test *t = *state;
+    const tide_identity before = identity_of(t->store);
+    assert_ok_err(tide_write(t->store, remake_metadata, NULL, &t->err), &t->err);
+    assert_int_equal(before.epoch + 1, identity_of(store_test_open(t)).epoch);
+    assert_int_equal(before.epoch + 1, identity_of(store_test_open(t)).epoch);
+}
+
 static void a_backup_is_complete_and_begins_its_own_epoch(void **state)
 {
     store_test *t = *state;
@@ -233,6 +254,7 @@ int main(void)
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
         STORE_CASE_POSTGRES(a_database_copied_on_the_server_begins_a_new_epoch),
+        STORE_CASE_POSTGRES(a_dump_loaded_into_the_same_database_begins_a_new_epoch),
         STORE_CASE_SQLITE(a_backup_is_complete_and_begins_its_own_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static tide_status take(store_test *t, const char *path, int64_t *number)
 
 static bool has_file(const char *path, const char *suffix)
 {
-    char name[TEMPDIR_PATH_MAX + 16];
+    char name[PG_CLUSTER_URL_MAX + 16];
     (void)snprintf(name, sizeof name, "%s%s", path, suffix);
     return access(name, F_OK) == 0;
 }
@@ -62,7 +62,7 @@ static void a_log_of_another_file_is_not_replayed(void **state)
 {
     store_test *t = *state;
     char backup[TEMPDIR_PATH_MAX];
-    char log[TEMPDIR_PATH_MAX + 8];
+    char log[PG_CLUSTER_URL_MAX + 8];
     tempdir_join(&t->dir, "backup.db", backup);
     (void)snprintf(log, sizeof log, "%s-wal", t->url);
     assert_ok_err(tide_store_backup(t->store, backup, &t->err), &t->err);
@@ -125,7 +125,7 @@ static void writes_beside_a_deleted_log_are_refused(void **state)
 {
     store_test *t = *state;
     tide_sequence_range range;
-    char log[TEMPDIR_PATH_MAX + 8];
+    char log[PG_CLUSTER_URL_MAX + 8];
     (void)snprintf(log, sizeof log, "%s-wal", t->url);
     assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
     assert_int_equal(0, unlink(log));

@@ -187,6 +187,28 @@ static void more_bytes_than_the_budget_are_refused(void **state)
     assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
 }
 
+static tide_status defer_too_much(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    static char large[TIDE_TX_BYTES_MAX / 2 + 1];
+    for (int64_t id = 1; id <= 2; id++) {
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
+        tide_bind_i64(query, "id", id);
+        tide_bind_blob(query, "b", tide_view_bytes(large, sizeof large));
+        TIDE_TRY(tide_query_defer(&query, err));
+    }
+    return TIDE_OK;
+}
+
+/* DECISIONS 12: a closure has a byte budget, not each of its statements. */
+static void deferred_statements_share_the_budget(void **state)
+{
+    store_test *t = *state;
+    assert_status(TIDE_E_LIMIT, tide_write(t->store, defer_too_much, NULL, &t->err));
+    assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
+}
+
 static tide_status put_bad_time(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
@@ -211,6 +233,7 @@ int main(void)
         STORE_CASE(changed_rows_are_counted),
         STORE_CASE(nothing_found_is_none_and_not_a_failure),
         STORE_CASE(more_bytes_than_the_budget_are_refused),
+        STORE_CASE(deferred_statements_share_the_budget),
         STORE_CASE(a_time_beyond_the_calendar_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
