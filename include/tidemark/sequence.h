@@ -37,7 +37,7 @@ typedef struct tide_sequence_range {
 
 static inline int64_t tide_sequence_range_last(const tide_sequence_range *range)
 {
-    return range->first + range->count - 1;
+    return range->first + (range->count - 1);
 }
 
 /* A name is 1 to 128 bytes of UTF-8, without ASCII control characters and spaces at its ends. TIDE_E_INVALID

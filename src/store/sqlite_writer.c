@@ -483,10 +483,14 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
     writer->path = path;
     writer->door.fd = -1;
     init_locks(writer);
-    tide_status status = tide_sqlite_door_open(&writer->door, path, err);
+    tide_status status =
+        tide_sqlite_connection_open(&writer->connection, store, path, TIDE_SQLITE_WRITER, err);
+    char page_size[TIDE_SQLITE_VALUE_SIZE] = "";
     if (status >= TIDE_OK)
-        status =
-            tide_sqlite_connection_open(&writer->connection, store, path, TIDE_SQLITE_WRITER, err);
+        status = tide_sqlite_ask(writer->connection, "PRAGMA page_size", page_size, err);
+    writer->page_size = strtoll(page_size, NULL, 10);
+    if (status >= TIDE_OK)
+        status = tide_sqlite_door_open(&writer->door, path, err);
     if (status >= TIDE_OK && !store->options.is_inline) {
         writer->has_thread = pthread_create(&writer->thread, NULL, run_writer, writer) == 0;
         if (!writer->has_thread)

@@ -10,7 +10,7 @@ static int64_t next(store_test *t, const char *name, int64_t count)
 {
     tide_sequence_range range = {0};
     assert_ok_err(tide_sequence_next(t->store, name, count, &range, &t->err), &t->err);
-    assert_true(tide_sequence_range_last(&range) == range.first + count - 1);
+    assert_true(tide_sequence_range_last(&range) == range.first + (count - 1));
     return range.first;
 }
 
