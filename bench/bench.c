@@ -19,7 +19,7 @@ void bench_die(const char *format, ...)
     va_list args;
     va_start(args, format);
     (void)fflush(stdout);
-    (void)vfprintf(stderr, format, args);
+    (void)vfprintf(stderr, format, args); /* NOLINT(clang-analyzer-valist.Uninitialized): it is */
     (void)fputc('\n', stderr);
     va_end(args);
     exit(EXIT_FAILURE);

@@ -148,7 +148,7 @@ static int run_child(int argc, char **argv)
     writer w;
     const bool is_busy = strcmp(argv[1], "busy") == 0;
     open_writer(&w, argv[2], argv[3], argv[4], is_busy ? BUSY_MS : PROBE_BUSY_MS);
-    const int code = is_busy ? run_busy(&w) : run_probe(&w, argc > 5 ? atof(argv[5]) : 1);
+    const int code = is_busy ? run_busy(&w) : run_probe(&w, argc > 5 ? strtod(argv[5], NULL) : 1);
     close_writer(&w);
     return code;
 }
@@ -213,19 +213,29 @@ static void make_file(const contestant *c, const char *path, const tempdir *dir)
     tide_store_close(store);
 }
 
+/* The next of the numbers that a probe printed. */
+static long long read_number(char **at)
+{
+    char *end = NULL;
+    const long long number = strtoll(*at, &end, 10);
+    if (end == *at)
+        bench_die("a probe said: %s", *at);
+    *at = end;
+    return number;
+}
+
 static void run_probe_beside(contestant *c, const char *path, const tempdir *dir, double length_s)
 {
     proc probe;
     start_child(&probe, "probe", c->kind, path, dir->path, length_s);
     char line[128];
     read_line(probe.out_fd, line, sizeof line);
-    long long writes = 0;
-    long long given_up = 0;
-    long long p50 = 0;
-    long long p99 = 0;
-    long long max = 0;
-    if (sscanf(line, "%lld %lld %lld %lld %lld", &writes, &given_up, &p50, &p99, &max) != 5)
-        bench_die("a probe said: %s", line);
+    char *at = line;
+    const long long writes = read_number(&at);
+    const long long given_up = read_number(&at);
+    const long long p50 = read_number(&at);
+    const long long p99 = read_number(&at);
+    const long long max = read_number(&at);
     end_child(&probe);
     c->writes += writes;
     c->given_up += given_up;
@@ -253,7 +263,7 @@ static void measure(contestant *c, const tempdir *dir, double length_s)
     (void)close(busy.in_fd);
     busy.in_fd = -1;
     read_line(busy.out_fd, line, sizeof line);
-    bench_add(&c->busy_rate, atof(line));
+    bench_add(&c->busy_rate, strtod(line, NULL));
     end_child(&busy);
 }
 

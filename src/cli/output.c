@@ -12,6 +12,8 @@
 #include "base/timefmt.h"
 #include "base/utf8.h"
 
+enum { TABLE_BYTES_MAX = 16 << 20 }; /* of the cells printed together */
+
 static bool wants_colour(FILE *file)
 {
     const char *refused = getenv("NO_COLOR");
@@ -110,25 +112,30 @@ static int measure_text(const char *text)
     return width;
 }
 
+static void mask_controls(char *text)
+{
+    for (size_t i = 0; text[i]; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+        if (byte < 0x20 || byte == 0x7f)
+            text[i] = '?';
+        /* U+0080 to U+009F are control characters too; terminals obey some of them. */
+        if (byte == 0xc2 && (unsigned char)text[i + 1] < 0xa0)
+            text[i] = text[i + 1] = '?';
+    }
+}
+
 /* Valid UTF-8 without control characters, in new memory; NULL: no memory. */
 static char *clean_text(const char *text)
 {
     tide_buffer buffer;
     size_t replaced = 0;
+    char *clean = NULL;
     tide_buffer_init(&buffer, TIDE_CLI_LINE_MAX);
-    if (tide_utf8_clean(&buffer, tide_view_of(text), &replaced) < TIDE_OK) {
-        tide_buffer_done(&buffer);
-        return NULL;
-    }
-    char *clean = strdup(tide_buffer_text(&buffer));
+    if (tide_utf8_clean(&buffer, tide_view_of(text), &replaced) >= TIDE_OK)
+        clean = strdup(tide_buffer_text(&buffer));
     tide_buffer_done(&buffer);
-    for (char *at = clean; at && *at; at++) {
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            *at = '?';
-        /* U+0080 to U+009F are control characters too; terminals obey some of them. */
-        if ((unsigned char)at[0] == 0xc2 && (unsigned char)at[1] < 0xa0)
-            at[0] = at[1] = '?';
-    }
+    if (clean)
+        mask_controls(clean);
     return clean;
 }
 
@@ -175,6 +182,7 @@ void tide_cli_table_init(tide_cli_table *table, tide_cli_output *out,
 {
     assert(column_count > 0 && column_count <= TIDE_CLI_TABLE_COLUMNS);
     *table = (tide_cli_table){.out = out, .columns = columns, .column_count = column_count};
+    tide_arena_init(&table->texts, TABLE_BYTES_MAX);
     for (int i = 0; i < column_count; i++)
         table->width[i] = measure_text(columns[i].title);
 }
@@ -209,8 +217,7 @@ static void print_block(tide_cli_table *table)
     }
     for (int i = 0; i + columns <= table->cell_count; i += columns)
         print_row(table, table->cells + i, TIDE_CLI_PLAIN);
-    for (int i = 0; i < table->cell_count; i++)
-        free(table->cells[i]);
+    tide_arena_reset(&table->texts);
     table->cell_count = 0;
 }
 
@@ -221,13 +228,14 @@ void tide_cli_table_cell(tide_cli_table *table, const char *text)
     const int capacity = table->column_count * TIDE_CLI_TABLE_ROWS;
     if (!table->cells)
         table->cells = calloc((size_t)capacity, sizeof *table->cells);
-    if (table->cells)
-        table->cells[table->cell_count] = clean_text(text);
-    if (!table->cells || !table->cells[table->cell_count]) {
+    TIDE_CLEANUP(tide_freep) char *clean = clean_text(text);
+    char *kept = clean ? tide_arena_text(&table->texts, tide_view_of(clean)) : NULL;
+    if (!table->cells || !kept) {
         table->failure = TIDE_E_NOMEM;
         return;
     }
-    if (++table->cell_count == capacity)
+    table->cells[table->cell_count++] = kept;
+    if (table->cell_count == capacity)
         print_block(table);
 }
 
@@ -241,6 +249,7 @@ void tide_cli_table_number(tide_cli_table *table, int64_t number)
 tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err)
 {
     print_block(table);
+    tide_arena_done(&table->texts);
     free(table->cells);
     table->cells = NULL;
     return table->failure < TIDE_OK ? tide_fail(err, table->failure, "no memory for a table")

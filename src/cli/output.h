@@ -23,6 +23,7 @@
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/json.h"
 
@@ -82,7 +83,8 @@ typedef struct tide_cli_table {
     const tide_cli_column *columns;
     int column_count;
     int width[TIDE_CLI_TABLE_COLUMNS];
-    char **cells; /* row by row */
+    tide_arena texts; /* of the cells */
+    char **cells;     /* row by row */
     int cell_count;
     bool has_title; /* the titles are printed */
     tide_status failure;

@@ -23,7 +23,7 @@ void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store, const 
 void tide_pg_listener_done(tide_pg_listener *listener);
 
 /* The thread's function. */
-void *tide_pg_listen(void *listener);
+void *tide_pg_listen(void *arg);
 
 /* Send a committed transaction's topics on its connection, together with those that others left meanwhile. */
 void tide_pg_notify(tide_pg_listener *listener, tide_pg_connection *connection,

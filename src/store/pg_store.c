@@ -13,6 +13,7 @@
  * A read transaction is REPEATABLE READ, and flushes too unless the WAL is already on disk. */
 #include <tidemark/store.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +136,7 @@ static tide_status connect_once(tide_pg_connection **out, tide_store *store, tid
     pg_engine *engine = store->engine;
     tide_pg_connection *connection = NULL;
     TIDE_TRY(tide_pg_connection_open(&connection, store, engine->url, false, err));
+    assert(connection);
     const tide_status status = check_host(connection, err);
     if (status < TIDE_OK) {
         tide_pg_connection_close(connection);
@@ -282,6 +284,7 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(acquire(&connection, store, err));
+        assert(connection);
         const tide_status status = write_once(connection, fn, arg, err);
         release(connection);
         if (status != TIDE_E_SERIALIZATION || attempt >= ATTEMPT_MAX)
@@ -335,6 +338,7 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(acquire(&connection, store, err));
+        assert(connection);
         const tide_status status = read_once(connection, fn, arg, is_local, err);
         const bool is_lost = tide_pg_connection_is_lost(connection);
         release(connection);
@@ -455,12 +459,14 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     const tide_status tried = connect_once(&first, store, &refusal);
     if (tried == TIDE_E_UNAVAILABLE && strstr(refusal.text, "FATAL")) {
         TIDE_TRY(acquire(&first, store, err));
+        assert(first);
         release(first);
     } else if (tried < TIDE_OK) {
         if (err)
             *err = refusal;
         return tried;
     } else {
+        assert(first);
         engine->connection_count++;
         release(first);
     }

@@ -1,4 +1,5 @@
 /* sqlite_admin.c - looking after a SQLite store: description, check, backup. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ tide_status tide_sqlite_describe(tide_store *store, tide_store_describe_fn *fn, 
     fn(arg, "engine_version", sqlite3_libversion());
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
+    assert(reader);
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
         char value[TIDE_SQLITE_VALUE_SIZE];
@@ -151,6 +153,7 @@ tide_status tide_sqlite_check(tide_store *store, tide_store_finding_fn *fn, void
     finding_request request = {.fn = fn, .arg = arg};
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
+    assert(reader);
     tide_sqlite_set_limits(reader);
     reader->budget_until_us = 0; /* a large file takes what it takes */
     tide_status status = tide_sqlite_read_on(reader, look_for_damage, &request, err);
@@ -197,6 +200,7 @@ static tide_status copy_into(tide_store *store, const char *path, tide_error *er
 {
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
+    assert(reader);
     reader->budget_until_us = 0;
     tide_error ignored;
     char *text = sqlite3_mprintf("PRAGMA query_only=OFF; VACUUM INTO %Q", path);

@@ -83,7 +83,7 @@ char *tide_sqlite_immutable_uri(const char *path)
         else
             *out++ = *at;
     }
-    (void)strcpy(out, suffix);
+    memcpy(out, suffix, sizeof suffix);
     return uri;
 }
 

@@ -189,6 +189,7 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
     (void)is_local; /* visible means synced here */
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
+    assert(reader);
     tide_sqlite_set_limits(reader);
     const tide_status status = tide_sqlite_read_on(reader, fn, arg, err);
     tide_sqlite_give_reader(reader);

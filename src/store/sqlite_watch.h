@@ -9,7 +9,7 @@ typedef struct tide_sqlite_watcher {
     const char *path;
 } tide_sqlite_watcher;
 
-/* The thread's function. */
-void *tide_sqlite_watch(void *sqlite_watcher);
+/* The thread's function; given a tide_sqlite_watcher. */
+void *tide_sqlite_watch(void *arg);
 
 #endif

@@ -58,12 +58,13 @@ int main(int argc, char **argv)
     }
     taker takers[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    const int count = atoi(argv[5]) < THREADS_MAX ? atoi(argv[5]) : THREADS_MAX;
+    const long wanted = strtol(argv[5], NULL, 10);
+    const int count = wanted < THREADS_MAX ? (int)wanted : THREADS_MAX;
     for (int i = 0; i < count; i++) {
         takers[i] = (taker){
             .store = store,
-            .cycle = atoll(argv[3]),
-            .child = atoll(argv[4]),
+            .cycle = strtoll(argv[3], NULL, 10),
+            .child = strtoll(argv[4], NULL, 10),
             .thread = i,
             .seed = strtoull(argv[6], NULL, 10),
             .is_hasty = argc > 7 && strcmp(argv[7], "hasty") == 0,

@@ -135,11 +135,11 @@ static int compare_rows(const void *a, const void *b)
 /* The rows by (writer, n). */
 static seen_row **make_index(const seen_rows *table)
 {
-    seen_row **index = calloc(table->len + 1, sizeof *index);
+    seen_row **index = calloc(table->len + 1, sizeof(seen_row *));
     assert(index);
     for (size_t i = 0; i < table->len; i++)
         index[i] = &table->rows[i];
-    qsort(index, table->len, sizeof *index, compare_rows);
+    qsort(index, table->len, sizeof(seen_row *), compare_rows);
     return index;
 }
 
@@ -156,7 +156,7 @@ static bool check_promise(const taken *row, seen_row *const *index, size_t count
     seen_row wanted = {.n = row->n};
     taken_writer(wanted.writer, row);
     const seen_row *key = &wanted;
-    seen_row *const *found = bsearch(&key, index, count, sizeof *index, compare_rows);
+    seen_row *const *found = bsearch(&key, index, count, sizeof(seen_row *), compare_rows);
     if (row->fate == TAKEN_STORED && !found)
         return explain(why, row, wanted.writer, "acknowledged, and not there");
     if (row->fate == TAKEN_STORED && row->seq_id != 0 && (*found)->seq_id != row->seq_id)

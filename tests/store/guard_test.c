@@ -38,10 +38,10 @@ static void counters_tokens_and_history_are_guarded(void **state)
         "UPDATE leases SET holder = NULL",
         "UPDATE epochs SET reason = 'operator'",
         "DELETE FROM epochs",
-        "INSERT INTO epochs (epoch, epoch_id, started_at, reason, evidence) "
-        "VALUES (0, 'x', '2025-01-01 00:00:00', 'created', '')",
-        "INSERT INTO epochs (epoch, epoch_id, started_at, reason, evidence) "
-        "VALUES (100, 'x', '2025-01-01 00:00:00', 'whim', '')",
+        ("INSERT INTO epochs (epoch, epoch_id, started_at, reason, evidence) "
+         "VALUES (0, 'x', '2025-01-01 00:00:00', 'created', '')"),
+        ("INSERT INTO epochs (epoch, epoch_id, started_at, reason, evidence) "
+         "VALUES (100, 'x', '2025-01-01 00:00:00', 'whim', '')"),
         "UPDATE db_metadata SET value = 'x' WHERE key = 'session_id'",
         "DELETE FROM db_metadata",
     };

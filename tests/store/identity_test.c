@@ -210,11 +210,12 @@ static void a_database_copied_on_the_server_begins_a_new_epoch(void **state)
 static tide_status remake_metadata(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
-    return tx->store->ops->script(tx,
-                                  "CREATE TABLE kept AS SELECT * FROM db_metadata; DROP TABLE db_metadata;"
-                                  "CREATE TABLE db_metadata (key text PRIMARY KEY, value text NOT NULL);"
-                                  "INSERT INTO db_metadata SELECT * FROM kept; DROP TABLE kept",
-                                  err);
+    return tx->store->ops->script(
+        tx,
+        "CREATE TABLE kept AS SELECT * FROM db_metadata; DROP TABLE db_metadata;"
+        "CREATE TABLE db_metadata (key text PRIMARY KEY, value text NOT NULL);"
+        "INSERT INTO db_metadata SELECT * FROM kept; DROP TABLE kept",
+        err);
 }
 
 /* pg_dump --clean, loaded into the same database, makes the tables anew. */

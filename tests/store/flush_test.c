@@ -1,0 +1,95 @@
+/* The flusher: one tiny transaction for everybody, and only for those it can speak for. */
+#include "support/store_fixture.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/pg_flush.h"
+
+typedef struct flush_case {
+    tide_pg_flusher flusher;
+    char server[96];
+} flush_case;
+
+static void set_up(flush_case *c, store_test *t)
+{
+    tide_pg_flusher_init(&c->flusher, t->store, t->url);
+    assert_ok_err(tide_pg_flusher_connect(&c->flusher, &t->err), &t->err);
+    memcpy(c->server, c->flusher.server, sizeof c->server);
+}
+
+/* A URL may lead to several servers: a flush on one proves nothing about a commit on another. */
+static void a_witness_speaks_for_its_own_server_only(void **state)
+{
+    store_test *t = *state;
+    flush_case c;
+    set_up(&c, t);
+    const uint64_t generation = tide_pg_flusher_generation(&c.flusher, c.server);
+    assert_true(generation > 0);
+    assert_int_equal(0, tide_pg_flusher_generation(&c.flusher, "another/server"));
+    assert_int_equal(0, tide_pg_flusher_generation(&c.flusher, ""));
+    assert_ok_err(tide_pg_flush(&c.flusher, generation, &t->err), &t->err);
+    assert_status(TIDE_E_UNAVAILABLE, tide_pg_flush(&c.flusher, 0, &t->err));
+    assert_int_equal(TIDE_PG_UNKNOWN, tide_pg_flusher_ask(&c.flusher, 0, "1"));
+    tide_pg_flusher_done(&c.flusher);
+}
+
+/* What was noted under a connection that is gone is not answered by the next one. */
+static void a_new_connection_is_a_new_generation(void **state)
+{
+    store_test *t = *state;
+    flush_case c;
+    set_up(&c, t);
+    const uint64_t noted = tide_pg_flusher_generation(&c.flusher, c.server);
+    tide_pg_connection_close(c.flusher.connection);
+    c.flusher.connection = NULL;
+    assert_status(TIDE_E_UNAVAILABLE, tide_pg_flush(&c.flusher, noted, &t->err));
+    const uint64_t later = tide_pg_flusher_generation(&c.flusher, c.server);
+    assert_true(later > noted);
+    assert_ok(tide_pg_flush(&c.flusher, later, &t->err));
+    tide_pg_flusher_done(&c.flusher);
+}
+
+typedef struct caller {
+    flush_case *c;
+    uint64_t generation;
+    tide_status status;
+    pthread_t thread;
+} caller;
+
+static void *flush_often(void *arg)
+{
+    caller *self = arg;
+    for (int i = 0; i < 50 && self->status >= TIDE_OK; i++)
+        self->status = tide_pg_flush(&self->c->flusher, self->generation, NULL);
+    return NULL;
+}
+
+static void many_callers_are_all_answered(void **state)
+{
+    store_test *t = *state;
+    flush_case c;
+    set_up(&c, t);
+    caller callers[8];
+    for (int i = 0; i < 8; i++) {
+        callers[i] =
+            (caller){.c = &c, .generation = tide_pg_flusher_generation(&c.flusher, c.server)};
+        assert_int_equal(0, pthread_create(&callers[i].thread, NULL, flush_often, &callers[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(0, pthread_join(callers[i].thread, NULL));
+        assert_ok(callers[i].status);
+    }
+    tide_pg_flusher_done(&c.flusher);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_CASE_POSTGRES(a_witness_speaks_for_its_own_server_only),
+        STORE_CASE_POSTGRES(a_new_connection_is_a_new_generation),
+        STORE_CASE_POSTGRES(many_callers_are_all_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
