@@ -7,7 +7,7 @@
  * How a cut is noticed, in three layers:
  *
  *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
- *                others. On PostgreSQL: cluster, timeline and database, looked at on every connect.
+ *                others. On PostgreSQL: cluster, timeline, database and table, looked at on every connect.
  *   2. beside    A *twin* in a directory of this host repeats a mark that rises as the store is written.
  *                Twin ahead of the file: the file was put back to an earlier state, and the epoch rises.
  *                Twin behind by one: a crash between the two writes. Missing, or further behind: no evidence.
