@@ -62,9 +62,11 @@ INSERT INTO numbered (seq_id, writer, n, at)
 SELECT last - :back, :writer, CAST(:n AS BIGINT), last_at FROM sequences WHERE name = :sequence;
 
 -- statement: appended_add
--- The same into a table that is only appended to, for benchmarks: what is measured is the commit, not an index.
+-- The same into a table that is only appended to, for benchmarks: what is measured is the commit, not an index. VALUES
+-- and not SELECT: SQLite keeps a copy of every page that an INSERT of possibly many rows touches.
 INSERT INTO appended (seq_id, writer, n, at)
-SELECT last - :back, :writer, CAST(:n AS BIGINT), last_at FROM sequences WHERE name = :sequence;
+VALUES ((SELECT last FROM sequences WHERE name = :sequence) - :back, :writer, :n,
+        (SELECT last_at FROM sequences WHERE name = :sequence));
 
 -- statement: numbered_put
 -- A row with a number that the closure knows already.
