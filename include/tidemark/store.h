@@ -99,7 +99,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_store_open(tide_store **out, const cha
                                                      const tide_store_options *options,
                                                      tide_error *err);
 
-/* Waits for running closures; takes NULL. */
+/* Waits for running closures; takes NULL. In a child process of fork it does nothing. */
 TIDE_API void tide_store_close(tide_store *store);
 TIDE_API void tide_store_closep(tide_store **store);
 

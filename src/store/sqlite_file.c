@@ -169,6 +169,11 @@ static tide_status check_stray_log(const char *path, tide_error *err)
     if (snprintf(log, sizeof log, "%s-wal", path) >= (int)sizeof log || stat(log, &info) != 0 ||
         info.st_size == 0)
         return TIDE_OK;
+    /* Look again: another process may have switched the file to WAL mode meanwhile, and the log is its own. */
+    bool is_wal = false;
+    TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
+    if (is_wal)
+        return TIDE_OK;
     return tide_fail(
         err, TIDE_E_DAMAGED,
         "a log of another file lies beside %s: if this file was restored from a backup, remove "
@@ -274,6 +279,23 @@ bool tide_sqlite_is_still(const char *path)
 {
     tide_error ignored;
     return find_inode(path, "-wal") == 0 && tide_sqlite_check_directory(path, &ignored) < TIDE_OK;
+}
+
+/* A name that cannot be looked at (a directory that is closed to us now) says nothing. */
+static bool is_elsewhere(const char *path, const char *suffix, ino_t inode)
+{
+    char name[PATH_MAX];
+    struct stat info;
+    if (inode == 0 || snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
+        return false;
+    if (stat(name, &info) == 0)
+        return info.st_ino != inode;
+    return errno == ENOENT || errno == ENOTDIR;
+}
+
+bool tide_sqlite_place_is_left(const tide_sqlite_place *place, const char *path)
+{
+    return is_elsewhere(path, "", place->file) || is_elsewhere(path, "-wal", place->log);
 }
 
 tide_sqlite_place tide_sqlite_place_of(const char *path)

@@ -127,12 +127,9 @@ void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
 /* Somebody moved, replaced or deleted the file or its log under us: what we write goes nowhere. */
 static tide_status check_place(tide_sqlite_writer *writer, tide_error *err)
 {
-    const tide_sqlite_place now = tide_sqlite_place_of(writer->path);
-    if (writer->place.file == 0)
-        writer->place.file = now.file;
-    if (writer->place.log == 0)
-        writer->place.log = now.log;
-    if (now.file == writer->place.file && now.log == writer->place.log)
+    if (writer->place.file == 0 || writer->place.log == 0)
+        writer->place = tide_sqlite_place_of(writer->path);
+    if (!tide_sqlite_place_is_left(&writer->place, writer->path))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_DAMAGED, "%s or its log was moved, replaced or deleted while open",
                      writer->store->name);
@@ -178,6 +175,8 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
 {
     roll_back(writer);
     tide_error ignored;
+    if (status == TIDE_E_FULL)
+        checkpoint(writer); /* makes room in the log */
     tide_status covered = begin(writer, &ignored);
     if (covered >=
         TIDE_OK) /* a real change: SQLite leaves a page alone whose bytes would stay the same */

@@ -67,8 +67,10 @@ void *tide_sqlite_watch(void *arg)
         return NULL; /* what happens in this process is still told */
     connection->budget_until_us = 0;
     char last[TIDE_SQLITE_VALUE_SIZE] = "";
-    (void)has_changed(connection, last);
     const int fd = watch_log(self->path);
+    (void)has_changed(connection, last);
+    /* What was committed between the opening of the first watch and here. */
+    tide_watch_signal(watcher->store, NULL);
     int found = 0;
     while ((found = tide_watcher_poll(watcher, fd, SLOW_LOOK_MS)) >= 0) {
         forget_events(fd);

@@ -109,7 +109,8 @@ static void wait_for_users(tide_store *store)
 
 void tide_store_close(tide_store *store)
 {
-    if (!store)
+    /* In a child process nothing of it can be closed without harm to the parent: it stays until the child ends. */
+    if (!store || store->pid != getpid())
         return;
     wait_for_users(store);
     if (store->engine)

@@ -100,7 +100,9 @@ static void a_child_process_is_told_to_open_its_own(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         tide_sequence_range range;
-        _exit(tide_sequence_next(t->store, "orders", 1, &range, NULL) == TIDE_E_INVALID ? 0 : 1);
+        const tide_status status = tide_sequence_next(t->store, "orders", 1, &range, NULL);
+        tide_store_close(t->store);
+        _exit(status == TIDE_E_INVALID ? 0 : 1);
     }
     int status = -1;
     assert_int_equal(child, waitpid(child, &status, 0));
