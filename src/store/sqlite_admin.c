@@ -20,9 +20,7 @@ typedef struct fact {
     const char *pragma;
 } fact;
 
-/* The schema is read first: on a fresh connection PRAGMA journal_mode hides an I/O error behind "delete". */
 static const fact pragma_facts[] = {
-    {"schema_changes", "PRAGMA schema_version"},
     {"journal_mode", "PRAGMA journal_mode"},
     {"synchronous", "PRAGMA synchronous"},
     {"wal_autocheckpoint", "PRAGMA wal_autocheckpoint"},
@@ -47,13 +45,14 @@ tide_status tide_sqlite_describe(tide_store *store, tide_store_describe_fn *fn, 
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
     assert(reader);
-    tide_status status = TIDE_OK;
-    for (size_t i = 0; i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
+    /* A read of the file first: on a fresh connection PRAGMA journal_mode hides an I/O error behind "delete". */
+    char ignored[TIDE_SQLITE_VALUE_SIZE];
+    tide_status status = tide_sqlite_ask(reader, "PRAGMA schema_version", ignored, err);
+    for (size_t i = 0; status >= TIDE_OK && i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
         char value[TIDE_SQLITE_VALUE_SIZE];
         status = tide_sqlite_ask(reader, pragma_facts[i].pragma, value, err);
-        if (status < TIDE_OK)
-            break;
-        fn(arg, pragma_facts[i].name, name_value(pragma_facts[i].name, value));
+        if (status >= TIDE_OK)
+            fn(arg, pragma_facts[i].name, name_value(pragma_facts[i].name, value));
     }
     tide_sqlite_give_reader(reader);
     fn(arg, "group_commit", store->options.is_inline ? "inline" : "writer thread");
