@@ -178,8 +178,8 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
     if (status == TIDE_E_FULL)
         checkpoint(writer); /* makes room in the log */
     tide_status covered = begin(writer, &ignored);
-    if (covered >=
-        TIDE_OK) /* a real change: SQLite leaves a page alone whose bytes would stay the same */
+    /* A real change: SQLite leaves a page alone whose bytes would stay the same. */
+    if (covered >= TIDE_OK)
         covered = exec(writer, TIDE_SQL_IDENTITY_MARK->engine[TIDE_ENGINE_SQLITE].text, &ignored);
     if (covered >= TIDE_OK)
         covered = exec(writer, "COMMIT", &ignored);
