@@ -53,6 +53,12 @@ FROM due WHERE leases.name = due.name AND leases.expires_at <= :now;
 UPDATE leases SET holder = NULL, claimed_at = NULL, expires_at = NULL, token = max(token + 1, :floor)
 WHERE holder IS NOT NULL;
 
+-- statement: lease_end_work  only: sqlite
+-- The same for work items: nobody can renew or finish under these leases any more, and the sweep takes the items up. One
+-- that plain SQL took since the machine came up (:booted) was not there before.
+UPDATE work_items SET lease_expires_at = :now, revision = revision + 1, updated_at = :now
+WHERE status = 'in_progress' AND lease_expires_at > :now AND (lease_via = 'api' OR lease_acquired_at < :booted);
+
 -- statement: lease_find
 SELECT holder, token, claimed_at, expires_at FROM leases WHERE name = :name;
 

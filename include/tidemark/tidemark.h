@@ -5,12 +5,16 @@
 #include <tidemark/cursor.h>
 #include <tidemark/env.h>
 #include <tidemark/error.h>
+#include <tidemark/idempotency.h>
 #include <tidemark/identity.h>
+#include <tidemark/journal.h>
 #include <tidemark/lease.h>
 #include <tidemark/sequence.h>
 #include <tidemark/status.h>
 #include <tidemark/store.h>
 #include <tidemark/view.h>
 #include <tidemark/watch.h>
+#include <tidemark/work.h>
+#include <tidemark/worker.h>
 
 #endif

@@ -6,7 +6,8 @@
  *
  * Who says what: results go to stdout (tables for people, with --json one object per line), everything else to
  * stderr. A verb that fails returns its status with the words in *err; main prints them, adds what to do next (the
- * verb's hint, else the status table's), and ends with the status's exit code.
+ * verb's hint, else the status table's), and ends with the status's exit code. A verb that found nothing returns
+ * TIDE_NONE: 3, and the words in *err on stderr if there are any.
  *
  * Survives: a verb is one transaction, or changes nothing; Ctrl-C ends the program with 130 at any point. */
 #ifndef TIDE_CLI_CLI_H
@@ -24,21 +25,24 @@ typedef struct tide_cli {
     tide_cli_words words;
     const char *const *args; /* what follows noun and verb; at least as many as the verb demands */
     int arg_count;
+    char *const
+        *command; /* what stands behind `--`, for execvp; NULL: none, or not for this verb */
     tide_cli_output out;
     char hint[TIDE_CLI_HINT_SIZE]; /* what to do after a failure; "": ask the status table */
     bool is_told;                  /* the verb has reported its failure itself */
+    int exit_code;                 /* with which a verb that succeeds ends, where it is not 0 */
 } tide_cli;
 
 typedef tide_status tide_cli_run(tide_cli *cli, tide_error *err);
 
 typedef struct tide_cli_verb {
-    const char *name;      /* "": the noun stands alone */
-    const char *arguments; /* "NAME LAST"; optional ones in brackets: "[COMMAND]" */
-    uint32_t takes;        /* options besides the common ones */
-    uint32_t needs;        /* options among them that must be given */
-    const char *summary;   /* one line */
-    const char
-        *details; /* a paragraph or more for its own help page; NULL: the summary is enough */
+    const char *name;                   /* "": the noun stands alone */
+    const char *arguments;              /* "NAME LAST", see tide_cli_arguments_of */
+    const tide_cli_option_id *takes;    /* TIDE_CLI_LIST(TASK, TYPE): besides the common ones */
+    const tide_cli_option_id *needs;    /* of these, what must have a value */
+    const tide_cli_override *overrides; /* TIDE_CLI_OVERRIDES: what differs for this verb */
+    const char *summary;                /* one line */
+    const char *details; /* a paragraph or more for its own page; NULL: the summary is enough */
     tide_cli_run *run;
 } tide_cli_verb;
 
@@ -48,6 +52,11 @@ typedef struct tide_cli_command {
     const tide_cli_verb *verbs; /* ends with a NULL name */
 } tide_cli_command;
 
+extern const tide_cli_command tide_cli_task;
+extern const tide_cli_command tide_cli_work;
+extern const tide_cli_command tide_cli_checkpoint;
+extern const tide_cli_command tide_cli_idempotency;
+extern const tide_cli_command tide_cli_schedule;
 extern const tide_cli_command tide_cli_sequence;
 extern const tide_cli_command tide_cli_store;
 extern const tide_cli_command tide_cli_doctor;
@@ -61,13 +70,57 @@ extern const tide_cli_command *const tide_cli_commands[];
 const tide_cli_command *tide_cli_find_command(const char *name);
 const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const char *name);
 
-/* How many arguments a verb demands and allows. */
-void tide_cli_count_arguments(const tide_cli_verb *verb, int *least, int *most);
+/* How many arguments a verb demands and allows, read from its table:
+ *
+ *     "NAME LAST"            both
+ *     "NAME [LAST]"          one or two
+ *     "ID=TOKEN..."          one or more, as many as the system hands over
+ *     "[ID...]"              any number
+ *     "TASK -- CMD..."       one, then `--` and a command, handed over untouched (cli->command)
+ *     "[-- CMD...]"          a command, or none */
+typedef struct tide_cli_arguments {
+    int least;
+    int most; /* INT_MAX: any number */
+    bool takes_command;
+    bool needs_command;
+} tide_cli_arguments;
 
+tide_cli_arguments tide_cli_arguments_of(const tide_cli_verb *verb);
+
+static inline tide_cli_takes tide_cli_takes_of(const tide_cli_verb *verb)
+{
+    return (tide_cli_takes){verb->takes, verb->needs, verb->overrides};
+}
+
+/* ---- options, for verbs ---- */
+
+/* Did it stand on the command line? All that is to know about a flag. */
 static inline bool tide_cli_is_given(const tide_cli *cli, tide_cli_option_id id)
 {
-    return (cli->words.given & UINT32_C(1) << id) != 0;
+    return cli->words.given[id];
 }
+
+/* Its value, from wherever; NULL: there is none. */
+static inline const char *tide_cli_text(const tide_cli *cli, tide_cli_option_id id)
+{
+    return cli->words.text[id];
+}
+
+/* A number, the microseconds of a duration, the bytes of a size, the position of a choice. 0: there is none. */
+static inline int64_t tide_cli_number(const tide_cli *cli, tide_cli_option_id id)
+{
+    return cli->words.number[id];
+}
+
+/* The values of a repeatable option, in the order given. */
+static inline tide_cli_values tide_cli_list(const tide_cli *cli, tide_cli_option_id id)
+{
+    return cli->words.list[id];
+}
+
+/* A time option, given what the clock says that counts (the store's, or this machine's). TIDE_NONE: no value. */
+TIDE_MUST_CHECK tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id,
+                                          int64_t now_us, int64_t *us, tide_error *err);
 
 /* Open the store that --store names. */
 TIDE_MUST_CHECK tide_status tide_cli_open_store(tide_cli *cli, tide_store **out,

@@ -90,7 +90,7 @@ static void check_store(tide_doctor *doctor, tide_engine engine)
 static tide_status examine(tide_cli *cli, tide_error *err)
 {
     tide_store_url url;
-    TIDE_TRY(tide_store_url_parse(&url, cli->words.text[TIDE_CLI_STORE], err));
+    TIDE_TRY(tide_store_url_parse(&url, tide_cli_text(cli, TIDE_CLI_STORE), err));
     tide_doctor doctor = {.cli = cli, .env = tide_env_system()};
     tide_doctor_check_libraries(&doctor);
     tide_doctor_check_clock(&doctor);

@@ -33,7 +33,7 @@ static tide_status next(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_sequence_check_name(name, err));
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
-    TIDE_TRY(tide_sequence_next(store, name, cli->words.number[TIDE_CLI_COUNT], &range, err));
+    TIDE_TRY(tide_sequence_next(store, name, tide_cli_number(cli, TIDE_CLI_COUNT), &range, err));
     return print_range(cli, name, &range, err);
 }
 
@@ -122,7 +122,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "next",
      .arguments = "NAME",
-     .takes = TIDE_CLI_TAKES(COUNT),
+     .takes = TIDE_CLI_LIST(COUNT),
      .summary = "take the next number, or the next N",
      .details = "Prints the number, or FIRST..LAST when several were asked for. What is printed is "
                 "on disk and\n"

@@ -105,15 +105,13 @@ static void add_missing(facts *list, const char *name, const char *value)
 
 static void put_group(tide_cli_output *out, const facts *list, fact_group group, const char *key)
 {
-    if (key) {
-        tide_json_key(&out->json, key);
-        tide_json_object_begin(&out->json);
-    }
+    if (key)
+        tide_cli_json_object_begin(out, key);
     for (int i = 0; i < list->count; i++)
         if (list->rows[i].group == group)
             tide_cli_json_text(out, list->rows[i].name, list->rows[i].value);
     if (key)
-        tide_json_object_end(&out->json);
+        tide_cli_json_object_end(out);
 }
 
 static void list_group(tide_cli_output *out, const facts *list, fact_group group)
@@ -176,7 +174,7 @@ static void tell_finding(void *arg, const char *text)
     if (list->count++ >= FINDING_MAX)
         return;
     if (list->out->is_json)
-        tide_json_text(&list->out->json, text);
+        tide_cli_json_text(list->out, NULL, text);
     else
         tide_cli_print(list->out->file, "%s\n", text);
 }
@@ -194,8 +192,7 @@ static tide_status check(tide_cli *cli, tide_error *err)
     findings list = {.out = &cli->out};
     if (cli->out.is_json) {
         tide_cli_json_begin(&cli->out);
-        tide_json_key(&cli->out.json, "findings");
-        tide_json_array_begin(&cli->out.json);
+        tide_cli_json_array_begin(&cli->out, "findings");
     }
     tide_error problem = {.status = TIDE_OK};
     const tide_status status = look_for_damage(cli, &list, &problem);
@@ -207,7 +204,7 @@ static tide_status check(tide_cli *cli, tide_error *err)
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)
         return status;
     if (cli->out.is_json) {
-        tide_json_array_end(&cli->out.json);
+        tide_cli_json_array_end(&cli->out);
         tide_cli_json_i64(&cli->out, "count", list.count);
         tide_cli_json_bool(&cli->out, "sound", status == TIDE_OK);
         TIDE_TRY(tide_cli_json_end(&cli->out, err));
@@ -320,7 +317,7 @@ static tide_status epochs(tide_cli *cli, tide_error *err)
 
 static tide_status new_epoch(tide_cli *cli, tide_error *err)
 {
-    const char *why = cli->words.text[TIDE_CLI_WHY];
+    const char *why = tide_cli_text(cli, TIDE_CLI_WHY);
     if (!*why || strlen(why) > WHY_MAX || !tide_utf8_valid(tide_view_of(why)))
         return tide_fail(err, TIDE_E_INVALID, "--why wants 1 to %d bytes of UTF-8 text",
                          (int)WHY_MAX);
@@ -368,8 +365,8 @@ static const tide_cli_verb verbs[] = {
      .run = epochs},
     {.name = "new-epoch",
      .arguments = "",
-     .takes = TIDE_CLI_TAKES(WHY),
-     .needs = TIDE_CLI_TAKES(WHY),
+     .takes = TIDE_CLI_LIST(WHY),
+     .needs = TIDE_CLI_LIST(WHY),
      .summary = "begin a new epoch: history before it may have been cut",
      .details = "For a cut that the store cannot notice by itself, such as a volume put back to an "
                 "earlier\n"

@@ -12,7 +12,7 @@
 #include "base/timefmt.h"
 #include "base/utf8.h"
 
-enum { TABLE_BYTES_MAX = 16 << 20 }; /* of the cells printed together */
+enum { TABLE_BYTES_MAX = 32 << 20 }; /* of the cells printed together */
 
 static bool wants_colour(FILE *file)
 {
@@ -65,22 +65,49 @@ tide_status tide_cli_json_end(tide_cli_output *out, tide_error *err)
     return TIDE_OK;
 }
 
+static void put_key(tide_cli_output *out, const char *key)
+{
+    if (key)
+        tide_json_key(&out->json, key);
+}
+
 void tide_cli_json_text(tide_cli_output *out, const char *key, const char *text)
 {
-    tide_json_key(&out->json, key);
+    put_key(out, key);
     tide_json_text(&out->json, text);
+}
+
+void tide_cli_json_view(tide_cli_output *out, const char *key, tide_view text)
+{
+    put_key(out, key);
+    if (text.ptr)
+        tide_json_view(&out->json, text);
+    else
+        tide_json_null(&out->json);
 }
 
 void tide_cli_json_i64(tide_cli_output *out, const char *key, int64_t number)
 {
-    tide_json_key(&out->json, key);
+    put_key(out, key);
     tide_json_i64(&out->json, number);
+}
+
+void tide_cli_json_double(tide_cli_output *out, const char *key, double number)
+{
+    put_key(out, key);
+    tide_json_double(&out->json, number);
 }
 
 void tide_cli_json_bool(tide_cli_output *out, const char *key, bool value)
 {
-    tide_json_key(&out->json, key);
+    put_key(out, key);
     tide_json_bool(&out->json, value);
+}
+
+void tide_cli_json_null(tide_cli_output *out, const char *key)
+{
+    put_key(out, key);
+    tide_json_null(&out->json);
 }
 
 void tide_cli_json_time(tide_cli_output *out, const char *key, int64_t us)
@@ -89,6 +116,46 @@ void tide_cli_json_time(tide_cli_output *out, const char *key, int64_t us)
     tide_cli_time_text(text, us);
     tide_cli_json_text(out, key, *text ? text : NULL);
 }
+
+void tide_cli_json_raw(tide_cli_output *out, const char *key, tide_view json)
+{
+    static const char place[] = "null";
+    tide_cli_json_null(out, key);
+    if (out->json.status < TIDE_OK || !json.ptr)
+        return;
+    /* The writer has put a value where it belongs; ours takes its place. */
+    tide_buffer_truncate(&out->line, out->line.len - (sizeof place - 1));
+    const size_t start = out->line.len;
+    out->json.status = tide_buffer_append_view(&out->line, json);
+    /* In JSON a bare line break is white space, never part of a text. */
+    for (size_t i = start; i < out->line.len; i++)
+        if (out->line.ptr[i] == '\n' || out->line.ptr[i] == '\r')
+            out->line.ptr[i] = ' ';
+}
+
+void tide_cli_json_object_begin(tide_cli_output *out, const char *key)
+{
+    put_key(out, key);
+    tide_json_object_begin(&out->json);
+}
+
+void tide_cli_json_object_end(tide_cli_output *out)
+{
+    tide_json_object_end(&out->json);
+}
+
+void tide_cli_json_array_begin(tide_cli_output *out, const char *key)
+{
+    put_key(out, key);
+    tide_json_array_begin(&out->json);
+}
+
+void tide_cli_json_array_end(tide_cli_output *out)
+{
+    tide_json_array_end(&out->json);
+}
+
+/* ---- times ---- */
 
 void tide_cli_time_text(char text[TIDE_CLI_TIME_SIZE], int64_t us)
 {
@@ -99,6 +166,29 @@ void tide_cli_time_text(char text[TIDE_CLI_TIME_SIZE], int64_t us)
     }
     plain[10] = 'T';
     (void)snprintf(text, TIDE_CLI_TIME_SIZE, "%sZ", plain);
+}
+
+void tide_cli_duration_text(char text[TIDE_CLI_DURATION_SIZE], int64_t us)
+{
+    const char *sign = us < 0 ? "-" : "";
+    const uint64_t whole_us = us < 0 ? -(uint64_t)us : (uint64_t)us;
+    const uint64_t seconds = whole_us / 1000000;
+    const uint64_t minutes = seconds / 60;
+    const uint64_t hours = seconds / 3600;
+    const size_t size = TIDE_CLI_DURATION_SIZE;
+    if (hours >= 24)
+        (void)snprintf(text, size, "%s%" PRIu64 "d %" PRIu64 "h", sign, hours / 24, hours % 24);
+    else if (hours > 0)
+        (void)snprintf(text, size, "%s%" PRIu64 "h %" PRIu64 "m", sign, hours, minutes % 60);
+    else if (minutes > 0)
+        (void)snprintf(text, size, "%s%" PRIu64 "m %" PRIu64 "s", sign, minutes, seconds % 60);
+    else if (seconds > 0)
+        (void)snprintf(text, size, "%s%" PRIu64 ".%03" PRIu64 "s", sign, seconds,
+                       whole_us / 1000 % 1000);
+    else if (whole_us >= 1000)
+        (void)snprintf(text, size, "%s%" PRIu64 "ms", sign, whole_us / 1000);
+    else
+        (void)snprintf(text, size, "%s%" PRIu64 "us", sign, whole_us);
 }
 
 /* ---- text for people ---- */
@@ -125,13 +215,13 @@ static void mask_controls(char *text)
 }
 
 /* Valid UTF-8 without control characters, in new memory; NULL: no memory. */
-static char *clean_text(const char *text)
+static char *clean_text(tide_view text)
 {
     tide_buffer buffer;
     size_t replaced = 0;
     char *clean = NULL;
     tide_buffer_init(&buffer, TIDE_CLI_LINE_MAX);
-    if (tide_utf8_clean(&buffer, tide_view_of(text), &replaced) >= TIDE_OK)
+    if (tide_utf8_clean(&buffer, text, &replaced) >= TIDE_OK)
         clean = strdup(tide_buffer_text(&buffer));
     tide_buffer_done(&buffer);
     if (clean)
@@ -154,7 +244,7 @@ void tide_cli_print(FILE *file, const char *format, ...)
     const bool has_break = len > 0 && text[len - 1] == '\n';
     if (has_break)
         text[len - 1] = '\0';
-    TIDE_CLEANUP(tide_freep) char *clean = clean_text(text);
+    TIDE_CLEANUP(tide_freep) char *clean = clean_text(tide_view_of(text));
     if (clean)
         (void)fputs(clean, file);
     if (has_break)
@@ -221,22 +311,46 @@ static void print_block(tide_cli_table *table)
     table->cell_count = 0;
 }
 
-void tide_cli_table_cell(tide_cli_table *table, const char *text)
+/* Cleaned, and cut where it is longer than anybody reads in a table. NULL: no memory. */
+static char *keep_cell(tide_cli_table *table, tide_view text)
+{
+    const tide_view shown = tide_utf8_cut(text, TIDE_CLI_CELL_MAX);
+    TIDE_CLEANUP(tide_freep) char *clean = clean_text(shown);
+    TIDE_CLEANUP(tide_freep) char *whole = NULL;
+    if (!clean || asprintf(&whole, "%s%s", clean, shown.len < text.len ? "..." : "") < 0) {
+        whole = NULL;
+        return NULL;
+    }
+    return tide_arena_text(&table->texts, tide_view_of(whole));
+}
+
+void tide_cli_table_view(tide_cli_table *table, tide_view text)
 {
     if (table->failure < TIDE_OK)
         return;
     const int capacity = table->column_count * TIDE_CLI_TABLE_ROWS;
     if (!table->cells)
         table->cells = calloc((size_t)capacity, sizeof *table->cells);
-    TIDE_CLEANUP(tide_freep) char *clean = clean_text(text);
-    char *kept = clean ? tide_arena_text(&table->texts, tide_view_of(clean)) : NULL;
-    if (!table->cells || !kept) {
+    char *kept = table->cells ? keep_cell(table, text.ptr ? text : tide_view_of("-")) : NULL;
+    if (!kept) {
         table->failure = TIDE_E_NOMEM;
         return;
     }
     table->cells[table->cell_count++] = kept;
     if (table->cell_count == capacity)
         print_block(table);
+}
+
+void tide_cli_table_cell(tide_cli_table *table, const char *text)
+{
+    tide_cli_table_view(table, tide_view_of(text));
+}
+
+void tide_cli_table_time(tide_cli_table *table, int64_t us)
+{
+    char text[TIDE_CLI_TIME_SIZE];
+    tide_cli_time_text(text, us);
+    tide_cli_table_cell(table, *text ? text : NULL);
 }
 
 void tide_cli_table_number(tide_cli_table *table, int64_t number)

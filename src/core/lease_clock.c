@@ -39,12 +39,29 @@ static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status end_all(tide_tx *tx, tide_error *err)
+static tide_status end_with_tokens(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_END_ALL, err));
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
     return tide_query_run(query, NULL, err);
+}
+
+static tide_status end_work(tide_tx *tx, int64_t now_us, int64_t booted_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_END_WORK, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_time(query, "booted", booted_us);
+    return tide_query_run(query, NULL, err);
+}
+
+/* Leases of every kind: by name, of idempotency keys, of work items. */
+static tide_status end_all(tide_tx *tx, int64_t now_us, int64_t booted_us, tide_error *err)
+{
+    TIDE_TRY(end_with_tokens(tx, TIDE_SQL_LEASE_END_ALL, err));
+    TIDE_TRY(end_with_tokens(tx, TIDE_SQL_IDEMPOTENCY_END_ALL, err));
+    return end_work(tx, now_us, booted_us, err);
 }
 
 static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
@@ -64,7 +81,8 @@ tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)
     tide_env *env = tide_store_env(store);
     anchor stored = {.boot_id = ""};
     anchor fresh = {.boot_id = ""};
-    TIDE_TRY(read_anchor(tx, &stored, err));
+    const tide_status found = read_anchor(tx, &stored, err);
+    TIDE_TRY(found);
     env->boot_id(env, fresh.boot_id);
     const int64_t boot_us = env->boot_us(env);
     if (strcmp(stored.boot_id, fresh.boot_id) == 0) {
@@ -76,8 +94,8 @@ tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)
         return TIDE_OK;
     }
     fresh.offset_us = env->wall_us(env) - boot_us;
-    TIDE_TRY(end_all(tx, err));
-    TIDE_TRY(put_anchor(tx, &fresh, err));
     *now_us = boot_us + fresh.offset_us;
-    return TIDE_OK;
+    if (found == TIDE_OK) /* without an anchor there were only plain SQL's, which need none */
+        TIDE_TRY(end_all(tx, *now_us, fresh.offset_us, err));
+    return put_anchor(tx, &fresh, err);
 }

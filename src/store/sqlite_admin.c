@@ -28,13 +28,17 @@ static const fact pragma_facts[] = {
     {"page_size", "PRAGMA page_size"},
     {"page_count", "PRAGMA page_count"},
     {"freelist_count", "PRAGMA freelist_count"},
+    {"auto_vacuum", "PRAGMA auto_vacuum"},
 };
 
 static const char *name_value(const char *fact_name, const char *value)
 {
     static const char *const levels[] = {"off", "normal", "full", "extra"};
+    static const char *const vacuums[] = {"none", "full", "incremental"};
     if (strcmp(fact_name, "synchronous") == 0 && value[0] >= '0' && value[0] <= '3')
         return levels[value[0] - '0'];
+    if (strcmp(fact_name, "auto_vacuum") == 0 && value[0] >= '0' && value[0] <= '2')
+        return vacuums[value[0] - '0'];
     return value;
 }
 
@@ -126,16 +130,22 @@ static int compare_object(void *arg, int width, char **values, char **names)
     return SQLITE_OK;
 }
 
-/* Tables and triggers guard the promises: they are compared with what the migrations make in an empty place. */
+/* Tables and triggers guard the promises: they are compared with what the migrations make in an empty place. Those that
+ * the store lists, that is: one opened as it is may be older than this program. */
 static tide_status compare_schema(tide_sqlite_connection *reader, finding_request *request,
                                   tide_error *err)
 {
+    char applied[TIDE_SQLITE_VALUE_SIZE];
+    TIDE_TRY(tide_sqlite_ask(reader, "SELECT coalesce(max(number), 0) FROM schema_version", applied,
+                             err));
+    const long newest = strtol(applied, NULL, 10);
     sqlite3 *expected = NULL;
     schema_comparison c = {.actual = reader->db, .request = request};
     int code =
         sqlite3_open_v2(":memory:", &expected,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY, NULL);
-    for (const tide_migration *m = tide_sql_migrations; code == SQLITE_OK && m->number > 0; m++)
+    for (const tide_migration *m = tide_sql_migrations;
+         code == SQLITE_OK && m->number > 0 && m->number <= newest; m++)
         code = sqlite3_exec(expected, m->text[TIDE_ENGINE_SQLITE], NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(expected, "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL",
@@ -159,7 +169,8 @@ tide_status tide_sqlite_check(tide_store *store, tide_store_finding_fn *fn, void
     if (status >= TIDE_OK)
         status = compare_schema(reader, &request, err);
     tide_sqlite_give_reader(reader);
-    if (status == TIDE_E_FOREIGN || status == TIDE_E_IO)
+    /* Our own statements fail on a schema only if it is not what it was. */
+    if (status == TIDE_E_FOREIGN || status == TIDE_E_IO || status == TIDE_E_FAILED)
         return tide_fail_context(err, TIDE_E_DAMAGED, "%s cannot be read", store->name);
     TIDE_TRY(status);
     if (request.count > 0)

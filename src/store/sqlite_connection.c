@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "store/sqlite_file.h"
+#include "store/sqlite_function.h"
 
 enum {
     BUSY_SPIN_US = 50,       /* the first waits for somebody else's short write */
@@ -144,6 +145,8 @@ static tide_status configure(tide_sqlite_connection *connection, tide_sqlite_rol
     sqlite3_progress_handler(db, PROGRESS_OPS, stop_over_budget, connection);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+    /* A plan does not depend on bound values: otherwise every statement with LIMIT :n is compiled anew at each run. */
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     char text[512];
     (void)snprintf(text, sizeof text,
                    "PRAGMA page_size=%d; PRAGMA cell_size_check=ON; PRAGMA cache_size=-%d;"
@@ -153,7 +156,8 @@ static tide_status configure(tide_sqlite_connection *connection, tide_sqlite_rol
     tide_sqlite_set_limits(connection);
     TIDE_TRY(tide_sqlite_exec(connection, text, err));
     (void)sqlite3_wal_hook(db, note_frames, connection);
-    return TIDE_OK;
+    const int code = tide_sqlite_add_functions(db);
+    return code == SQLITE_OK ? TIDE_OK : tide_sqlite_fail(err, db, code, connection->store->name);
 }
 
 tide_status tide_sqlite_connection_open(tide_sqlite_connection **out, tide_store *store,

@@ -40,10 +40,12 @@ static tide_status ask_claimed(bool *is_claimed, tide_sqlite_connection *connect
 }
 
 /* The mark goes into the header before WAL mode, so that a look at the first 100 bytes tells whose file it is. A
- * crash in between leaves a marked file in another mode: the next open finishes the work. */
+ * crash in between leaves a marked file in another mode: the next open finishes the work. Free pages can be given back
+ * (PRAGMA incremental_vacuum) only if that is said before the first write. */
 static tide_status claim_file(tide_sqlite_connection *connection, const char *path, tide_error *err)
 {
     char text[64];
+    TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA auto_vacuum=INCREMENTAL", err));
     (void)snprintf(text, sizeof text, "PRAGMA application_id=%d", TIDE_SQLITE_APPLICATION_ID);
     TIDE_TRY(tide_sqlite_exec(connection, text, err));
     TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));

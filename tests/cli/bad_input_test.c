@@ -73,6 +73,34 @@ static void a_bad_number_to_raise_to_is_refused(void **state)
     assert_directory_is_empty(t);
 }
 
+/* Hundreds of words reach the verb, which says which one is too many. */
+static void many_words_are_taken_and_then_counted(void **state)
+{
+    cli_fixture *t = *state;
+    enum { COUNT = 300 };
+    const char *argv[COUNT + 4] = {t->program, "sequence", "next"};
+    for (int i = 0; i < COUNT; i++)
+        argv[3 + i] = "name";
+    proc_result result;
+    const proc_options options = cli_options(t, argv);
+    assert_ok_err(proc_run(&result, &options, CLI_TIMEOUT_MS, &t->err), &t->err);
+    assert_int_equal(TIDE_EXIT_USAGE, result.exit_code);
+    assert_contains(result.err, "one word too many: 'name'");
+    proc_result_done(&result);
+    assert_directory_is_empty(t);
+}
+
+/* A name may look like an option, or be two dashes. */
+static void words_behind_two_dashes_are_names(void **state)
+{
+    cli_fixture *t = *state;
+    assert_string_equal("1\n", cli_run(t, "sequence", "next", "--", "--count", NULL).out);
+    assert_string_equal("1\n", cli_run(t, "sequence", "next", "--", "--", NULL).out);
+    assert_string_equal("2\n", cli_run(t, "sequence", "next", "--", "--count", NULL).out);
+    const cli_result result = cli_run(t, "sequence", "next", "a", "--", "--json", NULL);
+    cli_assert_fails(&result, TIDE_EXIT_USAGE);
+}
+
 static void a_bad_store_url_is_a_usage_error(void **state)
 {
     cli_fixture *t = *state;
@@ -237,6 +265,8 @@ int main(void)
         CLI_TEST_SQLITE(a_bad_count_is_refused_before_a_store_is_made),
         CLI_TEST_SQLITE(a_bad_name_is_refused_before_a_store_is_made),
         CLI_TEST_SQLITE(a_bad_number_to_raise_to_is_refused),
+        CLI_TEST_SQLITE(many_words_are_taken_and_then_counted),
+        CLI_TEST_SQLITE(words_behind_two_dashes_are_names),
         CLI_TEST_SQLITE(a_bad_store_url_is_a_usage_error),
         CLI_TEST_SQLITE(a_server_that_is_away_ends_with_6),
         CLI_TEST_SQLITE(a_directory_is_not_a_store),

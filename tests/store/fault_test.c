@@ -213,13 +213,14 @@ static void create(disk_case *c)
     TIDE_IGNORE(disk_case_open(c, c->path, true));
 }
 
-/* A store that could not be finished is finished by the next who opens it. */
+/* A store that could not be finished is finished by the next who opens it. Most of the calls write the pages of the
+ * schema, one like the other. */
 static void a_failed_creation_can_be_repeated(void **state)
 {
     (void)state;
-    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 1);
+    sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY}, 5);
     sweep_with(create_with_fault, create, (fault_vfs_fault){.on = FAULT_VFS_ANY, .is_sticky = true},
-               3);
+               17);
 }
 
 /* A write that leaves part of its bytes behind, and a disk that stays broken from then on. */

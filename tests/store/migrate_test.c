@@ -10,6 +10,8 @@
 #include "store/engine.h"
 #include "tidemark_sql.h"
 
+enum { MIGRATION_MAX = 32 };
+
 typedef struct opener {
     store_test *t;
     const char *url;
@@ -137,21 +139,28 @@ static void looking_does_not_create(void **state)
 static void a_failing_step_leaves_the_schema_as_it_was(void **state)
 {
     store_test *t = *state;
-    const tide_migration broken[] = {
-        tide_sql_migrations[0],
-        {.number = 2,
-         .version = "t2",
-         .name = "good",
-         .text = {"CREATE TABLE extra (a INTEGER)", "CREATE TABLE extra (a bigint)"}},
-        {.number = 3, .version = "t3", .name = "bad", .text = {"CREATE TABLE", "CREATE TABLE"}},
-        {.number = 0},
-    };
-    assert_status(TIDE_E_FAILED, tide_store_migrate(t->store, broken, &t->err));
-    assert_contains(t->err.text, "migration 3 (bad)");
+    tide_migration steps[MIGRATION_MAX + 3];
+    int known = 0;
+    for (; tide_sql_migrations[known].number > 0; known++) {
+        assert_true(known < MIGRATION_MAX);
+        steps[known] = tide_sql_migrations[known];
+    }
+    steps[known] = (tide_migration){
+        .number = known + 1,
+        .version = "t1",
+        .name = "good",
+        .text = {"CREATE TABLE extra (a INTEGER)", "CREATE TABLE extra (a bigint)"}};
+    steps[known + 1] = (tide_migration){.number = known + 2,
+                                        .version = "t2",
+                                        .name = "bad",
+                                        .text = {"CREATE TABLE", "CREATE TABLE"}};
+    steps[known + 2] = (tide_migration){.number = 0};
+    assert_status(TIDE_E_FAILED, tide_store_migrate(t->store, steps, &t->err));
+    assert_contains(t->err.text, "(bad)");
     assert_ok_err(reopen(t, TIDE_STORE_CREATE), &t->err);
-    const tide_migration fixed[] = {broken[0], broken[1], {.number = 0}};
-    assert_ok_err(tide_store_migrate(t->store, fixed, &t->err), &t->err);
-    assert_ok_err(tide_store_migrate(t->store, fixed, &t->err), &t->err);
+    steps[known + 1] = (tide_migration){.number = 0};
+    assert_ok_err(tide_store_migrate(t->store, steps, &t->err), &t->err);
+    assert_ok_err(tide_store_migrate(t->store, steps, &t->err), &t->err);
     assert_status(TIDE_E_NEWER, reopen(t, TIDE_STORE_CREATE));
 }
 

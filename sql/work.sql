@@ -1,0 +1,966 @@
+-- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
+--
+-- Every change raises revision and sets updated_at: that is how the guards know the library.
+--
+-- Lists travel as one JSON parameter: one statement per batch, whatever its length.
+--
+-- Times: :now is the store's time, :lease_now that of leases (lease.h). Statements that stand alone in their transaction
+-- take :clock on PostgreSQL instead, which is NULL where the server's clock counts: so they need no round trip to ask for
+-- the time first. On SQLite times are computed in C, because there they are text.
+
+-- ---- tasks ----
+
+-- statement: task_create
+INSERT INTO tasks (task_id, title, status, metadata, created_at, updated_at, revision)
+SELECT :task_id, :title, 'pending', :metadata, :now, :now, 1
+WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE task_id = :task_id)
+ON CONFLICT (task_id) DO NOTHING;
+
+-- statement: task_find
+SELECT t.task_id, t.title, t.status, t.metadata, t.forked_from, t.forked_at, h.last_sequence, t.created_at, t.updated_at,
+       t.completed_at
+FROM tasks t LEFT JOIN task_heads h ON h.task_id = t.task_id WHERE t.task_id = :task_id;
+
+-- statement: task_list
+-- Newest first; a page goes on behind (:before_at, :before_id).
+SELECT t.task_id, t.title, t.status, t.metadata, t.forked_from, t.forked_at, h.last_sequence, t.created_at, t.updated_at,
+       t.completed_at
+FROM tasks t LEFT JOIN task_heads h ON h.task_id = t.task_id
+WHERE (CAST(:status AS text) IS NULL OR t.status = CAST(:status AS text))
+  AND (CAST(:before_id AS text) IS NULL OR t.created_at < :before_at
+       OR (t.created_at = :before_at AND t.task_id < CAST(:before_id AS text)))
+ORDER BY t.created_at DESC, t.task_id DESC LIMIT :limit;
+
+-- statement: task_items
+SELECT status, count(*) FROM work_items WHERE task_id = :task_id GROUP BY status;
+
+-- statement: task_lock  engine: sqlite
+SELECT status FROM tasks WHERE task_id = :task_id;
+
+-- statement: task_lock  engine: postgres
+-- Whoever adds items holds the task's row FOR SHARE: what is counted behind this lock stays as it is.
+SELECT status FROM tasks WHERE task_id = :task_id FOR UPDATE;
+
+-- statement: task_cancel
+-- Its items follow by trigger.
+UPDATE tasks SET status = 'cancelled', completed_at = :now, updated_at = :now, revision = revision + 1
+WHERE task_id = :task_id AND status IN ('pending', 'running');
+
+-- statement: task_end
+UPDATE tasks SET status = :status, completed_at = :now, updated_at = :now, revision = revision + 1
+WHERE task_id = :task_id AND status IN ('pending', 'running');
+
+-- statement: task_cancel_items  engine: sqlite
+UPDATE work_items
+SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task was ended',
+    attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
+    completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = NULL, lease_token = max(lease_token + 1, :floor)
+WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
+
+-- statement: task_cancel_items  engine: postgres
+UPDATE work_items
+SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task was ended',
+    attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
+    completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = NULL, lease_token = greatest(lease_token + 1, :floor)
+WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
+
+-- statement: task_fork
+SELECT task_id FROM tasks WHERE forked_from = :task_id ORDER BY task_id LIMIT 1;
+
+-- statement: task_top_token
+SELECT max(lease_token) FROM work_items WHERE task_id = :task_id;
+
+-- statement: task_delete
+-- Everything that is its own goes with it, by trigger.
+DELETE FROM tasks WHERE task_id = :task_id;
+
+-- ---- adding ----
+
+-- statement: work_seen  engine: sqlite
+-- Which of these ids are there, and what they stand for.
+SELECT work_item_id, task_id, work_type, input_data FROM work_items
+WHERE work_item_id IN (SELECT value FROM json_each(:ids));
+
+-- statement: work_seen  engine: postgres
+SELECT work_item_id, task_id, work_type, input_data FROM work_items
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- statement: work_live_keys  engine: sqlite
+-- Which of these pairs of type and unique key belong to a live item.
+SELECT k.value ->> 0, k.value ->> 1, w.work_item_id
+FROM json_each(:keys) k CROSS JOIN work_items w
+WHERE w.work_type = k.value ->> 0 AND w.unique_key = k.value ->> 1 AND w.unique_key IS NOT NULL
+  AND w.status IN ('pending', 'in_progress', 'expired');
+
+-- statement: work_live_keys  engine: postgres
+SELECT w.work_type, w.unique_key, w.work_item_id
+FROM jsonb_array_elements(CAST(:keys AS jsonb)) AS k JOIN work_items w
+  ON w.work_type = k ->> 0 AND w.unique_key = k ->> 1 AND w.unique_key IS NOT NULL
+ AND w.status IN ('pending', 'in_progress', 'expired');
+
+-- statement: work_tasks  engine: sqlite
+SELECT task_id, status FROM tasks WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- statement: work_tasks  engine: postgres
+-- FOR SHARE: a task cannot end while items are added to it. In the order of ids, before any item is locked.
+SELECT task_id, status FROM tasks WHERE task_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+ORDER BY task_id FOR SHARE;
+
+-- statement: work_tasks_of_finish  only: postgres
+-- The tasks that a finish with follow-up items adds to are locked before its item: everybody locks tasks first.
+SELECT t.task_id FROM tasks t
+WHERE t.task_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+   OR t.task_id = (SELECT w.task_id FROM work_items w WHERE w.work_item_id = :id)
+ORDER BY t.task_id FOR SHARE;
+
+-- statement: work_task_of
+SELECT task_id FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_dependencies_lock  engine: sqlite
+SELECT work_item_id, task_id, status FROM work_items WHERE work_item_id IN (SELECT value FROM json_each(:ids));
+
+-- statement: work_dependencies_lock  engine: postgres
+-- Locked before they are looked at: one that is being completed is waited for and then seen completed; one that is not
+-- cannot complete before its new dependent is there to be told.
+SELECT work_item_id, task_id, status FROM work_items
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+ORDER BY work_item_id FOR NO KEY UPDATE;
+
+-- statement: work_dependencies_mark  engine: sqlite
+UPDATE work_items SET has_dependents = 1, revision = revision + 1, updated_at = :now
+WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND NOT has_dependents
+  AND status NOT IN ('completed', 'failed');
+
+-- statement: work_dependencies_mark  engine: postgres
+UPDATE work_items SET has_dependents = true, revision = revision + 1, updated_at = :now
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))) AND NOT has_dependents
+  AND status NOT IN ('completed', 'failed');
+
+-- statement: work_depend  engine: sqlite
+INSERT INTO work_dependencies (work_item_id, depends_on)
+SELECT value ->> 0, value ->> 1 FROM json_each(:pairs) WHERE true ON CONFLICT DO NOTHING;
+
+-- statement: work_depend  engine: postgres
+INSERT INTO work_dependencies (work_item_id, depends_on)
+SELECT pair ->> 0, pair ->> 1 FROM jsonb_array_elements(CAST(:pairs AS jsonb)) AS pair ON CONFLICT DO NOTHING;
+
+-- statement: work_insert  engine: sqlite
+-- Tokens begin above those of items that were removed: an id that comes again does not give out a token twice.
+-- (MATERIALIZED: a member of the list is written out once, not once per column. One statement for all also costs
+-- one statement journal, which is most of the price of a single change.)
+WITH list AS MATERIALIZED (SELECT key, value AS item FROM json_each(:items))
+INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
+                        run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
+                        lease_token, revision)
+SELECT item ->> 'id', item ->> 'task', item ->> 'type', 'pending', item ->> 'priority', item ->> 'retries',
+       item ->> 'input', item ->> 'at', item ->> 'at', item ->> 'after', item ->> 'key', item ->> 'timeout',
+       item ->> 'from', item ->> 'schedule', item ->> 'waits', item ->> 'needed',
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1
+FROM list ORDER BY key;
+
+-- statement: work_insert  engine: postgres
+-- Fewer rows than items: somebody else was faster with an id or a unique key.
+INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
+                        run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
+                        lease_token, revision)
+SELECT id, task, type, 'pending', priority, retries, input, at, at, after, key, timeout, "from", schedule, waits, needed <> 0,
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1
+FROM jsonb_to_recordset(CAST(:items AS jsonb))
+     AS x(id text, task text, type text, priority bigint, retries bigint, input text, at timestamptz,
+          after timestamptz, key text, timeout bigint, "from" text, schedule text, waits bigint, needed bigint)
+ON CONFLICT DO NOTHING;
+
+-- ---- claiming ----
+
+-- statement: work_look_types  engine: sqlite
+-- Is there anything to claim, and when is the next delayed item due? :types NULL: any type.
+SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_types y
+               WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
+                 AND EXISTS (SELECT 1 FROM work_items w INDEXED BY idx_work_items_claim
+                             WHERE w.work_type = y.work_type
+                               AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                               AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')));
+
+-- statement: work_look_types  engine: postgres
+-- LIMIT 1 keeps the planner from turning the inner question into a join over everything that is ready.
+SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_types y
+               WHERE NOT y.is_paused
+                 AND (CAST(:types AS jsonb) IS NULL
+                      OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+                 AND (SELECT true FROM work_items w
+                      WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
+                        AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                        AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+                      LIMIT 1));
+
+-- statement: work_look_task  engine: sqlite
+SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_items w INDEXED BY idx_work_items_claim_task
+               WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                 AND (:types IS NULL OR w.work_type IN (SELECT value FROM json_each(:types)))
+                 AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
+
+-- statement: work_look_task  engine: postgres
+SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_items w
+               WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                 AND (CAST(:types AS jsonb) IS NULL
+                      OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+                 AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
+
+-- statement: work_promote  engine: sqlite
+-- Delayed items whose time has come may run.
+UPDATE work_items SET run_after = NULL, revision = revision + 1, updated_at = :now
+WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_due
+                WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now
+                ORDER BY run_after LIMIT :limit)
+RETURNING work_type;
+
+-- statement: work_promote  engine: postgres
+WITH due AS MATERIALIZED (
+    SELECT work_item_id FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now
+    ORDER BY run_after LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
+FROM due WHERE w.work_item_id = due.work_item_id
+RETURNING w.work_type;
+
+-- statement: work_claim_type  engine: sqlite
+-- The :limit first ones of a type. (A subquery, not a join: nothing else than the index decides the order.)
+UPDATE work_items
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_now, heartbeat_at = :lease_now,
+    deadline_at = CASE WHEN timeout_us IS NULL THEN NULL ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    lease_expires_at = CASE WHEN timeout_us IS NULL OR timeout_us >= :lease_us THEN :expires ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    started_at = coalesce(started_at, :now), lease_token = max(lease_token + 1, :floor), lease_via = 'api',
+    revision = revision + 1, updated_at = :now
+WHERE rowid IN (
+    SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim
+    WHERE w.work_type = :type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = :type)
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+    ORDER BY w.claim_key LIMIT :limit)
+RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
+
+-- statement: work_claim_type  engine: postgres
+-- SKIP LOCKED lets claimers pass each other. Reading starts at the type's low_key, above the entries of rows that are
+-- gone. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
+WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
+picked AS MATERIALIZED (
+    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
+    FROM work_items w
+    WHERE w.work_type = CAST(:type AS text)
+      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+      AND (CAST(:is_promoted AS boolean)
+           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
+                                                       AND d.run_after <= (SELECT at FROM clock)))
+    ORDER BY w.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+UPDATE work_items w
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+    revision = w.revision + 1, updated_at = c.at
+FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
+          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+
+-- statement: work_claim_types  engine: sqlite
+-- The :limit first ones of several types (NULL: all): the heads of each, and of those the first. json_each stands in for
+-- LATERAL.
+UPDATE work_items
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_now, heartbeat_at = :lease_now,
+    deadline_at = CASE WHEN timeout_us IS NULL THEN NULL ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    lease_expires_at = CASE WHEN timeout_us IS NULL OR timeout_us >= :lease_us THEN :expires ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    started_at = coalesce(started_at, :now), lease_token = max(lease_token + 1, :floor), lease_via = 'api',
+    revision = revision + 1, updated_at = :now
+WHERE rowid IN (
+    SELECT h.value ->> 1
+    FROM work_types y CROSS JOIN json_each((
+        SELECT json_group_array(json_array(claim_key, row)) FROM (
+            SELECT w.claim_key, w.rowid AS row FROM work_items w INDEXED BY idx_work_items_claim
+            WHERE w.work_type = y.work_type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+              AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+            ORDER BY w.claim_key LIMIT :limit))) h
+    WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
+    ORDER BY h.value ->> 0, h.value ->> 1 LIMIT :limit)
+RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
+
+-- statement: work_claim_types  engine: postgres
+-- The heads of each type are looked at without locks and locked in their common order, no more than are wanted: a
+-- claimer that locked the heads of every type would make others believe that there is nothing. :reach is more than
+-- :limit, because some of the heads may be in other hands.
+WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
+heads AS MATERIALIZED (
+    SELECT h.work_item_id, h.claim_key
+    FROM work_types y CROSS JOIN LATERAL (
+        SELECT w.work_item_id, w.claim_key FROM work_items w
+        WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
+          AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+        ORDER BY w.claim_key LIMIT :reach) h
+    WHERE NOT y.is_paused
+      AND (CAST(:types AS jsonb) IS NULL OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+      AND (CAST(:is_promoted AS boolean)
+           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
+                                                       AND d.run_after <= (SELECT at FROM clock)))
+    ORDER BY h.claim_key LIMIT :reach),
+picked AS MATERIALIZED (
+    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
+    FROM heads h JOIN work_items w ON w.work_item_id = h.work_item_id
+    WHERE w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+    ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+UPDATE work_items w
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+    revision = w.revision + 1, updated_at = c.at
+FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
+          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+
+-- statement: work_claim_task  engine: sqlite
+UPDATE work_items
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_now, heartbeat_at = :lease_now,
+    deadline_at = CASE WHEN timeout_us IS NULL THEN NULL ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    lease_expires_at = CASE WHEN timeout_us IS NULL OR timeout_us >= :lease_us THEN :expires ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    started_at = coalesce(started_at, :now), lease_token = max(lease_token + 1, :floor), lease_via = 'api',
+    revision = revision + 1, updated_at = :now
+WHERE rowid IN (
+    SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim_task
+    WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (:types IS NULL OR w.work_type IN (SELECT value FROM json_each(:types)))
+      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running')
+    ORDER BY w.claim_key LIMIT :limit)
+RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
+
+-- statement: work_claim_task  engine: postgres
+WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
+picked AS MATERIALIZED (
+    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) = 'pending' AS is_first
+    FROM work_items w
+    WHERE w.task_id = CAST(:task_id AS text) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (CAST(:types AS jsonb) IS NULL OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
+      AND (CAST(:is_promoted AS boolean)
+           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
+                                                       AND d.run_after <= (SELECT at FROM clock)))
+    ORDER BY w.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+UPDATE work_items w
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+    revision = w.revision + 1, updated_at = c.at
+FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
+          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+
+-- statement: work_run_tasks  engine: sqlite
+-- The first claim starts the task.
+UPDATE tasks SET status = 'running', updated_at = :now, revision = revision + 1
+WHERE task_id IN (SELECT value FROM json_each(:ids)) AND +status = 'pending';
+
+-- statement: work_run_tasks  engine: postgres
+-- A task that somebody has locked is being started or ended by him. Waiting for it here, with items in hand, could
+-- end in a deadlock with whoever cancels it.
+WITH pending AS MATERIALIZED (
+    SELECT task_id FROM tasks WHERE task_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))) AND status = 'pending'
+    ORDER BY task_id FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE tasks t SET status = 'running', updated_at = :now, revision = t.revision + 1
+FROM pending WHERE t.task_id = pending.task_id;
+
+-- statement: work_bounds_lock  only: postgres
+-- Whoever makes an item ready holds his type's row FOR KEY SHARE. Locked by somebody: another time.
+SELECT work_type FROM work_types WHERE CAST(:type AS text) IS NULL OR work_type = CAST(:type AS text)
+ORDER BY work_type FOR UPDATE SKIP LOCKED;
+
+-- statement: work_bounds_raise  only: postgres
+-- In a later statement than the lock, so that everything ready is seen. Without anything ready: items from now on.
+UPDATE work_types y SET low_key = b.low_key
+FROM (SELECT t.work_type, coalesce((
+          SELECT w.claim_key FROM work_items w
+          WHERE w.work_type = t.work_type AND w.claim_key >= t.low_key
+            AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          ORDER BY w.claim_key LIMIT 1), CAST(:now_us AS bigint)) AS low_key
+      FROM work_types t WHERE t.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) b
+WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
+
+-- ---- under a lease ----
+
+-- statement: work_renew  engine: sqlite
+-- Zero rows for an item: its lease was lost. One that is over is not renewed, even if nobody has taken it yet. (The
+-- plus signs leave SQLite no index but that of ids: the list is walked, not everything in progress.)
+UPDATE work_items
+SET heartbeat_at = :lease_now, lease_expires_at = min(:expires, coalesce(deadline_at, :expires)),
+    revision = revision + 1, updated_at = :now
+FROM json_each(:items) j
+WHERE work_items.work_item_id = j.value ->> 'id' AND +work_items.lease_token = j.value ->> 'token'
+  AND +work_items.status = 'in_progress' AND +work_items.lease_expires_at > :lease_now
+RETURNING work_item_id, lease_token;
+
+-- statement: work_renew  engine: postgres
+UPDATE work_items w
+SET heartbeat_at = c.at, revision = w.revision + 1, updated_at = c.at,
+    lease_expires_at = least(c.at + CAST(:lease_us AS bigint) * interval '1 microsecond', w.deadline_at)
+FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint)
+     CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.work_item_id, w.lease_token;
+
+-- statement: work_hold  engine: sqlite
+-- Is this token the effective holder? What the caller needs to go on.
+SELECT task_id, work_type, retry_count, max_retries, failure_count, crash_count FROM work_items
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now;
+
+-- statement: work_hold  engine: postgres
+-- ... and until this transaction ends: nobody can renew, expire or cancel it meanwhile.
+SELECT task_id, work_type, retry_count, max_retries, failure_count, crash_count FROM work_items
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress'
+  AND lease_expires_at > coalesce(CAST(:clock AS timestamptz), clock_timestamp())
+FOR NO KEY UPDATE;
+
+-- statement: work_state
+-- Why a token was refused.
+SELECT status, lease_holder, lease_token, failure_kind FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_progress  engine: sqlite
+UPDATE work_items SET progress = :progress, revision = revision + 1, updated_at = :now
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now;
+
+-- statement: work_progress  engine: postgres
+UPDATE work_items SET progress = :progress, revision = revision + 1,
+                      updated_at = coalesce(CAST(:clock AS timestamptz), clock_timestamp())
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress'
+  AND lease_expires_at > coalesce(CAST(:clock AS timestamptz), clock_timestamp());
+
+-- statement: work_release  engine: sqlite
+UPDATE work_items
+SET status = 'pending', attempt_outcome = 'released', run_after = :run_after, error_message = NULL, lease_holder = NULL,
+    lease_expires_at = NULL, lease_via = NULL, deadline_at = NULL, revision = revision + 1, updated_at = :now
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now
+RETURNING work_type;
+
+-- statement: work_release  engine: postgres
+UPDATE work_items w
+SET status = 'pending', attempt_outcome = 'released', error_message = NULL, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = CASE WHEN CAST(:delay_us AS bigint) > 0 THEN c.at + CAST(:delay_us AS bigint) * interval '1 microsecond' END,
+    lease_via = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
+FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.work_type;
+
+-- statement: work_finish_many  engine: sqlite
+WITH list AS MATERIALIZED (SELECT value AS item FROM json_each(:items))
+UPDATE work_items
+SET status = 'completed', output_data = list.item ->> 'output', attempt_outcome = 'completed', error_message = NULL,
+    completed_at = :now, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
+    revision = revision + 1, updated_at = :now
+FROM list
+WHERE work_items.work_item_id = list.item ->> 'id' AND +work_items.lease_token = list.item ->> 'token'
+  AND +work_items.status = 'in_progress' AND +work_items.lease_expires_at > :lease_now
+RETURNING work_item_id, lease_token, has_dependents;
+
+-- statement: work_finish_many  engine: postgres
+UPDATE work_items w
+SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL, completed_at = c.at,
+    lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
+FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
+     CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.work_item_id, w.lease_token, w.has_dependents;
+
+-- statement: work_finish_one  engine: sqlite
+UPDATE work_items
+SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+    completed_at = :now, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
+    revision = revision + 1, updated_at = :now
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now
+RETURNING task_id, has_dependents;
+
+-- statement: work_finish_one  engine: postgres
+UPDATE work_items w
+SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL, completed_at = c.at,
+    lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
+FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.task_id, w.has_dependents;
+
+-- statement: work_finished  engine: sqlite
+-- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)
+SELECT w.work_item_id, w.lease_token FROM json_each(:items) j CROSS JOIN work_items w
+WHERE w.work_item_id = j.value ->> 'id' AND w.lease_token = j.value ->> 'token' AND w.status = 'completed'
+  AND w.output_data IS j.value ->> 'output';
+
+-- statement: work_finished  engine: postgres
+SELECT w.work_item_id, w.lease_token FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
+JOIN work_items w ON w.work_item_id = x.id
+WHERE w.lease_token = x.token AND w.status = 'completed' AND w.output_data IS NOT DISTINCT FROM x.output;
+
+-- statement: work_last_checkpoint
+SELECT checkpoint_id, sequence_number, global_sequence FROM checkpoints
+WHERE work_item_id = :id ORDER BY sequence_number DESC LIMIT 1;
+
+-- statement: work_ready_dependents  engine: sqlite
+-- The types of items that waited for these and are ready now.
+SELECT DISTINCT w.work_type FROM json_each(:ids) j CROSS JOIN work_dependencies d CROSS JOIN work_items w
+WHERE d.depends_on = j.value AND w.work_item_id = d.work_item_id
+  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0;
+
+-- statement: work_ready_dependents  engine: postgres
+SELECT DISTINCT w.work_type FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
+WHERE d.depends_on IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0;
+
+-- statement: work_fail
+-- Behind work_hold, which has checked the token.
+UPDATE work_items
+SET status = CAST(:status AS text), retry_count = :retry_count, failure_count = failure_count + 1, run_after = :run_after,
+    failure_kind = :failure_kind, attempt_outcome = 'failed', error_message = :error, lease_holder = NULL,
+    lease_expires_at = NULL, lease_via = CASE CAST(:status AS text) WHEN 'failed' THEN lease_via END, deadline_at = NULL,
+    completed_at = :completed_at, revision = revision + 1, updated_at = :now
+WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress';
+
+-- ---- decisions from outside ----
+
+-- statement: work_cancel  engine: sqlite
+UPDATE work_items
+SET status = 'failed', failure_kind = 'cancelled', error_message = :reason,
+    attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
+    completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = NULL, lease_token = max(lease_token + 1, :floor)
+WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
+
+-- statement: work_cancel  engine: postgres
+UPDATE work_items
+SET status = 'failed', failure_kind = 'cancelled', error_message = :reason,
+    attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
+    completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = NULL, lease_token = greatest(lease_token + 1, :floor)
+WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
+
+-- statement: work_copy
+-- What a retry takes over from the item that has ended.
+SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key FROM work_items
+WHERE work_item_id = :id;
+
+-- statement: work_lock  engine: sqlite
+SELECT status, lease_token FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_lock  engine: postgres
+SELECT status, lease_token FROM work_items WHERE work_item_id = :id FOR UPDATE;
+
+-- statement: work_live_dependent
+SELECT w.work_item_id FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
+WHERE d.depends_on = :id AND w.status IN ('pending', 'in_progress', 'expired') AND w.waits_for > 0
+ORDER BY w.work_item_id LIMIT 1;
+
+-- statement: work_delete
+DELETE FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_token_keep  engine: sqlite
+-- The highest token of items that were removed: see work_insert.
+INSERT INTO leases (name, token) SELECT 'work items removed', CAST(:token AS INTEGER)
+WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'work items removed' AND token >= :token)
+ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE leases.token < excluded.token;
+
+-- statement: work_token_keep  engine: postgres
+INSERT INTO leases (name, token) VALUES ('work items removed', :token)
+ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE leases.token < excluded.token;
+
+-- statement: work_pause  engine: sqlite
+INSERT INTO work_types (work_type, is_paused, pause_reason, paused_at) VALUES (:type, 1, :reason, :now)
+ON CONFLICT (work_type) DO UPDATE SET is_paused = 1, pause_reason = excluded.pause_reason,
+    paused_at = CASE WHEN work_types.is_paused THEN work_types.paused_at ELSE excluded.paused_at END;
+
+-- statement: work_pause  engine: postgres
+INSERT INTO work_types (work_type, is_paused, pause_reason, paused_at) VALUES (:type, true, :reason, :now)
+ON CONFLICT (work_type) DO UPDATE SET is_paused = true, pause_reason = excluded.pause_reason,
+    paused_at = CASE WHEN work_types.is_paused THEN work_types.paused_at ELSE excluded.paused_at END;
+
+-- statement: work_resume  engine: sqlite
+UPDATE work_types SET is_paused = 0, pause_reason = NULL, paused_at = NULL WHERE work_type = :type AND is_paused;
+
+-- statement: work_resume  engine: postgres
+UPDATE work_types SET is_paused = false, pause_reason = NULL, paused_at = NULL WHERE work_type = :type AND is_paused;
+
+-- statement: work_types_list
+SELECT work_type, is_paused, pause_reason, paused_at FROM work_types ORDER BY work_type;
+
+-- ---- looking ----
+
+-- statement: work_find  engine: sqlite
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_find  engine: postgres
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_list  engine: sqlite
+-- Newest first, by the order of insertion; a page goes on behind :before_row.
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+FROM work_items
+WHERE rowid < :before_row AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
+  AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
+ORDER BY rowid DESC LIMIT :limit;
+
+-- statement: work_list  engine: postgres
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+FROM work_items
+WHERE (CAST(:before_id AS text) IS NULL OR created_at < :before_at
+       OR (created_at = :before_at AND work_item_id < CAST(:before_id AS text)))
+  AND (CAST(:type AS text) IS NULL OR work_type = CAST(:type AS text))
+  AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS text))
+  AND (CAST(:failure_kind AS text) IS NULL OR failure_kind = CAST(:failure_kind AS text))
+  AND (CAST(:worker AS text) IS NULL OR lease_holder = CAST(:worker AS text))
+ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
+
+-- statement: work_list_task  engine: sqlite
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+FROM work_items INDEXED BY idx_work_items_task
+WHERE task_id = :task_id AND rowid < :before_row
+  AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
+  AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
+ORDER BY rowid DESC LIMIT :limit;
+
+-- statement: work_list_task  engine: postgres
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+FROM work_items
+WHERE task_id = CAST(:task_id AS text)
+  AND (CAST(:before_id AS text) IS NULL OR created_at < :before_at
+       OR (created_at = :before_at AND work_item_id < CAST(:before_id AS text)))
+  AND (CAST(:type AS text) IS NULL OR work_type = CAST(:type AS text))
+  AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS text))
+  AND (CAST(:failure_kind AS text) IS NULL OR failure_kind = CAST(:failure_kind AS text))
+  AND (CAST(:worker AS text) IS NULL OR lease_holder = CAST(:worker AS text))
+ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
+
+-- statement: work_position  engine: sqlite
+SELECT rowid, created_at FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_position  engine: postgres
+SELECT 0, created_at FROM work_items WHERE work_item_id = :id;
+
+-- statement: work_attempts_list
+SELECT attempt, lease_token, worker, via, outcome, error_message, started_at, ended_at FROM work_attempts
+WHERE work_item_id = :id AND lease_token > :after ORDER BY lease_token LIMIT :limit;
+
+-- statement: work_explain
+SELECT w.status, w.work_type, w.claim_key, w.lease_holder, w.lease_expires_at, w.run_after, w.waits_for, w.failure_kind,
+       w.error_message, w.retry_count, w.max_retries, w.task_id, t.status, y.is_paused, y.pause_reason
+FROM work_items w LEFT JOIN tasks t ON t.task_id = w.task_id LEFT JOIN work_types y ON y.work_type = w.work_type
+WHERE w.work_item_id = :id;
+
+-- statement: work_ahead
+-- How many items of its type come first? Counted up to :limit.
+SELECT count(*) FROM (
+    SELECT 1 AS one FROM work_items WHERE work_type = :type AND claim_key < :claim_key
+      AND status = 'pending' AND run_after IS NULL AND waits_for = 0 LIMIT :limit) a;
+
+-- statement: work_waits_on
+SELECT d.depends_on, w.status FROM work_dependencies d LEFT JOIN work_items w ON w.work_item_id = d.depends_on
+WHERE d.work_item_id = :id AND (w.status IS NULL OR w.status <> 'completed') ORDER BY d.depends_on LIMIT :limit;
+
+-- statement: work_stats_items  engine: sqlite
+SELECT work_type, status, count(*), avg((julianday(:now) - julianday(created_at)) * 86400.0)
+FROM work_items GROUP BY work_type, status ORDER BY work_type, status;
+
+-- statement: work_stats_items  engine: postgres
+SELECT work_type, status, count(*), avg(CAST(extract(epoch FROM CAST(:now AS timestamptz) - created_at) AS double precision))
+FROM work_items GROUP BY work_type, status ORDER BY work_type, status;
+
+-- statement: work_stats_leases  engine: sqlite
+SELECT count(*), count(CASE WHEN heartbeat_at < :stale_before THEN 1 END),
+       avg((julianday(:lease_now) - julianday(heartbeat_at)) * 86400.0)
+FROM work_items WHERE status = 'in_progress';
+
+-- statement: work_stats_leases  engine: postgres
+SELECT count(*), count(*) FILTER (WHERE heartbeat_at < :stale_before),
+       avg(CAST(extract(epoch FROM CAST(:lease_now AS timestamptz) - heartbeat_at) AS double precision))
+FROM work_items WHERE status = 'in_progress';
+
+-- statement: work_stats_tasks
+SELECT task_id, count(*) AS checkpoint_count, max(sequence_number), min(created_at), max(created_at)
+FROM checkpoints GROUP BY task_id ORDER BY checkpoint_count DESC, task_id LIMIT 10;
+
+-- ---- looking after ----
+
+-- statement: work_overdue  engine: sqlite
+-- Leases that have run out.
+SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count,
+       deadline_at IS NOT NULL AND deadline_at <= :lease_now, lease_expires_at
+FROM work_items INDEXED BY idx_work_items_lease_expiry
+WHERE status = 'in_progress' AND lease_expires_at <= :lease_now ORDER BY lease_expires_at LIMIT :limit;
+
+-- statement: work_overdue  engine: postgres
+-- SKIP LOCKED lets sweeps pass each other, and renewals under way.
+SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count,
+       deadline_at IS NOT NULL AND deadline_at <= :lease_now, lease_expires_at
+FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now
+LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+
+-- statement: work_left_expired  engine: sqlite
+-- Rows that plain SQL left in 'expired': nobody claims those. Their attempts are closed and counted already.
+SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count, 0, lease_expires_at
+FROM work_items INDEXED BY idx_work_items_expired WHERE status = 'expired' ORDER BY updated_at LIMIT :limit;
+
+-- statement: work_left_expired  engine: postgres
+SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count, false,
+       lease_expires_at
+FROM work_items WHERE status = 'expired' ORDER BY created_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+
+-- statement: work_expire  engine: sqlite
+-- The predicate stands here once more: a lease renewed a moment ago is left alone.
+UPDATE work_items
+SET status = j.value ->> 'status', retry_count = j.value ->> 'retry', crash_count = crash_count + (j.value ->> 'crash'),
+    failure_count = failure_count + (j.value ->> 'failure'), failure_kind = j.value ->> 'kind',
+    attempt_outcome = coalesce(j.value ->> 'outcome', attempt_outcome), error_message = j.value ->> 'error',
+    run_after = j.value ->> 'after', completed_at = CASE j.value ->> 'status' WHEN 'failed' THEN :now END,
+    lease_holder = NULL, lease_expires_at = NULL, lease_via = NULL, deadline_at = NULL,
+    lease_token = max(lease_token + 1, :floor), revision = revision + 1, updated_at = :now
+FROM json_each(:items) j
+WHERE work_items.work_item_id = j.value ->> 'id' AND +work_items.lease_token = j.value ->> 'token'
+  AND (+work_items.status = 'expired'
+       OR (+work_items.status = 'in_progress' AND +work_items.lease_expires_at <= :lease_now))
+RETURNING work_item_id;
+
+-- statement: work_expire  engine: postgres
+UPDATE work_items w
+SET status = x.status, retry_count = x.retry, crash_count = w.crash_count + x.crash,
+    failure_count = w.failure_count + x.failure, failure_kind = x.kind,
+    attempt_outcome = coalesce(x.outcome, w.attempt_outcome), error_message = x.error, run_after = x.after,
+    completed_at = CASE x.status WHEN 'failed' THEN CAST(:now AS timestamptz) END,
+    lease_holder = NULL, lease_expires_at = NULL, lease_via = NULL, deadline_at = NULL,
+    lease_token = greatest(w.lease_token + 1, :floor), revision = w.revision + 1, updated_at = :now
+FROM jsonb_to_recordset(CAST(:items AS jsonb))
+     AS x(id text, token bigint, status text, retry bigint, crash bigint, failure bigint, kind text, outcome text, error text,
+          after timestamptz)
+WHERE w.work_item_id = x.id AND w.lease_token = x.token
+  AND (w.status = 'expired' OR (w.status = 'in_progress' AND w.lease_expires_at <= :lease_now))
+RETURNING w.work_item_id;
+
+-- statement: work_block  engine: sqlite
+-- What depends on a failed item will never run.
+UPDATE work_items
+SET status = 'failed', failure_kind = 'dependency', completed_at = :now, updated_at = :now, revision = revision + 1,
+    run_after = NULL, error_message = 'It depends on ' || (
+        SELECT f.work_item_id FROM work_dependencies d JOIN work_items f ON f.work_item_id = d.depends_on
+        WHERE d.work_item_id = work_items.work_item_id AND f.status = 'failed' LIMIT 1) || ', which failed'
+WHERE +status = 'pending' AND rowid IN (
+    SELECT w.rowid FROM work_items f CROSS JOIN work_dependencies d CROSS JOIN work_items w
+    WHERE f.status = 'failed' AND f.has_dependents = 1 AND d.depends_on = f.work_item_id
+      AND w.work_item_id = d.work_item_id AND w.status = 'pending'
+    LIMIT :limit);
+
+-- statement: work_block  engine: postgres
+WITH hopeless AS MATERIALIZED (
+    SELECT w.work_item_id, f.work_item_id AS failed
+    FROM work_items f JOIN work_dependencies d ON d.depends_on = f.work_item_id
+    JOIN work_items w ON w.work_item_id = d.work_item_id
+    WHERE f.status = 'failed' AND f.has_dependents AND w.status = 'pending'
+    LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+UPDATE work_items w
+SET status = 'failed', failure_kind = 'dependency', completed_at = :now, updated_at = :now, revision = w.revision + 1,
+    run_after = NULL, error_message = 'It depends on ' || h.failed || ', which failed'
+FROM hopeless h WHERE w.work_item_id = h.work_item_id;
+
+-- statement: work_followed_up  engine: sqlite
+-- Failed items that nothing live depends on any more need not be looked at again.
+UPDATE work_items SET has_dependents = 0, revision = revision + 1, updated_at = :now
+WHERE rowid IN (
+    SELECT f.rowid FROM work_items f
+    WHERE f.status = 'failed' AND f.has_dependents = 1
+      AND NOT EXISTS (SELECT 1 FROM work_dependencies d CROSS JOIN work_items w
+                      WHERE d.depends_on = f.work_item_id AND w.work_item_id = d.work_item_id
+                        AND w.status IN ('pending', 'in_progress', 'expired'))
+    LIMIT :limit);
+
+-- statement: work_followed_up  engine: postgres
+WITH done AS MATERIALIZED (
+    SELECT f.work_item_id FROM work_items f
+    WHERE f.status = 'failed' AND f.has_dependents
+      AND NOT EXISTS (SELECT 1 FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
+                      WHERE d.depends_on = f.work_item_id AND w.status IN ('pending', 'in_progress', 'expired'))
+    LIMIT :limit FOR NO KEY UPDATE OF f SKIP LOCKED)
+UPDATE work_items f SET has_dependents = false, revision = f.revision + 1, updated_at = :now
+FROM done WHERE f.work_item_id = done.work_item_id;
+
+-- statement: work_look_after  engine: sqlite
+-- What is there to do for a sweep? Asked in a read transaction, so that a sweep in vain writes nothing. Leases that ran
+-- out; delayed items that are due; failed items that others depend on; schedules.
+SELECT EXISTS (SELECT 1 FROM work_items INDEXED BY idx_work_items_lease_expiry
+               WHERE status = 'in_progress' AND lease_expires_at <= :lease_now)
+       OR EXISTS (SELECT 1 FROM work_items INDEXED BY idx_work_items_expired WHERE status = 'expired'),
+       EXISTS (SELECT 1 FROM work_items INDEXED BY idx_work_items_due
+               WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now),
+       EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents = 1),
+       EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND next_run_at <= :now);
+
+-- statement: work_look_after  engine: postgres
+SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now)
+       OR EXISTS (SELECT 1 FROM work_items WHERE status = 'expired'),
+       EXISTS (SELECT 1 FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now),
+       EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents),
+       EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND next_run_at <= :now);
+
+-- statement: work_clean  engine: sqlite
+-- Their checkpoints stay. What a sweep has still to follow up stays, too.
+DELETE FROM work_items WHERE rowid IN (
+    SELECT rowid FROM work_items INDEXED BY idx_work_items_ended
+    WHERE status IN ('completed', 'failed') AND updated_at < :before AND NOT (status = 'failed' AND has_dependents)
+    ORDER BY updated_at LIMIT :limit)
+RETURNING lease_token;
+
+-- statement: work_clean  engine: postgres
+WITH old AS MATERIALIZED (
+    SELECT work_item_id FROM work_items
+    WHERE status IN ('completed', 'failed') AND completed_at < :before AND NOT (status = 'failed' AND has_dependents)
+    ORDER BY completed_at LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM work_items w USING old WHERE w.work_item_id = old.work_item_id
+RETURNING w.lease_token;
+
+-- statement: work_vacuum  only: sqlite
+-- Give pages that became free back to the file system, a bounded number at a time.
+PRAGMA incremental_vacuum(256);
+
+-- statement: work_end_all  only: sqlite
+-- After a new boot: nobody who held a lease is still running. The sweep takes the items up.
+UPDATE work_items SET lease_expires_at = '1970-01-01 00:00:00.000000', revision = revision + 1
+WHERE status = 'in_progress';
+
+-- ---- schedules ----
+
+-- statement: schedule_find
+SELECT name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us, is_paused, next_run_at,
+       last_run_at, run_count
+FROM work_schedules WHERE name = :name;
+
+-- statement: schedule_list
+SELECT name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us, is_paused, next_run_at,
+       last_run_at, run_count
+FROM work_schedules WHERE name > :after ORDER BY name LIMIT :limit;
+
+-- statement: schedule_add
+INSERT INTO work_schedules (name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us,
+                            next_run_at, created_at)
+VALUES (:name, :task_id, :work_type, :cron, :every_us, :input, :priority, :max_retries, :timeout_us, :next, :now)
+ON CONFLICT (name) DO NOTHING;
+
+-- statement: schedule_due  engine: sqlite
+SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
+       s.next_run_at, s.last_run_at, s.run_count
+FROM work_schedules s JOIN tasks t ON t.task_id = s.task_id
+WHERE s.is_paused = 0 AND s.next_run_at <= :now AND t.status IN ('pending', 'running')
+ORDER BY s.next_run_at LIMIT :limit;
+
+-- statement: schedule_due  engine: postgres
+SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
+       s.next_run_at, s.last_run_at, s.run_count
+FROM work_schedules s JOIN tasks t ON t.task_id = s.task_id
+WHERE NOT s.is_paused AND s.next_run_at <= :now AND t.status IN ('pending', 'running')
+ORDER BY s.next_run_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
+
+-- statement: schedule_advance
+-- Compare and set: the item of a time is made by whoever moves the schedule on, in the same transaction.
+UPDATE work_schedules SET next_run_at = :next, last_run_at = :now, run_count = run_count + 1
+WHERE name = :name AND next_run_at = :due;
+
+-- statement: schedule_pause
+UPDATE work_schedules SET is_paused = :is_paused, next_run_at = :next WHERE name = :name;
+
+-- statement: schedule_remove
+DELETE FROM work_schedules WHERE name = :name;
+
+-- ---- resuming ----
+
+-- statement: task_resume_items  engine: sqlite
+-- What is unfinished and held by nobody.
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+FROM work_items
+WHERE task_id = :task_id
+  AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
+ORDER BY claim_key, rowid;
+
+-- statement: task_resume_items  engine: postgres
+SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
+       retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
+       lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+FROM work_items
+WHERE task_id = :task_id
+  AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
+ORDER BY claim_key, work_item_id;
+
+-- statement: task_last_end
+-- The newest iteration_end among these numbers of a task, and how many there are.
+SELECT global_sequence, sequence_number FROM checkpoints
+WHERE task_id = :task_id AND sequence_number > :low AND sequence_number <= :high AND checkpoint_type = 'iteration_end'
+ORDER BY sequence_number DESC LIMIT 1;
+
+-- statement: task_count_ends
+SELECT count(*) FROM checkpoints
+WHERE task_id = :task_id AND sequence_number > :low AND sequence_number <= :high AND checkpoint_type = 'iteration_end';
+
+-- statement: task_later
+-- What was done behind it and need not be done again.
+SELECT global_sequence FROM checkpoints
+WHERE task_id = :task_id AND sequence_number > :low AND sequence_number <= :high
+  AND checkpoint_type IN ('tool_executed', 'llm_response')
+ORDER BY sequence_number LIMIT :limit;
+
+-- statement: task_answers
+-- Completed responses of the task's keys.
+SELECT idempotency_key, task_id, work_item_id, request_hash, status, lock_holder, takeover, response_data, lock_token,
+       attempts, created_at, completed_at, expires_at
+FROM idempotency_keys
+WHERE task_id = :task_id AND status = 'completed' AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY created_at, idempotency_key;

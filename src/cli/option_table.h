@@ -1,0 +1,137 @@
+/* option_table.h - every option of the program, one row each.
+ *
+ * X(id, name, short or 0, value name or NULL, default or NULL, environment or NULL, type, least, most, help)
+ *
+ * least and most are the range of a NUMBER, of a SIZE in bytes, of a DURATION in microseconds, and how often a TEXTS
+ * may be given; other types have none (0, 0). The value name of a CHOICE lists what there is to choose from. A
+ * verb can narrow a row or give it another default (tide_cli_override). */
+#ifndef TIDE_CLI_OPTION_TABLE_H
+#define TIDE_CLI_OPTION_TABLE_H
+
+#include <stdint.h>
+
+#include <tidemark/lease.h>
+#include <tidemark/sequence.h>
+
+enum {
+    TIDE_CLI_TEXTS_MAX =
+        1000, /* how often a repeatable option may be given, unless its row says less */
+    TIDE_CLI_ROWS_MAX = 100000000, /* rows that one listing can ask for */
+};
+
+#define TIDE_CLI_DURATION_MAX INT64_C(315360000000000) /* 3650 days, in microseconds */
+
+/* For every command: where, how it is printed, help. */
+#define TIDE_CLI_OPTIONS_COMMON(X)                                                                 \
+    X(STORE, "store", 's', "URL", "./tidemark.db", "TIDEMARK_STORE", TEXT, 0, 0,                   \
+      "the store: a file, sqlite:PATH or postgres://USER@HOST/DATABASE")                           \
+    X(JSON, "json", 'j', NULL, NULL, NULL, FLAG, 0, 0,                                             \
+      "print one JSON object per line, for programs")                                              \
+    X(HELP, "help", 'h', NULL, NULL, NULL, FLAG, 0, 0, "print this and exit")
+
+#define TIDE_CLI_OPTIONS_GENERAL(X)                                                                \
+    X(VERSION, "version", 'V', NULL, NULL, NULL, FLAG, 0, 0, "print the version and exit")         \
+    X(COUNT, "count", 'n', "N", "1", NULL, NUMBER, 1, TIDE_SEQUENCE_BATCH_MAX,                     \
+      "how many numbers to take at once")                                                          \
+    X(WHY, "why", 'w', "TEXT", NULL, NULL, TEXT, 0, 0, "the reason, kept in the history")          \
+    X(LIMIT, "limit", 'l', "N", "100", NULL, NUMBER, 1, TIDE_CLI_ROWS_MAX, "at most so many")      \
+    X(ALL, "all", 0, NULL, NULL, NULL, FLAG, 0, 0, "all of them")                                  \
+    X(STATUS, "status", 0, "STATUS", NULL, NULL, TEXT, 0, 0, "only those in this status")          \
+    X(FROM, "from", 0, "N", NULL, NULL, NUMBER, 0, INT64_MAX, "from this number on")               \
+    X(TO, "to", 0, "N", NULL, NULL, NUMBER, 0, INT64_MAX, "up to this number, which counts too")   \
+    X(SINCE, "since", 0, "TIME", NULL, NULL, PAST, 0, 0, "from this time on")                      \
+    X(UNTIL, "until", 0, "TIME", NULL, NULL, PAST, 0, 0, "up to this time")                        \
+    X(OLDER_THAN, "older-than", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,     \
+      "only what is older than this")                                                              \
+    X(FOLLOW, "follow", 'f', NULL, NULL, NULL, FLAG, 0, 0, "go on with what comes, until Ctrl-C")  \
+    X(DRY_RUN, "dry-run", 0, NULL, NULL, NULL, FLAG, 0, 0, "tell what would be done; do nothing")  \
+    X(FORCE, "force", 0, NULL, NULL, NULL, FLAG, 0, 0, "also where it would be refused otherwise") \
+    X(OUT, "out", 0, "FILE", NULL, NULL, TEXT, 0, 0, "write to this file, which must not exist")   \
+    X(REASON, "reason", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "why, kept with what was done")
+
+#define TIDE_CLI_OPTIONS_WORK(X)                                                                   \
+    X(TASK, "task", 0, "ID", NULL, NULL, TEXT, 0, 0, "the task")                                   \
+    X(TITLE, "title", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "what people call it")                    \
+    X(TYPE, "type", 't', "TYPE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "the type")             \
+    X(INPUT, "input", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                           \
+      "what the work is given: JSON, @FILE, or - for stdin")                                       \
+    X(PRIORITY, "priority", 0, "N", "0", NULL, NUMBER, -1000000, 1000000, "higher comes first")    \
+    X(MAX_RETRIES, "max-retries", 0, "N", "3", NULL, NUMBER, 0, 1000,                              \
+      "how often to try again after a failure")                                                    \
+    X(RUN_AFTER, "run-after", 0, "TIME", NULL, NULL, FUTURE, 0, 0, "not before this time")         \
+    X(UNIQUE_KEY, "unique-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                  \
+      "at most one unfinished item has this key")                                                  \
+    X(DEPENDS_ON, "depends-on", 0, "ID", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                 \
+      "not before this item is completed")                                                         \
+    X(TIMEOUT, "timeout", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
+      "how long an attempt may take")                                                              \
+    X(BATCH, "batch", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                           \
+      "one JSON object per line from this file, or from stdin (-)")                                \
+    X(WORKER, "worker", 0, "NAME", NULL, "TIDEMARK_WORKER", TEXT, 0, 0,                            \
+      "who does the work; HOST-PID where nobody says")                                             \
+    X(LEASE, "lease", 0, "DURATION", "5m", NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,   \
+      "how long it is held unless renewed")                                                        \
+    X(TOKEN, "token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX, "the lease's token, as claimed")   \
+    X(HOLDER, "holder", 0, "NAME", NULL, NULL, TEXT, 0, 0, "who holds the lease")                  \
+    X(OUTPUT, "output", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                         \
+      "the result: JSON, @FILE, or - for stdin")                                                   \
+    X(ERROR, "error", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "what went wrong")                        \
+    X(FINAL, "final", 0, NULL, NULL, NULL, FLAG, 0, 0, "do not try again")                         \
+    X(RETRY_AFTER, "retry-after", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,   \
+      "try again after this long")                                                                 \
+    X(PROGRESS, "progress", 0, "N", NULL, NULL, NUMBER, 0, 100, "how much is done, in percent")    \
+    X(WORK_ITEM, "work-item", 0, "ID", NULL, NULL, TEXT, 0, 0, "the work item")                    \
+    X(CANCEL_REST, "cancel-rest", 0, NULL, NULL, NULL, FLAG, 0, 0,                                 \
+      "cancel what has not been finished")                                                         \
+    X(CRASH_LIMIT, "crash-limit", 0, "N", NULL, NULL, NUMBER, 1, 1000,                             \
+      "set aside after so many crashes")                                                           \
+    X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 1024, "how many run at the same time")   \
+    X(PREFETCH, "prefetch", 0, "N", "0", NULL, NUMBER, 0, 1000,                                    \
+      "how many to claim ahead of those that run")                                                 \
+    X(DRAIN, "drain", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,               \
+      "how long what runs may go on after SIGTERM")                                                \
+    X(UNTIL_EMPTY, "until-empty", 0, NULL, NULL, NULL, FLAG, 0, 0, "end when nothing is left")     \
+    X(ENV, "env", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                       \
+      "set in the command's environment")                                                          \
+    X(CRON, "cron", 0, "EXPRESSION", NULL, NULL, TEXT, 0, 0,                                       \
+      "when: minute hour day month weekday")                                                       \
+    X(EVERY, "every", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,               \
+      "how far apart")
+
+#define TIDE_CLI_OPTIONS_JOURNAL(X)                                                                \
+    X(DATA, "data", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                             \
+      "the state to keep: JSON, @FILE, or - for stdin")                                            \
+    X(MESSAGE, "message", 'm', "TEXT", NULL, NULL, TEXT, 0, 0, "what it is, for people")           \
+    X(TAG, "tag", 0, "TAG", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "a tag")                     \
+    X(METADATA, "metadata", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                     \
+      "more about it: JSON, @FILE, or - for stdin")                                                \
+    X(TRIGGER, "trigger", 0, "KIND", NULL, NULL, TEXT, 0, 0, "what caused it")                     \
+    X(EXPECT, "expect", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                                  \
+      "write only if this is the next number")                                                     \
+    X(KEEP, "keep", 0, "N", NULL, NULL, NUMBER, 0, TIDE_CLI_ROWS_MAX,                              \
+      "how many of the newest stay")                                                               \
+    X(KEEP_TAGGED, "keep-tagged", 0, NULL, NULL, NULL, FLAG, 0, 0, "what has a tag stays")         \
+    X(NOTE, "note", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "the note")                                 \
+    X(SEVERITY, "severity", 0, "LEVEL", NULL, NULL, TEXT, 0, 0, "how grave it is")                 \
+    X(RESUMABLE, "resumable", 0, NULL, NULL, NULL, FLAG, 0, 0, "only what can be resumed")
+
+#define TIDE_CLI_OPTIONS_IDEMPOTENCY(X)                                                            \
+    X(KEY, "key", 'k', "KEY", NULL, NULL, TEXT, 0, 0, "the key: what has it is done once")         \
+    X(SCOPE, "scope", 0, "NAME", NULL, NULL, TEXT, 0, 0, "the scope in which the key counts")      \
+    X(REQUEST, "request", 0, "TEXT", NULL, NULL, TEXT, 0, 0,                                       \
+      "what is asked for; the same key must come with the same request")                           \
+    X(POLICY, "policy", 0, "resume|rerun|fail", NULL, NULL, CHOICE, 0, 0,                          \
+      "what to do where another stopped half-way")                                                 \
+    X(EXPIRY, "expiry", 0, "DURATION", "24h", NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,            \
+      "how long the key is kept")                                                                  \
+    X(LOCK, "lock", 0, "DURATION", NULL, NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,     \
+      "how long it is held before another may take over")
+
+#define TIDE_CLI_OPTIONS(X)                                                                        \
+    TIDE_CLI_OPTIONS_COMMON(X)                                                                     \
+    TIDE_CLI_OPTIONS_GENERAL(X)                                                                    \
+    TIDE_CLI_OPTIONS_WORK(X)                                                                       \
+    TIDE_CLI_OPTIONS_JOURNAL(X)                                                                    \
+    TIDE_CLI_OPTIONS_IDEMPOTENCY(X)
+
+#endif

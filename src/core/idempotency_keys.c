@@ -1,0 +1,288 @@
+/* idempotency_keys.c - looking after keys: find, list, delete, clean. */
+#include <tidemark/idempotency.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "core/idempotency_row.h"
+#include "tidemark_sql.h"
+
+enum {
+    PAGE = 100,
+    PAGE_BYTES_MAX = 64 << 20, /* of PAGE keys without their answers */
+    KEY_BYTES_MAX = TIDE_TX_BYTES_MAX + (1 << 20),
+    CLEAN_STEP = 500, /* keys removed by one transaction */
+};
+
+/* ---- find, list ---- */
+
+typedef struct page {
+    const char *status;  /* NULL: any */
+    const char *task_id; /* NULL: any */
+    const char *name;    /* of find */
+    int64_t limit;
+    char after[TIDE_IDEMPOTENCY_KEY_MAX]; /* the last name of the page before, bytes of any kind */
+    size_t after_len;
+    char last[TIDE_IDEMPOTENCY_KEY_MAX]; /* of this page */
+    size_t last_len;
+    tide_idempotency_times times;
+    tide_arena arena;
+    int count;
+    tide_idempotency_key keys[PAGE];
+} page;
+
+static void free_page(page **p)
+{
+    if (*p)
+        tide_arena_done(&(*p)->arena);
+    free(*p);
+}
+
+static page *new_page(size_t bytes_max)
+{
+    page *p = calloc(1, sizeof *p);
+    if (p)
+        tide_arena_init(&p->arena, bytes_max);
+    return p;
+}
+
+static tide_status fail_memory(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory for idempotency keys");
+}
+
+/* A text column; NULL stays NULL. Sets *is_short when there is no memory. */
+static const char *keep_text(tide_query *query, tide_arena *arena, bool *is_short)
+{
+    const bool is_null = tide_col_is_null(query);
+    const tide_view text = tide_col_text(query);
+    if (is_null)
+        return NULL;
+    const char *copy = tide_arena_text(arena, text);
+    if (!copy)
+        *is_short = true;
+    return copy;
+}
+
+/* The columns of idempotency_list, which are also the first ones of idempotency_show. */
+static tide_status read_key(tide_query *query, page *p, tide_idempotency_key *key, tide_error *err)
+{
+    bool is_short = false;
+    const tide_view name = tide_col_text(query);
+    p->last_len = name.len < sizeof p->last ? name.len : sizeof p->last;
+    memcpy(p->last, name.ptr, p->last_len);
+    *key = (tide_idempotency_key){.name = tide_arena_text(&p->arena, name)};
+    key->task_id = keep_text(query, &p->arena, &is_short);
+    key->work_item_id = keep_text(query, &p->arena, &is_short);
+    key->request_hash = keep_text(query, &p->arena, &is_short);
+    key->status = keep_text(query, &p->arena, &is_short);
+    key->lock_holder = keep_text(query, &p->arena, &is_short);
+    key->lock_via = keep_text(query, &p->arena, &is_short);
+    key->policy = keep_text(query, &p->arena, &is_short);
+    if (is_short || !key->name)
+        return fail_memory(err);
+    key->has_response = tide_col_bool(query);
+    key->lock_token = tide_col_i64(query);
+    key->lock_expires_at_us = tide_idempotency_col_time(query);
+    key->attempts = tide_col_i64(query);
+    key->created_at_us = tide_idempotency_col_time(query);
+    key->completed_at_us = tide_idempotency_col_time(query);
+    key->expires_at_us = tide_idempotency_col_time(query);
+    key->is_locked =
+        strcmp(key->status, "pending") == 0 && key->lock_expires_at_us > p->times.lock_now_us;
+    return TIDE_OK;
+}
+
+static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
+{
+    page *p = arg;
+    tide_idempotency_key *key = &p->keys[0];
+    tide_arena_reset(&p->arena);
+    TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err));
+    tide_bind_text(query, "name", p->name);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    TIDE_TRY(read_key(query, p, key, err));
+    if (key->expires_at_us != 0 && key->expires_at_us <= p->times.now_us && !key->is_locked)
+        return TIDE_NONE;
+    if (key->has_response) {
+        const tide_view response = tide_col_text(query);
+        key->response.ptr = tide_arena_text(&p->arena, response);
+        key->response.len = response.len;
+        if (!key->response.ptr)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer of %zu bytes",
+                             response.len);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_idempotency_find(tide_store *store, const char *name, tide_idempotency_key_fn *fn,
+                                  void *arg, tide_error *err)
+{
+    TIDE_TRY(tide_idempotency_check_name(name, err));
+    TIDE_CLEANUP(free_page) page *p = new_page(KEY_BYTES_MAX);
+    if (!p)
+        return fail_memory(err);
+    p->name = name;
+    const tide_status status = tide_read(store, find_key, p, err);
+    return status == TIDE_OK ? fn(arg, &p->keys[0], err) : status;
+}
+
+static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
+{
+    page *p = arg;
+    p->count = 0;
+    tide_arena_reset(&p->arena);
+    TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err));
+    tide_bind_text_view(query, "after", tide_view_bytes(p->after, p->after_len));
+    tide_bind_text(query, "status", p->status);
+    tide_bind_text(query, "task_id", p->task_id);
+    tide_bind_i64(query, "limit", p->limit);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_key(query, p, &p->keys[p->count++], err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_idempotency_list(tide_store *store, const char *status, const char *task_id,
+                                  int64_t limit, tide_idempotency_key_fn *fn, void *arg,
+                                  tide_error *err)
+{
+    if (limit < 0)
+        return tide_fail(err, TIDE_E_INVALID, "limit %" PRId64 ", want 0 (all) or more", limit);
+    if (status && strcmp(status, "pending") != 0 && strcmp(status, "completed") != 0 &&
+        strcmp(status, "failed") != 0)
+        return tide_fail(err, TIDE_E_INVALID, "a status is pending, completed or failed, not '%s'",
+                         status);
+    int64_t left = limit ? limit : INT64_MAX;
+    TIDE_CLEANUP(free_page) page *p = new_page(PAGE_BYTES_MAX);
+    if (!p)
+        return fail_memory(err);
+    p->status = status;
+    p->task_id = task_id;
+    do {
+        p->limit = left < PAGE ? left : PAGE;
+        TIDE_TRY(tide_read(store, read_page, p, err));
+        for (int i = 0; i < p->count; i++)
+            TIDE_TRY(fn(arg, &p->keys[i], err));
+        memcpy(p->after, p->last, p->last_len);
+        p->after_len = p->last_len;
+        left -= p->count;
+    } while (p->count == PAGE && left > 0);
+    return TIDE_OK;
+}
+
+/* ---- delete, clean ---- */
+
+typedef struct delete_call {
+    const char *name;
+    bool is_forced;
+} delete_call;
+
+static tide_status unlock_key(tide_tx *tx, const char *name, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK, err));
+    tide_bind_text(query, "name", name);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status delete_key(tide_tx *tx, void *arg, tide_error *err)
+{
+    const delete_call *call = arg;
+    tide_idempotency_times times;
+    tide_idempotency_row row = {.token = 0};
+    TIDE_TRY(tide_idempotency_times_get(tx, &times, err));
+    tide_status status = tide_idempotency_row_lock(tx, call->name, err);
+    if (status == TIDE_OK)
+        status = tide_idempotency_row_look(tx, call->name, &times, &row, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no key %s", call->name);
+    if (row.is_locked && !call->is_forced)
+        return tide_fail(err, TIDE_E_CONFLICT, "%s works on the key %s, for another %.1f s at most",
+                         row.holder[0] ? row.holder : "somebody", call->name,
+                         (double)(row.lock_expires_at_us - times.lock_now_us) / 1e6);
+    TIDE_TRY(unlock_key(tx, call->name, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE, err));
+    tide_bind_text(query, "name", call->name);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_idempotency_delete(tide_store *store, const char *name, bool is_forced,
+                                    tide_error *err)
+{
+    delete_call call = {.name = name, .is_forced = is_forced};
+    TIDE_TRY(tide_idempotency_check_name(name, err));
+    return tide_write(store, delete_key, &call, err);
+}
+
+typedef struct clean_call {
+    int64_t keep_us;
+    bool is_any; /* also completed keys that have an expiry of their own */
+    int64_t removed;
+} clean_call;
+
+static tide_status clean_expired(tide_tx *tx, void *arg, tide_error *err)
+{
+    clean_call *call = arg;
+    tide_idempotency_times times;
+    TIDE_TRY(tide_idempotency_times_get(tx, &times, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *unlock = NULL;
+    TIDE_TRY(tide_query_begin(&unlock, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK_EXPIRED, err));
+    tide_bind_time(unlock, "now", times.now_us);
+    tide_bind_time(unlock, "lock_now", times.lock_now_us);
+    tide_bind_i64(unlock, "limit", CLEAN_STEP);
+    TIDE_TRY(tide_query_run(unlock, NULL, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_EXPIRED, err));
+    tide_bind_time(query, "now", times.now_us);
+    tide_bind_i64(query, "limit", CLEAN_STEP);
+    return tide_query_run(query, &call->removed, err);
+}
+
+static tide_status clean_old(tide_tx *tx, void *arg, tide_error *err)
+{
+    clean_call *call = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_OLD, err));
+    tide_bind_time(query, "before", now_us - call->keep_us);
+    tide_bind_bool(query, "is_any", call->is_any);
+    tide_bind_i64(query, "limit", CLEAN_STEP);
+    return tide_query_run(query, &call->removed, err);
+}
+
+tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us, int64_t *removed,
+                                   tide_error *err)
+{
+    if (keep_us < 0 || keep_us > TIDE_IDEMPOTENCY_EXPIRY_MAX_US)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "completed keys are kept for up to 100 years, not %" PRId64 " us",
+                         keep_us);
+    clean_call call = {.keep_us = keep_us ? keep_us : TIDE_IDEMPOTENCY_KEEP_US,
+                       .is_any = keep_us != 0};
+    static tide_tx_fn *const passes[] = {clean_expired, clean_old};
+    int64_t sum = 0;
+    if (removed)
+        *removed = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        do {
+            TIDE_TRY(tide_write(store, passes[i], &call, err));
+            sum += call.removed;
+            if (removed)
+                *removed = sum;
+        } while (call.removed == CLEAN_STEP);
+    }
+    return TIDE_OK;
+}

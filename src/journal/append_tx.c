@@ -1,0 +1,298 @@
+#include "journal/append_tx.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidemark/watch.h>
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "journal/check.h"
+#include "tidemark_sql.h"
+
+const char *tide_append_trigger(const tide_checkpoint_new *given)
+{
+    return given->trigger ? given->trigger : "manual";
+}
+
+/* ---- in the transaction: what needs no number ---- */
+
+/* An id that is here with the same content: this call was made before. */
+static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out, tide_tx *tx,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_SAME, err));
+    tide_bind_text(query, "checkpoint_id", it->checkpoint_id);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const int64_t global_sequence = tide_col_i64(query);
+    const int64_t sequence_number = tide_col_i64(query);
+    if (!tide_seal_equal(&it->checksum, tide_col_blob(query)))
+        return tide_fail(err, TIDE_E_EXISTS,
+                         "checkpoint %s exists already, with other content (number %" PRId64 ")",
+                         it->checkpoint_id, global_sequence);
+    it->is_existing = true;
+    if (out) {
+        out->global_sequence = global_sequence;
+        out->sequence_number = sequence_number;
+        out->is_existing = true;
+    }
+    return TIDE_OK;
+}
+
+static tide_status check_type(const tide_append_item *it, tide_tx *tx, tide_error *err)
+{
+    if (tide_journal_is_builtin(it->given->type))
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_GET, err));
+    tide_bind_text(query, "type", it->given->type);
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "unknown checkpoint type '%s': register it first (checkpoint type add)",
+                         it->given->type);
+    return status;
+}
+
+tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
+    tide_buffer_init(&list, (size_t)a->count * (TIDE_JOURNAL_ID_MAX * 6 + 4) + 2);
+    tide_json json;
+    tide_json_init(&json, &list);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < a->count; i++)
+        tide_json_text(&json, a->items[i].given->task_id);
+    tide_json_array_end(&json);
+    if (tide_json_finish(&json) < TIDE_OK)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of tasks");
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err));
+    tide_bind_text_view(query, "tasks", tide_buffer_view(&list));
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const tide_view task = tide_col_text(query);
+    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", (int)task.len, task.ptr);
+}
+
+/* Give each item that is written its place, within its task and among all. */
+static void place_items(tide_append *a)
+{
+    a->new_count = 0;
+    for (int i = 0; i < a->count; i++) {
+        tide_append_item *it = &a->items[i];
+        if (it->is_existing)
+            continue;
+        it->global_place = a->new_count++;
+        it->first = i;
+        it->task_count = 0;
+        for (int k = 0; k < i && it->first == i; k++)
+            if (!a->items[k].is_existing && a->items[k].first == k &&
+                strcmp(a->items[k].given->task_id, it->given->task_id) == 0)
+                it->first = k;
+        it->task_place = a->items[it->first].task_count++;
+    }
+}
+
+/* ---- numbers ---- */
+
+/* Where a number goes that nobody asked for. Takes are made by the thread that ran the closure. */
+static _Thread_local int64_t nobody;
+
+/* Of one checkpoint the runner fills in the numbers itself. */
+static int64_t *value_of(const tide_append *a, int64_t *asked, int64_t *own)
+{
+    if (a->count == 1 && a->out)
+        return asked;
+    return a->is_inside && !a->out ? &nobody : own;
+}
+
+static tide_status declare_task(tide_append *a, int index, tide_tx *tx, tide_error *err)
+{
+    tide_append_item *it = &a->items[index];
+    char key[TIDE_TX_KEY_MAX + 1];
+    (void)snprintf(key, sizeof key, "journal/1/%s", it->given->task_id);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err));
+    tide_bind_i64(query, "count", it->task_count);
+    tide_bind_blob(query, "checksum",
+                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    tide_bind_text(query, "task_id", it->given->task_id);
+    int64_t *asked = a->out ? &a->out->sequence_number : NULL;
+    return tide_tx_take(tx, key, &query, value_of(a, asked, &it->taken), err);
+}
+
+static tide_status declare_global(tide_append *a, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err));
+    tide_bind_i64(query, "count", a->new_count);
+    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    int64_t *asked = a->out ? &a->out->global_sequence : NULL;
+    return tide_tx_take(tx, "journal/2", &query, value_of(a, asked, &a->taken), err);
+}
+
+/* Of several checkpoints the runner knows the last number: the others are counted back from it here. */
+static tide_status settle(tide_append *a, tide_tx *tx, tide_error *err)
+{
+    if (a->count == 1 || !a->out)
+        return TIDE_OK;
+    TIDE_TRY(tide_tx_settle(tx, err));
+    for (int i = 0; i < a->count; i++) {
+        const tide_append_item *it = &a->items[i];
+        if (it->is_existing)
+            continue;
+        const tide_append_item *first = &a->items[it->first];
+        a->out[i].sequence_number = first->taken - (first->task_count - 1 - it->task_place);
+        a->out[i].global_sequence = a->taken - (a->new_count - 1 - it->global_place);
+    }
+    return TIDE_OK;
+}
+
+/* ---- what carries the numbers ---- */
+
+static int64_t back_of(const tide_append *a, const tide_append_item *it)
+{
+    return a->items[it->first].task_count - 1 - it->task_place;
+}
+
+static int64_t global_back_of(const tide_append *a, const tide_append_item *it)
+{
+    return a->new_count - 1 - it->global_place;
+}
+
+static tide_status defer_expectation(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                                     tide_error *err)
+{
+    if (it->given->expect_global == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EXPECT, err));
+    tide_bind_i64(query, "last", it->given->expect_global + global_back_of(a, it));
+    return tide_query_defer(&query, err);
+}
+
+static tide_status defer_link(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                              tide_error *err)
+{
+    if (it->task_place == 0) /* the take has linked it */
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_LINK, err));
+    tide_bind_i64(query, "back", back_of(a, it));
+    tide_bind_blob(query, "checksum",
+                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    tide_bind_text(query, "task_id", it->given->task_id);
+    return tide_query_defer(&query, err);
+}
+
+static tide_status defer_tags(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                              tide_error *err)
+{
+    if (it->tag_count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
+    tide_buffer_init(&list, TIDE_JOURNAL_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
+    tide_json json;
+    tide_json_init(&json, &list);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < it->tag_count; i++)
+        tide_json_text(&json, it->tags[i]);
+    tide_json_array_end(&json);
+    if (tide_json_finish(&json) < TIDE_OK)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tags");
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_TAGS, err));
+    tide_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_bind_text_view(query, "tags", tide_buffer_view(&list));
+    return tide_query_defer(&query, err);
+}
+
+static tide_status defer_chunks(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                                tide_error *err)
+{
+    if (it->snapshot.count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_CHUNKS, err));
+    tide_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_bind_i64(query, "count", it->snapshot.count);
+    tide_bind_blob(query, "digests", tide_snapshot_digests(&it->snapshot));
+    return tide_query_defer(&query, err);
+}
+
+static tide_status defer_row(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                             tide_error *err)
+{
+    const tide_checkpoint_new *given = it->given;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD, err));
+    tide_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_bind_i64(query, "back", back_of(a, it));
+    tide_bind_text(query, "checkpoint_id", it->checkpoint_id);
+    tide_bind_text(query, "task_id", given->task_id);
+    tide_bind_text(query, "work_item_id", given->work_item_id);
+    tide_bind_text(query, "type", given->type);
+    tide_bind_text_view(query, "snapshot", tide_snapshot_row_text(&it->snapshot));
+    tide_bind_text(query, "metadata", given->metadata);
+    tide_bind_text(query, "message", given->message);
+    tide_bind_text(query, "trigger", tide_append_trigger(given));
+    tide_bind_i64(query, "snapshot_len", (int64_t)given->snapshot.len);
+    tide_bind_i64(query, "chunk_count", it->snapshot.count);
+    tide_bind_blob(query, "checksum",
+                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    return tide_query_defer(&query, err);
+}
+
+static tide_status defer_item(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                              tide_error *err)
+{
+    TIDE_TRY(defer_link(a, it, tx, err));
+    TIDE_TRY(defer_tags(a, it, tx, err));
+    TIDE_TRY(defer_chunks(a, it, tx, err));
+    return defer_row(a, it, tx, err);
+}
+
+/* ---- the closure ---- */
+
+tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_append *a = arg;
+    for (int i = 0; i < a->count; i++) {
+        tide_append_item *it = &a->items[i];
+        it->is_existing = false;
+        if (a->out)
+            a->out[i].is_existing = false;
+        if (it->given->checkpoint_id)
+            TIDE_TRY(find_same(it, a->out ? &a->out[i] : NULL, tx, err));
+        if (!it->is_existing)
+            TIDE_TRY(check_type(it, tx, err));
+    }
+    place_items(a);
+    if (a->new_count == 0)
+        return TIDE_OK;
+    if (!a->is_known)
+        TIDE_TRY(tide_append_check_tasks(a, tx, err));
+    for (int i = 0; i < a->count; i++)
+        if (!a->items[i].is_existing)
+            TIDE_TRY(tide_snapshot_store(&a->items[i].snapshot, tx, err));
+    for (int i = 0; i < a->count; i++)
+        if (!a->items[i].is_existing && a->items[i].first == i)
+            TIDE_TRY(declare_task(a, i, tx, err));
+    TIDE_TRY(declare_global(a, tx, err));
+    TIDE_TRY(tide_tx_notify(tx, TIDE_JOURNAL_TOPIC, err));
+    TIDE_TRY(settle(a, tx, err));
+    for (int i = 0; i < a->count; i++)
+        if (!a->items[i].is_existing)
+            TIDE_TRY(defer_expectation(a, &a->items[i], tx, err));
+    for (int i = 0; i < a->count; i++)
+        if (!a->items[i].is_existing)
+            TIDE_TRY(defer_item(a, &a->items[i], tx, err));
+    return TIDE_OK;
+}

@@ -1,0 +1,51 @@
+#include "journal/events.h"
+
+#include <assert.h>
+
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+
+static const char *const kind_names[] = {
+    [TIDE_JOURNAL_CREATED] = "created",   [TIDE_JOURNAL_RESTORED] = "restored",
+    [TIDE_JOURNAL_DELETED] = "deleted",   [TIDE_JOURNAL_COMPACTED] = "compacted",
+    [TIDE_JOURNAL_IMPORTED] = "imported",
+};
+
+bool tide_journal_event_parse(tide_journal_event_kind *kind, tide_view name)
+{
+    for (int i = TIDE_JOURNAL_RESTORED; i <= TIDE_JOURNAL_IMPORTED; i++) {
+        if (!tide_view_equal(name, tide_view_of(kind_names[i])))
+            continue;
+        *kind = (tide_journal_event_kind)i;
+        return true;
+    }
+    return false;
+}
+
+tide_status tide_journal_event_declare(tide_tx *tx, tide_sequence_range *range, tide_error *err)
+{
+    TIDE_TRY(tide_sequence_declare(tx, TIDE_JOURNAL_EVENTS, 1, range, err));
+    return tide_tx_notify(tx, TIDE_JOURNAL_TOPIC, err);
+}
+
+tide_status tide_journal_event_defer(tide_tx *tx, const tide_journal_event *event, tide_error *err)
+{
+    assert(event->kind != TIDE_JOURNAL_CREATED);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_ADD, err));
+    tide_bind_text(query, "kind", kind_names[event->kind]);
+    tide_bind_i64(query, "first", event->first_global);
+    tide_bind_i64(query, "last", event->last_global);
+    tide_bind_i64(query, "count", event->count);
+    tide_bind_text(query, "task_id", event->task_id);
+    return tide_query_defer(&query, err);
+}
+
+tide_status tide_journal_event_add(tide_tx *tx, const tide_journal_event *event,
+                                   tide_sequence_range *range, tide_error *err)
+{
+    TIDE_TRY(tide_journal_event_declare(tx, range, err));
+    return tide_journal_event_defer(tx, event, err);
+}

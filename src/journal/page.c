@@ -1,0 +1,261 @@
+#include "journal/page.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "journal/seal.h"
+#include "journal/snapshot.h"
+#include "tidemark_sql.h"
+
+tide_journal_page *tide_journal_page_new(void)
+{
+    tide_journal_page *page = calloc(1, sizeof *page);
+    if (page)
+        tide_arena_init(&page->arena, TIDE_JOURNAL_PAGE_LEN_MAX);
+    return page;
+}
+
+void tide_journal_page_freep(tide_journal_page **page)
+{
+    if (!*page)
+        return;
+    tide_arena_done(&(*page)->arena);
+    tide_chunk_coder_done(&(*page)->coder);
+    free(*page);
+    *page = NULL;
+}
+
+/* ---- one row ---- */
+
+static tide_status fail_room(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no room for a page of checkpoints");
+}
+
+static tide_status copy_bytes(tide_view *out, tide_journal_page *page, tide_view bytes,
+                              tide_error *err)
+{
+    out->ptr = tide_arena_text(&page->arena, bytes);
+    out->len = bytes.len;
+    return out->ptr ? TIDE_OK : fail_room(err);
+}
+
+/* The next column as text; NULL stays NULL. */
+static tide_status copy_text(const char **out, tide_journal_page *page, tide_query *query,
+                             tide_error *err)
+{
+    const bool is_null = tide_col_is_null(query);
+    const tide_view text = tide_col_text(query);
+    *out = is_null ? NULL : tide_arena_text(&page->arena, text);
+    return is_null || *out ? TIDE_OK : fail_room(err);
+}
+
+/* Tags come in one text, by lines. */
+static tide_status split_tags(tide_checkpoint *checkpoint, tide_journal_page *page, char *lines,
+                              tide_error *err)
+{
+    int count = 1;
+    for (const char *at = lines; *at; at++)
+        count += *at == '\n';
+    const char **tags = tide_arena_alloc(&page->arena, (size_t)count * sizeof *tags);
+    if (!tags)
+        return fail_room(err);
+    for (int i = 0; i < count; i++) {
+        tags[i] = lines;
+        lines += strcspn(lines, "\n");
+        *lines++ = '\0';
+    }
+    checkpoint->tags = tags;
+    checkpoint->tag_count = count;
+    return TIDE_OK;
+}
+
+static tide_status read_fields(tide_journal_row *row, tide_journal_page *page, tide_query *query,
+                               tide_error *err)
+{
+    tide_checkpoint *checkpoint = &row->checkpoint;
+    checkpoint->global_sequence = tide_col_i64(query);
+    checkpoint->sequence_number = tide_col_i64(query);
+    TIDE_TRY(copy_text(&checkpoint->checkpoint_id, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->task_id, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->work_item_id, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->type, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->trigger, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->message, page, query, err));
+    TIDE_TRY(copy_text(&checkpoint->metadata, page, query, err));
+    const int64_t created_at_us = tide_col_time(query);
+    checkpoint->created_at_us = created_at_us == INT64_MIN ? 0 : created_at_us;
+    checkpoint->is_sealed = !tide_col_is_null(query);
+    TIDE_TRY(copy_bytes(&row->checksum, page, tide_col_blob(query), err));
+    TIDE_TRY(copy_bytes(&row->chain, page, tide_col_blob(query), err));
+    row->chunk_count = tide_col_i64(query);
+    checkpoint->snapshot_len = tide_col_i64(query);
+    TIDE_TRY(copy_text(&checkpoint->origin_session, page, query, err));
+    checkpoint->origin_global = tide_col_i64(query);
+    checkpoint->origin_number = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status read_row(tide_journal_row *row, tide_journal_page *page, tide_query *query,
+                            unsigned what, tide_error *err)
+{
+    *row = (tide_journal_row){0};
+    TIDE_TRY(read_fields(row, page, query, err));
+    const char *tags = NULL;
+    TIDE_TRY(copy_text(&tags, page, query, err));
+    if (tags)
+        TIDE_TRY(split_tags(&row->checkpoint, page, (char *)tags, err));
+    TIDE_TRY(copy_text(&row->annotations, page, query, err));
+    if (what & TIDE_PAGE_SNAPSHOTS) {
+        TIDE_TRY(copy_bytes(&row->checkpoint.snapshot, page, tide_col_text(query), err));
+        row->checkpoint.has_snapshot = true;
+    }
+    return TIDE_OK;
+}
+
+/* ---- content ---- */
+
+static tide_status note_damage(tide_journal_row *row, tide_journal_page *page, const char *words,
+                               tide_error *err)
+{
+    row->damage = tide_arena_text(&page->arena, tide_view_of(words));
+    return row->damage ? TIDE_OK : fail_room(err);
+}
+
+static tide_status load_chunks(tide_journal_row *row, tide_journal_page *page, tide_tx *tx,
+                               tide_error *err)
+{
+    const int64_t len = row->checkpoint.snapshot_len;
+    if (len < 0 || len > TIDE_JOURNAL_SNAPSHOT_MAX)
+        return note_damage(row, page, "the length of its snapshot is impossible", err);
+    char *bytes = tide_arena_alloc(&page->arena, (size_t)len + 1);
+    if (!bytes)
+        return fail_room(err);
+    tide_error cause;
+    const tide_status status = tide_snapshot_load(
+        bytes, len, row->chunk_count, tx, row->checkpoint.global_sequence, &page->coder, &cause);
+    if (status == TIDE_E_DAMAGED)
+        return note_damage(row, page, cause.text, err);
+    if (status < TIDE_OK) {
+        if (err)
+            *err = cause;
+        return status;
+    }
+    bytes[len] = '\0';
+    row->checkpoint.snapshot = tide_view_bytes(bytes, (size_t)len);
+    return TIDE_OK;
+}
+
+static tide_status verify_content(tide_journal_row *row, tide_journal_page *page, tide_error *err)
+{
+    tide_seal seal;
+    const tide_seal_fields fields = tide_seal_fields_of(&row->checkpoint);
+    TIDE_TRY(tide_seal_checksum(&seal, &fields, err));
+    if (!tide_seal_equal(&seal, row->checksum))
+        return note_damage(row, page, "its content does not match its checksum", err);
+    return TIDE_OK;
+}
+
+static tide_status complete_row(tide_journal_row *row, tide_journal_page *page, tide_tx *tx,
+                                tide_error *err)
+{
+    if (!row->checkpoint.is_sealed) /* plain SQL: the row says all there is */
+        return TIDE_OK;
+    if (row->chunk_count != 0)
+        TIDE_TRY(load_chunks(row, page, tx, err));
+    return row->damage ? TIDE_OK : verify_content(row, page, err);
+}
+
+/* ---- a page ---- */
+
+static tide_status list_numbers(tide_buffer *out, const int64_t *numbers, int count,
+                                tide_error *err)
+{
+    tide_status status = tide_buffer_append_byte(out, '[');
+    for (int i = 0; status >= TIDE_OK && i < count; i++)
+        status = tide_buffer_printf(out, "%s%" PRId64, i ? "," : "", numbers[i]);
+    if (status >= TIDE_OK)
+        status = tide_buffer_append_byte(out, ']');
+    return status < TIDE_OK ? fail_room(err) : TIDE_OK;
+}
+
+tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const int64_t *numbers,
+                                   int count, unsigned what, tide_error *err)
+{
+    tide_arena_reset(&page->arena);
+    page->count = 0;
+    if (count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
+    tide_buffer_init(&list, TIDE_JOURNAL_PAGE_MAX * 24);
+    TIDE_TRY(list_numbers(&list, numbers, count, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ROWS, err));
+    tide_bind_bool(query, "with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0);
+    tide_bind_bool(query, "with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0);
+    tide_bind_text_view(query, "numbers", tide_buffer_view(&list));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
+    TIDE_TRY(status);
+    for (int i = 0; (what & TIDE_PAGE_SNAPSHOTS) && i < page->count; i++)
+        TIDE_TRY(complete_row(&page->rows[i], page, tx, err));
+    return TIDE_OK;
+}
+
+tide_status tide_journal_row_check(const tide_journal_row *row, tide_error *err)
+{
+    if (!row->damage)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_DAMAGED, "checkpoint %" PRId64 " (%s): %s",
+                     row->checkpoint.global_sequence, row->checkpoint.checkpoint_id, row->damage);
+}
+
+/* ---- names ---- */
+
+static bool parse_number(const char *text, int64_t *number)
+{
+    if (strspn(text, "0123456789") != strlen(text) || !*text)
+        return false;
+    errno = 0;
+    *number = strtoll(text, NULL, 10);
+    return errno == 0;
+}
+
+static tide_status find(tide_query *query, int64_t *global_sequence, tide_error *err)
+{
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_OK)
+        *global_sequence = tide_col_i64(query);
+    return status;
+}
+
+tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_number, int64_t *global_sequence,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *by_id = NULL;
+    TIDE_TRY(tide_query_begin(&by_id, tx, TIDE_SQL_JOURNAL_FIND, err));
+    tide_bind_text(by_id, "checkpoint_id", id_or_number);
+    const tide_status status = find(by_id, global_sequence, err);
+    int64_t number = 0;
+    if (status != TIDE_NONE || !parse_number(id_or_number, &number))
+        return status;
+    TIDE_CLEANUP(tide_query_endp) tide_query *by_number = NULL;
+    TIDE_TRY(tide_query_begin(&by_number, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err));
+    tide_bind_i64(by_number, "global_sequence", number);
+    return find(by_number, global_sequence, err);
+}
+
+tide_status tide_journal_need(tide_tx *tx, const char *id_or_number, int64_t *global_sequence,
+                              tide_error *err)
+{
+    const tide_status status = tide_journal_resolve(tx, id_or_number, global_sequence, err);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %.*s", TIDE_JOURNAL_ID_MAX,
+                         id_or_number);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* read.c - looking things up: lists, one checkpoint, the head. */
+#include <tidemark/journal.h>
+
+#include "base/cleanup.h"
+#include "journal/walk.h"
+#include "tidemark_sql.h"
+
+tide_status tide_journal_list(tide_store *store, const tide_journal_filter *filter,
+                              tide_checkpoint_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_walk_done) tide_walk walk = {0};
+    TIDE_TRY(tide_walk_begin(&walk, store, filter,
+                             filter->with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_walk_next(&walk, err)) == TIDE_OK) {
+        for (int i = 0; i < walk.page->count; i++) {
+            const tide_journal_row *row = tide_walk_row(&walk, i);
+            TIDE_TRY(tide_journal_row_check(row, err));
+            TIDE_TRY(fn(arg, &row->checkpoint, err));
+        }
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+typedef struct find_request {
+    const char *id_or_number;
+    bool with_snapshot;
+    tide_journal_page *page;
+} find_request;
+
+static tide_status find(tide_tx *tx, void *arg, tide_error *err)
+{
+    const find_request *request = arg;
+    int64_t number = 0;
+    const tide_status status = tide_journal_resolve(tx, request->id_or_number, &number, err);
+    if (status != TIDE_OK)
+        return status;
+    return tide_journal_page_read(request->page, tx, &number, 1,
+                                  request->with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS,
+                                  err);
+}
+
+tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool with_snapshot,
+                              tide_checkpoint_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
+    if (!page)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+    find_request request = {
+        .id_or_number = id_or_number, .with_snapshot = with_snapshot, .page = page};
+    const tide_status status = tide_read(store, find, &request, err);
+    if (status != TIDE_OK)
+        return status;
+    TIDE_TRY(tide_journal_row_check(&page->rows[0], err));
+    return fn(arg, &page->rows[0].checkpoint, err);
+}
+
+static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *(int64_t *)arg = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_error *err)
+{
+    int64_t last = 0;
+    TIDE_TRY(tide_read(store, read_head, &last, err));
+    *global_sequence = last;
+    return TIDE_OK;
+}

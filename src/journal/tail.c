@@ -1,0 +1,169 @@
+/* tail.c - following the journal: checkpoints and events, merged, nothing missed.
+ *
+ * Checkpoints become visible in the order of their numbers, events in the order of theirs. An event knows the last
+ * checkpoint number of its time: it is handed out when everything up to that number has been. */
+#include <tidemark/journal.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "journal/events.h"
+#include "journal/page.h"
+#include "tidemark_sql.h"
+
+typedef struct happening {
+    tide_journal_event event;
+    int64_t head;
+    char task_id[TIDE_JOURNAL_ID_MAX + 1];
+} happening;
+
+typedef struct tail_step {
+    tide_journal_position from;
+    int64_t limit;
+    bool with_snapshot;
+    tide_journal_page *page;
+    happening happenings[TIDE_JOURNAL_PAGE_MAX];
+    int happening_count;
+    bool is_page_full; /* there may be checkpoints behind it */
+} tail_step;
+
+/* The next numbers; a page of large snapshots ends early. */
+static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *count, tide_error *err)
+{
+    *count = 0;
+    step->is_page_full = false;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_PICK_UP, err));
+    tide_bind_i64(query, "first", step->from.global_sequence + 1);
+    tide_bind_i64(query, "last", INT64_MAX);
+    tide_bind_i64(query, "limit", step->limit);
+    int64_t weight = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const int64_t number = tide_col_i64(query);
+        (void)tide_col_i64(query); /* its number in the task */
+        const int64_t snapshot_len = tide_col_i64(query);
+        weight += tide_col_i64(query) + (step->with_snapshot ? snapshot_len : 0);
+        if (*count > 0 && weight > TIDE_JOURNAL_PAGE_LEN) {
+            step->is_page_full = true;
+            return TIDE_OK;
+        }
+        numbers[(*count)++] = number;
+    }
+    step->is_page_full = *count == step->limit;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_event(happening *out, tide_query *query, tide_error *err)
+{
+    *out = (happening){0};
+    out->event.event_id = tide_col_i64(query);
+    const tide_view kind = tide_col_text(query);
+    if (!tide_journal_event_parse(&out->event.kind, kind))
+        return tide_fail(err, TIDE_E_DAMAGED, "event %" PRId64 ": unknown kind",
+                         out->event.event_id);
+    out->head = tide_col_i64(query);
+    out->event.first_global = tide_col_i64(query);
+    out->event.last_global = tide_col_i64(query);
+    out->event.count = tide_col_i64(query);
+    const bool has_task = !tide_col_is_null(query);
+    const tide_view task = tide_col_text(query);
+    (void)snprintf(out->task_id, sizeof out->task_id, "%.*s", (int)task.len, task.ptr);
+    out->event.task_id = has_task ? out->task_id : NULL;
+    out->event.at_us = tide_col_time(query);
+    return TIDE_OK;
+}
+
+static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
+{
+    step->happening_count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err));
+    tide_bind_i64(query, "after", step->from.event_id);
+    tide_bind_i64(query, "limit", step->limit);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_event(&step->happenings[step->happening_count++], query, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_step(tide_tx *tx, void *arg, tide_error *err)
+{
+    tail_step *step = arg;
+    int64_t numbers[TIDE_JOURNAL_PAGE_MAX];
+    int count = 0;
+    TIDE_TRY(pick(step, tx, numbers, &count, err));
+    TIDE_TRY(tide_journal_page_read(step->page, tx, numbers, count,
+                                    step->with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS,
+                                    err));
+    return read_events(step, tx, err);
+}
+
+static tide_status hand_out_checkpoint(const tide_journal_row *row, tide_journal_event_fn *fn,
+                                       void *arg, tide_error *err)
+{
+    TIDE_TRY(tide_journal_row_check(row, err));
+    const tide_journal_event event = {
+        .kind = TIDE_JOURNAL_CREATED,
+        .first_global = row->checkpoint.global_sequence,
+        .last_global = row->checkpoint.global_sequence,
+        .count = 1,
+        .task_id = row->checkpoint.task_id,
+        .at_us = row->checkpoint.created_at_us,
+        .checkpoint = &row->checkpoint,
+    };
+    return fn(arg, &event, err);
+}
+
+/* The position moves with each event that fn took: what fails is handed out again. */
+static tide_status hand_out(const tail_step *step, tide_journal_position *position,
+                            tide_journal_event_fn *fn, void *arg, tide_error *err)
+{
+    const tide_journal_page *page = step->page;
+    int row = 0;
+    int happened = 0;
+    for (int64_t n = 0; n < step->limit; n++) {
+        const bool has_row = row < page->count;
+        const bool has_event = happened < step->happening_count;
+        const happening *next = &step->happenings[happened];
+        const bool is_event_next =
+            has_event && (has_row ? next->head < page->rows[row].checkpoint.global_sequence
+                                  : !step->is_page_full || next->head <= position->global_sequence);
+        if (is_event_next) {
+            TIDE_TRY(fn(arg, &next->event, err));
+            position->event_id = next->event.event_id;
+            happened++;
+        } else if (has_row) {
+            TIDE_TRY(hand_out_checkpoint(&page->rows[row], fn, arg, err));
+            position->global_sequence = page->rows[row].checkpoint.global_sequence;
+            row++;
+        } else {
+            break;
+        }
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_journal_tail(tide_store *store, tide_journal_position *position, int64_t limit,
+                              bool with_snapshot, tide_journal_event_fn *fn, void *arg,
+                              tide_error *err)
+{
+    if (limit < 1 || position->global_sequence < 0 || position->event_id < 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a limit of %" PRId64 " from position %" PRId64 "/%" PRId64, limit,
+                         position->global_sequence, position->event_id);
+    TIDE_CLEANUP(tide_freep) tail_step *step = calloc(1, sizeof *step);
+    TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
+    if (!step || !page)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+    step->from = *position;
+    step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
+    step->with_snapshot = with_snapshot;
+    step->page = page;
+    TIDE_TRY(tide_read(store, read_step, step, err));
+    if (page->count == 0 && step->happening_count == 0)
+        return TIDE_NONE;
+    return hand_out(step, position, fn, arg, err);
+}

@@ -1,0 +1,48 @@
+#include "journal/tasks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+
+enum { PAGE = 200 };
+
+typedef struct task_page {
+    char after[TIDE_JOURNAL_ID_MAX + 1];
+    char ids[PAGE][TIDE_JOURNAL_ID_MAX + 1];
+    int count;
+} task_page;
+
+static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
+{
+    task_page *page = arg;
+    page->count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS, err));
+    tide_bind_text(query, "after", page->after);
+    tide_bind_i64(query, "limit", PAGE);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view id = tide_col_text(query);
+        (void)snprintf(page->ids[page->count++], sizeof page->ids[0], "%.*s", (int)id.len, id.ptr);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn, void *arg,
+                                   tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) task_page *page = calloc(1, sizeof *page);
+    if (!page)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tasks");
+    do {
+        TIDE_TRY(tide_read(store, read_page, page, err));
+        for (int i = 0; i < page->count; i++)
+            TIDE_TRY(fn(arg, page->ids[i], err));
+        if (page->count > 0)
+            memcpy(page->after, page->ids[page->count - 1], sizeof page->after);
+    } while (page->count == PAGE);
+    return TIDE_OK;
+}

@@ -1,0 +1,14 @@
+/* tasks.h - every task, one after the other. */
+#ifndef TIDE_JOURNAL_TASKS_H
+#define TIDE_JOURNAL_TASKS_H
+
+#include <tidemark/journal.h>
+
+typedef tide_status tide_task_id_fn(void *arg, const char *task_id, tide_error *err);
+
+/* In the order of ids, in pages: tasks that come or go meanwhile may be seen or not. fn is called outside of any
+ * transaction; a failure of it ends the walk. */
+TIDE_MUST_CHECK tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn,
+                                                   void *arg, tide_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* types.c - types of checkpoints that users add to the eight. */
+#include <tidemark/journal.h>
+
+#include "base/cleanup.h"
+#include "journal/check.h"
+#include "tidemark_sql.h"
+
+typedef struct type_request {
+    const char *type;
+    bool is_resumable;
+    const char *description;
+} type_request;
+
+static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
+{
+    const type_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_ADD, err));
+    tide_bind_text(query, "type", request->type);
+    tide_bind_bool(query, "is_resumable", request->is_resumable);
+    tide_bind_text(query, "description", request->description);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_journal_add_type(tide_store *store, const char *type, bool is_resumable,
+                                  const char *description, tide_error *err)
+{
+    TIDE_TRY(tide_journal_check_name("checkpoint type", type, TIDE_JOURNAL_TYPE_MAX, err));
+    type_request request = {
+        .type = type, .is_resumable = is_resumable, .description = description ? description : ""};
+    TIDE_TRY(tide_journal_check_text("a description", request.description, TIDE_JOURNAL_MESSAGE_MAX,
+                                     err));
+    return tide_write(store, add_type, &request, err);
+}

@@ -1,0 +1,19 @@
+/* verify.h - the halves of tide_journal_verify. */
+#ifndef TIDE_JOURNAL_VERIFY_H
+#define TIDE_JOURNAL_VERIFY_H
+
+#include <stdarg.h>
+
+#include <tidemark/journal.h>
+
+#include "base/buffer.h"
+
+/* Findings are collected inside a read transaction and told after it: texts, one behind the other. */
+void tide_verify_say(tide_buffer *findings, const char *format, ...) TIDE_PRINTF(2, 3);
+void tide_verify_tell(const tide_buffer *findings, tide_journal_finding_fn *fn, void *arg);
+
+/* Global numbers that were issued and have neither a row nor a record of their removal. */
+TIDE_MUST_CHECK tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn,
+                                                void *arg, int64_t *missing, tide_error *err);
+
+#endif

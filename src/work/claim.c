@@ -1,0 +1,385 @@
+/* claim.c - who gets which item.
+ *
+ * One statement picks the first claimable items and takes their leases. There is one for a single type, one for several
+ * or all, one for a task: each walks an index in the order of claims and stops at the limit, so that its cost does not
+ * depend on how many items there are.
+ *
+ * Delayed items that are due come first into the order. On PostgreSQL the statement refuses to pick anything while something
+ * is due; only then is there a second round trip.
+ *
+ * A claim in vain leaves no trace: on SQLite it is found out in a read transaction, on PostgreSQL the transaction is rolled
+ * back, so that nothing is flushed. */
+#include <tidemark/work.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/lease_clock.h"
+#include "tidemark_sql.h"
+#include "work/item.h"
+
+enum {
+    PROMOTE_MAX = 500, /* delayed items that one claim lets run */
+    REACH_FIRST = 64,  /* heads looked at beyond the limit ... */
+    REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
+    REACH_TRIES = 4,
+    TIDY_EVERY = 256, /* claimed items between two steps that raise the bounds, about */
+};
+
+#define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim */
+
+typedef struct claim {
+    const tide_work_claim_request *request;
+    int limit;
+    int64_t lease_us;
+    tide_work_claims *out;
+    int64_t *keys; /* claim_key of each */
+    bool is_vain;  /* nothing was found, nothing was changed */
+} claim;
+
+/* ---- what callers give ---- */
+
+static tide_status check_request(claim *c, tide_error *err)
+{
+    const tide_work_claim_request *r = c->request;
+    TIDE_TRY(tide_item_check_name("a worker's name", r->worker, TIDE_WORK_WORKER_MAX, err));
+    TIDE_TRY(
+        tide_item_check_range("the number of types", r->type_count, 0, TIDE_WORK_TYPES_MAX, err));
+    for (int i = 0; i < r->type_count; i++)
+        TIDE_TRY(tide_item_check_name("a work type", r->types[i], TIDE_WORK_TYPE_MAX, err));
+    if (r->task_id)
+        TIDE_TRY(tide_item_check_id("a task's id", r->task_id, err));
+    c->limit = r->limit ? r->limit : 1;
+    TIDE_TRY(tide_item_check_range("limit", c->limit, 1, TIDE_WORK_BATCH_MAX, err));
+    return tide_item_check_lease(r->lease_us, &c->lease_us, err);
+}
+
+/* ---- looking ---- */
+
+typedef struct look {
+    const tide_work_claim_request *request;
+    int64_t due_in_us; /* -1: nothing is delayed */
+    bool is_ready;
+} look;
+
+static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
+{
+    const tide_work_claim_request *r = l->request;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(
+        &query, tx, r->task_id ? TIDE_SQL_WORK_LOOK_TASK : TIDE_SQL_WORK_LOOK_TYPES, err));
+    if (r->task_id)
+        tide_bind_text(query, "task_id", r->task_id);
+    TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
+    TIDE_TRY(tide_query_one(query, err));
+    const bool is_any_delayed = !tide_col_is_null(query);
+    const int64_t due_us = tide_col_time(query);
+    l->is_ready = tide_col_bool(query);
+    l->due_in_us = -1;
+    if (is_any_delayed) {
+        int64_t now_us = 0;
+        TIDE_TRY(tide_tx_now(tx, &now_us, err));
+        l->due_in_us = due_us > now_us ? due_us - now_us : 0;
+    }
+    return TIDE_OK;
+}
+
+static tide_status look_in_a_read(tide_tx *tx, void *arg, tide_error *err)
+{
+    return look_around(tx, arg, err);
+}
+
+/* ---- taking ---- */
+
+tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_item_wakes *wakes,
+                              tide_error *err)
+{
+    int64_t now_us = 0;
+    int64_t promoted = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PROMOTE, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_i64(query, "limit", limit);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    tide_status status = TIDE_OK;
+    for (; (status = tide_query_step(query, err)) == TIDE_OK; promoted++) {
+        tide_row row = {.query = query, .arena = &arena};
+        const char *type = tide_row_text(&row);
+        if (type)
+            tide_item_wake(wakes, type);
+    }
+    if (count)
+        *count = promoted;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_claimed(tide_query *query, claim *c, bool *is_first, tide_error *err)
+{
+    tide_work_claims *out = c->out;
+    assert(out->count < c->limit);
+    tide_row row = {.query = query, .arena = out->memory};
+    tide_work_claimed *item = &out->items[out->count];
+    *item = (tide_work_claimed){.work_item_id = tide_row_text(&row)};
+    item->task_id = tide_row_text(&row);
+    item->work_type = tide_row_text(&row);
+    item->input = tide_row_text(&row);
+    item->worker = c->request->worker;
+    item->lease_token = tide_col_i64(query);
+    item->attempt = tide_col_i64(query);
+    item->max_retries = tide_col_i64(query);
+    item->priority = tide_col_i64(query);
+    item->lease_expires_at_us = tide_row_time(&row);
+    item->deadline_at_us = tide_row_time(&row);
+    item->lease_us = item->lease_expires_at_us - tide_row_time(&row);
+    c->keys[out->count++] = tide_col_i64(query);
+    *is_first = tide_col_bool(query) || *is_first;
+    return tide_row_end(&row, err);
+}
+
+/* RETURNING keeps no order. The keys are few and mostly sorted: insertion keeps what is equal as it came. */
+static void sort_claims(claim *c)
+{
+    for (int i = 1; i < c->out->count; i++) {
+        const tide_work_claimed item = c->out->items[i];
+        const int64_t key = c->keys[i];
+        int at = i;
+        for (; at > 0 && c->keys[at - 1] > key; at--) {
+            c->out->items[at] = c->out->items[at - 1];
+            c->keys[at] = c->keys[at - 1];
+        }
+        c->out->items[at] = item;
+        c->keys[at] = key;
+    }
+}
+
+static const tide_sql *choose_statement(const tide_work_claim_request *r)
+{
+    if (r->task_id)
+        return TIDE_SQL_WORK_CLAIM_TASK;
+    return r->type_count == 1 ? TIDE_SQL_WORK_CLAIM_TYPE : TIDE_SQL_WORK_CLAIM_TYPES;
+}
+
+static tide_status bind_claim(tide_query *query, tide_tx *tx, const claim *c, tide_error *err)
+{
+    const tide_work_claim_request *r = c->request;
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
+        tide_bind_i64(query, "lease_now_us", clock.lease_now_us);
+        tide_bind_time(query, "expires", clock.lease_now_us + c->lease_us);
+    }
+    if (r->task_id)
+        tide_bind_text(query, "task_id", r->task_id);
+    if (r->task_id || r->type_count != 1)
+        TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
+    else
+        tide_bind_text(query, "type", r->types[0]);
+    tide_bind_text(query, "worker", r->worker);
+    tide_bind_i64(query, "lease_us", c->lease_us);
+    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_bind_i64(query, "limit", c->limit);
+    return TIDE_OK;
+}
+
+/* Does anybody wait for the first claim of his task? */
+static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
+{
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_freep) const char **ids = calloc((size_t)c->out->count, sizeof *ids);
+    if (!ids)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d tasks", c->out->count);
+    for (int i = 0; i < c->out->count; i++)
+        ids[i] = c->out->items[i].task_id;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RUN_TASKS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", ids, c->out->count, false, err));
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status take_items(tide_tx *tx, claim *c, bool is_promoted, int64_t reach,
+                              tide_error *err)
+{
+    bool is_first = false;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, choose_statement(c->request), err));
+    TIDE_TRY(bind_claim(query, tx, c, err));
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
+        tide_bind_bool(query, "is_promoted", is_promoted);
+        if (!c->request->task_id && c->request->type_count != 1)
+            tide_bind_i64(query, "reach", c->limit + reach);
+    }
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_claimed(query, c, &is_first, err));
+    TIDE_TRY(status);
+    tide_query_endp(&query);
+    sort_claims(c);
+    return is_first ? run_tasks(tx, c, err) : TIDE_OK;
+}
+
+/* What is due is promoted before anything is picked. On PostgreSQL an empty answer tells that something may be. */
+static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item_wakes *wakes,
+                             tide_error *err)
+{
+    const bool is_sqlite = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
+    const bool is_by_heads = choose_statement(c->request) == TIDE_SQL_WORK_CLAIM_TYPES;
+    int64_t reach = REACH_FIRST;
+    if (!is_sqlite)
+        TIDE_TRY(take_items(tx, c, false, reach, err));
+    for (int try = 0; c->out->count == 0 && try < REACH_TRIES; try++) {
+        look l = {.request = c->request};
+        int64_t count = 0;
+        TIDE_TRY(look_around(tx, &l, err));
+        c->out->next_due_us = l.due_in_us;
+        if (l.due_in_us == 0)
+            TIDE_TRY(tide_item_promote(tx, PROMOTE_MAX, &count, wakes, err));
+        *promoted += count;
+        if (!l.is_ready && count == 0)
+            break;
+        TIDE_TRY(take_items(tx, c, true, reach, err));
+        /* One writer, or a walk over the index that passes what others have locked: once is enough. */
+        if ((is_sqlite || !is_by_heads) && count == 0)
+            break;
+        reach *= REACH_FACTOR;
+    }
+    return TIDE_OK;
+}
+
+static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
+{
+    claim *c = arg;
+    tide_item_wakes wakes = {.count = 0};
+    int64_t promoted = 0;
+    c->out->count = 0;
+    c->out->next_due_us = -1;
+    tide_arena_reset(c->out->memory);
+    TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    c->is_vain = c->out->count == 0 && promoted == 0;
+    if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "nothing to do");
+    return c->out->count > 0 ? TIDE_OK : TIDE_NONE;
+}
+
+/* ---- the low-water bounds ---- */
+
+typedef struct bound_request {
+    const char *work_type; /* NULL: all */
+    tide_buffer locked;    /* a JSON list */
+} bound_request;
+
+/* Types that are just getting items are passed over: another time. */
+static tide_status lock_bounds(tide_tx *tx, bound_request *request, int *count, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_LOCK, err));
+    tide_bind_text(query, "type", request->work_type);
+    tide_json json;
+    tide_json_init(&json, &request->locked);
+    tide_json_array_begin(&json);
+    tide_status status = TIDE_OK;
+    for (; (status = tide_query_step(query, err)) == TIDE_OK; (*count)++)
+        tide_json_view(&json, tide_col_text(query));
+    TIDE_TRY(status);
+    tide_json_array_end(&json);
+    status = tide_json_finish(&json);
+    return status < TIDE_OK ? tide_fail(err, status, "too many work types") : TIDE_OK;
+}
+
+static tide_status raise_bounds(tide_tx *tx, void *arg, tide_error *err)
+{
+    bound_request *request = arg;
+    int count = 0;
+    int64_t now_us = 0;
+    tide_buffer_clear(&request->locked);
+    TIDE_TRY(lock_bounds(tx, request, &count, err));
+    if (count == 0)
+        return TIDE_NONE;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_RAISE, err));
+    tide_bind_text_view(query, "types", tide_buffer_view(&request->locked));
+    tide_bind_i64(query, "now_us", now_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_item_raise_bounds(tide_store *store, const char *work_type, tide_error *err)
+{
+    if (tide_store_engine(store) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    bound_request request = {.work_type = work_type};
+    tide_buffer_init(&request.locked, TIDE_ITEM_PAGE_MAX);
+    const tide_status status = tide_write(store, raise_bounds, &request, err);
+    tide_buffer_done(&request.locked);
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* Now and then, by chance: nobody has to count, whoever claims. A bound left low costs time and nothing else. */
+static void tidy(tide_store *store, const tide_work_claims *claims)
+{
+    uint16_t drawn = 0;
+    tide_env *env = tide_store_env(store);
+    if (tide_store_engine(store) != TIDE_ENGINE_POSTGRES || claims->count == 0)
+        return;
+    env->random(env, &drawn, sizeof drawn);
+    if (drawn % TIDY_EVERY >= claims->count)
+        return;
+    tide_error ignored;
+    TIDE_IGNORE(
+        tide_item_raise_bounds(store, claims->items[drawn % claims->count].work_type, &ignored));
+}
+
+/* ---- the call ---- */
+
+static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
+{
+    if (tide_store_engine(store) == TIDE_ENGINE_SQLITE) {
+        look l = {.request = c->request};
+        TIDE_TRY(tide_read(store, look_in_a_read, &l, err));
+        c->out->next_due_us = l.due_in_us;
+        if (!l.is_ready && l.due_in_us != 0)
+            return TIDE_NONE;
+    }
+    tide_status status = tide_write(store, claim_items, c, err);
+    if (status == TIDE_E_NOT_FOUND && c->is_vain)
+        status = TIDE_NONE;
+    return status;
+}
+
+tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *request,
+                            tide_work_claims *out, tide_error *err)
+{
+    *out = (tide_work_claims){.next_due_us = -1};
+    claim c = {.request = request, .out = out};
+    TIDE_TRY(check_request(&c, err));
+    tide_arena *arena = malloc(sizeof *arena);
+    out->items = calloc((size_t)c.limit, sizeof *out->items);
+    TIDE_CLEANUP(tide_freep) int64_t *keys = calloc((size_t)c.limit, sizeof *keys);
+    c.keys = keys;
+    if (arena)
+        tide_arena_init(arena, CLAIM_BYTES_MAX);
+    out->memory = arena;
+    if (!arena || !out->items || !keys)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", c.limit);
+    const tide_status status = claim_found(store, &c, err);
+    if (status != TIDE_OK)
+        out->count = 0;
+    else
+        tidy(store, out);
+    return status;
+}
+
+void tide_work_claims_done(tide_work_claims *claims)
+{
+    if (claims->memory)
+        tide_arena_done(claims->memory);
+    free(claims->memory);
+    free(claims->items);
+    *claims = (tide_work_claims){.next_due_us = -1};
+}

@@ -1,0 +1,258 @@
+/* fail.c - the other ends: failed, cancelled, deleted; and the new beginning: retry. */
+#include <tidemark/work.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "core/lease_clock.h"
+#include "tidemark_sql.h"
+#include "work/lease.h"
+
+/* ---- fail ---- */
+
+typedef struct fail_request {
+    const char *id;
+    int64_t token;
+    const char *error;
+    bool is_final;
+    int64_t retry_after_us;
+    tide_work_failed out;
+} fail_request;
+
+static const char *kind_of_end(const fail_request *request, const tide_hold *hold)
+{
+    if (request->is_final)
+        return "error";
+    return hold->crash_count >= TIDE_WORK_CRASH_LIMIT ? "quarantined" : "exhausted";
+}
+
+static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
+{
+    fail_request *request = arg;
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
+    tide_hold hold;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_item_hold(tx, request->id, request->token, &arena, &hold, err));
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    const bool is_over = request->is_final || hold.retry_count >= hold.max_retries;
+    int64_t delay_us = request->retry_after_us;
+    if (delay_us < 0)
+        delay_us = tide_item_backoff_us(tx, hold.retry_count);
+    request->out =
+        (tide_work_failed){.is_final = is_over, .retry_after_us = is_over ? 0 : delay_us};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAIL, err));
+    tide_bind_text(query, "id", request->id);
+    tide_bind_i64(query, "token", request->token);
+    tide_bind_text(query, "status", is_over ? "failed" : "pending");
+    tide_bind_text(query, "failure_kind", is_over ? kind_of_end(request, &hold) : NULL);
+    tide_bind_i64(query, "retry_count", hold.retry_count + !is_over);
+    tide_bind_text(query, "error", request->error);
+    tide_bind_time(query, "now", now_us);
+    if (is_over)
+        tide_bind_time(query, "completed_at", now_us);
+    else if (delay_us > 0)
+        tide_bind_time(query, "run_after", now_us + delay_us);
+    int64_t changed = 0;
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    if (changed != 1)
+        return tide_item_fail_lost(tx, request->id, request->token, err);
+    tide_item_wakes wakes = {.count = 0};
+    if (!is_over)
+        tide_item_wake(&wakes, hold.work_type);
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+/* What a program said about its end may be long, and not even text. */
+static tide_status clean_text(tide_buffer *out, const char *text, const char *otherwise, size_t max,
+                              tide_error *err)
+{
+    size_t replaced = 0;
+    const tide_view words = tide_view_of(text && *text ? text : otherwise);
+    tide_buffer_init(out, 4 * (size_t)TIDE_WORK_ERROR_MAX);
+    const tide_status status = tide_utf8_clean(
+        out, tide_view_bytes(words.ptr, words.len < max ? words.len : max), &replaced);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "no memory for an error text");
+    tide_buffer_truncate(out, tide_utf8_cut(tide_buffer_view(out), max).len);
+    return TIDE_OK;
+}
+
+tide_status tide_work_fail(tide_store *store, const char *work_item_id, int64_t token,
+                           const char *error, bool is_final, int64_t retry_after_us,
+                           tide_work_failed *out, tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
+    TIDE_TRY(tide_item_check_range("retry_after", retry_after_us, INT64_MIN, TIDE_ITEM_DELAY_MAX_US,
+                                   err));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    TIDE_TRY(clean_text(&text, error, "The worker gave no reason", TIDE_WORK_ERROR_MAX, err));
+    fail_request request = {.id = work_item_id,
+                            .token = token,
+                            .error = tide_buffer_text(&text),
+                            .is_final = is_final,
+                            .retry_after_us = retry_after_us};
+    TIDE_TRY(tide_write(store, fail_item, &request, err));
+    if (out)
+        *out = request.out;
+    return TIDE_OK;
+}
+
+/* ---- cancel ---- */
+
+typedef struct cancel_request {
+    const char *id;
+    const char *reason;
+} cancel_request;
+
+static tide_status explain_uncancelled(tide_tx *tx, const char *id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
+    tide_bind_text(query, "id", id);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_item_fail_missing(id, err);
+    const tide_view state = tide_col_text(query);
+    (void)tide_col_text(query);
+    (void)tide_col_i64(query);
+    if (tide_view_equal(tide_col_text(query), tide_view_of("cancelled")))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT, "work item %s has ended already: it is %.*s", id,
+                     (int)state.len, state.ptr);
+}
+
+static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
+{
+    const cancel_request *request = arg;
+    int64_t now_us = 0;
+    int64_t changed = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CANCEL, err));
+    tide_bind_text(query, "id", request->id);
+    tide_bind_text(query, "reason", request->reason);
+    tide_bind_time(query, "now", now_us);
+    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    return changed == 1 ? TIDE_OK : explain_uncancelled(tx, request->id, err);
+}
+
+tide_status tide_work_cancel(tide_store *store, const char *work_item_id, const char *reason,
+                             tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
+    TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
+    cancel_request request = {.id = work_item_id,
+                              .reason = reason && *reason ? reason : "Cancelled"};
+    return tide_write(store, cancel_item, &request, err);
+}
+
+/* ---- delete ---- */
+
+typedef struct delete_request {
+    const char *id;
+    bool is_forced;
+} delete_request;
+
+static tide_status check_dependents(tide_tx *tx, const char *id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err));
+    tide_bind_text(query, "id", id);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const tide_view dependent = tide_col_text(query);
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "work item %.*s depends on %s: cancel or delete it first", (int)dependent.len,
+                     dependent.ptr, id);
+}
+
+static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
+{
+    const delete_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
+    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_WORK_LOCK, err));
+    tide_bind_text(lock, "id", request->id);
+    const tide_status status = tide_query_one(lock, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_item_fail_missing(request->id, err);
+    const bool is_held = tide_view_equal(tide_col_text(lock), tide_view_of("in_progress"));
+    if (is_held && !request->is_forced)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "work item %s is in progress: cancel it first, or force", request->id);
+    TIDE_TRY(check_dependents(tx, request->id, err));
+    TIDE_TRY(tide_item_keep_token(tx, tide_col_i64(lock), err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_DELETE, err));
+    tide_bind_text(query, "id", request->id);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_work_delete(tide_store *store, const char *work_item_id, bool is_forced,
+                             tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
+    delete_request request = {.id = work_item_id, .is_forced = is_forced};
+    return tide_write(store, delete_item, &request, err);
+}
+
+/* ---- retry ---- */
+
+typedef struct retry_request {
+    const char *id;
+    tide_work_added added;
+    tide_arena arena;
+} retry_request;
+
+static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
+{
+    retry_request *request = arg;
+    tide_arena_reset(&request->arena);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_COPY, err));
+    tide_bind_text(query, "id", request->id);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_item_fail_missing(request->id, err);
+    tide_row row = {.query = query, .arena = &request->arena};
+    const char *state = tide_row_text(&row);
+    tide_work_new copy = {.task_id = tide_row_text(&row)};
+    copy.work_type = tide_row_text(&row);
+    copy.input = tide_row_text(&row);
+    copy.priority = tide_col_i64(query);
+    copy.max_retries = tide_col_i64(query);
+    copy.timeout_us = tide_col_i64(query);
+    copy.unique_key = tide_row_text(&row);
+    TIDE_TRY(tide_row_end(&row, err));
+    if (strcmp(state, "completed") != 0 && strcmp(state, "failed") != 0)
+        return tide_fail(err, TIDE_E_CONFLICT, "work item %s has not ended: it is %s", request->id,
+                         state);
+    tide_item_wakes wakes = {.count = 0};
+    const tide_item_origin origin = {.retried_from = request->id};
+    TIDE_TRY(tide_item_add(tx, &copy, 1, &origin, &request->added, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+tide_status tide_work_retry(tide_store *store, const char *work_item_id, tide_work_added *out,
+                            tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
+    retry_request request = {.id = work_item_id};
+    tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
+    const tide_status status = tide_write(store, retry_item, &request, err);
+    tide_arena_done(&request.arena);
+    if (status == TIDE_OK)
+        *out = request.added;
+    return status;
+}

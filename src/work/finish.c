@@ -1,0 +1,278 @@
+/* finish.c - the end of an item that went well: one commit, or nothing.
+ *
+ *     token check + output  ->  last checkpoint  ->  idempotent response  ->  follow-up items
+ *
+ * A finish whose outcome the caller never learnt may be repeated: an item that was completed by the same token with the same
+ * output is an answer, not a loss. Ended rows keep their token, so that this can be told. */
+#include <tidemark/work.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "journal/append.h"
+#include "tidemark_sql.h"
+#include "work/held.h"
+#include "work/lease.h"
+
+/* ---- shared ---- */
+
+/* Whose dependencies these were, and who may run now, is to be told. */
+static tide_status wake_dependents(tide_tx *tx, const char *const *ids, int count,
+                                   tide_item_wakes *wakes, tide_error *err)
+{
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_READY_DEPENDENTS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_row row = {.query = query, .arena = &arena};
+        const char *type = tide_row_text(&row);
+        if (type)
+            tide_item_wake(wakes, type);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* Of those still marked as lost: which were completed before, by this very token and with this very output? */
+static tide_status mark_repeated(tide_tx *tx, const tide_held *held, int count, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISHED, err));
+    TIDE_TRY(tide_held_bind(query, "items", held, count, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view id = tide_col_text(query);
+        tide_held_mark(held, count, id, tide_col_i64(query));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* ---- one, with everything that belongs to it ---- */
+
+typedef struct finish_request {
+    tide_work_result *result;
+    tide_work_added *added; /* of the follow-ups; nobody asks for it */
+    tide_arena arena;
+} finish_request;
+
+static tide_status check_result(const tide_work_result *result, tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a work item's id", result->work_item_id, err));
+    TIDE_TRY(tide_item_check_json("output", result->output, err));
+    return tide_item_check_range("the number of follow-up items", result->follow_up_count, 0,
+                                 TIDE_WORK_BATCH_MAX, err);
+}
+
+static tide_status lock_tasks(tide_tx *tx, const finish_request *request, tide_error *err)
+{
+    const tide_work_result *result = request->result;
+    if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep)
+    const char **ids = calloc((size_t)result->follow_up_count, sizeof *ids);
+    if (!ids)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", result->follow_up_count);
+    int count = 0;
+    for (int i = 0; i < result->follow_up_count; i++)
+        if (result->follow_ups[i].task_id)
+            ids[count++] = result->follow_ups[i].task_id;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS_OF_FINISH, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
+    tide_bind_text(query, "id", result->work_item_id);
+    return tide_query_run(query, NULL, err);
+}
+
+/* TIDE_OK: completed now. TIDE_NONE: it was, before. */
+static tide_status complete_item(tide_tx *tx, finish_request *request, const char **task_id,
+                                 bool *has_dependents, tide_error *err)
+{
+    tide_work_result *result = request->result;
+    tide_item_clock clock = {0};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    tide_bind_text(query, "id", result->work_item_id);
+    tide_bind_i64(query, "token", result->token);
+    tide_bind_text(query, "output", result->output);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK) {
+        tide_row row = {.query = query, .arena = &request->arena};
+        *task_id = tide_row_text(&row);
+        *has_dependents = tide_col_bool(query);
+        result->is_lost = false;
+        return tide_row_end(&row, err);
+    }
+    const tide_held held = {.id = result->work_item_id,
+                            .token = result->token,
+                            .output = result->output,
+                            .is_lost = &result->is_lost};
+    TIDE_TRY(mark_repeated(tx, &held, 1, err));
+    return result->is_lost ? tide_item_fail_lost(tx, held.id, held.token, err) : TIDE_NONE;
+}
+
+/* The numbers that the first call was given. */
+static tide_status find_numbers(tide_tx *tx, tide_work_result *result, tide_error *err)
+{
+    if (!result->checkpoint)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LAST_CHECKPOINT, err));
+    tide_bind_text(query, "id", result->work_item_id);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK; /* cleaned up since */
+    const tide_view id = tide_col_text(query);
+    if (id.len < sizeof result->numbers.checkpoint_id)
+        memcpy(result->numbers.checkpoint_id, id.ptr, id.len);
+    result->numbers.sequence_number = tide_col_i64(query);
+    result->numbers.global_sequence = tide_col_i64(query);
+    result->numbers.is_existing = true;
+    return TIDE_OK;
+}
+
+static tide_status append_checkpoint(tide_tx *tx, tide_work_result *result, const char *task_id,
+                                     tide_error *err)
+{
+    tide_checkpoint_new checkpoint = *result->checkpoint;
+    checkpoint.task_id = task_id;
+    checkpoint.work_item_id = result->work_item_id;
+    return tide_journal_append_known_in(tx, &checkpoint, 1, &result->numbers, err);
+}
+
+static tide_status finish_item(tide_tx *tx, void *arg, tide_error *err)
+{
+    finish_request *request = arg;
+    tide_work_result *result = request->result;
+    tide_item_wakes wakes = {.count = 0};
+    const char *task_id = NULL;
+    bool has_dependents = false;
+    result->is_lost = true;
+    result->numbers = (tide_checkpoint_numbers){.sequence_number = 0};
+    tide_arena_reset(&request->arena);
+    if (result->follow_up_count > 0)
+        TIDE_TRY(lock_tasks(tx, request, err));
+    const tide_status status = complete_item(tx, request, &task_id, &has_dependents, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return find_numbers(tx, result, err);
+    if (has_dependents)
+        TIDE_TRY(wake_dependents(tx, &result->work_item_id, 1, &wakes, err));
+    if (result->checkpoint)
+        TIDE_TRY(append_checkpoint(tx, result, task_id, err));
+    if (result->idempotency_name)
+        TIDE_TRY(tide_idempotency_complete_in(tx, result->idempotency_name,
+                                              result->idempotency_token, result->response, err));
+    if (result->follow_up_count > 0) {
+        const tide_item_origin origin = {.task_id = task_id};
+        TIDE_TRY(tide_item_add(tx, result->follow_ups, result->follow_up_count, &origin,
+                               request->added, &wakes, err));
+    }
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_error *err)
+{
+    TIDE_TRY(check_result(result, err));
+    finish_request request = {.result = result};
+    TIDE_CLEANUP(tide_freep) tide_work_added *added = NULL;
+    if (result->follow_up_count > 0) {
+        added = calloc((size_t)result->follow_up_count, sizeof *added);
+        if (!added)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", result->follow_up_count);
+    }
+    request.added = added;
+    tide_arena_init(&request.arena, TIDE_HOLD_BYTES_MAX);
+    const tide_status status = tide_write(store, finish_item, &request, err);
+    tide_arena_done(&request.arena);
+    result->is_lost = status == TIDE_E_LEASE_LOST || status == TIDE_E_NOT_FOUND;
+    return status;
+}
+
+/* ---- many, output only ---- */
+
+typedef struct many_request {
+    const tide_held *held;
+    const char **needed; /* ids of those with dependents */
+    int needed_count;
+    int count;
+    tide_arena arena;
+} many_request;
+
+static tide_status complete_all(tide_tx *tx, many_request *request, tide_error *err)
+{
+    tide_item_clock clock = {0};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_MANY, err));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    TIDE_TRY(tide_held_bind(query, "items", request->held, request->count, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_row row = {.query = query, .arena = &request->arena};
+        const char *id = tide_row_text(&row);
+        const int64_t token = tide_col_i64(query);
+        TIDE_TRY(tide_row_end(&row, err));
+        tide_held_mark(request->held, request->count, tide_view_of(id), token);
+        if (tide_col_bool(query))
+            request->needed[request->needed_count++] = id;
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
+{
+    many_request *request = arg;
+    request->needed_count = 0;
+    tide_held_reset(request->held, request->count);
+    tide_arena_reset(&request->arena);
+    TIDE_TRY(complete_all(tx, request, err));
+    if (tide_held_count_lost(request->held, request->count) > 0)
+        TIDE_TRY(mark_repeated(tx, request->held, request->count, err));
+    if (request->needed_count == 0)
+        return TIDE_OK;
+    tide_item_wakes wakes = {.count = 0};
+    TIDE_TRY(wake_dependents(tx, request->needed, request->needed_count, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+static tide_status check_plain(const tide_work_result *result, tide_error *err)
+{
+    TIDE_TRY(check_result(result, err));
+    if (result->checkpoint || result->idempotency_name || result->follow_up_count > 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "many items are finished with their output only: finish %s by itself",
+                         result->work_item_id);
+    return TIDE_OK;
+}
+
+tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, int count,
+                                  tide_error *err)
+{
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    TIDE_CLEANUP(tide_freep) tide_held *held = calloc((size_t)count, sizeof *held);
+    TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)count, sizeof *needed);
+    if (!held || !needed)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", count);
+    for (int i = 0; i < count; i++) {
+        TIDE_TRY(check_plain(&results[i], err));
+        held[i] = (tide_held){.id = results[i].work_item_id,
+                              .token = results[i].token,
+                              .output = results[i].output,
+                              .is_lost = &results[i].is_lost};
+    }
+    tide_held_sort(held, count);
+    if (tide_held_has_twins(held, count))
+        return tide_fail(err, TIDE_E_INVALID, "a work item is named twice");
+    many_request request = {.held = held, .needed = needed, .count = count};
+    tide_arena_init(&request.arena, TIDE_ITEM_PAGE_MAX);
+    const tide_status status = tide_write(store, finish_items, &request, err);
+    tide_arena_done(&request.arena);
+    TIDE_TRY(status);
+    return tide_item_fail_some(tide_held_count_lost(held, count), count, err);
+}

@@ -1,0 +1,97 @@
+#include "work/held.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+tide_status tide_held_check(const tide_held *list, int count, tide_error *err)
+{
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(tide_item_check_id("a work item's id", list[i].id, err));
+    return TIDE_OK;
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const tide_held *x = a;
+    const tide_held *y = b;
+    const int order = strcmp(x->id, y->id);
+    return order ? order : (x->token > y->token) - (x->token < y->token);
+}
+
+void tide_held_sort(tide_held *list, int count)
+{
+    qsort(list, (size_t)count, sizeof *list, compare_held);
+}
+
+bool tide_held_has_twins(const tide_held *list, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (strcmp(list[i - 1].id, list[i].id) == 0)
+            return true;
+    return false;
+}
+
+void tide_held_reset(const tide_held *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        *list[i].is_lost = true;
+}
+
+tide_status tide_held_bind(tide_query *query, const char *name, const tide_held *list, int count,
+                           tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer;
+    tide_buffer_init(&buffer, TIDE_ITEM_LIST_MAX);
+    tide_json json;
+    tide_json_init(&json, &buffer);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < count; i++) {
+        if (!*list[i].is_lost)
+            continue;
+        tide_json_object_begin(&json);
+        tide_json_key(&json, "id");
+        tide_json_text(&json, list[i].id);
+        tide_json_key(&json, "token");
+        tide_json_i64(&json, list[i].token);
+        if (list[i].output) {
+            tide_json_key(&json, "output");
+            tide_json_text(&json, list[i].output);
+        }
+        tide_json_object_end(&json);
+    }
+    tide_json_array_end(&json);
+    return tide_item_bind_list(query, name, &json, err);
+}
+
+static int compare_view(tide_view a, tide_view b)
+{
+    const int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+void tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token)
+{
+    int low = 0;
+    int high = count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (compare_view(tide_view_of(list[middle].id), id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < count && tide_view_equal(tide_view_of(list[low].id), id); low++)
+        if (list[low].token == token)
+            *list[low].is_lost = false;
+}
+
+int tide_held_count_lost(const tide_held *list, int count)
+{
+    int lost = 0;
+    for (int i = 0; i < count; i++)
+        lost += *list[i].is_lost;
+    return lost;
+}

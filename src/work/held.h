@@ -1,0 +1,37 @@
+/* held.h - a list of items with the tokens that hold them, given to one statement and answered by it.
+ *
+ * Sorted by id: statements about the same items then lock them in the same order.
+ *
+ * Threads: a list belongs to one thread at a time. */
+#ifndef TIDE_WORK_HELD_H
+#define TIDE_WORK_HELD_H
+
+#include "work/item.h"
+
+typedef struct tide_held {
+    const char *id;
+    int64_t token;
+    const char *output; /* NULL: none */
+    bool *is_lost;      /* the caller's mark */
+} tide_held;
+
+/* Ids and tokens are checked; is_lost of all becomes true, until tide_held_mark says otherwise. */
+TIDE_MUST_CHECK tide_status tide_held_check(const tide_held *list, int count, tide_error *err);
+void tide_held_sort(tide_held *list, int count);
+
+/* True: an item is named twice. */
+bool tide_held_has_twins(const tide_held *list, int count);
+
+/* Forget earlier answers. */
+void tide_held_reset(const tide_held *list, int count);
+
+/* Bind [{"id":..,"token":..,"output":..},..] of those that are still marked as lost. */
+TIDE_MUST_CHECK tide_status tide_held_bind(tide_query *query, const char *name,
+                                           const tide_held *list, int count, tide_error *err);
+
+/* This one was answered: it is not lost. */
+void tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token);
+
+int tide_held_count_lost(const tide_held *list, int count);
+
+#endif

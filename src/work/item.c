@@ -1,0 +1,345 @@
+#include "work/item.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/json_canon.h"
+#include "base/timefmt.h"
+#include "base/utf8.h"
+#include "tidemark_sql.h"
+
+/* ---- what callers give ---- */
+
+tide_status tide_item_check_text(const char *what, const char *text, size_t max, tide_error *err)
+{
+    const tide_view view = tide_view_of(text);
+    if (view.len > max)
+        return tide_fail(err, TIDE_E_INVALID, "%s has at most %zu bytes, this one has %zu", what,
+                         max, view.len);
+    if (view.len > 0 && !tide_utf8_valid(view))
+        return tide_fail(err, TIDE_E_INVALID, "%s is UTF-8 text", what);
+    return TIDE_OK;
+}
+
+tide_status tide_item_check_name(const char *what, const char *name, size_t max, tide_error *err)
+{
+    if (!name || !*name)
+        return tide_fail(err, TIDE_E_INVALID, "%s has 1 to %zu bytes, this one has none", what,
+                         max);
+    TIDE_TRY(tide_item_check_text(what, name, max, err));
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return tide_fail(err, TIDE_E_INVALID, "%s has no control characters", what);
+    return TIDE_OK;
+}
+
+tide_status tide_item_check_id(const char *what, const char *id, tide_error *err)
+{
+    return tide_item_check_name(what, id, TIDE_WORK_ID_MAX, err);
+}
+
+tide_status tide_item_check_json(const char *what, const char *json, tide_error *err)
+{
+    if (!json)
+        return TIDE_OK;
+    const tide_view text = tide_view_of(json);
+    if (text.len > TIDE_WORK_DATA_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%s has at most %d bytes, this one has %zu", what,
+                         TIDE_WORK_DATA_MAX, text.len);
+    const tide_status status = tide_json_check(text, err);
+    return status < TIDE_OK ? tide_fail_context(err, status, "%s is not JSON", what) : TIDE_OK;
+}
+
+tide_status tide_item_check_range(const char *what, int64_t value, int64_t min, int64_t max,
+                                  tide_error *err)
+{
+    if (value >= min && value <= max)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID, "%s %" PRId64 ", want %" PRId64 " to %" PRId64, what,
+                     value, min, max);
+}
+
+tide_status tide_item_check_lease(int64_t lease_us, int64_t *out, tide_error *err)
+{
+    *out = lease_us ? lease_us : TIDE_WORK_LEASE_US;
+    if (*out < TIDE_LEASE_MIN_US || *out > TIDE_LEASE_MAX_US)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a lease lasts from 1 ms to 365 days, not %" PRId64 " us", lease_us);
+    return TIDE_OK;
+}
+
+/* ---- time ---- */
+
+tide_status tide_item_clock_get(tide_tx *tx, tide_item_clock *out, tide_error *err)
+{
+    TIDE_TRY(tide_lease_now(tx, &out->lease_now_us, err));
+    /* Reading after a reboot that no write has noticed yet: every lease is over. */
+    if (out->lease_now_us > TIDE_TIME_MAX_US)
+        out->lease_now_us = TIDE_TIME_MAX_US;
+    return tide_tx_now(tx, &out->now_us, err);
+}
+
+tide_status tide_item_bind_lease_clock(tide_query *query, tide_tx *tx, tide_item_clock *out,
+                                       tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        return tide_bind_clock(query, "clock", err);
+    TIDE_TRY(tide_item_clock_get(tx, out, err));
+    tide_bind_time(query, "lease_now", out->lease_now_us);
+    return TIDE_OK;
+}
+
+tide_status tide_item_bind_clock(tide_query *query, tide_tx *tx, tide_item_clock *out,
+                                 tide_error *err)
+{
+    TIDE_TRY(tide_item_bind_lease_clock(query, tx, out, err));
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE)
+        tide_bind_time(query, "now", out->now_us);
+    return TIDE_OK;
+}
+
+void tide_item_json_time(tide_json *json, tide_tx *tx, int64_t us)
+{
+    char text[TIDE_TIME_TEXT_SIZE + 3];
+    if (us == 0 || tide_time_format(us, text) != TIDE_OK) {
+        tide_json_null(json);
+        return;
+    }
+    /* PostgreSQL would read it in the session's time zone. */
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        memcpy(text + strlen(text), "+00", sizeof "+00");
+    tide_json_text(json, text);
+}
+
+int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry)
+{
+    static const tide_backoff policy = {.base_us = TIDE_WORK_BACKOFF_US,
+                                        .cap_us = TIDE_WORK_BACKOFF_MAX_US};
+    return tide_backoff_next(&policy, retry > 62 ? 62 : (int)retry,
+                             tide_store_env(tide_tx_store(tx)));
+}
+
+/* ---- rows ---- */
+
+const char *tide_row_text(tide_row *row)
+{
+    const bool is_null = tide_col_is_null(row->query);
+    const tide_view text = tide_col_text(row->query);
+    if (is_null)
+        return NULL;
+    const char *copy = tide_arena_text(row->arena, text);
+    row->is_short = row->is_short || !copy;
+    return copy;
+}
+
+int64_t tide_row_time(tide_row *row)
+{
+    const int64_t us = tide_col_time(row->query);
+    return us == INT64_MIN ? 0 : us;
+}
+
+tide_status tide_row_end(const tide_row *row, tide_error *err)
+{
+    if (!row->is_short)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_LIMIT, "more than %zu MiB in one answer: ask for less",
+                     row->arena->max >> 20);
+}
+
+tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item *out,
+                           int64_t *position, tide_error *err)
+{
+    tide_row row = {.query = query, .arena = arena};
+    out->work_item_id = tide_row_text(&row);
+    out->task_id = tide_row_text(&row);
+    out->work_type = tide_row_text(&row);
+    out->status = tide_row_text(&row);
+    out->priority = tide_col_i64(query);
+    out->lease_holder = tide_row_text(&row);
+    out->lease_acquired_at_us = tide_row_time(&row);
+    out->lease_expires_at_us = tide_row_time(&row);
+    out->heartbeat_at_us = tide_row_time(&row);
+    out->retry_count = tide_col_i64(query);
+    out->max_retries = tide_col_i64(query);
+    out->input = tide_row_text(&row);
+    out->output = tide_row_text(&row);
+    out->error_message = tide_row_text(&row);
+    out->created_at_us = tide_row_time(&row);
+    out->started_at_us = tide_row_time(&row);
+    out->completed_at_us = tide_row_time(&row);
+    out->updated_at_us = tide_row_time(&row);
+    out->lease_token = tide_col_i64(query);
+    out->lease_via = tide_row_text(&row);
+    out->revision = tide_col_i64(query);
+    out->run_after_us = tide_row_time(&row);
+    out->unique_key = tide_row_text(&row);
+    out->timeout_us = tide_col_i64(query);
+    out->deadline_at_us = tide_row_time(&row);
+    out->failure_count = tide_col_i64(query);
+    out->crash_count = tide_col_i64(query);
+    out->failure_kind = tide_row_text(&row);
+    out->attempt_outcome = tide_row_text(&row);
+    out->progress = tide_row_text(&row);
+    out->retried_from = tide_row_text(&row);
+    out->schedule_name = tide_row_text(&row);
+    out->waits_for = tide_col_i64(query);
+    out->has_dependents = tide_col_bool(query);
+    out->claim_key = tide_col_i64(query);
+    const int64_t at = tide_col_i64(query);
+    if (position)
+        *position = at;
+    return tide_row_end(&row, err);
+}
+
+/* ---- lists ---- */
+
+tide_status tide_item_bind_list(tide_query *query, const char *name, tide_json *json,
+                                tide_error *err)
+{
+    const tide_status status = tide_json_finish(json);
+    if (status == TIDE_E_LIMIT)
+        return tide_fail(err, status, "more than %d MiB in one call: give less at a time",
+                         TIDE_ITEM_LIST_MAX >> 20);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "no memory for a list");
+    tide_bind_text_view(query, name, tide_buffer_view(json->out));
+    return TIDE_OK;
+}
+
+tide_status tide_item_bind_texts(tide_query *query, const char *name, const char *const *texts,
+                                 int count, bool is_optional, tide_error *err)
+{
+    if (count == 0 && is_optional) {
+        tide_bind_null(query, name);
+        return TIDE_OK;
+    }
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
+    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
+    tide_json json;
+    tide_json_init(&json, &list);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < count; i++)
+        tide_json_text(&json, texts[i]);
+    tide_json_array_end(&json);
+    return tide_item_bind_list(query, name, &json, err);
+}
+
+/* ---- refusals ---- */
+
+tide_status tide_item_fail_missing(const char *id, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", id);
+}
+
+tide_status tide_item_fail_lost(tide_tx *tx, const char *id, int64_t token, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
+    tide_bind_text(query, "id", id);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_item_fail_missing(id, err);
+    const tide_view state = tide_col_text(query);
+    const tide_view holder = tide_col_text(query);
+    const int64_t current = tide_col_i64(query);
+    const tide_view kind = tide_col_text(query);
+    if (!tide_view_equal(state, tide_view_of("in_progress")))
+        return tide_fail(err, TIDE_E_LEASE_LOST,
+                         "token %" PRId64 " no longer holds work item %s: it is %.*s%s%.*s", token,
+                         id, (int)state.len, state.ptr, kind.len > 0 ? ", " : "", (int)kind.len,
+                         kind.ptr);
+    if (current == token)
+        return tide_fail(err, TIDE_E_LEASE_LOST,
+                         "token %" PRId64 " no longer holds work item %s: its lease has run out",
+                         token, id);
+    return tide_fail(err, TIDE_E_LEASE_LOST,
+                     "token %" PRId64 " does not hold work item %s: %.*s does, with token %" PRId64,
+                     token, id, (int)holder.len, holder.ptr, current);
+}
+
+tide_status tide_item_fail_some(int lost, int count, tide_error *err)
+{
+    if (lost == 0)
+        return TIDE_OK;
+    if (lost == count)
+        return tide_fail(err, TIDE_E_LEASE_LOST, "%s",
+                         count == 1 ? "the lease is lost" : "all leases are lost");
+    return tide_fail(err, TIDE_E_PARTIAL, "%d of %d leases are lost", lost, count);
+}
+
+/* ---- wake-ups ---- */
+
+void tide_work_topic(char out[64], const char *work_type)
+{
+    const size_t len = strlen(work_type);
+    if (len + sizeof "work/" <= 64) {
+        (void)snprintf(out, 64, "work/%s", work_type);
+        return;
+    }
+    /* Too long for a topic: its digest stands for it. */
+    const tide_digest128 digest = tide_digest128_of(tide_view_of(work_type));
+    char hex[TIDE_DIGEST128_TEXT_SIZE];
+    for (int i = 0; i < TIDE_DIGEST128_LEN; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", digest.bytes[i]);
+    (void)snprintf(out, 64, "work/#%s", hex);
+}
+
+void tide_item_wake(tide_item_wakes *wakes, const char *work_type)
+{
+    if (wakes->is_broadcast)
+        return;
+    for (int i = 0; i < wakes->count; i++)
+        if (strcmp(wakes->types[i], work_type) == 0)
+            return;
+    /* One place is left for the journal's topic. */
+    if (wakes->count == (int)(sizeof wakes->types / sizeof wakes->types[0])) {
+        wakes->is_broadcast = true;
+        return;
+    }
+    (void)snprintf(wakes->types[wakes->count++], sizeof wakes->types[0], "%s", work_type);
+}
+
+void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx)
+{
+    if (wakes->is_broadcast) {
+        TIDE_IGNORE(tide_tx_notify(tx, TIDE_WORK_TOPIC, NULL));
+        return;
+    }
+    for (int i = 0; i < wakes->count; i++) {
+        char topic[64];
+        tide_work_topic(topic, wakes->types[i]);
+        TIDE_IGNORE(tide_tx_notify(tx, topic, NULL));
+    }
+}
+
+void tide_item_wake_column(tide_tx *tx, tide_query *query)
+{
+    const tide_view type = tide_col_text(query);
+    char text[TIDE_WORK_TYPE_MAX + 1];
+    tide_item_wakes wakes = {.count = 0};
+    if (type.len < sizeof text) {
+        (void)snprintf(text, sizeof text, "%.*s", (int)type.len, type.ptr);
+        tide_item_wake(&wakes, text);
+    }
+    tide_item_notify(&wakes, tx);
+}
+
+/* ---- tokens of removed items ---- */
+
+tide_status tide_item_keep_token(tide_tx *tx, int64_t token, tide_error *err)
+{
+    if (token <= 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TOKEN_KEEP, err));
+    tide_bind_i64(query, "token", token);
+    return tide_query_run(query, NULL, err);
+}

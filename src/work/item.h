@@ -1,0 +1,161 @@
+/* item.h - what the parts of the work capability share: checks of what callers give, the two clocks, rows read into
+ * structs, lists as JSON parameters, wake-ups.
+ *
+ * Two clocks: `now` is the store's time (when was it added, when is it due), `lease_now` the time that leases are measured
+ * by (lease.h). On PostgreSQL both are the server's clock.
+ *
+ * Threads: as safe as the tide_tx. */
+#ifndef TIDE_WORK_ITEM_H
+#define TIDE_WORK_ITEM_H
+
+#include <tidemark/watch.h>
+#include <tidemark/work.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+
+#define TIDE_ITEM_DELAY_MAX_US INT64_C(315360000000000) /* 10 years */
+
+enum {
+    TIDE_ITEM_PRIORITY_MAX = 1000000, /* and as much below 0 */
+    TIDE_ITEM_RETRIES_MAX = 1000000,
+    TIDE_ITEM_KEY_MAX = 512,       /* bytes of a unique key */
+    TIDE_ITEM_TITLE_MAX = 65536,   /* bytes of a task's title */
+    TIDE_ITEM_REASON_MAX = 4096,   /* bytes of a reason */
+    TIDE_ITEM_LIST_MAX = 60 << 20, /* bytes of a list given to a statement */
+    TIDE_ITEM_PAGE_MAX = 32 << 20, /* bytes of rows after which a page ends ... */
+    TIDE_ITEM_ROW_MAX = 80 << 20,  /* ... and bytes of the last of them */
+};
+
+/* ---- what callers give ---- */
+
+/* 1 to max bytes of UTF-8 without control characters. `what` names it in the refusal. */
+TIDE_MUST_CHECK tide_status tide_item_check_name(const char *what, const char *name, size_t max,
+                                                 tide_error *err);
+TIDE_MUST_CHECK tide_status tide_item_check_id(const char *what, const char *id, tide_error *err);
+
+/* Valid UTF-8 of at most max bytes; NULL is fine. */
+TIDE_MUST_CHECK tide_status tide_item_check_text(const char *what, const char *text, size_t max,
+                                                 tide_error *err);
+/* Valid JSON of at most TIDE_WORK_DATA_MAX bytes; NULL is fine. */
+TIDE_MUST_CHECK tide_status tide_item_check_json(const char *what, const char *json,
+                                                 tide_error *err);
+TIDE_MUST_CHECK tide_status tide_item_check_range(const char *what, int64_t value, int64_t min,
+                                                  int64_t max, tide_error *err);
+/* *out is lease_us, or the default for 0. */
+TIDE_MUST_CHECK tide_status tide_item_check_lease(int64_t lease_us, int64_t *out, tide_error *err);
+
+/* ---- time ---- */
+
+typedef struct tide_item_clock {
+    int64_t now_us;
+    int64_t lease_now_us;
+} tide_item_clock;
+
+TIDE_MUST_CHECK tide_status tide_item_clock_get(tide_tx *tx, tide_item_clock *out, tide_error *err);
+
+/* For a statement that stands alone: binds now and lease_now (SQLite) or clock (PostgreSQL). *out is filled on
+ * SQLite only. */
+TIDE_MUST_CHECK tide_status tide_item_bind_clock(tide_query *query, tide_tx *tx,
+                                                 tide_item_clock *out, tide_error *err);
+/* The same without now. */
+TIDE_MUST_CHECK tide_status tide_item_bind_lease_clock(tide_query *query, tide_tx *tx,
+                                                       tide_item_clock *out, tide_error *err);
+
+/* A time as a member of a JSON list; 0: null. */
+void tide_item_json_time(tide_json *json, tide_tx *tx, int64_t us);
+
+/* ---- rows ---- */
+
+/* Columns of the current row, in order, copied into an arena. */
+typedef struct tide_row {
+    tide_query *query;
+    tide_arena *arena;
+    bool is_short; /* of memory: what was read is incomplete */
+} tide_row;
+
+const char *tide_row_text(tide_row *row); /* NULL for NULL */
+int64_t tide_row_time(tide_row *row);     /* 0 for NULL and for what is no time */
+TIDE_MUST_CHECK tide_status tide_row_end(const tide_row *row, tide_error *err);
+
+/* All columns of an item, as work_find lists them. *position is its place in the order of insertion (SQLite). */
+TIDE_MUST_CHECK tide_status tide_item_read(tide_query *query, tide_arena *arena,
+                                           tide_work_item *out, int64_t *position, tide_error *err);
+
+/* ---- lists ---- */
+
+/* Bind a finished list; the buffer may be changed afterwards. */
+TIDE_MUST_CHECK tide_status tide_item_bind_list(tide_query *query, const char *name,
+                                                tide_json *json, tide_error *err);
+
+/* Bind the texts as a JSON list; count 0 and is_optional: NULL. */
+TIDE_MUST_CHECK tide_status tide_item_bind_texts(tide_query *query, const char *name,
+                                                 const char *const *texts, int count,
+                                                 bool is_optional, tide_error *err);
+
+/* ---- refusals ---- */
+
+/* A token was refused: TIDE_E_NOT_FOUND or TIDE_E_LEASE_LOST, with what became of the item. */
+TIDE_MUST_CHECK tide_status tide_item_fail_lost(tide_tx *tx, const char *id, int64_t token,
+                                                tide_error *err);
+TIDE_MUST_CHECK tide_status tide_item_fail_missing(const char *id, tide_error *err);
+
+/* The answer of a call about many: none, some or all of count were lost. */
+TIDE_MUST_CHECK tide_status tide_item_fail_some(int lost, int count, tide_error *err);
+
+/* ---- wake-ups ---- */
+
+/* Which types became claimable in this transaction. Init with zeroes. */
+typedef struct tide_item_wakes {
+    int count;
+    bool is_broadcast;
+    char types[TIDE_TX_TOPIC_MAX - 1][TIDE_WORK_TYPE_MAX + 1];
+} tide_item_wakes;
+
+void tide_item_wake(tide_item_wakes *wakes, const char *work_type);
+/* The type in the next column of a query's row became claimable; tells so at once. */
+void tide_item_wake_column(tide_tx *tx, tide_query *query);
+/* A hint that does not fit in is left out, and never a reason to fail. */
+void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx);
+
+/* ---- adding ---- */
+
+/* Where an item comes from, besides its maker. NULL: nowhere else. */
+typedef struct tide_item_origin {
+    const char *retried_from;
+    const char *schedule_name;
+    const char *task_id; /* of items that name none */
+} tide_item_origin;
+
+/* tide_work_add_in with an origin, which may be NULL; tells wakes instead of notifying. */
+TIDE_MUST_CHECK tide_status tide_item_add(tide_tx *tx, const tide_work_new *items, int count,
+                                          const tide_item_origin *origin, tide_work_added *out,
+                                          tide_item_wakes *wakes, tide_error *err);
+
+/* Remember the highest token of removed items. */
+TIDE_MUST_CHECK tide_status tide_item_keep_token(tide_tx *tx, int64_t token, tide_error *err);
+
+/* Let delayed items that are due run, up to limit; counts them in *count (may be NULL). */
+TIDE_MUST_CHECK tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count,
+                                              tide_item_wakes *wakes, tide_error *err);
+
+/* Raise the low-water bound of a type, or of all (NULL). PostgreSQL; nothing elsewhere. */
+TIDE_MUST_CHECK tide_status tide_item_raise_bounds(tide_store *store, const char *work_type,
+                                                   tide_error *err);
+
+/* ---- the sweep's parts ---- */
+
+/* Take up leases that ran out, up to limit; adds to *out. expire.c */
+TIDE_MUST_CHECK tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_limit,
+                                             tide_work_swept *out, tide_error *err);
+
+enum { TIDE_SCHEDULE_STEP = 50 }; /* schedules per transaction */
+
+/* Make the items of up to limit schedules that are due, at most TIDE_SCHEDULE_STEP. schedule.c */
+TIDE_MUST_CHECK tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made,
+                                                tide_item_wakes *wakes, tide_error *err);
+
+/* How long to wait after the n-th retry. */
+int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry);
+
+#endif

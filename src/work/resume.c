@@ -1,0 +1,193 @@
+/* resume.c - what a resumer of a task needs: in one snapshot, under a lease that keeps a second resumer out.
+ *
+ * The lease is claimed in a write; then one read collects everything, and only when that has ended is the caller told: a
+ * read may be run again. A task's history is that of its forks' parents, too. */
+#include <tidemark/work.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <tidemark/lease.h>
+
+#include "base/cleanup.h"
+#include "base/json_scan.h"
+#include "tidemark_sql.h"
+#include "work/resume.h"
+
+enum { NAME_SIZE = TIDE_WORK_ID_MAX + sizeof "task/" };
+
+static void name_lease(char out[NAME_SIZE], const char *task_id)
+{
+    (void)snprintf(out, NAME_SIZE, "task/%s", task_id);
+}
+
+/* ---- the lease ---- */
+
+typedef struct lease_request {
+    const char *task_id;
+    const char *holder;
+    int64_t token;
+    int64_t lease_us;
+    tide_lease lease;
+} lease_request;
+
+static tide_status check_live(tide_tx *tx, const char *task_id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
+    (void)tide_col_text(query);
+    const tide_view state = tide_col_text(query);
+    if (tide_view_equal(state, tide_view_of("pending")) ||
+        tide_view_equal(state, tide_view_of("running")))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended (%.*s): there is nothing to resume",
+                     task_id, (int)state.len, state.ptr);
+}
+
+static tide_status claim_task(tide_tx *tx, void *arg, tide_error *err)
+{
+    lease_request *request = arg;
+    char name[NAME_SIZE];
+    name_lease(name, request->task_id);
+    TIDE_TRY(check_live(tx, request->task_id, err));
+    return tide_lease_claim(tx, name, request->holder, request->lease_us, &request->lease, err);
+}
+
+static tide_status renew_task(tide_tx *tx, void *arg, tide_error *err)
+{
+    const lease_request *request = arg;
+    char name[NAME_SIZE];
+    name_lease(name, request->task_id);
+    return tide_lease_renew(tx, name, request->token, request->lease_us, err);
+}
+
+static tide_status release_task(tide_tx *tx, void *arg, tide_error *err)
+{
+    const lease_request *request = arg;
+    char name[NAME_SIZE];
+    name_lease(name, request->task_id);
+    return tide_lease_release(tx, name, request->token, err);
+}
+
+tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t lease_token,
+                            int64_t lease_us, tide_error *err)
+{
+    lease_request request = {.task_id = task_id, .token = lease_token};
+    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
+    TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
+    return tide_write(store, renew_task, &request, err);
+}
+
+tide_status tide_task_release(tide_store *store, const char *task_id, int64_t lease_token,
+                              tide_error *err)
+{
+    lease_request request = {.task_id = task_id, .token = lease_token};
+    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
+    return tide_write(store, release_task, &request, err);
+}
+
+/* ---- telling ---- */
+
+static bool read_integer(tide_view text, int64_t *out)
+{
+    char digits[24];
+    int end = 0;
+    if (text.len >= sizeof digits)
+        return false;
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)text.len, text.ptr);
+    return sscanf(digits, "%" SCNd64 "%n", out, &end) == 1 && (size_t)end == text.len;
+}
+
+/* The member "iteration" of an object, if it is a whole number. */
+static bool find_iteration(tide_view snapshot, int64_t *out)
+{
+    static const tide_view wanted = {.ptr = "\"iteration\"", .len = sizeof "\"iteration\"" - 1};
+    tide_json_scan scan;
+    tide_json_token token = {.kind = TIDE_JSON_END};
+    int depth = 0;
+    bool is_next = false;
+    tide_json_scan_init(&scan, snapshot);
+    while (tide_json_scan_next(&scan, &token, NULL) == TIDE_OK && token.kind != TIDE_JSON_END) {
+        if (is_next && token.kind == TIDE_JSON_NUMBER && token.is_integer)
+            return read_integer(token.text, out);
+        is_next = token.kind == TIDE_JSON_KEY && depth == 1 && tide_view_equal(token.text, wanted);
+        depth += token.kind == TIDE_JSON_OBJECT_BEGIN || token.kind == TIDE_JSON_ARRAY_BEGIN;
+        depth -= token.kind == TIDE_JSON_OBJECT_END || token.kind == TIDE_JSON_ARRAY_END;
+    }
+    return false;
+}
+
+static tide_status tell_iteration(const tide_resume *r, const tide_task_resume_fns *fns, void *arg,
+                                  tide_error *err)
+{
+    if (r->end->count == 0)
+        return fns->iteration(arg, NULL, 1, err);
+    const tide_journal_row *row = &r->end->rows[0];
+    TIDE_TRY(tide_journal_row_check(row, err));
+    int64_t iteration = 0;
+    if (!find_iteration(row->checkpoint.snapshot, &iteration) || iteration == INT64_MAX)
+        iteration = r->end_count;
+    return fns->iteration(arg, &row->checkpoint, iteration + 1, err);
+}
+
+static tide_status tell_later(const tide_resume *r, const tide_task_resume_fns *fns, void *arg,
+                              tide_error *err)
+{
+    for (int p = 0; p < r->later_count; p++) {
+        for (int i = 0; i < r->later[p]->count; i++) {
+            TIDE_TRY(tide_journal_row_check(&r->later[p]->rows[i], err));
+            TIDE_TRY(fns->later(arg, &r->later[p]->rows[i].checkpoint, err));
+        }
+    }
+    return TIDE_OK;
+}
+
+static tide_status tell(const tide_resume *r, const tide_task_resume_fns *fns, void *arg,
+                        tide_error *err)
+{
+    for (int i = 0; i < r->item_count && fns->item; i++)
+        TIDE_TRY(fns->item(arg, &r->items[i], err));
+    if (fns->iteration)
+        TIDE_TRY(tell_iteration(r, fns, arg, err));
+    if (fns->later)
+        TIDE_TRY(tell_later(r, fns, arg, err));
+    for (int i = 0; i < r->key_count && fns->response; i++)
+        TIDE_TRY(fns->response(arg, &r->keys[i], err));
+    return TIDE_OK;
+}
+
+static tide_status read_and_tell(tide_store *store, const char *task_id,
+                                 const tide_task_resume_fns *fns, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_resume_done) tide_resume r;
+    TIDE_TRY(tide_resume_init(&r, task_id, err));
+    TIDE_TRY(tide_read(store, tide_resume_read, &r, err));
+    return tell(&r, fns, arg, err);
+}
+
+tide_status tide_task_resume(tide_store *store, const char *task_id, const char *holder,
+                             int64_t lease_us, int64_t *lease_token, int64_t *lease_expires_at_us,
+                             const tide_task_resume_fns *fns, void *arg, tide_error *err)
+{
+    lease_request request = {.task_id = task_id, .holder = holder};
+    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
+    TIDE_TRY(tide_item_check_name("a holder's name", holder, TIDE_LEASE_HOLDER_MAX, err));
+    TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
+    TIDE_TRY(tide_write(store, claim_task, &request, err));
+    const tide_status status = read_and_tell(store, task_id, fns, arg, err);
+    if (status < TIDE_OK) {
+        /* Nobody is to wait for a resumer that was told nothing. */
+        request.token = request.lease.token;
+        tide_error ignored;
+        TIDE_IGNORE(tide_write(store, release_task, &request, &ignored));
+        return status;
+    }
+    *lease_token = request.lease.token;
+    *lease_expires_at_us = request.lease.expires_at_us;
+    return TIDE_OK;
+}

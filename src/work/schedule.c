@@ -1,0 +1,371 @@
+/* schedule.c - items that come again and again.
+ *
+ * A schedule knows the time of its next item. Whoever moves it on makes the item, in the same transaction; moving on is a
+ * compare-and-set on that time, so each time has one item, however many sweep. Times that were missed are made
+ * up by one item: the next time lies after now. */
+#include <tidemark/work.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+
+#include "base/cleanup.h"
+#include "base/timefmt.h"
+#include "tidemark_sql.h"
+#include "work/cron.h"
+#include "work/item.h"
+
+static tide_status read_schedule(tide_query *query, tide_arena *arena, tide_schedule *out,
+                                 tide_error *err)
+{
+    tide_row row = {.query = query, .arena = arena};
+    *out = (tide_schedule){.name = tide_row_text(&row)};
+    out->task_id = tide_row_text(&row);
+    out->work_type = tide_row_text(&row);
+    out->cron = tide_row_text(&row);
+    out->every_us = tide_col_i64(query);
+    out->input = tide_row_text(&row);
+    out->priority = tide_col_i64(query);
+    out->max_retries = tide_col_i64(query);
+    out->timeout_us = tide_col_i64(query);
+    out->is_paused = tide_col_bool(query);
+    out->next_run_at_us = tide_row_time(&row);
+    out->last_run_at_us = tide_row_time(&row);
+    out->run_count = tide_col_i64(query);
+    return tide_row_end(&row, err);
+}
+
+/* The first time after now; the end of time if there is none (or somebody wrote nonsense into the table). */
+static int64_t time_after(const tide_schedule *s, int64_t now_us)
+{
+    int64_t next_us = TIDE_TIME_MAX_US;
+    tide_cron cron;
+    if (s->cron) {
+        if (tide_cron_parse(&cron, s->cron, NULL) == TIDE_OK)
+            TIDE_IGNORE(tide_cron_next(&cron, now_us, &next_us));
+        return next_us;
+    }
+    if (s->every_us < 1 || s->next_run_at_us > now_us)
+        return s->every_us < 1 ? next_us : s->next_run_at_us;
+    const int64_t missed = (now_us - s->next_run_at_us) / s->every_us;
+    return s->next_run_at_us + (missed + 1) * s->every_us;
+}
+
+/* ---- adding ---- */
+
+typedef struct add_request {
+    const tide_schedule_new *wanted;
+    int64_t max_retries;
+    int64_t next_run_at_us;
+    tide_arena arena;
+} add_request;
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same(const tide_schedule *found, const add_request *request)
+{
+    const tide_schedule_new *wanted = request->wanted;
+    return is_same_text(found->task_id, wanted->task_id) &&
+           is_same_text(found->work_type, wanted->work_type) &&
+           is_same_text(found->cron, wanted->cron) && found->every_us == wanted->every_us &&
+           is_same_text(found->input, wanted->input) && found->priority == wanted->priority &&
+           found->max_retries == request->max_retries && found->timeout_us == wanted->timeout_us;
+}
+
+static tide_status find_schedule(tide_tx *tx, const char *name, tide_arena *arena,
+                                 tide_schedule *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_FIND, err));
+    tide_bind_text(query, "name", name);
+    const tide_status status = tide_query_one(query, err);
+    return status == TIDE_OK ? read_schedule(query, arena, out, err) : status;
+}
+
+static tide_status check_task(tide_tx *tx, const char *task_id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
+    (void)tide_col_text(query);
+    const tide_view state = tide_col_text(query);
+    if (tide_view_equal(state, tide_view_of("pending")) ||
+        tide_view_equal(state, tide_view_of("running")))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended (%.*s): it takes no more items",
+                     task_id, (int)state.len, state.ptr);
+}
+
+static tide_status insert_schedule(tide_tx *tx, add_request *request, int64_t *inserted,
+                                   tide_error *err)
+{
+    const tide_schedule_new *wanted = request->wanted;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    const tide_schedule fresh = {
+        .cron = wanted->cron, .every_us = wanted->every_us, .next_run_at_us = now_us};
+    request->next_run_at_us = time_after(&fresh, now_us);
+    if (request->next_run_at_us >= TIDE_TIME_MAX_US)
+        return tide_fail(err, TIDE_E_INVALID, "a schedule that never comes: %s",
+                         wanted->cron ? wanted->cron : "");
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADD, err));
+    tide_bind_text(query, "name", wanted->name);
+    tide_bind_text(query, "task_id", wanted->task_id);
+    tide_bind_text(query, "work_type", wanted->work_type);
+    tide_bind_text(query, "cron", wanted->cron);
+    if (wanted->every_us > 0)
+        tide_bind_i64(query, "every_us", wanted->every_us);
+    tide_bind_text(query, "input", wanted->input);
+    tide_bind_i64(query, "priority", wanted->priority);
+    tide_bind_i64(query, "max_retries", request->max_retries);
+    if (wanted->timeout_us > 0)
+        tide_bind_i64(query, "timeout_us", wanted->timeout_us);
+    tide_bind_time(query, "next", request->next_run_at_us);
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, inserted, err);
+}
+
+static tide_status add_schedule(tide_tx *tx, void *arg, tide_error *err)
+{
+    add_request *request = arg;
+    int64_t inserted = 0;
+    tide_arena_reset(&request->arena);
+    TIDE_TRY(check_task(tx, request->wanted->task_id, err));
+    TIDE_TRY(insert_schedule(tx, request, &inserted, err));
+    if (inserted == 1)
+        return TIDE_OK;
+    tide_schedule found;
+    const tide_status status =
+        find_schedule(tx, request->wanted->name, &request->arena, &found, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE || !is_same(&found, request))
+        return tide_fail(err, TIDE_E_EXISTS, "there is a schedule %s already, another one",
+                         request->wanted->name);
+    request->next_run_at_us = found.next_run_at_us;
+    return TIDE_OK;
+}
+
+static tide_status check_new(const tide_schedule_new *s, tide_error *err)
+{
+    tide_cron cron;
+    TIDE_TRY(tide_item_check_id("a schedule's name", s->name, err));
+    TIDE_TRY(tide_item_check_id("a task's id", s->task_id, err));
+    TIDE_TRY(tide_item_check_name("a work type", s->work_type, TIDE_WORK_TYPE_MAX, err));
+    TIDE_TRY(tide_item_check_json("input", s->input, err));
+    TIDE_TRY(tide_item_check_range("priority", s->priority, -TIDE_ITEM_PRIORITY_MAX,
+                                   TIDE_ITEM_PRIORITY_MAX, err));
+    if (s->max_retries > 0)
+        TIDE_TRY(
+            tide_item_check_range("max_retries", s->max_retries, 0, TIDE_ITEM_RETRIES_MAX, err));
+    if (s->timeout_us != 0)
+        TIDE_TRY(tide_item_check_range("timeout", s->timeout_us, TIDE_LEASE_MIN_US,
+                                       TIDE_LEASE_MAX_US, err));
+    if ((s->cron != NULL) == (s->every_us != 0))
+        return tide_fail(err, TIDE_E_INVALID, "a schedule has a cron expression or an interval");
+    if (s->cron)
+        return tide_cron_parse(&cron, s->cron, err);
+    return tide_item_check_range("every", s->every_us, TIDE_LEASE_MIN_US, TIDE_ITEM_DELAY_MAX_US,
+                                 err);
+}
+
+tide_status tide_schedule_add(tide_store *store, const tide_schedule_new *schedule,
+                              int64_t *next_run_at_us, tide_error *err)
+{
+    TIDE_TRY(check_new(schedule, err));
+    add_request request = {.wanted = schedule,
+                           .max_retries = schedule->max_retries < 0 ? TIDE_WORK_RETRIES_DEFAULT
+                                                                    : schedule->max_retries};
+    tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
+    const tide_status status = tide_write(store, add_schedule, &request, err);
+    tide_arena_done(&request.arena);
+    if (status == TIDE_OK && next_run_at_us)
+        *next_run_at_us = request.next_run_at_us;
+    return status;
+}
+
+/* ---- making items ---- */
+
+static tide_status move_on(tide_tx *tx, const tide_schedule *s, int64_t now_us, int64_t *moved,
+                           tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADVANCE, err));
+    tide_bind_text(query, "name", s->name);
+    tide_bind_time(query, "due", s->next_run_at_us);
+    tide_bind_time(query, "next", time_after(s, now_us));
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, moved, err);
+}
+
+static tide_status make_item(tide_tx *tx, const tide_schedule *s, tide_item_wakes *wakes,
+                             tide_error *err)
+{
+    const tide_work_new item = {.task_id = s->task_id,
+                                .work_type = s->work_type,
+                                .input = s->input,
+                                .priority = s->priority,
+                                .max_retries = s->max_retries,
+                                .timeout_us = s->timeout_us};
+    const tide_item_origin origin = {.schedule_name = s->name};
+    tide_work_added added;
+    return tide_item_add(tx, &item, 1, &origin, &added, wakes, err);
+}
+
+static tide_status read_due(tide_tx *tx, tide_schedule *rows, int *count, int64_t now_us,
+                            tide_arena *arena, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_DUE, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_i64(query, "limit", *count);
+    *count = 0;
+    tide_status status = TIDE_OK;
+    while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
+           (status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_schedule(query, arena, &rows[(*count)++], err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made, tide_item_wakes *wakes,
+                                tide_error *err)
+{
+    tide_schedule rows[TIDE_SCHEDULE_STEP];
+    int count = limit < TIDE_SCHEDULE_STEP ? (int)limit : TIDE_SCHEDULE_STEP;
+    int64_t now_us = 0;
+    *made = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
+    TIDE_TRY(read_due(tx, rows, &count, now_us, &arena, err));
+    for (int i = 0; i < count; i++) {
+        int64_t moved = 0;
+        TIDE_TRY(move_on(tx, &rows[i], now_us, &moved, err));
+        if (moved == 1)
+            TIDE_TRY(make_item(tx, &rows[i], wakes, err));
+        *made += moved;
+    }
+    return TIDE_OK;
+}
+
+/* ---- looking after schedules ---- */
+
+typedef struct list_request {
+    char after[TIDE_WORK_ID_MAX + 1];
+    int count;
+    bool is_last;
+    tide_schedule rows[TIDE_SCHEDULE_STEP];
+    tide_arena arena;
+} list_request;
+
+static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
+{
+    list_request *request = arg;
+    request->count = 0;
+    tide_arena_reset(&request->arena);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_LIST, err));
+    tide_bind_text(query, "after", request->after);
+    tide_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    tide_status status = TIDE_OK;
+    while (request->arena.used_len < TIDE_ITEM_PAGE_MAX &&
+           (status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_schedule(query, &request->arena, &request->rows[request->count++], err));
+    request->is_last = status == TIDE_NONE && request->count < TIDE_SCHEDULE_STEP;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status list_pages(tide_store *store, list_request *request, tide_schedule_fn *fn,
+                              void *arg, tide_error *err)
+{
+    do {
+        TIDE_TRY(tide_read(store, read_page, request, err));
+        for (int i = 0; i < request->count; i++)
+            TIDE_TRY(fn(arg, &request->rows[i], err));
+        if (request->count > 0)
+            (void)snprintf(request->after, sizeof request->after, "%s",
+                           request->rows[request->count - 1].name);
+    } while (!request->is_last && request->count > 0);
+    return TIDE_OK;
+}
+
+tide_status tide_schedule_list(tide_store *store, tide_schedule_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of schedules");
+    tide_arena_init(&request->arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
+    const tide_status status = list_pages(store, request, fn, arg, err);
+    tide_arena_done(&request->arena);
+    return status;
+}
+
+typedef struct change_request {
+    const char *name;
+    bool is_paused;
+    tide_arena arena;
+} change_request;
+
+static tide_status fail_missing(const char *name, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no schedule %s", name);
+}
+
+/* Times that passed during a pause are not made up. */
+static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
+{
+    change_request *request = arg;
+    tide_schedule found;
+    int64_t now_us = 0;
+    tide_arena_reset(&request->arena);
+    const tide_status status = find_schedule(tx, request->name, &request->arena, &found, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return fail_missing(request->name, err);
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    const bool is_late = found.is_paused && !request->is_paused && found.next_run_at_us <= now_us;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PAUSE, err));
+    tide_bind_text(query, "name", request->name);
+    tide_bind_bool(query, "is_paused", request->is_paused);
+    tide_bind_time(query, "next", is_late ? time_after(&found, now_us) : found.next_run_at_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_schedule_pause(tide_store *store, const char *name, bool is_paused,
+                                tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
+    change_request request = {.name = name, .is_paused = is_paused};
+    tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
+    const tide_status status = tide_write(store, pause_schedule, &request, err);
+    tide_arena_done(&request.arena);
+    return status;
+}
+
+static tide_status remove_schedule(tide_tx *tx, void *arg, tide_error *err)
+{
+    const change_request *request = arg;
+    int64_t changed = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_REMOVE, err));
+    tide_bind_text(query, "name", request->name);
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    return changed == 1 ? TIDE_OK : fail_missing(request->name, err);
+}
+
+tide_status tide_schedule_remove(tide_store *store, const char *name, tide_error *err)
+{
+    TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
+    change_request request = {.name = name};
+    return tide_write(store, remove_schedule, &request, err);
+}

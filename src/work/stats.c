@@ -1,0 +1,120 @@
+/* stats.c - three looks at the whole: items by type and status, the health of leases, tasks with most checkpoints. */
+#include <tidemark/work.h>
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+#include "work/item.h"
+
+#define STALE_US INT64_C(120000000) /* two minutes without a heartbeat */
+
+enum { TOP_TASKS = 10 };
+
+typedef struct stats {
+    tide_work_stat *items;
+    int item_count;
+    int item_size;
+    tide_work_lease_stat leases;
+    tide_work_task_stat tasks[TOP_TASKS];
+    int task_count;
+    tide_arena arena;
+} stats;
+
+static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
+{
+    if (s->item_count == s->item_size) {
+        const int size = s->item_size ? 2 * s->item_size : 64;
+        tide_work_stat *larger = realloc(s->items, (size_t)size * sizeof *s->items);
+        if (!larger)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d work types", size);
+        s->items = larger;
+        s->item_size = size;
+    }
+    tide_row row = {.query = query, .arena = &s->arena};
+    tide_work_stat *stat = &s->items[s->item_count++];
+    stat->work_type = tide_row_text(&row);
+    stat->status = tide_row_text(&row);
+    stat->count = tide_col_i64(query);
+    stat->mean_age_s = tide_col_f64(query);
+    return tide_row_end(&row, err);
+}
+
+static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err));
+    tide_bind_time(query, "now", now_us);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(add_item_stat(s, query, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_LEASES, err));
+    tide_bind_time(query, "lease_now", lease_now_us);
+    tide_bind_time(query, "stale_before", lease_now_us - STALE_US);
+    TIDE_TRY(tide_query_one(query, err));
+    s->leases.active = tide_col_i64(query);
+    s->leases.stale = tide_col_i64(query);
+    s->leases.mean_heartbeat_age_s = tide_col_f64(query);
+    return TIDE_OK;
+}
+
+static tide_status read_tasks(tide_tx *tx, stats *s, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_TASKS, err));
+    tide_status status = TIDE_OK;
+    while (s->task_count < TOP_TASKS && (status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_row row = {.query = query, .arena = &s->arena};
+        tide_work_task_stat *stat = &s->tasks[s->task_count++];
+        stat->task_id = tide_row_text(&row);
+        stat->checkpoint_count = tide_col_i64(query);
+        stat->max_sequence = tide_col_i64(query);
+        stat->first_at_us = tide_row_time(&row);
+        stat->last_at_us = tide_row_time(&row);
+        TIDE_TRY(tide_row_end(&row, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_stats(tide_tx *tx, void *arg, tide_error *err)
+{
+    stats *s = arg;
+    tide_item_clock clock = {0};
+    s->item_count = 0;
+    s->task_count = 0;
+    tide_arena_reset(&s->arena);
+    TIDE_TRY(tide_item_clock_get(tx, &clock, err));
+    TIDE_TRY(read_items(tx, s, clock.now_us, err));
+    TIDE_TRY(read_leases(tx, s, clock.lease_now_us, err));
+    return read_tasks(tx, s, err);
+}
+
+static tide_status tell(const stats *s, const tide_work_stats_fns *fns, void *arg, tide_error *err)
+{
+    for (int i = 0; i < s->item_count && fns->item; i++)
+        TIDE_TRY(fns->item(arg, &s->items[i], err));
+    if (fns->lease)
+        TIDE_TRY(fns->lease(arg, &s->leases, err));
+    for (int i = 0; i < s->task_count && fns->task; i++)
+        TIDE_TRY(fns->task(arg, &s->tasks[i], err));
+    return TIDE_OK;
+}
+
+tide_status tide_work_stats(tide_store *store, const tide_work_stats_fns *fns, void *arg,
+                            tide_error *err)
+{
+    stats s = {.item_count = 0};
+    tide_arena_init(&s.arena, TIDE_ITEM_PAGE_MAX);
+    tide_status status = tide_read(store, read_stats, &s, err);
+    if (status == TIDE_OK)
+        status = tell(&s, fns, arg, err);
+    tide_arena_done(&s.arena);
+    free(s.items);
+    return status;
+}

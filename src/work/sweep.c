@@ -1,0 +1,131 @@
+/* sweep.c - the watchdog: one bounded turn. Many may run at once.
+ *
+ * A look in a read transaction says what there is to do; a turn in vain writes nothing. Then, each in transactions of its
+ * own: leases that ran out (expire.c), delayed items that are due, items that depend on failed ones, schedules
+ * (schedule.c). At last the low-water bounds of types are raised (claim.c). */
+#include <tidemark/work.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+#include "work/item.h"
+
+typedef struct turn {
+    int64_t limit;
+    int64_t count; /* done by the closure */
+    bool has_overdue, has_due, has_blocked, has_schedules;
+} turn;
+
+static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_item_clock_get(tx, &clock, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_AFTER, err));
+    tide_bind_time(query, "now", clock.now_us);
+    tide_bind_time(query, "lease_now", clock.lease_now_us);
+    TIDE_TRY(tide_query_one(query, err));
+    t->has_overdue = tide_col_bool(query);
+    t->has_due = tide_col_bool(query);
+    t->has_blocked = tide_col_bool(query);
+    t->has_schedules = tide_col_bool(query);
+    return TIDE_OK;
+}
+
+static tide_status promote(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    tide_item_wakes wakes = {.count = 0};
+    TIDE_TRY(tide_item_promote(tx, t->limit, &t->count, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+static tide_status run_bounded(tide_tx *tx, const tide_sql *sql, int64_t limit, int64_t now_us,
+                               int64_t *changed, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_i64(query, "limit", limit);
+    return tide_query_run(query, changed, err);
+}
+
+static tide_status block(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_TRY(run_bounded(tx, TIDE_SQL_WORK_BLOCK, t->limit, now_us, &t->count, err));
+    return run_bounded(tx, TIDE_SQL_WORK_FOLLOWED_UP, t->limit, now_us, NULL, err);
+}
+
+/* What was failed here may have dependents of its own: round by round. */
+static tide_status block_dependents(tide_store *store, turn *t, tide_work_swept *out,
+                                    tide_error *err)
+{
+    const int64_t limit = t->limit;
+    int64_t done = 0;
+    do {
+        t->limit = limit - done;
+        TIDE_TRY(tide_write(store, block, t, err));
+        done += t->count;
+    } while (t->count > 0 && done < limit);
+    t->limit = limit;
+    out->blocked = done;
+    out->has_more = out->has_more || done >= limit;
+    return TIDE_OK;
+}
+
+static tide_status run_schedules(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    tide_item_wakes wakes = {.count = 0};
+    TIDE_TRY(tide_schedule_sweep(tx, t->limit, &t->count, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+static tide_status make_scheduled(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
+{
+    do {
+        const tide_status status = tide_write(store, run_schedules, t, err);
+        /* A task that ended or went meanwhile: its schedules are left out by the next turn. */
+        if (status == TIDE_E_CONFLICT || status == TIDE_E_NOT_FOUND)
+            return TIDE_OK;
+        TIDE_TRY(status);
+        out->scheduled += t->count;
+    } while (t->count == TIDE_SCHEDULE_STEP && out->scheduled < t->limit);
+    out->has_more = out->has_more || t->count == TIDE_SCHEDULE_STEP;
+    return TIDE_OK;
+}
+
+static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
+{
+    if (t->has_due) {
+        TIDE_TRY(tide_write(store, promote, t, err));
+        out->promoted = t->count;
+        out->has_more = out->has_more || t->count >= t->limit;
+    }
+    if (t->has_blocked)
+        TIDE_TRY(block_dependents(store, t, out, err));
+    if (t->has_schedules)
+        TIDE_TRY(make_scheduled(store, t, out, err));
+    return tide_item_raise_bounds(store, NULL, err);
+}
+
+tide_status tide_work_sweep(tide_store *store, int64_t limit, int64_t crash_limit,
+                            tide_work_swept *out, tide_error *err)
+{
+    *out = (tide_work_swept){0};
+    TIDE_TRY(tide_item_check_range("limit", limit, 0, TIDE_WORK_SWEEP_MAX, err));
+    TIDE_TRY(tide_item_check_range("crash_limit", crash_limit, 0, TIDE_ITEM_RETRIES_MAX, err));
+    turn t = {.limit = limit ? limit : TIDE_WORK_SWEEP_MAX};
+    TIDE_TRY(tide_read(store, look_after, &t, err));
+    if (t.has_overdue)
+        TIDE_TRY(tide_item_expire(store, t.limit, crash_limit ? crash_limit : TIDE_WORK_CRASH_LIMIT,
+                                  out, err));
+    /* What has just failed may have dependents. */
+    t.has_blocked = t.has_blocked || out->failed > 0;
+    return sweep_rest(store, &t, out, err);
+}

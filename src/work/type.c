@@ -1,0 +1,105 @@
+/* type.c - types of work: paused and resumed. */
+#include <tidemark/work.h>
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+#include "work/item.h"
+
+typedef struct pause_request {
+    const char *work_type;
+    const char *reason;
+} pause_request;
+
+static tide_status pause_type(tide_tx *tx, void *arg, tide_error *err)
+{
+    const pause_request *request = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PAUSE, err));
+    tide_bind_text(query, "type", request->work_type);
+    tide_bind_text(query, "reason", request->reason);
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_work_pause(tide_store *store, const char *work_type, const char *reason,
+                            tide_error *err)
+{
+    TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
+    TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
+    pause_request request = {.work_type = work_type, .reason = reason};
+    return tide_write(store, pause_type, &request, err);
+}
+
+static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
+{
+    const pause_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RESUME, err));
+    tide_bind_text(query, "type", request->work_type);
+    TIDE_TRY(tide_query_run(query, NULL, err));
+    tide_item_wakes wakes = {.is_broadcast = true};
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
+}
+
+tide_status tide_work_resume(tide_store *store, const char *work_type, tide_error *err)
+{
+    TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
+    pause_request request = {.work_type = work_type};
+    return tide_write(store, resume_type, &request, err);
+}
+
+typedef struct list_request {
+    tide_arena arena;
+    tide_work_type *types;
+    int count;
+    int size;
+} list_request;
+
+static tide_status add_type(list_request *request, tide_query *query, tide_error *err)
+{
+    if (request->count == request->size) {
+        const int size = request->size ? 2 * request->size : 64;
+        tide_work_type *larger = realloc(request->types, (size_t)size * sizeof *request->types);
+        if (!larger)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d work types", size);
+        request->types = larger;
+        request->size = size;
+    }
+    tide_row row = {.query = query, .arena = &request->arena};
+    tide_work_type *type = &request->types[request->count++];
+    type->work_type = tide_row_text(&row);
+    type->is_paused = tide_col_bool(query);
+    type->pause_reason = tide_row_text(&row);
+    type->paused_at_us = tide_row_time(&row);
+    return tide_row_end(&row, err);
+}
+
+static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
+{
+    list_request *request = arg;
+    request->count = 0;
+    tide_arena_reset(&request->arena);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TYPES_LIST, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(add_type(request, query, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_work_types(tide_store *store, tide_work_type_fn *fn, void *arg, tide_error *err)
+{
+    list_request request = {.count = 0};
+    tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
+    tide_status status = tide_read(store, read_types, &request, err);
+    for (int i = 0; i < request.count && status == TIDE_OK; i++)
+        status = fn(arg, &request.types[i], err);
+    tide_arena_done(&request.arena);
+    free(request.types);
+    return status;
+}
