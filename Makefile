@@ -44,8 +44,9 @@ tsan: setup ## every test under the thread sanitizer
 	@scripts/quietly ninja -C build/tsan
 	@$(TEST) build/tsan --slower 8 --fixed-addresses
 
-bench: build ## the benchmarks, one after the other
+bench: build ## the benchmarks, one after the other, the last beside the queues of others
 	@scripts/run-each build/bench
+	@scripts/bench-work --rounds 3 --seconds 2
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
 	@CC=clang $(CONFIGURE) build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \

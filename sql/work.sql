@@ -69,9 +69,6 @@ WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
 -- statement: task_fork
 SELECT task_id FROM tasks WHERE forked_from = :task_id ORDER BY task_id LIMIT 1;
 
--- statement: task_top_token
-SELECT max(lease_token) FROM work_items WHERE task_id = :task_id;
-
 -- statement: task_delete
 -- Everything that is its own goes with it, by trigger.
 DELETE FROM tasks WHERE task_id = :task_id;
@@ -175,7 +172,7 @@ ON CONFLICT DO NOTHING;
 -- ---- claiming ----
 
 -- statement: work_look_types  engine: sqlite
--- Is there anything to claim, and when is the next delayed item due? :types NULL: any type.
+-- Is there anything to claim, and when is the next delayed item due, whosever it is? :types NULL: any type.
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
        EXISTS (SELECT 1 FROM work_types y
                WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
@@ -185,7 +182,7 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
                                AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')));
 
 -- statement: work_look_types  engine: postgres
--- LIMIT 1 keeps the planner from turning the inner question into a join over everything that is ready.
+-- Order and limit keep the planner from turning the inner question into a join over everything that is ready.
 SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
        EXISTS (SELECT 1 FROM work_types y
                WHERE NOT y.is_paused
@@ -195,7 +192,7 @@ SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_a
                       WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
                         AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
                         AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-                      LIMIT 1));
+                      ORDER BY w.claim_key LIMIT 1));
 
 -- statement: work_look_task  engine: sqlite
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
@@ -213,6 +210,34 @@ SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_a
                       OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
                  AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
        AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
+
+-- statement: work_next_due  engine: sqlite
+-- When is the next delayed item due that this claim could take? Of the :limit that come first; behind them: when to look
+-- again.
+SELECT coalesce(
+    (SELECT d.run_after
+     FROM (SELECT run_after, work_type, task_id, waits_for FROM work_items INDEXED BY idx_work_items_due
+           WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT :limit) d
+     WHERE d.waits_for = 0 AND (:task_id IS NULL OR d.task_id = :task_id)
+       AND (:types IS NULL OR d.work_type IN (SELECT value FROM json_each(:types)))
+       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = d.work_type)
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = d.task_id) IN ('pending', 'running')
+     LIMIT 1),
+    (SELECT run_after FROM work_items INDEXED BY idx_work_items_due
+     WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT 1 OFFSET :limit));
+
+-- statement: work_next_due  engine: postgres
+SELECT coalesce(
+    (SELECT d.run_after
+     FROM (SELECT run_after, work_type, task_id, waits_for FROM work_items
+           WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT (SELECT CAST(:limit AS bigint))) d
+     WHERE d.waits_for = 0 AND (CAST(:task_id AS text) IS NULL OR d.task_id = CAST(:task_id AS text))
+       AND (CAST(:types AS jsonb) IS NULL OR d.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = d.work_type)
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = d.task_id) IN ('pending', 'running')
+     LIMIT 1),
+    (SELECT run_after FROM work_items
+     WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT 1 OFFSET :limit));
 
 -- statement: work_promote  engine: sqlite
 -- Delayed items whose time has come may run.
@@ -255,6 +280,8 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_type  engine: postgres
 -- SKIP LOCKED lets claimers pass each other. Reading starts at the type's low_key, above the entries of rows that are
 -- gone. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one it
+-- may decide to read and sort all that is ready, when it believes that this is little.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
     SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
@@ -264,9 +291,9 @@ picked AS MATERIALIZED (
       AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
       AND (CAST(:is_promoted AS boolean)
-           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
-                                                       AND d.run_after <= (SELECT at FROM clock)))
-    ORDER BY w.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE work_items w
 SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
     deadline_at = c.at + w.timeout_us * interval '1 microsecond',
@@ -307,7 +334,8 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_types  engine: postgres
 -- The heads of each type are looked at without locks and locked in their common order, no more than are wanted: a
 -- claimer that locked the heads of every type would make others believe that there is nothing. :reach is more than
--- :limit, because some of the heads may be in other hands.
+-- :limit, because some of the heads may be in other hands. Those that are locked are looked at once more; coalesce keeps
+-- the planner from walking a whole index of ready items for that.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 heads AS MATERIALIZED (
     SELECT h.work_item_id, h.claim_key
@@ -316,17 +344,17 @@ heads AS MATERIALIZED (
         WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
           AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
           AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-        ORDER BY w.claim_key LIMIT :reach) h
+        ORDER BY w.claim_key LIMIT (SELECT CAST(:reach AS bigint))) h
     WHERE NOT y.is_paused
       AND (CAST(:types AS jsonb) IS NULL OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
       AND (CAST(:is_promoted AS boolean)
-           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
-                                                       AND d.run_after <= (SELECT at FROM clock)))
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
     ORDER BY h.claim_key LIMIT :reach),
 picked AS MATERIALIZED (
     SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
     FROM heads h JOIN work_items w ON w.work_item_id = h.work_item_id
-    WHERE w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+    WHERE coalesce(w.status, '') = 'pending' AND coalesce(w.run_after, 'epoch') = 'epoch' AND coalesce(w.waits_for, 0) = 0
     ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE work_items w
 SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -370,9 +398,9 @@ picked AS MATERIALIZED (
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
       AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
       AND (CAST(:is_promoted AS boolean)
-           OR NOT EXISTS (SELECT 1 FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL
-                                                       AND d.run_after <= (SELECT at FROM clock)))
-    ORDER BY w.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE work_items w
 SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
     deadline_at = c.at + w.timeout_us * interval '1 microsecond',
@@ -417,7 +445,7 @@ WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
 
 -- statement: work_renew  engine: sqlite
 -- Zero rows for an item: its lease was lost. One that is over is not renewed, even if nobody has taken it yet. (The
--- plus signs leave SQLite no index but that of ids: the list is walked, not everything in progress.)
+-- plus signs, and coalesce on PostgreSQL, leave no index but that of ids: the list is walked, not everything in progress.)
 UPDATE work_items
 SET heartbeat_at = :lease_now, lease_expires_at = min(:expires, coalesce(deadline_at, :expires)),
     revision = revision + 1, updated_at = :now
@@ -432,7 +460,8 @@ SET heartbeat_at = c.at, revision = w.revision + 1, updated_at = c.at,
     lease_expires_at = least(c.at + CAST(:lease_us AS bigint) * interval '1 microsecond', w.deadline_at)
 FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint)
      CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
+  AND w.lease_expires_at > c.at
 RETURNING w.work_item_id, w.lease_token;
 
 -- statement: work_hold  engine: sqlite
@@ -494,7 +523,8 @@ SET status = 'completed', output_data = x.output, attempt_outcome = 'completed',
     lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
 FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
      CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
+  AND w.lease_expires_at > c.at
 RETURNING w.work_item_id, w.lease_token, w.has_dependents;
 
 -- statement: work_finish_one  engine: sqlite
@@ -572,10 +602,10 @@ SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us
 WHERE work_item_id = :id;
 
 -- statement: work_lock  engine: sqlite
-SELECT status, lease_token FROM work_items WHERE work_item_id = :id;
+SELECT status FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_lock  engine: postgres
-SELECT status, lease_token FROM work_items WHERE work_item_id = :id FOR UPDATE;
+SELECT status FROM work_items WHERE work_item_id = :id FOR UPDATE;
 
 -- statement: work_live_dependent
 SELECT w.work_item_id FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
@@ -584,16 +614,6 @@ ORDER BY w.work_item_id LIMIT 1;
 
 -- statement: work_delete
 DELETE FROM work_items WHERE work_item_id = :id;
-
--- statement: work_token_keep  engine: sqlite
--- The highest token of items that were removed: see work_insert.
-INSERT INTO leases (name, token) SELECT 'work items removed', CAST(:token AS INTEGER)
-WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'work items removed' AND token >= :token)
-ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE leases.token < excluded.token;
-
--- statement: work_token_keep  engine: postgres
-INSERT INTO leases (name, token) VALUES ('work items removed', :token)
-ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE leases.token < excluded.token;
 
 -- statement: work_pause  engine: sqlite
 INSERT INTO work_types (work_type, is_paused, pause_reason, paused_at) VALUES (:type, 1, :reason, :now)
@@ -782,7 +802,7 @@ FROM jsonb_to_recordset(CAST(:items AS jsonb))
      AS x(id text, token bigint, status text, retry bigint, crash bigint, failure bigint, kind text, outcome text, error text,
           after timestamptz)
 WHERE w.work_item_id = x.id AND w.lease_token = x.token
-  AND (w.status = 'expired' OR (w.status = 'in_progress' AND w.lease_expires_at <= :lease_now))
+  AND (coalesce(w.status, '') = 'expired' OR (coalesce(w.status, '') = 'in_progress' AND w.lease_expires_at <= :lease_now))
 RETURNING w.work_item_id;
 
 -- statement: work_block  engine: sqlite
@@ -854,25 +874,18 @@ SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_e
 DELETE FROM work_items WHERE rowid IN (
     SELECT rowid FROM work_items INDEXED BY idx_work_items_ended
     WHERE status IN ('completed', 'failed') AND updated_at < :before AND NOT (status = 'failed' AND has_dependents)
-    ORDER BY updated_at LIMIT :limit)
-RETURNING lease_token;
+    ORDER BY updated_at LIMIT :limit);
 
 -- statement: work_clean  engine: postgres
 WITH old AS MATERIALIZED (
     SELECT work_item_id FROM work_items
     WHERE status IN ('completed', 'failed') AND completed_at < :before AND NOT (status = 'failed' AND has_dependents)
     ORDER BY completed_at LIMIT :limit FOR UPDATE SKIP LOCKED)
-DELETE FROM work_items w USING old WHERE w.work_item_id = old.work_item_id
-RETURNING w.lease_token;
+DELETE FROM work_items w USING old WHERE w.work_item_id = old.work_item_id;
 
 -- statement: work_vacuum  only: sqlite
 -- Give pages that became free back to the file system, a bounded number at a time.
 PRAGMA incremental_vacuum(256);
-
--- statement: work_end_all  only: sqlite
--- After a new boot: nobody who held a lease is still running. The sweep takes the items up.
-UPDATE work_items SET lease_expires_at = '1970-01-01 00:00:00.000000', revision = revision + 1
-WHERE status = 'in_progress';
 
 -- ---- schedules ----
 

@@ -129,6 +129,7 @@ struct tide_store {
     tide_store_options options; /* defaults filled in */
     char *name;                 /* the URL without a password */
     void *engine;               /* the engine's own */
+    bool is_older;              /* opened as it is, with a schema older than this program's */
 
     pid_t pid; /* of the process that opened it: threads and locks do not survive fork */
     pthread_mutex_t user_lock;

@@ -136,7 +136,8 @@ tide_status tide_store_migrate(tide_store *store, const tide_migration *migratio
         if (state.applied == 0)
             return tide_fail(err, TIDE_E_NOT_FOUND, "there is no Tidemark store at %s",
                              store->name);
-        if (store->options.mode == TIDE_STORE_AS_IS)
+        store->is_older = store->options.mode == TIDE_STORE_AS_IS;
+        if (store->is_older)
             return TIDE_OK;
     }
     return store->ops->write(store, apply_missing, &state, err);

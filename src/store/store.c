@@ -171,7 +171,7 @@ tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void 
 {
     TIDE_TRY(store->ops->check(store, fn, arg, err));
     tide_error missing;
-    if (tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
+    if (store->is_older || tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
         return TIDE_OK;
     if (missing.status != TIDE_E_FAILED) {
         if (err)

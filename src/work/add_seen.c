@@ -20,6 +20,11 @@ static bool is_same_text(const char *a, tide_view b, bool is_b_null)
     return a ? !is_b_null && tide_view_equal(tide_view_of(a), b) : is_b_null;
 }
 
+static bool is_same_id(const tide_item_plan *a, const tide_item_plan *b)
+{
+    return strcmp(a->item->work_item_id, b->item->work_item_id) == 0;
+}
+
 static tide_status fail_taken(const tide_item_plan *plan, tide_error *err)
 {
     return tide_fail(err, TIDE_E_EXISTS,
@@ -33,7 +38,7 @@ static tide_status check_repeated(const tide_item_batch *b, tide_error *err)
     for (int i = 1; i < b->id_count; i++) {
         const tide_item_plan *first = b->by_id[i - 1];
         const tide_item_plan *plan = b->by_id[i];
-        if (strcmp(first->item->work_item_id, plan->item->work_item_id) == 0 &&
+        if (is_same_id(first, plan) &&
             (strcmp(first->task_id, plan->task_id) != 0 ||
              strcmp(first->item->work_type, plan->item->work_type) != 0 ||
              !is_same_text(plan->item->input, tide_view_of(first->item->input),
@@ -125,20 +130,27 @@ static tide_status mark_live(tide_item_batch *b, tide_error *err)
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-/* What is given twice in one batch stands for the first, wherever that has ended up. */
+/* A key given twice in one batch: the second stands for the first new one. (What is live already was found by then. An
+ * earlier one that was found by its id may have ended: it keeps nobody from running.) An id given twice stands for
+ * the first, wherever that has ended up. */
 static void mark_repeated(tide_item_batch *b)
 {
-    for (int i = 1; i < b->key_count; i++) {
-        const tide_item_plan *first = b->by_key[i - 1];
-        if (!b->by_key[i]->added->is_existing &&
-            has_key(b->by_key[i], first->item->work_type, first->item->unique_key))
-            become(b->by_key[i], first->added->work_item_id);
+    const tide_item_plan *fresh = NULL;
+    for (int i = 1; i < b->id_count; i++)
+        if (is_same_id(b->by_id[i - 1], b->by_id[i]))
+            b->by_id[i]->added->is_existing = true;
+    for (int i = 0; i < b->key_count; i++) {
+        tide_item_plan *plan = b->by_key[i];
+        if (plan->added->is_existing)
+            continue;
+        if (fresh && has_key(plan, fresh->item->work_type, fresh->item->unique_key))
+            become(plan, fresh->added->work_item_id);
+        else
+            fresh = plan;
     }
-    for (int i = 1; i < b->id_count; i++) {
-        const tide_item_plan *first = b->by_id[i - 1];
-        if (strcmp(first->item->work_item_id, b->by_id[i]->item->work_item_id) == 0)
-            become(b->by_id[i], first->added->work_item_id);
-    }
+    for (int i = 1; i < b->id_count; i++)
+        if (is_same_id(b->by_id[i - 1], b->by_id[i]))
+            become(b->by_id[i], b->by_id[i - 1]->added->work_item_id);
 }
 
 tide_status tide_item_batch_mark_existing(tide_item_batch *b, tide_error *err)

@@ -25,6 +25,7 @@ enum {
     REACH_FIRST = 64,  /* heads looked at beyond the limit ... */
     REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
     REACH_TRIES = 4,
+    DUE_WALK = 10000, /* delayed items of others that are passed by to find the next of ours */
     TIDY_EVERY = 256, /* claimed items between two steps that raise the bounds, about */
 };
 
@@ -60,8 +61,10 @@ static tide_status check_request(claim *c, tide_error *err)
 
 typedef struct look {
     const tide_work_claim_request *request;
-    int64_t due_in_us; /* -1: nothing is delayed */
-    bool is_ready;
+    bool is_ready; /* something can be claimed */
+    bool is_due;   /* something of anybody's can be promoted */
+    int64_t
+        next_due_us; /* -1: nothing of ours is delayed; only asked when nothing is ready or due */
 } look;
 
 static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
@@ -77,18 +80,43 @@ static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
     const bool is_any_delayed = !tide_col_is_null(query);
     const int64_t due_us = tide_col_time(query);
     l->is_ready = tide_col_bool(query);
-    l->due_in_us = -1;
+    l->is_due = false;
     if (is_any_delayed) {
         int64_t now_us = 0;
         TIDE_TRY(tide_tx_now(tx, &now_us, err));
-        l->due_in_us = due_us > now_us ? due_us - now_us : 0;
+        l->is_due = due_us <= now_us;
     }
+    return TIDE_OK;
+}
+
+/* When is the next delayed item due that this claim could take? Items of others are passed by, thousands of them at
+ * most: behind those the answer is a time at which to look again. */
+static tide_status find_next_due(tide_tx *tx, const tide_work_claim_request *r, int64_t *out,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_NEXT_DUE, err));
+    tide_bind_text(query, "task_id", r->task_id);
+    TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
+    tide_bind_i64(query, "limit", DUE_WALK);
+    TIDE_TRY(tide_query_one(query, err));
+    *out = -1;
+    if (tide_col_is_null(query))
+        return TIDE_OK;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    const int64_t due_us = tide_col_time(query);
+    *out = due_us > now_us ? due_us - now_us : 0;
     return TIDE_OK;
 }
 
 static tide_status look_in_a_read(tide_tx *tx, void *arg, tide_error *err)
 {
-    return look_around(tx, arg, err);
+    look *l = arg;
+    TIDE_TRY(look_around(tx, l, err));
+    if (l->is_ready || l->is_due)
+        return TIDE_OK;
+    return find_next_due(tx, l->request, &l->next_due_us, err);
 }
 
 /* ---- taking ---- */
@@ -236,8 +264,7 @@ static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item
         look l = {.request = c->request};
         int64_t count = 0;
         TIDE_TRY(look_around(tx, &l, err));
-        c->out->next_due_us = l.due_in_us;
-        if (l.due_in_us == 0)
+        if (l.is_due)
             TIDE_TRY(tide_item_promote(tx, PROMOTE_MAX, &count, wakes, err));
         *promoted += count;
         if (!l.is_ready && count == 0)
@@ -260,6 +287,8 @@ static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
     c->out->next_due_us = -1;
     tide_arena_reset(c->out->memory);
     TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
+    if (c->out->count == 0)
+        TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
     tide_item_notify(&wakes, tx);
     c->is_vain = c->out->count == 0 && promoted == 0;
     if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
@@ -342,8 +371,8 @@ static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
     if (tide_store_engine(store) == TIDE_ENGINE_SQLITE) {
         look l = {.request = c->request};
         TIDE_TRY(tide_read(store, look_in_a_read, &l, err));
-        c->out->next_due_us = l.due_in_us;
-        if (!l.is_ready && l.due_in_us != 0)
+        c->out->next_due_us = l.next_due_us;
+        if (!l.is_ready && !l.is_due)
             return TIDE_NONE;
     }
     tide_status status = tide_write(store, claim_items, c, err);

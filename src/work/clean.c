@@ -16,20 +16,12 @@ static tide_status remove_some(tide_tx *tx, void *arg, tide_error *err)
 {
     clean_step *step = arg;
     int64_t now_us = 0;
-    int64_t top_token = 0;
-    step->removed = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLEAN, err));
     tide_bind_time(query, "before", now_us - step->keep_us);
     tide_bind_i64(query, "limit", STEP);
-    tide_status status = TIDE_OK;
-    for (; (status = tide_query_step(query, err)) == TIDE_OK; step->removed++) {
-        const int64_t token = tide_col_i64(query);
-        top_token = token > top_token ? token : top_token;
-    }
-    TIDE_TRY(status);
-    return tide_item_keep_token(tx, top_token, err);
+    return tide_query_run(query, &step->removed, err);
 }
 
 static tide_status give_pages_back(tide_tx *tx, void *arg, tide_error *err)

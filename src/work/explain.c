@@ -134,8 +134,14 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
         len += (size_t)put;
     }
     TIDE_TRY(status);
-    say(e, "waiting", "It waits for %" PRId64 " items to complete: %s.%s", e->waits_for, named,
-        is_any_failed ? " One of them has failed: the next sweep ends this one, too." : "");
+    if (len == 0)
+        say(e, "waiting",
+            "It is marked as waiting for %" PRId64 " items but depends on none: plain SQL has set "
+            "waits_for. Set it to 0, or cancel the item.",
+            e->waits_for);
+    else
+        say(e, "waiting", "It waits for %" PRId64 " items to complete: %s.%s", e->waits_for, named,
+            is_any_failed ? " One of them has failed: the next sweep ends this one, too." : "");
     return TIDE_OK;
 }
 

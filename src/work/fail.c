@@ -190,7 +190,6 @@ static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "work item %s is in progress: cancel it first, or force", request->id);
     TIDE_TRY(check_dependents(tx, request->id, err));
-    TIDE_TRY(tide_item_keep_token(tx, tide_col_i64(lock), err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_DELETE, err));
     tide_bind_text(query, "id", request->id);

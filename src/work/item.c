@@ -331,15 +331,3 @@ void tide_item_wake_column(tide_tx *tx, tide_query *query)
     }
     tide_item_notify(&wakes, tx);
 }
-
-/* ---- tokens of removed items ---- */
-
-tide_status tide_item_keep_token(tide_tx *tx, int64_t token, tide_error *err)
-{
-    if (token <= 0)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TOKEN_KEEP, err));
-    tide_bind_i64(query, "token", token);
-    return tide_query_run(query, NULL, err);
-}

@@ -132,9 +132,6 @@ TIDE_MUST_CHECK tide_status tide_item_add(tide_tx *tx, const tide_work_new *item
                                           const tide_item_origin *origin, tide_work_added *out,
                                           tide_item_wakes *wakes, tide_error *err);
 
-/* Remember the highest token of removed items. */
-TIDE_MUST_CHECK tide_status tide_item_keep_token(tide_tx *tx, int64_t token, tide_error *err);
-
 /* Let delayed items that are due run, up to limit; counts them in *count (may be NULL). */
 TIDE_MUST_CHECK tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count,
                                               tide_item_wakes *wakes, tide_error *err);

@@ -320,15 +320,6 @@ static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err
                      (int)fork.len, fork.ptr, task_id);
 }
 
-static tide_status keep_top_token(tide_tx *tx, const char *task_id, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_TOP_TOKEN, err));
-    tide_bind_text(query, "task_id", task_id);
-    TIDE_TRY(tide_query_one(query, err));
-    return tide_item_keep_token(tx, tide_col_i64(query), err);
-}
-
 static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
 {
     const end_request *request = arg;
@@ -346,7 +337,6 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "%" PRId64 " items of task %s are in progress: cancel it first, or force",
                          items.in_progress, request->task_id);
-    TIDE_TRY(keep_top_token(tx, request->task_id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_DELETE, err));
     tide_bind_text(query, "task_id", request->task_id);

@@ -122,8 +122,8 @@ tide_status work_found_read(work_found **out, tide_store *store, tide_error *err
         status = tide_journal_list(store, &ends, note_checkpoint, found, err);
     for (size_t i = 0; status >= TIDE_OK && i < found->len; i++) {
         note_follow_up(found, &found->items[i]);
-        status = tide_work_attempts(store, found->items[i].id, count_attempt, &found->items[i],
-                                    err);
+        status =
+            tide_work_attempts(store, found->items[i].id, count_attempt, &found->items[i], err);
     }
     if (status < TIDE_OK) {
         free(found->items);
@@ -215,17 +215,18 @@ static bool check_item(const found_item *item, char why[WORK_CHECK_WHY])
     return check_effects(item, why);
 }
 
-bool work_found_keeps(const work_found *found, const ack_journal *journal,
-                      char why[WORK_CHECK_WHY])
+bool work_found_keeps(const work_found *found, const ack_journal *journal, char why[WORK_CHECK_WHY])
 {
     bool is_kept = true;
     for (size_t i = 0; is_kept && i < journal->len; i++) {
-        char word[8];
-        char id[LOAD_ID_SIZE];
-        int64_t token = 0;
-        if (sscanf(journal->acks[i].text, "%7s %95s %" SCNd64, word, id, &token) != 3)
+        char text[LOAD_LINE_MAX];
+        char *rest = NULL;
+        copy_text(text, sizeof text, journal->acks[i].text);
+        const char *word = strtok_r(text, " ", &rest);
+        const char *id = word ? strtok_r(NULL, " ", &rest) : NULL;
+        if (!id || !*rest)
             return explain(why, journal->acks[i].text, 0, "is no word", "");
-        is_kept = check_word(found, word, id, token, why);
+        is_kept = check_word(found, word, id, strtoll(rest, NULL, 10), why);
     }
     for (size_t i = 0; is_kept && i < found->len; i++)
         is_kept = check_item(&found->items[i], why);

@@ -108,9 +108,8 @@ static void join_load(thread_load *t)
 /* Nobody is killed any more: everything comes to its end. */
 static void work_to_the_end(tide_store *store, ack_journal *journal)
 {
-    promises p = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                  .grown = PTHREAD_COND_INITIALIZER,
-                  .journal = journal};
+    promises p = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .grown = PTHREAD_COND_INITIALIZER, .journal = journal};
     thread_load worker;
     start_load(&worker, &p, store, LOAD_RUNTIME, 99, false);
     const int64_t until_ms = proc_now_ms() + END_MS;
@@ -302,9 +301,8 @@ static void a_server_crash_loses_no_work_and_doubles_none(void **state)
     static const load_role roles[PROCESSES] = {LOAD_ADD, LOAD_PLAIN, LOAD_RUNTIME, LOAD_RUNTIME};
     ack_journal journal;
     ack_journal_init(&journal);
-    promises p = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                  .grown = PTHREAD_COND_INITIALIZER,
-                  .journal = &journal};
+    promises p = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .grown = PTHREAD_COND_INITIALIZER, .journal = &journal};
     prng chance;
     prng_init(&chance, seed);
     assert_ok_err(load_prepare(c->stores[PROCESSES], &c->err), &c->err);

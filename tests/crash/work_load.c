@@ -66,9 +66,8 @@ tide_status load_prepare(tide_store *store, tide_error *err)
 static bool may_pass(const load *l, tide_status status)
 {
     return status == TIDE_E_BUSY || status == TIDE_E_SERIALIZATION ||
-           (l->is_server_mortal &&
-            (status == TIDE_E_UNAVAILABLE || status == TIDE_E_OUTCOME_UNKNOWN ||
-             status == TIDE_E_TIMEOUT));
+           (l->is_server_mortal && (status == TIDE_E_UNAVAILABLE ||
+                                    status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_TIMEOUT));
 }
 
 static void wait_for(const load *l, int64_t us)
@@ -106,9 +105,10 @@ static tide_work_new draw_item(new_item *text, const load *l, prng *chance, int6
                           .depends_on = text->depends_on};
     if (prng_chance(chance, 1, 8))
         item.delay_us = (int64_t)prng_below(chance, DELAY_MAX_US);
-    if (prng_chance(chance, 1, 8))
+    if (n % 4 == 0 &&
+        prng_chance(chance, 1, 2)) /* another may stand for it: nothing depends on it */
         item.unique_key = text->key;
-    if (prng_chance(chance, 1, 10) && n % 64 > 0) /* of the same task */
+    if (n % 4 >= 2 && prng_chance(chance, 1, 5)) /* n / 64: of the same task */
         item.depends_on_count = 1;
     return item;
 }
@@ -118,7 +118,8 @@ static tide_status add_batch(const load *l, const tide_work_new *items, int coun
 {
     tide_work_added added[ADD_BATCH];
     tide_status status = tide_work_add(l->store, items, count, added, err);
-    while (may_pass(l, status) && !atomic_load(l->stop)) { /* the same ids: nothing is added twice */
+    while (may_pass(l, status) &&
+           !atomic_load(l->stop)) { /* the same ids: nothing is added twice */
         wait_for(l, TROUBLE_US);
         status = tide_work_add(l->store, items, count, added, err);
     }
@@ -284,9 +285,8 @@ static tide_status finish_rest(const load *l, const tide_work_claims *claims, in
     for (int i = 0; i < count; i++) {
         const tide_work_claimed *item = &claims->items[from + i];
         load_output(outputs[i], "many", item->lease_token);
-        results[i] = (tide_work_result){.work_item_id = item->work_item_id,
-                                        .token = item->lease_token,
-                                        .output = outputs[i]};
+        results[i] = (tide_work_result){
+            .work_item_id = item->work_item_id, .token = item->lease_token, .output = outputs[i]};
         l->say(l, "try", item->work_item_id, item->lease_token);
     }
     if (count == 0)
@@ -310,8 +310,7 @@ static tide_status renew_all(const load *l, const tide_work_claims *claims, tide
     for (int i = 0; i < claims->count; i++)
         refs[i] = (tide_work_ref){.work_item_id = claims->items[i].work_item_id,
                                   .token = claims->items[i].lease_token};
-    const tide_status status =
-        tide_work_renew(l->store, refs, claims->count, LOAD_LEASE_US, err);
+    const tide_status status = tide_work_renew(l->store, refs, claims->count, LOAD_LEASE_US, err);
     const bool is_fine = status == TIDE_OK || status == TIDE_E_PARTIAL ||
                          status == TIDE_E_LEASE_LOST || may_pass(l, status);
     return is_fine ? TIDE_OK : status;

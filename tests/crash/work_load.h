@@ -53,7 +53,7 @@ struct load {
     uint64_t seed;
     bool is_hasty;
     bool is_split;
-    bool is_server_mortal; /* the server may go away and come back */
+    bool is_server_mortal;   /* the server may go away and come back */
     const atomic_bool *stop; /* not heard by the runtime: tide_worker_stop */
     char name[32];           /* filled */
     void (*say)(const load *from, const char *word, const char *id, int64_t token);

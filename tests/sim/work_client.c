@@ -32,125 +32,112 @@ typedef struct statement {
 
 #define PG_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 
-static const statement statements[WORK_SQL_COUNT] =
-    {
-        [WORK_SQL_VERSION] = {.sqlite = "PRAGMA data_version",
-                              .postgres = "SELECT pg_current_wal_insert_lsn()"},
-        [WORK_SQL_ROWS] =
-            {.sqlite =
-                 "SELECT work_item_id, status, lease_token, lease_holder, lease_via, "
-                 "lease_expires_at, deadline_at, run_after, retry_count, failure_count, "
-                 "crash_count, failure_kind, waits_for, output_data, claim_key, "
-                 "(SELECT count(*) FROM work_attempts a WHERE a.work_item_id = w.work_item_id "
-                 "AND a.outcome IS NOT 'released'), "
-                 "(SELECT count(*) FROM work_attempts a WHERE a.work_item_id = w.work_item_id "
-                 "AND a.ended_at IS NULL), revision "
-                 "FROM work_items w ORDER BY rowid",
-             .postgres = "SELECT work_item_id, status, lease_token, lease_holder, "
-                         "lease_via, " PG_US("lease_expires_at") ", " PG_US(
-                             "deadline_at") ", " PG_US("run_after") ", retry_count, "
-                                                                    "failure_count, crash_count, "
-                                                                    "failure_kind, waits_for, "
-                                                                    "output_data, claim_key, "
-                                                                    "(SELECT count(*) FROM "
-                                                                    "work_attempts a WHERE "
-                                                                    "a.work_item_id = "
-                                                                    "w.work_item_id "
-                                                                    "AND a.outcome IS DISTINCT "
-                                                                    "FROM 'released'), "
-                                                                    "(SELECT count(*) FROM "
-                                                                    "work_attempts a WHERE "
-                                                                    "a.work_item_id = "
-                                                                    "w.work_item_id "
-                                                                    "AND a.ended_at IS NULL), "
-                                                                    "revision "
-                                                                    "FROM work_items w"},
-        [WORK_SQL_CHECKPOINTS] =
-            {.sqlite = "SELECT global_sequence, task_id, sequence_number, work_item_id FROM "
-                       "checkpoints WHERE global_sequence > CAST(?1 AS INTEGER) ORDER BY "
-                       "global_sequence",
-             .postgres = "SELECT global_sequence, task_id, sequence_number, work_item_id FROM "
-                         "checkpoints WHERE global_sequence > $1::bigint ORDER BY global_sequence"},
-        [WORK_SQL_ANCHOR] = {.sqlite = "SELECT boot_id, offset_us FROM lease_clock",
-                             .postgres = "SELECT 1 WHERE false"},
-        [WORK_SQL_DO_CLAIM] =
-            {.sqlite =
-                 "UPDATE work_items SET status = 'in_progress', lease_holder = ?1, "
-                 "lease_acquired_at = CURRENT_TIMESTAMP, lease_expires_at = ?3, heartbeat_at = "
-                 "CURRENT_TIMESTAMP, started_at = CASE WHEN started_at IS NULL THEN "
-                 "CURRENT_TIMESTAMP ELSE started_at END "
-                 "WHERE work_item_id = (SELECT work_item_id FROM work_items WHERE status = "
-                 "'pending' ORDER BY priority DESC, created_at ASC LIMIT 1) "
-                 "RETURNING work_item_id",
-             .postgres = "UPDATE work_items SET status = 'in_progress', lease_holder = $1, "
-                         "lease_acquired_at = $2::timestamptz, lease_expires_at = $3::timestamptz, "
-                         "heartbeat_at = $2::timestamptz, started_at = coalesce(started_at, "
-                         "$2::timestamptz) "
-                         "WHERE work_item_id = (SELECT work_item_id FROM work_items WHERE status = "
-                         "'pending' ORDER BY priority DESC, created_at ASC LIMIT 1) "
-                         "RETURNING work_item_id"},
-        [WORK_SQL_DO_ADD] =
-            {.sqlite =
-                 "INSERT INTO work_items (work_item_id, task_id, work_type, priority, "
-                 "max_retries, timeout_us, unique_key, input_data) VALUES (?1, ?2, ?3, CAST(?4 "
-                 "AS INTEGER), CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), ?7, '{\"n\":1}')",
-             .postgres = "INSERT INTO work_items (work_item_id, task_id, work_type, priority, "
-                         "max_retries, timeout_us, unique_key, input_data, created_at) VALUES ($1, "
-                         "$2, $3, $4::bigint, $5::bigint, $6::bigint, $7, '{\"n\":1}', "
-                         "$8::timestamptz)"},
-        [WORK_SQL_DO_HEARTBEAT] =
-            {.sqlite =
-                 "UPDATE work_items SET heartbeat_at = CURRENT_TIMESTAMP, lease_expires_at = ?4 "
-                 "WHERE work_item_id = ?1 AND lease_holder = ?2 AND status = 'in_progress' "
-                 "RETURNING work_item_id",
-             .postgres =
-                 "UPDATE work_items SET heartbeat_at = $3::timestamptz, lease_expires_at = "
-                 "$4::timestamptz WHERE work_item_id = $1 AND lease_holder = $2 AND status = "
-                 "'in_progress' RETURNING work_item_id"},
-        [WORK_SQL_DO_COMPLETE] =
-            {.sqlite =
-                 "UPDATE work_items SET status = 'completed', output_data = ?2, completed_at = "
-                 "CURRENT_TIMESTAMP, lease_holder = NULL, lease_expires_at = NULL WHERE "
-                 "work_item_id = ?1 RETURNING work_item_id",
-             .postgres =
-                 "UPDATE work_items SET status = 'completed', output_data = $2, completed_at = "
-                 "$3::timestamptz, lease_holder = NULL, lease_expires_at = NULL WHERE "
-                 "work_item_id = $1 RETURNING work_item_id"},
-        [WORK_SQL_DO_FAIL] =
-            {.sqlite =
-                 "UPDATE work_items SET status = 'failed', error_message = 'Command execution "
-                 "timeout', completed_at = CURRENT_TIMESTAMP, lease_holder = NULL, "
-                 "lease_expires_at = NULL WHERE work_item_id = ?1 RETURNING work_item_id",
-             .postgres =
-                 "UPDATE work_items SET status = 'failed', error_message = 'Command execution "
-                 "timeout', completed_at = $2::timestamptz, lease_holder = NULL, "
-                 "lease_expires_at = NULL WHERE work_item_id = $1 RETURNING work_item_id"},
-        [WORK_SQL_DO_SWEEP] =
-            {.sqlite =
-                 "UPDATE work_items SET status = CASE WHEN retry_count < max_retries THEN "
-                 "'pending' ELSE 'failed' END, retry_count = retry_count + 1, lease_holder = "
-                 "NULL, lease_expires_at = NULL, error_message = 'Lease expired - no heartbeat "
-                 "received' WHERE status = 'in_progress' AND lease_expires_at < "
-                 "CURRENT_TIMESTAMP RETURNING work_item_id",
-             .postgres =
-                 "UPDATE work_items SET status = CASE WHEN retry_count < max_retries THEN "
-                 "'pending' ELSE 'failed' END, retry_count = retry_count + 1, lease_holder = "
-                 "NULL, lease_expires_at = NULL, error_message = 'Lease expired - no "
-                 "heartbeat received' WHERE status = 'in_progress' AND lease_expires_at < "
-                 "$1::timestamptz RETURNING work_item_id"},
-        [WORK_SQL_DO_EXPIRE] =
-            {.sqlite = "UPDATE work_items SET status = 'expired' WHERE status = 'in_progress' AND "
-                       "lease_expires_at < CURRENT_TIMESTAMP RETURNING work_item_id",
-             .postgres =
-                 "UPDATE work_items SET status = 'expired' WHERE status = 'in_progress' AND "
-                 "lease_expires_at < $1::timestamptz RETURNING work_item_id"},
-        [WORK_SQL_DO_CHECKPOINT] =
-            {.sqlite = "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, "
-                       "sequence_number, snapshot_data) SELECT ?1, task_id, 'iteration_end', "
-                       "last_sequence + 1, '{}' FROM task_heads WHERE task_id = ?2",
-             .postgres = "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, "
-                         "sequence_number, snapshot_data) SELECT $1, task_id, 'iteration_end', "
-                         "last_sequence + 1, '{}' FROM task_heads WHERE task_id = $2"},
+static const statement statements[WORK_SQL_COUNT] = {
+    [WORK_SQL_VERSION] = {.sqlite = "PRAGMA data_version",
+                          .postgres = "SELECT pg_current_wal_insert_lsn()"},
+    [WORK_SQL_ROWS] =
+        {.sqlite = "SELECT work_item_id, status, lease_token, lease_holder, lease_via, "
+                   "lease_expires_at, deadline_at, run_after, retry_count, failure_count, "
+                   "crash_count, failure_kind, waits_for, output_data, claim_key, "
+                   "(SELECT count(*) FROM work_attempts a WHERE a.work_item_id = w.work_item_id "
+                   "AND a.outcome IS NOT 'released'), "
+                   "(SELECT count(*) FROM work_attempts a WHERE a.work_item_id = w.work_item_id "
+                   "AND a.ended_at IS NULL), revision "
+                   "FROM work_items w ORDER BY rowid",
+         .postgres = "SELECT work_item_id, status, lease_token, lease_holder, "
+                     "lease_via, " PG_US("lease_expires_at") ", " PG_US("deadline_at") ", " PG_US(
+                         "run_after") ", retry_count, "
+                                      "failure_count, crash_count, "
+                                      "failure_kind, waits_for, "
+                                      "output_data, claim_key, "
+                                      "(SELECT count(*) FROM "
+                                      "work_attempts a WHERE "
+                                      "a.work_item_id = "
+                                      "w.work_item_id "
+                                      "AND a.outcome IS DISTINCT "
+                                      "FROM 'released'), "
+                                      "(SELECT count(*) FROM "
+                                      "work_attempts a WHERE "
+                                      "a.work_item_id = "
+                                      "w.work_item_id "
+                                      "AND a.ended_at IS NULL), "
+                                      "revision "
+                                      "FROM work_items w"},
+    [WORK_SQL_CHECKPOINTS] =
+        {.sqlite = "SELECT global_sequence, task_id, sequence_number, work_item_id FROM "
+                   "checkpoints WHERE global_sequence > CAST(?1 AS INTEGER) ORDER BY "
+                   "global_sequence",
+         .postgres = "SELECT global_sequence, task_id, sequence_number, work_item_id FROM "
+                     "checkpoints WHERE global_sequence > $1::bigint ORDER BY global_sequence"},
+    [WORK_SQL_ANCHOR] = {.sqlite = "SELECT boot_id, offset_us FROM lease_clock",
+                         .postgres = "SELECT 1 WHERE false"},
+    [WORK_SQL_DO_CLAIM] =
+        {.sqlite = "UPDATE work_items SET status = 'in_progress', lease_holder = ?1, "
+                   "lease_acquired_at = CURRENT_TIMESTAMP, lease_expires_at = ?3, heartbeat_at = "
+                   "CURRENT_TIMESTAMP, started_at = CASE WHEN started_at IS NULL THEN "
+                   "CURRENT_TIMESTAMP ELSE started_at END "
+                   "WHERE work_item_id = (SELECT work_item_id FROM work_items WHERE status = "
+                   "'pending' ORDER BY priority DESC, created_at ASC LIMIT 1) "
+                   "RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET status = 'in_progress', lease_holder = $1, "
+                     "lease_acquired_at = $2::timestamptz, lease_expires_at = $3::timestamptz, "
+                     "heartbeat_at = $2::timestamptz, started_at = coalesce(started_at, "
+                     "$2::timestamptz) "
+                     "WHERE work_item_id = (SELECT work_item_id FROM work_items WHERE status = "
+                     "'pending' ORDER BY priority DESC, created_at ASC LIMIT 1) "
+                     "RETURNING work_item_id"},
+    [WORK_SQL_DO_ADD] =
+        {.sqlite = "INSERT INTO work_items (work_item_id, task_id, work_type, priority, "
+                   "max_retries, timeout_us, unique_key, input_data) VALUES (?1, ?2, ?3, CAST(?4 "
+                   "AS INTEGER), CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), ?7, '{\"n\":1}')",
+         .postgres = "INSERT INTO work_items (work_item_id, task_id, work_type, priority, "
+                     "max_retries, timeout_us, unique_key, input_data, created_at) VALUES ($1, "
+                     "$2, $3, $4::bigint, $5::bigint, $6::bigint, $7, '{\"n\":1}', "
+                     "$8::timestamptz)"},
+    [WORK_SQL_DO_HEARTBEAT] =
+        {.sqlite = "UPDATE work_items SET heartbeat_at = CURRENT_TIMESTAMP, lease_expires_at = ?4 "
+                   "WHERE work_item_id = ?1 AND lease_holder = ?2 AND status = 'in_progress' "
+                   "RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET heartbeat_at = $3::timestamptz, lease_expires_at = "
+                     "$4::timestamptz WHERE work_item_id = $1 AND lease_holder = $2 AND status = "
+                     "'in_progress' RETURNING work_item_id"},
+    [WORK_SQL_DO_COMPLETE] =
+        {.sqlite = "UPDATE work_items SET status = 'completed', output_data = ?2, completed_at = "
+                   "CURRENT_TIMESTAMP, lease_holder = NULL, lease_expires_at = NULL WHERE "
+                   "work_item_id = ?1 RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET status = 'completed', output_data = $2, completed_at = "
+                     "$3::timestamptz, lease_holder = NULL, lease_expires_at = NULL WHERE "
+                     "work_item_id = $1 RETURNING work_item_id"},
+    [WORK_SQL_DO_FAIL] =
+        {.sqlite = "UPDATE work_items SET status = 'failed', error_message = 'Command execution "
+                   "timeout', completed_at = CURRENT_TIMESTAMP, lease_holder = NULL, "
+                   "lease_expires_at = NULL WHERE work_item_id = ?1 RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET status = 'failed', error_message = 'Command execution "
+                     "timeout', completed_at = $2::timestamptz, lease_holder = NULL, "
+                     "lease_expires_at = NULL WHERE work_item_id = $1 RETURNING work_item_id"},
+    [WORK_SQL_DO_SWEEP] =
+        {.sqlite = "UPDATE work_items SET status = CASE WHEN retry_count < max_retries THEN "
+                   "'pending' ELSE 'failed' END, retry_count = retry_count + 1, lease_holder = "
+                   "NULL, lease_expires_at = NULL, error_message = 'Lease expired - no heartbeat "
+                   "received' WHERE status = 'in_progress' AND lease_expires_at < "
+                   "CURRENT_TIMESTAMP RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET status = CASE WHEN retry_count < max_retries THEN "
+                     "'pending' ELSE 'failed' END, retry_count = retry_count + 1, lease_holder = "
+                     "NULL, lease_expires_at = NULL, error_message = 'Lease expired - no "
+                     "heartbeat received' WHERE status = 'in_progress' AND lease_expires_at < "
+                     "$1::timestamptz RETURNING work_item_id"},
+    [WORK_SQL_DO_EXPIRE] =
+        {.sqlite = "UPDATE work_items SET status = 'expired' WHERE status = 'in_progress' AND "
+                   "lease_expires_at < CURRENT_TIMESTAMP RETURNING work_item_id",
+         .postgres = "UPDATE work_items SET status = 'expired' WHERE status = 'in_progress' AND "
+                     "lease_expires_at < $1::timestamptz RETURNING work_item_id"},
+    [WORK_SQL_DO_CHECKPOINT] =
+        {.sqlite = "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, "
+                   "sequence_number, snapshot_data) SELECT ?1, task_id, 'iteration_end', "
+                   "last_sequence + 1, '{}' FROM task_heads WHERE task_id = ?2",
+         .postgres = "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, "
+                     "sequence_number, snapshot_data) SELECT $1, task_id, 'iteration_end', "
+                     "last_sequence + 1, '{}' FROM task_heads WHERE task_id = $2"},
 };
 
 /* ---- a VFS that tells the simulated time ---- */

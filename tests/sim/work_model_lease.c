@@ -12,16 +12,20 @@
 
 /* ---- claim ---- */
 
-static bool is_ready(const work_case *c, int item)
+/* May this claim take it, once its time has come? */
+static bool is_wanted(const work_case *c, int item)
 {
     const work_model *m = c->m;
     const work_plan_item *plan = &m->plan->items[item];
-    const work_row *row = &m->items[item];
-    return row->status == WORK_PENDING && row->run_after_us <= c->now->wall_us &&
-           work_count_waits(m, item) == 0 && !m->is_paused[plan->type] &&
-           !m->is_cancelled[plan->task] &&
+    return m->items[item].status == WORK_PENDING && work_count_waits(m, item) == 0 &&
+           !m->is_paused[plan->type] && !m->is_cancelled[plan->task] &&
            (c->request->types == 0 || c->request->types & (INT64_C(1) << plan->type)) &&
            (c->request->task < 0 || c->request->task == plan->task);
+}
+
+static bool is_ready(const work_case *c, int item)
+{
+    return is_wanted(c, item) && c->m->items[item].run_after_us <= c->now->wall_us;
 }
 
 static bool comes_before(const work_row *a, const work_row *b)
@@ -64,6 +68,17 @@ static void take_lease(work_case *c, int item, const work_claim *claim)
     work_expect_number(c, "the lease's end", row->expires_us, claim->expires_us);
 }
 
+/* Who finds nothing sleeps until the next item is due, and not longer. */
+static void check_next_due(work_case *c)
+{
+    for (int i = 0; i < WORK_ITEMS; i++) {
+        const int64_t due_in_us = c->m->items[i].run_after_us - c->now->wall_us;
+        if (is_wanted(c, i) && (c->answer->next_due_us < 0 || c->answer->next_due_us > due_in_us))
+            work_complain(c->m, "claim: i%03d is due in %" PRId64 " us, not in %" PRId64, i,
+                          due_in_us, c->answer->next_due_us);
+    }
+}
+
 void work_judge_claim(work_case *c)
 {
     const int64_t limit = c->request->limit;
@@ -79,6 +94,8 @@ void work_judge_claim(work_case *c)
                       c->answer->count, limit, find_first(c));
     work_expect_number(c, "the count", count, c->answer->count);
     work_expect_status(c, count > 0 ? TIDE_OK : TIDE_NONE);
+    if (count == 0)
+        check_next_due(c);
 }
 
 /* ---- renew ---- */

@@ -120,6 +120,7 @@ typedef struct work_answer {
     int64_t status; /* tide_status */
     int64_t count;
     work_claim claims[WORK_BATCH];   /* CLAIM, SQL_CLAIM */
+    int64_t next_due_us;             /* CLAIM in vain */
     int64_t is_lost[WORK_BATCH];     /* RENEW, FINISH, FINISH_MANY */
     int64_t is_existing[WORK_BATCH]; /* ADD */
     int64_t sequence_number;         /* CHECKPOINT, FINISH */

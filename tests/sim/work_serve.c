@@ -79,6 +79,7 @@ static tide_status serve_claim(work_machine *m, const work_request *r, work_answ
     tide_work_claims claims;
     const tide_status status = tide_work_claim(m->store, &request, &claims, err);
     a->count = claims.count;
+    a->next_due_us = claims.next_due_us;
     for (int i = 0; i < claims.count && i < WORK_BATCH; i++)
         a->claims[i] = (work_claim){.item = work_item_index(claims.items[i].work_item_id),
                                     .token = claims.items[i].lease_token,

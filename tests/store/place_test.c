@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "crash/copying.h"
+#include "store/migration.h"
+#include "tidemark_sql.h"
 
 static tide_status open_at(store_test *t, const char *path, tide_store_mode mode)
 {
@@ -227,6 +229,106 @@ static void a_backup_is_as_private_as_its_store(void **state)
                   tide_store_backup(t->store, "/no/such/directory/b.db", &t->err));
 }
 
+/* Called for each object that migration 1 does not make. */
+static int drop_object(void *arg, int width, char **values, char **names)
+{
+    (void)width;
+    (void)names;
+    char text[256];
+    (void)snprintf(text, sizeof text, "DROP %s IF EXISTS store.\"%s\"", values[0], values[1]);
+    return sqlite3_exec(arg, text, NULL, NULL, NULL);
+}
+
+/* Leave of a store what the first migration makes: it is then as an older program left it. */
+static void make_older(const char *path)
+{
+    sqlite3 *db = NULL;
+    sqlite3 *dropper = NULL;
+    char *attach = sqlite3_mprintf("ATTACH %Q AS store", path);
+    assert_int_equal(SQLITE_OK, sqlite3_open(":memory:", &db));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, tide_sql_migrations[0].text[TIDE_ENGINE_SQLITE],
+                                             NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, attach, NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_open(":memory:", &dropper));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(dropper, attach, NULL, NULL, NULL));
+    sqlite3_free(attach);
+    assert_int_equal(
+        SQLITE_OK,
+        sqlite3_exec(db,
+                     "CREATE TEMP TABLE extra AS SELECT type, name FROM store.sqlite_master "
+                     "WHERE type IN ('view', 'trigger', 'table') AND name NOT LIKE 'sqlite_%' "
+                     "AND name NOT IN (SELECT name FROM main.sqlite_master)",
+                     NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "SELECT type, name FROM extra ORDER BY type DESC",
+                                             drop_object, dropper, NULL));
+    assert_int_equal(SQLITE_OK,
+                     sqlite3_exec(dropper, "DELETE FROM store.schema_version WHERE number > 1",
+                                  NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_close(dropper));
+    assert_int_equal(SQLITE_OK, sqlite3_close(db));
+}
+
+/* Looking at an older store changes nothing, and what it does not have yet is no damage. */
+static void a_check_goes_by_the_migrations_that_were_applied(void **state)
+{
+    store_test *t = *state;
+    int findings = 0;
+    tide_store_closep(&t->store);
+    make_older(t->url);
+    tide_store_options options = store_test_options(t);
+    options.mode = TIDE_STORE_AS_IS;
+    assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
+    assert_ok_err(tide_store_check(t->store, count_finding, &findings, &t->err), &t->err);
+    tide_store_closep(&t->store);
+    run_sql(t->url, "DROP TRIGGER sequences_rise");
+    assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
+    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_int_equal(1, findings);
+    tide_store_closep(&t->store);
+    options.mode = TIDE_STORE_EXISTING;
+    assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
+    findings = 0;
+    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_int_equal(1, findings); /* brought up to date, and still without that trigger */
+}
+
+static void note_auto_vacuum(void *arg, const char *name, const char *value)
+{
+    if (strcmp(name, "auto_vacuum") == 0)
+        (void)snprintf(arg, TEMPDIR_PATH_MAX, "%s", value);
+}
+
+static int64_t ask_number(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
+    assert_int_equal(SQLITE_ROW, sqlite3_step(statement));
+    const int64_t value = sqlite3_column_int64(statement, 0);
+    (void)sqlite3_finalize(statement);
+    assert_int_equal(SQLITE_OK, sqlite3_close(db));
+    return value;
+}
+
+/* Clean-up gives pages back to the file system, in a copy too. */
+static void a_new_store_can_give_pages_back(void **state)
+{
+    store_test *t = *state;
+    char found[TEMPDIR_PATH_MAX] = "";
+    char backup[TEMPDIR_PATH_MAX];
+    assert_ok_err(tide_store_describe(t->store, note_auto_vacuum, found, &t->err), &t->err);
+    assert_string_equal("incremental", found);
+    run_sql(t->url, "INSERT INTO typed (id, b) VALUES (1, zeroblob(4000000))");
+    const int64_t full = ask_number(t->url, "PRAGMA page_count");
+    run_sql(t->url, "DELETE FROM typed");
+    run_sql(t->url, "PRAGMA incremental_vacuum(1000)");
+    assert_true(ask_number(t->url, "PRAGMA page_count") < full - 200);
+    tempdir_join(&t->dir, "backup.db", backup);
+    assert_ok_err(tide_store_backup(t->store, backup, &t->err), &t->err);
+    assert_int_equal(2, ask_number(backup, "PRAGMA auto_vacuum"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +344,8 @@ int main(void)
         STORE_CASE_SQLITE(an_identity_that_is_none_is_damage),
         STORE_CASE_SQLITE(a_refused_mark_does_not_refuse_a_write),
         STORE_CASE_SQLITE(a_backup_is_as_private_as_its_store),
+        STORE_CASE_SQLITE(a_check_goes_by_the_migrations_that_were_applied),
+        STORE_CASE_SQLITE(a_new_store_can_give_pages_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,8 @@ static void a_low_priority_does_not_starve(void **state)
     add_new(t, (tide_work_new){.work_item_id = "low", .priority = 0});
     virtual_env_advance(&t->clock, 10 * MINUTE_US - SECOND_US);
     add_new(t, (tide_work_new){.work_item_id = "high", .priority = 1});
-    assert_string_equal("high", claim_ids(t->store, (tide_work_claim_request){.types = job,
-                                                                             .type_count = 1}));
+    assert_string_equal(
+        "high", claim_ids(t->store, (tide_work_claim_request){.types = job, .type_count = 1}));
     virtual_env_advance(&t->clock, 2 * SECOND_US);
     add_new(t, (tide_work_new){.work_item_id = "high-2", .priority = 1});
     assert_string_equal("low high-2", claim_ids(t->store, all_jobs));
@@ -75,7 +75,8 @@ static void a_claim_hands_over_what_is_needed(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a", .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
+    add_new(t,
+            (tide_work_new){.work_item_id = "a", .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
     const char *const types[] = {"job"};
     const tide_work_claim_request request = {
         .worker = "w1", .types = types, .type_count = 1, .lease_us = 10 * SECOND_US};
@@ -115,10 +116,10 @@ static void claims_by_several_types_merge_their_order(void **state)
         virtual_env_advance(&t->clock, 1);
     }
     const char *const ab[] = {"a", "b"};
-    assert_string_equal("a0 b1 a3", claim_ids(t->store, (tide_work_claim_request){
-                                                            .types = ab, .type_count = 2, .limit = 3}));
-    assert_string_equal("c2 b4 c5",
-                        claim_ids(t->store, (tide_work_claim_request){.limit = 10}));
+    assert_string_equal(
+        "a0 b1 a3",
+        claim_ids(t->store, (tide_work_claim_request){.types = ab, .type_count = 2, .limit = 3}));
+    assert_string_equal("c2 b4 c5", claim_ids(t->store, (tide_work_claim_request){.limit = 10}));
 }
 
 static void a_claim_by_task_keeps_to_it(void **state)
@@ -129,10 +130,9 @@ static void a_claim_by_task_keeps_to_it(void **state)
     add_new(t, (tide_work_new){.work_item_id = "t1"});
     add_new(t, (tide_work_new){.work_item_id = "u1", .task_id = "u"});
     add_new(t, (tide_work_new){.work_item_id = "u2", .task_id = "u", .work_type = "other"});
-    assert_string_equal("u1", claim_ids(t->store, (tide_work_claim_request){.task_id = "u",
-                                                                           .types = job,
-                                                                           .type_count = 1,
-                                                                           .limit = 9}));
+    assert_string_equal(
+        "u1", claim_ids(t->store, (tide_work_claim_request){
+                                      .task_id = "u", .types = job, .type_count = 1, .limit = 9}));
     assert_string_equal("u2",
                         claim_ids(t->store, (tide_work_claim_request){.task_id = "u", .limit = 9}));
     assert_string_equal("",
@@ -201,8 +201,7 @@ static void a_delayed_item_waits_for_its_time_and_then_comes_in_order(void **sta
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){
-                   .work_item_id = "late", .priority = 9, .delay_us = 10 * SECOND_US});
+    add_new(t, (tide_work_new){.work_item_id = "late", .priority = 9, .delay_us = 10 * SECOND_US});
     add_new(t, (tide_work_new){.work_item_id = "at",
                                .run_after_us = VIRTUAL_ENV_WALL_US + 20 * SECOND_US});
     add_new(t, (tide_work_new){.work_item_id = "past",
@@ -218,6 +217,28 @@ static void a_delayed_item_waits_for_its_time_and_then_comes_in_order(void **sta
     assert_true(claim(t, "w").next_due_us == 10 * SECOND_US);
     virtual_env_advance(&t->clock, 10 * SECOND_US);
     assert_string_equal("at", claim_ids(t->store, all_jobs));
+    assert_true(claim(t, "w").next_due_us == -1);
+}
+
+/* How long to sleep depends on what this claim could take, not on others' items. */
+static void the_next_due_time_is_that_of_ones_own_items(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    make_task(t, "u");
+    add_new(t, (tide_work_new){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
+    assert_true(claim(t, "w").next_due_us == -1);
+    add_new(t, (tide_work_new){.work_item_id = "u", .task_id = "u", .delay_us = 20 * SECOND_US});
+    assert_true(claim(t, "w").next_due_us == 20 * SECOND_US);
+    assert_true(claim_with(t->store, (tide_work_claim_request){.limit = 1}).next_due_us ==
+                SECOND_US);
+    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "t"}).next_due_us ==
+                SECOND_US);
+    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "u"}).next_due_us ==
+                20 * SECOND_US);
+    assert_ok(tide_work_pause(t->store, "other", NULL, &t->err));
+    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "t"}).next_due_us == -1);
+    assert_ok(tide_task_cancel(t->store, "u", &t->err));
     assert_true(claim(t, "w").next_due_us == -1);
 }
 
@@ -341,6 +362,7 @@ int main(void)
         STORE_CASE(items_of_an_ended_task_are_not_claimed),
         STORE_CASE(the_first_claim_starts_the_task),
         STORE_CASE(a_delayed_item_waits_for_its_time_and_then_comes_in_order),
+        STORE_CASE(the_next_due_time_is_that_of_ones_own_items),
         STORE_CASE(due_items_of_other_types_are_promoted_too),
         STORE_CASE(a_timeout_shortens_the_lease),
         STORE_CASE(a_claim_in_vain_changes_nothing),

@@ -52,7 +52,8 @@ typedef struct item_copy {
     char schedule[64];
     char via[8];
     int64_t retry_count, failure_count, crash_count, token, waits_for, run_after_us, revision;
-    int64_t expires_at_us, heartbeat_at_us, completed_at_us, claim_key, started_at_us, deadline_at_us;
+    int64_t expires_at_us, heartbeat_at_us, completed_at_us, claim_key, started_at_us,
+        deadline_at_us;
     int64_t max_retries, priority, timeout_us;
     bool has_dependents;
 } item_copy;
