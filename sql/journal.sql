@@ -76,7 +76,10 @@ JOIN snapshot_chunks k ON k.digest = substring(CAST(:digests AS bytea) FROM i * 
 SELECT global_sequence, sequence_number, checksum FROM checkpoints WHERE checkpoint_id = :checkpoint_id;
 
 -- statement: journal_type_add
-INSERT INTO checkpoint_types (checkpoint_type, is_resumable, description) VALUES (:type, :is_resumable, :description)
+-- Known already: nothing is done. (On SQLite the guard before INSERT would see an attempt to change it.)
+INSERT INTO checkpoint_types (checkpoint_type, is_resumable, description)
+SELECT CAST(:type AS text), :is_resumable, CAST(:description AS text)
+WHERE NOT EXISTS (SELECT 1 FROM checkpoint_types WHERE checkpoint_type = CAST(:type AS text))
 ON CONFLICT (checkpoint_type) DO NOTHING;
 
 -- ---- chunks ----
@@ -394,7 +397,8 @@ SELECT p.global_sequence, p.sequence_number, p.chain, CAST(length(p.snapshot_dat
         AND EXISTS (SELECT 1 FROM work_items w WHERE w.work_item_id = p.work_item_id
                                                  AND w.status IN ('pending', 'in_progress', 'expired'))
         AND NOT EXISTS (SELECT 1 FROM checkpoints n WHERE n.work_item_id = p.work_item_id
-                                                      AND n.sequence_number > p.sequence_number)),
+                                                      AND n.sequence_number > p.sequence_number
+                                                      AND n.checkpoint_type = p.checkpoint_type)),
        p.fork IS NOT NULL
 FROM page p ORDER BY p.sequence_number;
 
@@ -451,6 +455,10 @@ DELETE FROM checkpoint_cuts WHERE task_id = :task_id AND first_number > :low AND
 -- statement: cut_add
 INSERT INTO checkpoint_cuts (task_id, first_number, last_number, chain, reason, cut_at)
 VALUES (:task_id, :first, :last, :chain, :reason, :now);
+
+-- statement: cut_find
+-- Was anything removed of these numbers of a task?
+SELECT 1 FROM checkpoint_cuts WHERE task_id = :task_id AND last_number > :low AND first_number <= :high LIMIT 1;
 
 -- ---- fork ----
 

@@ -345,17 +345,20 @@ BEGIN
 END;
 CREATE TRIGGER tasks_begin AFTER INSERT ON tasks
 BEGIN INSERT INTO task_heads (task_id) VALUES (new.task_id); END;
--- Items of a cancelled task end with it; those in progress are fenced off by the token.
-CREATE TRIGGER tasks_cancel AFTER UPDATE OF status ON tasks WHEN new.status = 'cancelled' AND old.status <> 'cancelled'
+-- Items of a task that ended end with it; those in progress only if it was cancelled, fenced off by the token.
+CREATE TRIGGER tasks_cancel AFTER UPDATE OF status ON tasks
+WHEN new.status <> old.status AND new.status IN ('succeeded', 'failed', 'cancelled')
 BEGIN
     UPDATE work_items
-    SET status = 'failed', failure_kind = 'cancelled', revision = revision + 1, error_message = 'The task was cancelled',
+    SET status = 'failed', failure_kind = 'cancelled', revision = revision + 1,
+        error_message = iif(new.status = 'cancelled', 'The task was cancelled', 'The task has ended'),
         attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
         completed_at = iif(new.revision > old.revision, new.updated_at, strftime('%Y-%m-%d %H:%M:%f', 'now')),
         updated_at = iif(new.revision > old.revision, new.updated_at, strftime('%Y-%m-%d %H:%M:%f', 'now')),
         lease_holder = NULL, lease_expires_at = NULL, run_after = NULL,
         lease_token = max(lease_token + 1, (SELECT work FROM token_floors))
-    WHERE task_id = new.task_id AND status IN ('pending', 'in_progress', 'expired');
+    WHERE task_id = new.task_id
+      AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND new.status = 'cancelled'));
 END;
 CREATE TRIGGER tasks_end BEFORE DELETE ON tasks
 BEGIN
@@ -471,9 +474,9 @@ BEGIN
            OR new.lease_acquired_at IS NOT old.lease_acquired_at OR new.lease_expires_at IS NOT old.lease_expires_at
            OR new.heartbeat_at IS NOT old.heartbeat_at OR new.deadline_at IS NOT old.deadline_at)
       AND NOT (new.status IN ('pending', 'failed', 'expired') AND old.lease_expires_at < strftime('%Y-%m-%d %H:%M:%f', 'now'));
-    SELECT RAISE(ABORT, 'another worker holds the lease')
-    WHERE old.status = 'in_progress' AND new.status = 'in_progress' AND new.lease_holder IS NOT old.lease_holder
-      AND old.lease_expires_at >= strftime('%Y-%m-%d %H:%M:%f', 'now');
+    SELECT RAISE(ABORT, 'another worker holds the lease; once it has run out, set the item back to pending first')
+    WHERE old.status = 'in_progress' AND new.status = 'in_progress' AND new.lease_holder IS NOT old.lease_holder;
+    SELECT RAISE(ABORT, 'retry_count only rises') WHERE new.retry_count < old.retry_count;
     SELECT RAISE(ABORT, 'a lease has an end')
     WHERE old.status = 'in_progress' AND new.status = 'in_progress' AND new.lease_expires_at IS NULL;
     SELECT RAISE(ABORT, 'the work item is not in progress: nobody holds its lease')
@@ -505,6 +508,14 @@ CREATE TRIGGER work_items_type_change AFTER UPDATE OF work_type ON work_items
 WHEN NOT EXISTS (SELECT 1 FROM work_types WHERE work_type = new.work_type)
 BEGIN INSERT INTO work_types (work_type) VALUES (new.work_type); END;
 
+CREATE TRIGGER work_types_stay BEFORE DELETE ON work_types
+WHEN EXISTS (SELECT 1 FROM work_items WHERE work_type = old.work_type AND status IN ('pending', 'in_progress', 'expired'))
+BEGIN SELECT RAISE(ABORT, 'this type has live work items: nobody would claim them any more'); END;
+CREATE TRIGGER work_dependencies_stay BEFORE DELETE ON work_dependencies
+WHEN EXISTS (SELECT 1 FROM work_items WHERE work_item_id = old.work_item_id AND waits_for > 0)
+     AND EXISTS (SELECT 1 FROM work_items WHERE work_item_id = old.depends_on)
+BEGIN SELECT RAISE(ABORT, 'a work item waits for this dependency'); END;
+
 -- A claim by the library brings its token and opens an attempt.
 CREATE TRIGGER work_items_claimed AFTER UPDATE OF status ON work_items
 WHEN new.status = 'in_progress' AND old.status = 'pending' AND new.revision > old.revision
@@ -512,13 +523,10 @@ BEGIN
     INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
     VALUES (new.work_item_id, new.lease_token, new.retry_count + 1, new.lease_holder, 'api', new.lease_acquired_at);
 END;
--- A claim by plain SQL (of a pending item, or of one whose lease has run out) gets its token here.
+-- A claim by plain SQL gets its token here.
 CREATE TRIGGER work_items_claimed_plainly AFTER UPDATE ON work_items
-WHEN new.revision = old.revision AND new.status = 'in_progress'
-     AND (old.status = 'pending' OR new.lease_holder IS NOT old.lease_holder)
+WHEN new.revision = old.revision AND new.status = 'in_progress' AND old.status = 'pending'
 BEGIN
-    UPDATE work_attempts SET ended_at = strftime('%Y-%m-%d %H:%M:%f', 'now'), outcome = 'replaced'
-    WHERE work_item_id = new.work_item_id AND ended_at IS NULL;
     UPDATE work_items
     SET lease_token = max(old.lease_token + 1, (SELECT work FROM token_floors)), lease_via = 'sql', revision = revision + 1,
         run_after = NULL, deadline_at = NULL, updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'),
@@ -560,23 +568,41 @@ BEGIN
     UPDATE work_attempts SET ended_at = new.updated_at, outcome = new.attempt_outcome, error_message = new.error_message
     WHERE work_item_id = new.work_item_id AND lease_token = old.lease_token AND ended_at IS NULL;
 END;
--- Plain SQL says it by the status alone. One more retry is how a watchdog says that the lease ran out.
+-- Plain SQL says it by the status alone. One more retry is how a watchdog says that the lease ran out; a lease that has run
+-- out spends an attempt also if nobody counted it.
 CREATE TRIGGER work_items_ended_plainly AFTER UPDATE OF status ON work_items
 WHEN old.status = 'in_progress' AND new.status <> 'in_progress' AND new.revision = old.revision
 BEGIN
     UPDATE work_attempts
     SET ended_at = strftime('%Y-%m-%d %H:%M:%f', 'now'), error_message = iif(new.status = 'completed', NULL, new.error_message),
         outcome = CASE WHEN new.status = 'completed' THEN 'completed'
-                       WHEN new.status = 'expired' OR new.retry_count > old.retry_count THEN 'expired'
+                       WHEN new.status = 'expired' OR new.retry_count > old.retry_count
+                            OR (new.status = 'pending' AND old.lease_expires_at < strftime('%Y-%m-%d %H:%M:%f', 'now')) THEN 'expired'
                        WHEN new.status = 'failed' THEN 'failed' ELSE 'released' END
     WHERE work_item_id = new.work_item_id AND lease_token = old.lease_token AND ended_at IS NULL;
     -- A row that ended keeps its lease columns (nothing changes them any more); one that goes on is fenced anew.
     UPDATE work_items
     SET lease_token = max(old.lease_token + 1, (SELECT work FROM token_floors)), lease_via = NULL, lease_holder = NULL,
         lease_expires_at = NULL, deadline_at = NULL, revision = revision + 1, updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'),
-        attempt_outcome = iif(new.status = 'expired' OR new.retry_count > old.retry_count, 'expired', 'released'),
-        crash_count = crash_count + (new.status = 'expired' OR new.retry_count > old.retry_count)
-    WHERE work_item_id = new.work_item_id AND new.status IN ('pending', 'expired');
+        attempt_outcome = 'expired', crash_count = crash_count + 1,
+        retry_count = iif(new.status = 'pending' AND new.retry_count = old.retry_count AND old.retry_count < max_retries,
+                          retry_count + 1, retry_count),
+        status = iif(new.status = 'pending' AND new.retry_count = old.retry_count AND old.retry_count >= max_retries,
+                     'failed', status),
+        failure_kind = iif(new.status = 'pending' AND new.retry_count = old.retry_count AND old.retry_count >= max_retries,
+                           'exhausted', NULL),
+        completed_at = iif(new.status = 'pending' AND new.retry_count = old.retry_count AND old.retry_count >= max_retries,
+                           strftime('%Y-%m-%d %H:%M:%f', 'now'), NULL)
+    WHERE work_item_id = new.work_item_id
+      AND (new.status = 'expired'
+           OR (new.status = 'pending' AND (new.retry_count > old.retry_count
+                                           OR old.lease_expires_at < strftime('%Y-%m-%d %H:%M:%f', 'now'))));
+    UPDATE work_items
+    SET lease_token = max(old.lease_token + 1, (SELECT work FROM token_floors)), lease_via = NULL, lease_holder = NULL,
+        lease_expires_at = NULL, deadline_at = NULL, revision = revision + 1, updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'),
+        attempt_outcome = 'released'
+    WHERE work_item_id = new.work_item_id AND new.status = 'pending' AND new.retry_count <= old.retry_count
+      AND NOT coalesce(old.lease_expires_at < strftime('%Y-%m-%d %H:%M:%f', 'now'), false);
     UPDATE work_items
     SET attempt_outcome = CASE WHEN new.status = 'completed' THEN 'completed'
                                WHEN new.retry_count > old.retry_count THEN 'expired' ELSE 'failed' END,
@@ -584,8 +610,19 @@ BEGIN
                             WHEN new.retry_count > old.retry_count THEN 'exhausted' ELSE 'error' END,
         failure_count = failure_count + (new.status = 'failed' AND new.retry_count <= old.retry_count),
         crash_count = crash_count + (new.status = 'failed' AND new.retry_count > old.retry_count),
-        completed_at = coalesce(completed_at, strftime('%Y-%m-%d %H:%M:%f', 'now')), updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'), revision = revision + 1
+        completed_at = coalesce(completed_at, strftime('%Y-%m-%d %H:%M:%f', 'now')),
+        updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'), revision = revision + 1
     WHERE work_item_id = new.work_item_id AND new.status IN ('completed', 'failed');
+END;
+-- What comes back to a task that has ended would wait for ever.
+CREATE TRIGGER work_items_orphaned AFTER UPDATE OF status ON work_items
+WHEN new.status = 'pending' AND old.status <> 'pending'
+     AND (SELECT status FROM tasks WHERE task_id = new.task_id) NOT IN ('pending', 'running')
+BEGIN
+    UPDATE work_items
+    SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task has ended', run_after = NULL,
+        revision = revision + 1, completed_at = new.updated_at
+    WHERE work_item_id = new.work_item_id AND status = 'pending';
 END;
 CREATE TRIGGER work_items_failed_plainly AFTER UPDATE OF status ON work_items
 WHEN old.status IN ('pending', 'expired') AND new.status = 'failed' AND new.revision = old.revision
@@ -620,6 +657,8 @@ BEGIN
       AND work_item_id IN (SELECT work_item_id FROM work_dependencies WHERE depends_on = old.work_item_id);
     DELETE FROM work_dependencies WHERE work_item_id = old.work_item_id;
     DELETE FROM work_dependencies WHERE depends_on = old.work_item_id;
+    -- The key under which it ran belongs to it; an item that comes again under this id is another one.
+    DELETE FROM idempotency_keys WHERE idempotency_key = 'work-' || old.work_item_id;
     UPDATE idempotency_keys SET work_item_id = NULL, revision = revision + 1 WHERE work_item_id = old.work_item_id;
 END;
 CREATE TRIGGER work_items_token AFTER DELETE ON work_items
@@ -651,6 +690,7 @@ BEGIN
                                 AND substr(t, 21) NOT GLOB '*[^0-9]*')));
     SELECT RAISE(ABORT, 'sequence_number only rises within a task, also after removals')
     WHERE new.sequence_number <= (SELECT last_sequence FROM task_heads WHERE task_id = new.task_id);
+    SELECT RAISE(ABORT, 'sequence_number is at most 9007199254740992') WHERE new.sequence_number > 9007199254740992;
     SELECT RAISE(ABORT, 'there is no such work item')
     WHERE new.work_item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id);
 END;
@@ -715,8 +755,12 @@ WHEN old.checkpoint_type IN ('iteration_start', 'iteration_end', 'tool_executed'
                              'state_transition', 'manual_checkpoint', 'error_boundary')
      OR EXISTS (SELECT 1 FROM checkpoints WHERE checkpoint_type = old.checkpoint_type)
 BEGIN SELECT RAISE(ABORT, 'this checkpoint type is in use or built in'); END;
-CREATE TRIGGER checkpoint_types_keep BEFORE UPDATE ON checkpoint_types WHEN new.checkpoint_type <> old.checkpoint_type
-BEGIN SELECT RAISE(ABORT, 'a checkpoint type keeps its name'); END;
+CREATE TRIGGER checkpoint_types_keep BEFORE UPDATE ON checkpoint_types
+WHEN new.checkpoint_type <> old.checkpoint_type OR new.is_resumable < old.is_resumable OR new.is_resumable IS NULL
+BEGIN SELECT RAISE(ABORT, 'a checkpoint type keeps its name, and stays resumable once it is'); END;
+CREATE TRIGGER checkpoint_types_once BEFORE INSERT ON checkpoint_types
+WHEN EXISTS (SELECT 1 FROM checkpoint_types WHERE checkpoint_type = new.checkpoint_type AND is_resumable > new.is_resumable)
+BEGIN SELECT RAISE(ABORT, 'a checkpoint type keeps its name, and stays resumable once it is'); END;
 
 -- ---- idempotency keys ----
 
@@ -1075,16 +1119,18 @@ CREATE TRIGGER tasks_begin AFTER INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION t
 CREATE FUNCTION tide_task_cancel() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     UPDATE work_items
-    SET status = 'failed', failure_kind = 'cancelled', revision = revision + 1, error_message = 'The task was cancelled',
+    SET status = 'failed', failure_kind = 'cancelled', revision = revision + 1,
+        error_message = CASE NEW.status WHEN 'cancelled' THEN 'The task was cancelled' ELSE 'The task has ended' END,
         attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
         completed_at = NEW.updated_at, updated_at = NEW.updated_at,
         lease_holder = NULL, lease_expires_at = NULL, run_after = NULL,
         lease_token = greatest(lease_token + 1, tide_token_floor('work items removed'))
-    WHERE task_id = NEW.task_id AND status IN ('pending', 'in_progress', 'expired');
+    WHERE task_id = NEW.task_id
+      AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND NEW.status = 'cancelled'));
     RETURN NULL;
 END $$;
 CREATE TRIGGER tasks_cancel AFTER UPDATE OF status ON tasks FOR EACH ROW
-    WHEN (new.status = 'cancelled' AND old.status <> 'cancelled') EXECUTE FUNCTION tide_task_cancel();
+    WHEN (new.status <> old.status AND new.status IN ('succeeded', 'failed', 'cancelled')) EXECUTE FUNCTION tide_task_cancel();
 
 -- A task goes with everything that is its own. Not ON DELETE CASCADE: removing checkpoints needs a permit, and keys stay. Items
 -- before the head: a finish locks in that order too.
@@ -1222,6 +1268,15 @@ BEGIN
                                       CASE WHEN NEW.revision > OLD.revision THEN NEW.updated_at ELSE clock_timestamp() END);
         END IF;
     END IF;
+    -- What comes back to a task that has ended would wait for ever.
+    IF NEW.status = 'pending' AND OLD.status <> 'pending'
+       AND (SELECT status FROM tasks WHERE task_id = NEW.task_id) NOT IN ('pending', 'running') THEN
+        UPDATE work_items
+        SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task has ended', run_after = NULL,
+            revision = revision + 1, completed_at = NEW.updated_at
+        WHERE work_item_id = NEW.work_item_id AND status = 'pending';
+        RETURN NULL;
+    END IF;
     IF NEW.revision > OLD.revision AND NEW.claim_key = OLD.claim_key
        AND (NEW.priority <> OLD.priority OR NEW.created_at <> OLD.created_at) THEN
         UPDATE work_items
@@ -1259,6 +1314,7 @@ DECLARE
     at timestamptz := clock_timestamp();
     is_over boolean := coalesce(OLD.lease_expires_at < at, true);
     is_spent boolean := NEW.retry_count > OLD.retry_count;  -- how a watchdog says that the lease ran out
+    uncounted boolean := NEW.status = 'pending' AND is_over AND NOT is_spent;
     ended text;
 BEGIN
     IF OLD.status IN ('completed', 'failed')
@@ -1294,8 +1350,15 @@ BEGIN
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF OLD.status = 'in_progress' AND NEW.status = 'in_progress'
-       AND NEW.lease_holder IS DISTINCT FROM OLD.lease_holder AND NOT is_over THEN
-        RAISE EXCEPTION 'another worker holds the lease' USING ERRCODE = 'integrity_constraint_violation';
+       AND NEW.lease_holder IS DISTINCT FROM OLD.lease_holder THEN
+        RAISE EXCEPTION 'another worker holds the lease; once it has run out, set the item back to pending first'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.retry_count < OLD.retry_count THEN
+        RAISE EXCEPTION 'retry_count only rises' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.waits_for <> OLD.waits_for OR NEW.has_dependents <> OLD.has_dependents THEN
+        RAISE EXCEPTION 'dependencies are kept by the library' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF OLD.status = 'in_progress' AND NEW.status = 'in_progress' AND NEW.lease_expires_at IS NULL THEN
         RAISE EXCEPTION 'a lease has an end' USING ERRCODE = 'integrity_constraint_violation';
@@ -1309,10 +1372,7 @@ BEGIN
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
 
-    IF NEW.status = 'in_progress'
-       AND (OLD.status = 'pending' OR NEW.lease_holder IS DISTINCT FROM OLD.lease_holder) THEN  -- a claim
-        UPDATE work_attempts SET ended_at = at, outcome = 'replaced'
-        WHERE work_item_id = NEW.work_item_id AND ended_at IS NULL;
+    IF NEW.status = 'in_progress' AND OLD.status = 'pending' THEN  -- a claim
         UPDATE work_items
         SET lease_token = greatest(lease_token + 1, tide_token_floor('work items removed')), lease_via = 'sql', revision = revision + 1,
             run_after = NULL, deadline_at = NULL, updated_at = at, lease_acquired_at = coalesce(lease_acquired_at, at),
@@ -1323,7 +1383,7 @@ BEGIN
         FROM work_items WHERE work_item_id = NEW.work_item_id;
     ELSIF OLD.status = 'in_progress' AND NEW.status <> 'in_progress' THEN  -- an end
         ended := CASE WHEN NEW.status = 'completed' THEN 'completed'
-                      WHEN NEW.status = 'expired' OR is_spent THEN 'expired'
+                      WHEN NEW.status = 'expired' OR is_spent OR (NEW.status = 'pending' AND is_over) THEN 'expired'
                       WHEN NEW.status = 'failed' THEN 'failed' ELSE 'released' END;
         UPDATE work_attempts
         SET ended_at = at, outcome = ended,
@@ -1340,7 +1400,12 @@ BEGIN
             UPDATE work_items
             SET lease_token = greatest(lease_token + 1, tide_token_floor('work items removed')), lease_via = NULL, lease_holder = NULL,
                 lease_expires_at = NULL, deadline_at = NULL, revision = revision + 1, updated_at = at, attempt_outcome = ended,
-                crash_count = crash_count + CASE ended WHEN 'expired' THEN 1 ELSE 0 END
+                crash_count = crash_count + CASE ended WHEN 'expired' THEN 1 ELSE 0 END,
+                -- A lease that has run out spends an attempt also if nobody counted it.
+                retry_count = retry_count + CASE WHEN uncounted AND retry_count < max_retries THEN 1 ELSE 0 END,
+                status = CASE WHEN uncounted AND retry_count >= max_retries THEN 'failed' ELSE status END,
+                failure_kind = CASE WHEN uncounted AND retry_count >= max_retries THEN 'exhausted' END,
+                completed_at = CASE WHEN uncounted AND retry_count >= max_retries THEN at END
             WHERE work_item_id = NEW.work_item_id;
         END IF;
     ELSIF NEW.status = 'failed' AND OLD.status IN ('pending', 'expired') THEN
@@ -1395,6 +1460,8 @@ BEGIN
       AND status IN ('pending', 'in_progress', 'expired')
       AND work_item_id IN (SELECT work_item_id FROM work_dependencies WHERE depends_on = OLD.work_item_id);
     DELETE FROM work_dependencies WHERE work_item_id = OLD.work_item_id OR depends_on = OLD.work_item_id;
+    -- The key under which it ran belongs to it; an item that comes again under this id is another one.
+    DELETE FROM idempotency_keys WHERE idempotency_key = 'work-' || OLD.work_item_id;
     UPDATE idempotency_keys SET work_item_id = NULL, revision = revision + 1 WHERE work_item_id = OLD.work_item_id;
     RETURN NULL;
 END $$;
@@ -1406,6 +1473,23 @@ BEGIN
 END $$;
 CREATE TRIGGER work_items_token AFTER DELETE ON work_items REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION tide_work_token();
+
+CREATE FUNCTION tide_work_stay() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'work_types' THEN
+        IF EXISTS (SELECT 1 FROM work_items
+                   WHERE work_type = OLD.work_type AND status IN ('pending', 'in_progress', 'expired')) THEN
+            RAISE EXCEPTION 'this type has live work items: nobody would claim them any more'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+    ELSIF EXISTS (SELECT 1 FROM work_items WHERE work_item_id = OLD.work_item_id AND waits_for > 0)
+          AND EXISTS (SELECT 1 FROM work_items WHERE work_item_id = OLD.depends_on) THEN
+        RAISE EXCEPTION 'a work item waits for this dependency' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER work_types_stay BEFORE DELETE ON work_types FOR EACH ROW EXECUTE FUNCTION tide_work_stay();
+CREATE TRIGGER work_dependencies_stay BEFORE DELETE ON work_dependencies FOR EACH ROW EXECUTE FUNCTION tide_work_stay();
 
 CREATE TRIGGER work_attempts_keep AFTER UPDATE ON work_attempts FOR EACH ROW WHEN (old.ended_at IS NOT NULL)
     EXECUTE FUNCTION tide_refuse('an attempt is closed once and then never changes');
@@ -1460,6 +1544,9 @@ BEGIN
                 USING ERRCODE = 'integrity_constraint_violation';
         END IF;
         RETURN NEW;
+    END IF;
+    IF NEW.sequence_number > 9007199254740992 THEN
+        RAISE EXCEPTION 'sequence_number is at most 9007199254740992' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.work_item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = NEW.work_item_id) THEN
         RAISE EXCEPTION 'there is no such work item' USING ERRCODE = 'integrity_constraint_violation';
@@ -1528,8 +1615,8 @@ END $$;
 CREATE TRIGGER checkpoint_types_stay BEFORE DELETE ON checkpoint_types
     FOR EACH ROW EXECUTE FUNCTION tide_checkpoint_type_stay();
 CREATE TRIGGER checkpoint_types_keep BEFORE UPDATE ON checkpoint_types FOR EACH ROW
-    WHEN (new.checkpoint_type <> old.checkpoint_type)
-    EXECUTE FUNCTION tide_refuse('a checkpoint type keeps its name');
+    WHEN (new.checkpoint_type <> old.checkpoint_type OR new.is_resumable < old.is_resumable)
+    EXECUTE FUNCTION tide_refuse('a checkpoint type keeps its name, and stays resumable once it is');
 CREATE TRIGGER checkpoint_types_full BEFORE TRUNCATE ON checkpoint_types
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('this checkpoint type is in use or built in');
 

@@ -24,18 +24,21 @@
 TIDE_BEGIN_DECLS
 
 enum {
-    TIDE_JOURNAL_ID_MAX = 128,  /* bytes of a task, item or checkpoint id */
-    TIDE_JOURNAL_TYPE_MAX = 64, /* bytes of a checkpoint type */
-    TIDE_JOURNAL_TAG_MAX = 128, /* bytes of a tag */
-    TIDE_JOURNAL_TAGS_MAX = 32, /* tags of one checkpoint */
+    TIDE_JOURNAL_ID_MAX = 128,     /* bytes of a task, item or checkpoint id */
+    TIDE_JOURNAL_TYPE_MAX = 64,    /* bytes of a checkpoint type */
+    TIDE_JOURNAL_TAG_MAX = 128,    /* bytes of a tag */
+    TIDE_JOURNAL_TAGS_MAX = 32,    /* tags of one checkpoint */
     TIDE_JOURNAL_BATCH_MAX = 1000, /* checkpoints of one tide_journal_append_in */
     TIDE_JOURNAL_INLINE_MAX = 8192,
     TIDE_JOURNAL_SNAPSHOT_MAX = 48 << 20, /* bytes of one snapshot */
     TIDE_JOURNAL_MESSAGE_MAX = 65536,
     TIDE_JOURNAL_METADATA_MAX = 1 << 20,
-    TIDE_JOURNAL_DEPTH_MAX = 64, /* forks of forks in a line */
+    TIDE_JOURNAL_DEPTH_MAX = 64,     /* forks of forks in a line */
     TIDE_JOURNAL_KEEP_DEFAULT = 100, /* newest checkpoints per task that compaction keeps */
 };
+
+/* The highest number that an import is taken with: counters only rise, so one near their end would end them. */
+#define TIDE_JOURNAL_NUMBER_MAX (INT64_C(1) << 53)
 
 /* The topic that is notified when checkpoints were appended: see watch.h. */
 #define TIDE_JOURNAL_TOPIC "journal"
@@ -43,8 +46,8 @@ enum {
 /* ---- append ---- */
 
 typedef struct tide_checkpoint_new {
-    const char *
-        checkpoint_id; /* NULL: a new UUID. An id given again with equal content changes nothing. */
+    const char *checkpoint_id; /* NULL: a new UUID. An id given again with equal content changes
+                                * nothing. Not digits alone: those are numbers. */
     const char *task_id;
     const char *work_item_id; /* NULL: none */
     const char *type;         /* one of the eight, or registered */
@@ -153,7 +156,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_list(tide_store *store,
                                                        tide_checkpoint_fn *fn, void *arg,
                                                        tide_error *err);
 
-/* By id, or by the decimal global number. TIDE_NONE: none. */
+/* By the decimal global number, or by id. Digits mean the number; only if it has no checkpoint an id that plain SQL
+ * or an import made of digits. TIDE_NONE: none. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_find(tide_store *store, const char *id_or_number,
                                                        bool with_snapshot, tide_checkpoint_fn *fn,
                                                        void *arg, tide_error *err);
@@ -224,7 +228,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_annotations(tide_store *store,
 
 typedef struct tide_compaction {
     const char *task_id; /* NULL: every task */
-    int64_t keep;        /* newest per task; 0: TIDE_JOURNAL_KEEP_DEFAULT */
+    int64_t
+        keep; /* newest per task; 0: TIDE_JOURNAL_KEEP_DEFAULT; below 0: none besides what must stay */
     bool keep_tagged;
     int64_t older_than_us; /* remove only what is older; 0: any age */
     int64_t up_to_global;  /* remove nothing above this number; 0: no bound */
@@ -240,7 +245,8 @@ typedef struct tide_compacted {
 } tide_compacted;
 
 /* Remove old checkpoints in bounded steps; never what resuming needs: the newest of each resumable type, the
- * tool_executed and llm_response ones since the last iteration_end, the last of each live work item, fork points. */
+ * tool_executed and llm_response ones since the last iteration_end, the last of each type of each live work item, fork
+ * points. TIDE_E_INVALID: a negative age or bound. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_compact(tide_store *store,
                                                           const tide_compaction *policy,
                                                           tide_compacted *out, tide_error *err);
@@ -308,9 +314,10 @@ typedef void tide_journal_progress_fn(void *arg, int64_t done, int64_t total);
 typedef struct tide_journal_transfer {
     int64_t tasks;
     int64_t checkpoints;
-    int64_t skipped;    /* were there already */
+    int64_t skipped;    /* were there already, or were removed here */
     int64_t renumbered; /* got other numbers than in the file */
     int64_t head;       /* of the file */
+    int64_t removed;    /* of the skipped: this store has removed them, and they stay removed */
 } tide_journal_transfer;
 
 /* task_id NULL: everything. */
@@ -321,7 +328,11 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_export(tide_store *store, cons
                                                          tide_error *err);
 
 /* Also takes the older document {"checkpoints":[...],"global_sequence":n}. TIDE_E_DAMAGED: truncated or altered; nothing
- * is changed then, nor after any other failure. */
+ * is changed then, nor after any other failure. Numbers are accepted up to TIDE_JOURNAL_NUMBER_MAX.
+ *
+ * What was removed stays removed: a checkpoint that this store has numbered itself, by append or by an earlier import, and
+ * has removed since (compact, archive, delete, deletion of its task) is skipped and counted in `removed`, whether the file was
+ * made here or comes back from another store. Another store takes the same file whole. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_import(tide_store *store,
                                                          tide_journal_read_fn *read, void *arg,
                                                          tide_journal_progress_fn *progress,

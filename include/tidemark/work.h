@@ -412,7 +412,11 @@ typedef struct tide_task_resume_fns {
     tide_status (*item)(void *arg, const tide_work_item *item,
                         tide_error *err); /* unfinished and claimable again */
     tide_status (*iteration)(void *arg, const tide_checkpoint *newest_end, int64_t next_iteration,
-                             tide_error *err); /* once; newest_end NULL: none, next 1 */
+                             tide_error *err); /* once; newest_end NULL: none, next 1. Next is
+                                                * 0, unknown, when the state has no whole number
+                                                * "iteration" and checkpoints of the task, or of
+                                                * what it shares, were removed: the ends cannot be
+                                                * counted any more. */
     tide_status (*later)(void *arg, const tide_checkpoint *checkpoint,
                          tide_error *err); /* tool_executed, llm_response after it */
     tide_status (*response)(void *arg, const tide_idempotency_key *key,

@@ -28,7 +28,7 @@ static tide_status compact(tide_cli *cli, tide_error *err)
 {
     const tide_compaction policy = {
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
-        .keep = tide_cli_number(cli, TIDE_CLI_KEEP),
+        .keep = tide_cli_number(cli, TIDE_CLI_KEEP) > 0 ? tide_cli_number(cli, TIDE_CLI_KEEP) : -1,
         .keep_tagged = tide_cli_is_given(cli, TIDE_CLI_KEEP_TAGGED),
         .older_than_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN),
         .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN),
@@ -98,6 +98,7 @@ static const tide_cli_verb verbs[] = {
               "state_transition, manual_checkpoint, error_boundary, or one made known by add-type"},
          {.id = TIDE_CLI_KEY, .help = "its id; a new UUID if left out"},
          {.id = TIDE_CLI_ENV,
+          .value = "NAME",
           .help =
               "record this variable (* for all) and the directory; unlisted values are redacted"}),
      .summary = "append a checkpoint; prints its numbers",

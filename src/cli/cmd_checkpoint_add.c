@@ -13,29 +13,32 @@
 #include <tidemark/journal.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "cli/input.h"
 #include "cli/work_output.h"
 
 extern char **environ;
 
-static const char *const harmless[] = {"HOME", "HOSTNAME", "LANG",    "LANGUAGE", "LOGNAME",
-                                       "PATH", "PWD",      "SHELL",   "TERM",     "TMPDIR",
-                                       "TZ",   "USER",     "COLUMNS", "LINES"};
+static const char *const harmless[] = {
+    "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
+    "HOME",   "HOSTNAME",   "LANG",     "LANGUAGE",    "LOGNAME",     "PATH",       "PWD",
+    "SHELL",  "TERM",       "TMPDIR",   "TZ",          "USER",        "COLUMNS",    "LINES"};
 
 static bool is_harmless(const char *name)
 {
-    if (strncmp(name, "LC_", 3) == 0)
-        return true;
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
         if (strcmp(harmless[i], name) == 0)
             return true;
     return false;
 }
 
+/* What is not UTF-8 cannot be kept as it is: an unlisted name is left out, a value is redacted. */
 static int put_variable(json_t *env, const char *name, const char *value)
 {
-    return json_object_set_new(env, name,
-                               is_harmless(name) ? json_string(value) : json_string("[redacted]"));
+    if (!tide_utf8_valid(tide_view_of(name)))
+        return 0;
+    const bool is_kept = is_harmless(name) && tide_utf8_valid(tide_view_of(value));
+    return json_object_set_new(env, name, json_string(is_kept ? value : "[redacted]"));
 }
 
 /* "*": every variable that is set. */
@@ -65,6 +68,10 @@ static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_erro
     const tide_cli_values names = tide_cli_list(cli, TIDE_CLI_ENV);
     if (names.count == 0)
         return TIDE_OK;
+    for (int i = 0; i < names.count; i++)
+        if (strchr(names.items[i], '='))
+            return tide_fail(err, TIDE_E_INVALID,
+                             "--env takes the name of a variable, without '='");
     TIDE_CLEANUP(decrefp)
     json_t *all = metadata->len > 0 ? json_loadb(metadata->ptr, metadata->len,
                                                  JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)

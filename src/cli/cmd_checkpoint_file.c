@@ -191,7 +191,7 @@ tide_status tide_cli_checkpoint_archive(tide_cli *cli, tide_error *err)
     TIDE_TRY(export_to(cli, store, &moved, err));
     const tide_compaction policy = {
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
-        .keep = tide_cli_number(cli, TIDE_CLI_KEEP),
+        .keep = tide_cli_number(cli, TIDE_CLI_KEEP) > 0 ? tide_cli_number(cli, TIDE_CLI_KEEP) : -1,
         .keep_tagged = tide_cli_is_given(cli, TIDE_CLI_KEEP_TAGGED),
         .older_than_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN),
         .up_to_global = moved.head,

@@ -179,10 +179,18 @@ static const char *name_event(tide_journal_event_kind kind)
     return names[kind];
 }
 
+typedef struct following {
+    tide_cli_output *out;
+    int64_t from;
+} following;
+
 static tide_status print_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
-    tide_cli_output *out = arg;
+    const following *f = arg;
+    tide_cli_output *out = f->out;
     const tide_checkpoint *checkpoint = event->checkpoint;
+    if (event->last_global < f->from) /* about what lies before the place asked for */
+        return TIDE_OK;
     if (!out->is_json) {
         char at[TIDE_CLI_TIME_SIZE];
         tide_cli_time_text(at, event->at_us);
@@ -219,9 +227,10 @@ tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
     /* --from N begins with N. */
     const int64_t from = tide_cli_number(cli, TIDE_CLI_FROM);
     tide_journal_position position = {.global_sequence = from > 0 ? from - 1 : 0};
+    following f = {.out = &cli->out, .from = from};
     for (;;) {
         const tide_status status =
-            tide_journal_tail(store, &position, 500, cli->out.is_json, print_event, &cli->out, err);
+            tide_journal_tail(store, &position, 500, cli->out.is_json, print_event, &f, err);
         TIDE_TRY(status);
         TIDE_TRY(tide_cli_output_flush(&cli->out, err));
         if (status == TIDE_NONE && !is_following)

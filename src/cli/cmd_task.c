@@ -214,7 +214,11 @@ static tide_status resume_iteration(void *arg, const tide_checkpoint *newest_end
     } else {
         tide_cli_json_null(&r->cli->out, "iteration_end");
     }
-    tide_cli_json_i64(&r->cli->out, "next_iteration", next_iteration);
+    if (next_iteration > 0)
+        tide_cli_json_i64(&r->cli->out, "next_iteration", next_iteration);
+    else
+        tide_cli_json_null(&r->cli->out,
+                           "next_iteration"); /* checkpoints that would tell were removed */
     return TIDE_OK;
 }
 

@@ -14,7 +14,7 @@ static tide_status retry(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     TIDE_TRY(tide_work_retry(store, cli->args[0], &added, err));
-    return tide_cli_print_id(&cli->out, "work_item_id", added.work_item_id, err);
+    return tide_cli_print_added(cli, &added, err);
 }
 
 static tide_status cancel(tide_cli *cli, tide_error *err)
@@ -123,11 +123,9 @@ static const tide_cli_verb verbs[] = {
     {.name = "claim",
      .arguments = "",
      .takes = TIDE_CLI_LIST(WORKER, TYPE, TASK, LIMIT, LEASE),
-     .overrides =
-         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
-                            {.id = TIDE_CLI_TYPE,
-                             .max = TIDE_WORK_TYPES_MAX,
-                             .help = "only this type; may be given several times"}),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
+         {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"}),
      .summary = "take the next items under a lease; ends with 3 when there is nothing",
      .details =
          "By priority, then age. Keep the lease_token: renew, finish and fail need it, and are\n"
@@ -187,9 +185,7 @@ static const tide_cli_verb verbs[] = {
      .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, DRAIN, UNTIL_EMPTY,
                             LIMIT, ENV),
      .overrides = TIDE_CLI_OVERRIDES(
-         {.id = TIDE_CLI_TYPE,
-          .max = TIDE_WORK_TYPES_MAX,
-          .help = "only this type; may be given several times"},
+         {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"},
          {.id = TIDE_CLI_DRAIN, .fallback = "30s"},
          {.id = TIDE_CLI_LIMIT, .is_bare = true, .help = "end after so many items"}),
      .summary = "run a command for every item: any program becomes a resumable worker",

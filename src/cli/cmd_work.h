@@ -2,6 +2,8 @@
 #ifndef TIDE_CLI_CMD_WORK_H
 #define TIDE_CLI_CMD_WORK_H
 
+#include <tidemark/work.h>
+
 #include "cli/cli.h"
 
 /* cmd_work_add.c */
@@ -10,8 +12,11 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err);
 typedef struct tide_cli_items tide_cli_items;
 TIDE_MUST_CHECK tide_status tide_cli_items_read(tide_cli_items **out, const char *source,
                                                 const char *task_id, tide_error *err);
-const struct tide_work_new *tide_cli_items_get(const tide_cli_items *items, int *count);
+const tide_work_new *tide_cli_items_get(const tide_cli_items *items, int *count);
 void tide_cli_items_freep(tide_cli_items **items);
+/* {"work_item_id":...}, with "existing":true when it was there already. */
+TIDE_MUST_CHECK tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added,
+                                                 tide_error *err);
 
 /* cmd_work_lease.c: what is done under a token */
 tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err);

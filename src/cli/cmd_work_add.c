@@ -188,6 +188,8 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
     TIDE_TRY(take_run_after(r, item, err));
     TIDE_TRY(take_input(r, &item->input, err));
     TIDE_TRY(take_depends(r, item, err));
+    if (json_is_integer(json_object_get(r->object, "max_retries")) && item->max_retries < 0)
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"max_retries\" is 0 or more");
     if (!item->work_type)
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"type\" is missing");
     return TIDE_OK;
@@ -231,22 +233,18 @@ tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const 
 
 /* ---- add ---- */
 
-static tide_status print_added(tide_cli *cli, const tide_work_added *added, int count,
-                               tide_error *err)
+tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added, tide_error *err)
 {
-    for (int i = 0; i < count; i++) {
-        if (!cli->out.is_json) {
-            tide_cli_print(cli->out.file, "%s%s\n", added[i].work_item_id,
-                           added[i].is_existing ? "  (was there already)" : "");
-            continue;
-        }
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "work_item_id", added[i].work_item_id);
-        if (added[i].is_existing)
-            tide_cli_json_bool(&cli->out, "existing", true);
-        TIDE_TRY(tide_cli_json_end(&cli->out, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s%s\n", added->work_item_id,
+                       added->is_existing ? "  (was there already)" : "");
+        return TIDE_OK;
     }
-    return TIDE_OK;
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "work_item_id", added->work_item_id);
+    if (added->is_existing)
+        tide_cli_json_bool(&cli->out, "existing", true);
+    return tide_cli_json_end(&cli->out, err);
 }
 
 /* Everything was read and checked before the first item is stored. A thousand at a time are all or none. */
@@ -274,7 +272,8 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
             return from == 0
                        ? status
                        : tide_fail_context(err, status, "the first %d items are stored", from);
-        TIDE_TRY(print_added(cli, added, count, err));
+        for (int i = 0; i < count; i++)
+            TIDE_TRY(tide_cli_print_added(cli, &added[i], err));
     }
     return TIDE_OK;
 }
@@ -315,5 +314,5 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     TIDE_TRY(tide_work_add(store, &item, 1, &added, err));
-    return print_added(cli, &added, 1, err);
+    return tide_cli_print_added(cli, &added, err);
 }

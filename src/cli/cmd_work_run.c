@@ -2,15 +2,19 @@
 #include "cli/cmd_work.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <tidemark/worker.h>
 
 #include "base/cleanup.h"
+#include "cli/interrupt.h"
 #include "cli/work_child.h"
 #include "cli/work_output.h"
 
@@ -112,6 +116,32 @@ static tide_status check_environment(tide_cli_values env, tide_error *err)
     return TIDE_OK;
 }
 
+static bool is_program(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, X_OK) == 0;
+}
+
+/* A command that does not exist would fail every item: better no item is claimed at all. */
+static tide_status check_command(const char *name, tide_error *err)
+{
+    if (strchr(name, '/'))
+        return is_program(name)
+                   ? TIDE_OK
+                   : tide_fail(err, TIDE_E_INVALID, "there is no program %s to run", name);
+    const char *at = getenv("PATH");
+    for (at = at ? at : "/bin:/usr/bin"; *at;) {
+        char path[PATH_MAX];
+        const size_t len = strcspn(at, ":");
+        const int size =
+            snprintf(path, sizeof path, "%.*s%s%s", (int)len, at, len > 0 ? "/" : "", name);
+        if (size < (int)sizeof path && is_program(path))
+            return TIDE_OK;
+        at += len + (at[len] == ':');
+    }
+    return tide_fail(err, TIDE_E_INVALID, "there is no program '%s' in PATH to run", name);
+}
+
 static tide_status run_worker(tide_cli *cli, tide_store *store, const tide_worker_options *options,
                               tide_error *err)
 {
@@ -119,7 +149,9 @@ static tide_status run_worker(tide_cli *cli, tide_store *store, const tide_worke
     TIDE_TRY(tide_worker_open(&worker, store, options, err));
     running = worker;
     catch_signals();
-    TIDE_TRY(tide_worker_run(worker, err));
+    const tide_status status = tide_worker_run(worker, err);
+    tide_cli_interrupt_install(); /* from now on there is nobody to be asked */
+    TIDE_TRY(status);
     return print_totals(cli, worker, err);
 }
 
@@ -130,6 +162,7 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     const tide_cli_values types = tide_cli_list(cli, TIDE_CLI_TYPE);
     const tide_cli_values env = tide_cli_list(cli, TIDE_CLI_ENV);
     TIDE_TRY(check_environment(env, err));
+    TIDE_TRY(check_command(cli->command[0], err));
     if (tide_cli_number(cli, TIDE_CLI_PARALLEL) > TIDE_WORKER_THREADS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "at most %d commands in parallel",
                          TIDE_WORKER_THREADS_MAX);
@@ -145,6 +178,8 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     children->env_count = env.count;
     children->lease_us = tide_cli_number(cli, TIDE_CLI_LEASE);
     tide_work_children_init(children);
+    /* A command that runs inside another one's must not take over its checkpoint. */
+    (void)unsetenv("TIDEMARK_CHECKPOINT_FILE");
     reporter to = {.out = &cli->out, .lock = PTHREAD_MUTEX_INITIALIZER};
     const int64_t drain_us = tide_cli_number(cli, TIDE_CLI_DRAIN);
     const tide_worker_options options = {

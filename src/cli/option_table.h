@@ -85,7 +85,7 @@ enum {
       "cancel what has not been finished")                                                         \
     X(CRASH_LIMIT, "crash-limit", 0, "N", NULL, NULL, NUMBER, 1, 1000,                             \
       "set aside after so many crashes")                                                           \
-    X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 1024, "how many run at the same time")   \
+    X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 256, "how many run at the same time")    \
     X(PREFETCH, "prefetch", 0, "N", "0", NULL, NUMBER, 0, 1000,                                    \
       "how many to claim ahead of those that run")                                                 \
     X(DRAIN, "drain", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,               \

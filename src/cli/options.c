@@ -61,6 +61,8 @@ tide_cli_option tide_cli_option_for(const tide_cli_takes *takes, tide_cli_option
             option.fallback = own->fallback;
         if (own->help)
             option.help = own->help;
+        if (own->value)
+            option.value = own->value;
         if (own->max)
             option.max = own->max;
     }

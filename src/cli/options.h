@@ -77,6 +77,7 @@ typedef struct tide_cli_override {
     tide_cli_option_id id;
     const char *fallback;
     const char *help;
+    const char *value; /* what help calls it */
     int64_t max;  /* a lower maximum: .max = 1 makes a repeatable option one that is given once */
     bool is_bare; /* the table's default does not count: without a value there is none */
 } tide_cli_override;

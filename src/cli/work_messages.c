@@ -3,15 +3,24 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
+#include <tidemark/lease.h>
+
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_canon.h"
 #include "cli/input.h"
+
+#define LINGER_US                                                                                  \
+    INT64_C(1000000) /* for what is left to read and to pass on when the command has ended */
+#define RENEWAL_MIN_US INT64_C(20000)
 
 static void decrefp(json_t **value)
 {
@@ -70,18 +79,27 @@ static tide_status take_tags(const json_t *object, const char *tags[TIDE_JOURNAL
     return TIDE_OK;
 }
 
+static tide_status take_text(const json_t *object, const char *name, const char **out,
+                             tide_error *err)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!value || json_is_null(value))
+        return TIDE_OK;
+    if (!json_is_string(value))
+        return tide_fail(err, TIDE_E_INVALID, "\"%s\" is not a text", name);
+    *out = json_string_value(value);
+    return TIDE_OK;
+}
+
 static tide_status store_checkpoint(tide_work_messages *messages, const json_t *object,
                                     tide_view snapshot, tide_checkpoint_numbers *numbers,
                                     tide_error *err)
 {
     const char *tags[TIDE_JOURNAL_TAGS_MAX];
-    const char *type = json_string_value(json_object_get(object, "type"));
     tide_checkpoint_new checkpoint = {
-        .type = type ? type : "manual_checkpoint",
-        .snapshot = snapshot,
-        .message = json_string_value(json_object_get(object, "message")),
-        .tags = tags,
-    };
+        .type = "manual_checkpoint", .snapshot = snapshot, .tags = tags};
+    TIDE_TRY(take_text(object, "type", &checkpoint.type, err));
+    TIDE_TRY(take_text(object, "message", &checkpoint.message, err));
     TIDE_TRY(take_tags(object, tags, &checkpoint.tag_count, err));
     return tide_job_checkpoint(messages->job, &checkpoint, numbers, err);
 }
@@ -90,16 +108,22 @@ static tide_status store_progress(tide_work_messages *messages, tide_view value,
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_JOURNAL_METADATA_MAX);
-    TIDE_TRY(tide_buffer_append_view(&text, value));
+    const tide_status status = tide_buffer_append_view(&text, value);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "a progress has up to %d bytes", TIDE_JOURNAL_METADATA_MAX);
     return tide_job_progress(messages->job, tide_buffer_text(&text), err);
 }
 
+/* An output that is refused leaves the one before it. */
 static tide_status keep_output(tide_work_messages *messages, tide_view value, tide_error *err)
 {
+    if (value.len > TIDE_WORK_DATA_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "an output has up to %d bytes", TIDE_WORK_DATA_MAX);
     tide_buffer_clear(&messages->output);
+    messages->has_output = false;
     const tide_status status = tide_buffer_append_view(&messages->output, value);
     if (status < TIDE_OK)
-        return tide_fail(err, status, "an output has up to %d bytes", TIDE_WORK_DATA_MAX);
+        return tide_fail(err, status, "no memory for an output");
     messages->has_output = true;
     return TIDE_OK;
 }
@@ -128,15 +152,18 @@ void tide_work_messages_take(tide_work_messages *messages, tide_view line, tide_
 {
     tide_error err = {0};
     json_error_t where;
-    TIDE_CLEANUP(decrefp) json_t *object = json_loadb(line.ptr, line.len, JSON_ALLOW_NUL, &where);
     tide_buffer_clear(answer);
+    if (tide_json_check(line, &err) < TIDE_OK) {
+        answer_failure(answer, err.text);
+        return;
+    }
+    TIDE_CLEANUP(decrefp)
+    json_t *object = json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
     if (!json_is_object(object)) {
-        answer_failure(answer, "a message is one JSON object on one line");
+        answer_failure(answer, object ? "a message is a JSON object" : where.text);
         return;
     }
     const tide_status status = take_object(messages, object, line, answer, &err);
-    if (status == TIDE_E_LEASE_LOST)
-        atomic_store(&messages->is_lost, true);
     if (status < TIDE_OK)
         answer_failure(answer, err.text[0] ? err.text : tide_status_get(status)->text);
 }
@@ -152,79 +179,178 @@ static void send_answer(const tide_work_messages *messages, tide_buffer *answer)
     (void)sent;
 }
 
-static void take_lines(tide_work_messages *messages, tide_buffer *answer)
+/* Bytes of the line under way. */
+static void grow_line(tide_work_messages *messages, const char *bytes, size_t len)
 {
-    size_t start = 0;
-    const char *end = NULL;
-    while (start < messages->line.len &&
-           (end = memchr(messages->line.ptr + start, '\n', messages->line.len - start))) {
-        const size_t len = (size_t)(end - (messages->line.ptr + start));
-        if (len > 0) {
-            tide_work_messages_take(messages, (tide_view){messages->line.ptr + start, len}, answer);
-            send_answer(messages, answer);
-        }
-        start += len + 1;
-    }
-    memmove(messages->line.ptr, messages->line.ptr + start, messages->line.len - start);
-    tide_buffer_truncate(&messages->line, messages->line.len - start);
+    if (messages->is_over || tide_buffer_append(&messages->line, bytes, len) == TIDE_OK)
+        return;
+    messages->is_over = true;
+    tide_buffer_done(&messages->line);
+    tide_buffer_init(&messages->line, TIDE_WORK_LINE_MAX);
+}
+
+static void end_line(tide_work_messages *messages, tide_buffer *answer)
+{
+    if (messages->is_over)
+        answer_failure(answer, "the message is too long");
+    else
+        tide_work_messages_take(messages, tide_buffer_view(&messages->line), answer);
+    send_answer(messages, answer);
+    messages->is_over = false;
+    tide_buffer_clear(&messages->line);
 }
 
 /* False: nothing more will come. */
-static bool read_some(tide_work_messages *messages, tide_buffer *answer)
+static bool read_lines(tide_work_messages *messages, tide_buffer *answer)
 {
     char bytes[65536];
     const ssize_t got = recv(messages->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (got < 0)
-        return errno == EINTR || errno == EAGAIN;
-    if (got == 0)
-        return false;
-    if (tide_buffer_append(&messages->line, bytes, (size_t)got) < TIDE_OK) {
-        answer_failure(answer, "the message is too long");
-        send_answer(messages, answer);
-        tide_buffer_clear(&messages->line);
-        return true;
+    if (got <= 0)
+        return got < 0 && (errno == EINTR || errno == EAGAIN);
+    const char *at = bytes;
+    const char *const end = bytes + got;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        grow_line(messages, at, (size_t)((stop ? stop : end) - at));
+        if (stop)
+            end_line(messages, answer);
+        at = stop ? stop + 1 : end;
     }
-    if (memchr(bytes, '\n', (size_t)got))
-        take_lines(messages, answer);
     return true;
 }
 
-static bool has_more(int fd)
+/* ---- stderr ---- */
+
+static void keep_tail(tide_work_messages *messages, const char *bytes, size_t len)
 {
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    return poll(&ready, 1, 0) > 0;
+    const size_t fresh = len < TIDE_WORK_TAIL_MAX ? len : TIDE_WORK_TAIL_MAX;
+    const size_t room = TIDE_WORK_TAIL_MAX - fresh;
+    const size_t kept = messages->tail_len < room ? messages->tail_len : room;
+    memmove(messages->tail, messages->tail + (messages->tail_len - kept), kept);
+    memcpy(messages->tail + kept, bytes + (len - fresh), fresh);
+    messages->tail_len = kept + fresh;
+    messages->tail[messages->tail_len] = '\0';
+}
+
+/* False: nothing more will come. */
+static bool read_errors(tide_work_messages *messages)
+{
+    const ssize_t got = read(messages->errors_fd, messages->held, sizeof messages->held);
+    if (got <= 0)
+        return got < 0 && (errno == EINTR || errno == EAGAIN);
+    keep_tail(messages, messages->held, (size_t)got);
+    messages->held_at = 0;
+    messages->held_len = (size_t)got;
+    return true;
+}
+
+static bool has_held(const tide_work_messages *messages)
+{
+    return messages->held_at < messages->held_len;
+}
+
+/* Called when poll says that the reader takes some: so this does not block. */
+static void pass_on(tide_work_messages *messages)
+{
+    const ssize_t sent = write(STDERR_FILENO, messages->held + messages->held_at,
+                               messages->held_len - messages->held_at);
+    if (sent >= 0)
+        messages->held_at += (size_t)sent;
+    else if (errno != EINTR && errno != EAGAIN)
+        messages->held_at = messages->held_len; /* the reader has left */
+}
+
+/* ---- the loop ---- */
+
+int64_t tide_work_messages_lock_us(const tide_job *job)
+{
+    const int64_t left_us = tide_job_lease_left_us(job);
+    return left_us > TIDE_LEASE_MIN_US ? left_us : TIDE_LEASE_MIN_US;
 }
 
 static void keep_lock(tide_work_messages *messages)
 {
     tide_error err;
-    if (messages->key)
-        TIDE_IGNORE(tide_idempotency_renew(tide_job_store(messages->job), messages->key,
-                                           messages->key_token, messages->lock_us, &err));
+    TIDE_IGNORE(tide_idempotency_renew(tide_job_store(messages->job), messages->key,
+                                       messages->key_token,
+                                       tide_work_messages_lock_us(messages->job), &err));
+}
+
+/* Everything that was written is read and passed on. */
+static bool is_dry(const tide_work_messages *messages)
+{
+    struct pollfd fds[2] = {{.fd = messages->fd, .events = POLLIN},
+                            {.fd = messages->errors_fd, .events = POLLIN}};
+    return !has_held(messages) && poll(fds, 2, 0) == 0;
+}
+
+static void turn_once(tide_work_messages *messages, tide_buffer *answer, int64_t wait_us)
+{
+    const bool is_holding = has_held(messages);
+    struct pollfd fds[] = {
+        {.fd = messages->fd, .events = POLLIN},
+        {.fd = messages->end_fd, .events = POLLIN},
+        {.fd = is_holding ? -1 : messages->errors_fd, .events = POLLIN},
+        {.fd = is_holding ? STDERR_FILENO : -1, .events = POLLOUT},
+    };
+    const int wait_ms = wait_us <= 0 ? 0 : (int)(wait_us < 60000000 ? wait_us / 1000 + 1 : 60000);
+    if (poll(fds, sizeof fds / sizeof fds[0], wait_ms) <= 0)
+        return;
+    if (fds[0].revents && !read_lines(messages, answer))
+        messages->fd = -1;
+    if (fds[2].revents && !read_errors(messages))
+        messages->errors_fd = -1;
+    if (fds[3].revents)
+        pass_on(messages);
+    if (fds[1].revents)
+        messages->end_fd = -1;
+}
+
+/* A thread that a signal handler never interrupts, and that a reader who has left does not end. */
+static void block_signals(void)
+{
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+
+/* With the lease, after a third of what is left of it. */
+static int64_t plan_renewal(const tide_work_messages *messages, tide_env *env)
+{
+    const int64_t third_us = tide_work_messages_lock_us(messages->job) / 3;
+    return env->boot_us(env) + (third_us > RENEWAL_MIN_US ? third_us : RENEWAL_MIN_US);
+}
+
+/* How long what is left may take when the command has ended: not so long that the lease ends over it. */
+static int64_t find_linger_us(const tide_work_messages *messages)
+{
+    const int64_t left_us = tide_job_lease_left_us(messages->job) / 4;
+    return left_us < LINGER_US ? left_us : LINGER_US;
 }
 
 void *tide_work_messages_serve(void *arg)
 {
     tide_work_messages *messages = arg;
     tide_env *env = tide_store_env(tide_job_store(messages->job));
-    const int64_t gap_us = messages->lock_us / 3;
-    int64_t renew_at_us = env->boot_us(env) + gap_us;
+    int64_t renew_at_us = plan_renewal(messages, env);
+    int64_t until_us = INT64_MAX;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
     tide_buffer_init(&answer, 1 << 20);
+    block_signals();
     for (;;) {
-        struct pollfd fds[2] = {{.fd = messages->fd, .events = POLLIN},
-                                {.fd = messages->end_fd, .events = POLLIN}};
-        const int64_t left_us = renew_at_us - env->boot_us(env);
-        const int timeout_ms =
-            left_us <= 0 ? 0 : (int)(left_us / 1000 < 60000 ? left_us / 1000 + 1 : 60000);
-        (void)poll(fds, 2, timeout_ms);
-        if (fds[0].revents && !read_some(messages, &answer))
-            return NULL;
-        if (fds[1].revents && !has_more(messages->fd))
-            return NULL;
-        if (env->boot_us(env) >= renew_at_us) {
+        const int64_t now_us = env->boot_us(env);
+        const bool has_ended = messages->end_fd < 0;
+        if (has_ended && until_us == INT64_MAX)
+            until_us = now_us + find_linger_us(messages);
+        if (has_ended && (is_dry(messages) || now_us >= until_us))
+            break;
+        if (!has_ended && now_us >= renew_at_us) {
             keep_lock(messages);
-            renew_at_us = env->boot_us(env) + gap_us;
+            renew_at_us = plan_renewal(messages, env);
         }
+        turn_once(messages, &answer, (has_ended ? until_us : renew_at_us) - now_us);
     }
+    if (messages->line.len > 0 || messages->is_over)
+        end_line(messages, &answer);
+    return NULL;
 }

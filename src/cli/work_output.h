@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 
-enum { TIDE_CLI_WORKER_SIZE = TIDE_WORK_WORKER_MAX + 1 };
+enum { TIDE_CLI_WORKER_SIZE = 1024 }; /* too long a name is refused by the library, not cut here */
 
 /* Text that should be JSON: as it is when it is, as a string when not (plain SQL may have written it); NULL: null. */
 void tide_cli_json_data(tide_cli_output *out, const char *key, const char *text);

@@ -12,112 +12,19 @@
 #include "base/backoff.h"
 #include "base/cleanup.h"
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t now_of(const tide_worker *worker)
-{
-    return worker->env->boot_us(worker->env);
-}
-
-/* ---- leases ---- */
-
-/* After a third of the lease, at most 60 s apart. */
-static int64_t renewal_gap_us(const tide_worker *worker)
-{
-    return least(worker->options.claim.lease_us / 3, TIDE_WORK_RENEW_MAX_US);
-}
-
-typedef struct renewal {
-    tide_work_ref ref;
-    tide_job *job;
-    int64_t order;
-    tide_worker_batch *batch;
-} renewal;
-
-/* The batches stay while the store is asked: a job may end meanwhile. */
-static int list_held(tide_worker *worker, renewal *list)
-{
-    int count = 0;
-    (void)pthread_mutex_lock(&worker->lock);
-    for (int i = 0; i < worker->job_count && count < TIDE_WORK_BATCH_MAX; i++) {
-        tide_job *job = &worker->jobs[i];
-        if (job->state == TIDE_JOB_FREE || job->is_lost)
-            continue;
-        job->batch->users++;
-        list[count++] = (renewal){
-            .ref = {.work_item_id = job->item->work_item_id, .token = job->item->lease_token},
-            .job = job,
-            .order = job->order,
-            .batch = job->batch};
-    }
-    (void)pthread_mutex_unlock(&worker->lock);
-    return count;
-}
-
-static void apply_renewal(tide_worker *worker, renewal *held, const tide_work_ref *ref,
-                          bool is_answered, int64_t until_us)
-{
-    tide_job *job = held->job;
-    const bool is_same = job->state != TIDE_JOB_FREE && job->order == held->order;
-    if (is_same && is_answered && !ref->is_lost) {
-        job->lease_until_us = least(until_us, job->deadline_us);
-    } else if (is_same && is_answered && !job->is_settling) {
-        job->is_lost = true;
-        if (job->state == TIDE_JOB_QUEUED) {
-            worker->totals.lost++;
-            tide_worker_tell(worker, TIDE_WORKER_LOST, job->item, NULL);
-            tide_worker_job_free(job);
-        } else {
-            tide_worker_job_stop(job);
-        }
-    }
-    tide_worker_batch_drop(held->batch);
-}
-
-static void step_renewal(tide_worker *worker)
-{
-    if (now_of(worker) < worker->renew_at_us)
-        return;
-    worker->renew_at_us = now_of(worker) + renewal_gap_us(worker);
-    TIDE_CLEANUP(tide_freep)
-    renewal *list = calloc((size_t)worker->job_count, sizeof *list);
-    TIDE_CLEANUP(tide_freep)
-    tide_work_ref *refs = calloc((size_t)worker->job_count, sizeof *refs);
-    tide_error err = {0};
-    if (!list || !refs) {
-        (void)tide_fail(&err, TIDE_E_NOMEM, "no memory to renew leases");
-        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
-        return;
-    }
-    const int count = list_held(worker, list);
-    if (count == 0)
-        return;
-    for (int i = 0; i < count; i++)
-        refs[i] = list[i].ref;
-    const int64_t before_us = now_of(worker);
-    const tide_status status =
-        tide_work_renew(worker->store, refs, count, worker->options.claim.lease_us, &err);
-    const bool is_answered =
-        status == TIDE_OK || status == TIDE_E_PARTIAL || status == TIDE_E_LEASE_LOST;
-    if (!is_answered) {
-        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
-        worker->renew_at_us = now_of(worker) + least(renewal_gap_us(worker) / 4, 1000000);
-    }
-    (void)pthread_mutex_lock(&worker->lock);
-    for (int i = 0; i < count; i++)
-        apply_renewal(worker, &list[i], &refs[i], is_answered,
-                      before_us + worker->options.claim.lease_us);
-    (void)pthread_cond_signal(&worker->has_moved);
-    (void)pthread_mutex_unlock(&worker->lock);
-}
-
 /* ---- claims ---- */
+
+/* A job is told to stop so long before its lease ends. The lease may be shorter than what was asked for: an attempt's
+ * timeout bounds it. */
+static int64_t find_margin_us(const tide_work_claimed *item)
+{
+    return tide_worker_least(item->lease_us / 6, 10 * INT64_C(1000000));
+}
 
 static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t before_us)
 {
+    for (int i = 0; i < batch->claims.count; i++)
+        tide_worker_tell(worker, TIDE_WORKER_CLAIMED, &batch->claims.items[i], NULL);
     (void)pthread_mutex_lock(&worker->lock);
     int slot = 0;
     for (int i = 0; i < batch->claims.count; i++) {
@@ -136,7 +43,8 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
             item->deadline_at_us > 0
                 ? job->lease_until_us + (item->deadline_at_us - item->lease_expires_at_us)
                 : INT64_MAX;
-        atomic_store(&job->is_stopping, false);
+        job->margin_us = find_margin_us(item);
+        atomic_store(&job->stop, TIDE_JOB_GOES_ON);
         job->is_told = false;
         job->is_settling = false;
         job->is_ended = false;
@@ -147,8 +55,6 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
     }
     (void)pthread_cond_broadcast(&worker->has_queued);
     (void)pthread_mutex_unlock(&worker->lock);
-    for (int i = 0; i < batch->claims.count; i++)
-        tide_worker_tell(worker, TIDE_WORKER_CLAIMED, &batch->claims.items[i], NULL);
 }
 
 static int count_free(tide_worker *worker, int64_t *claimed)
@@ -165,8 +71,17 @@ static int count_wanted(tide_worker *worker)
     int64_t claimed = 0;
     int64_t wanted = count_free(worker, &claimed);
     if (worker->options.item_max > 0)
-        wanted = least(wanted, worker->options.item_max - claimed);
-    return (int)least(wanted, TIDE_WORK_BATCH_MAX);
+        wanted = tide_worker_least(wanted, worker->options.item_max - claimed);
+    return (int)tide_worker_least(wanted, TIDE_WORK_BATCH_MAX);
+}
+
+/* Claim nothing any more. */
+static void begin_drain(tide_worker *worker)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    worker->is_draining = true;
+    (void)pthread_mutex_unlock(&worker->lock);
+    tide_worker_wake_warden(worker);
 }
 
 /* TIDE_OK: got some. TIDE_NONE: there was nothing; the next look is planned. */
@@ -178,22 +93,23 @@ static tide_status claim_some(tide_worker *worker, int wanted, tide_error *err)
     batch->users = 1;
     tide_work_claim_request request = worker->options.claim;
     request.limit = wanted;
-    const int64_t before_us = now_of(worker);
+    const int64_t before_us = tide_worker_now(worker);
     const tide_status status = tide_work_claim(worker->store, &request, &batch->claims, err);
     if (status == TIDE_OK)
         enqueue(worker, batch, before_us);
     else if (status == TIDE_NONE)
         worker->claim_at_us =
-            now_of(worker) + (batch->claims.next_due_us < 0
-                                  ? worker->options.poll_us
-                                  : least(worker->options.poll_us, batch->claims.next_due_us));
+            tide_worker_now(worker) +
+            (batch->claims.next_due_us < 0
+                 ? worker->options.poll_us
+                 : tide_worker_least(worker->options.poll_us, batch->claims.next_due_us));
     const bool is_waiting = status == TIDE_NONE && batch->claims.next_due_us >= 0;
     (void)pthread_mutex_lock(&worker->lock);
     tide_worker_batch_drop(batch);
     const bool is_idle = worker->held == 0;
     (void)pthread_mutex_unlock(&worker->lock);
     if (status == TIDE_NONE && worker->options.until_empty && !is_waiting && is_idle)
-        tide_worker_stop(worker);
+        begin_drain(worker);
     return status;
 }
 
@@ -201,20 +117,20 @@ static void plan_after_trouble(tide_worker *worker)
 {
     const tide_backoff backoff = {.base_us = 50000, .cap_us = 5000000};
     worker->claim_at_us =
-        now_of(worker) + tide_backoff_next(&backoff, worker->trouble_count++, worker->env);
+        tide_worker_now(worker) + tide_backoff_next(&backoff, worker->trouble_count++, worker->env);
 }
 
 /* A failure that trying again cannot mend ends the worker. */
 static tide_status step_claim(tide_worker *worker, tide_error *err)
 {
-    if (now_of(worker) < worker->claim_at_us)
+    if (tide_worker_now(worker) < worker->claim_at_us)
         return TIDE_OK;
     const int wanted = count_wanted(worker);
     if (wanted < 1) {
         int64_t claimed = 0;
         const bool is_idle = count_free(worker, &claimed) == worker->job_count;
         if (is_idle && worker->options.item_max > 0 && claimed >= worker->options.item_max)
-            tide_worker_stop(worker);
+            begin_drain(worker);
         return TIDE_OK;
     }
     const tide_status status = claim_some(worker, wanted, err);
@@ -234,7 +150,7 @@ static tide_status step_claim(tide_worker *worker, tide_error *err)
 
 static void step_sweep(tide_worker *worker)
 {
-    if (worker->options.sweep_us < 0 || now_of(worker) < worker->sweep_at_us)
+    if (worker->options.sweep_us < 0 || tide_worker_now(worker) < worker->sweep_at_us)
         return;
     tide_error err = {0};
     tide_work_swept swept = {.has_more = false};
@@ -244,59 +160,53 @@ static void step_sweep(tide_worker *worker)
     else
         tide_worker_tell(worker, TIDE_WORKER_SWEPT, NULL, NULL);
     const bool is_again = status >= TIDE_OK && swept.has_more;
-    worker->sweep_at_us = now_of(worker) + (is_again ? 0 : worker->options.sweep_us);
+    worker->sweep_at_us = tide_worker_now(worker) + (is_again ? 0 : worker->options.sweep_us);
 }
 
 /* ---- the end ---- */
 
-static void release_queued(tide_worker *worker)
+bool tide_worker_is_stopping(tide_worker *worker)
 {
+    if (atomic_load(&worker->stops) > 0)
+        return true;
     (void)pthread_mutex_lock(&worker->lock);
-    for (int i = 0; i < worker->job_count; i++)
-        if (worker->jobs[i].state == TIDE_JOB_QUEUED)
-            atomic_store(&worker->jobs[i].is_stopping, true); /* its runner releases it */
+    const bool is_draining = worker->is_draining;
     (void)pthread_mutex_unlock(&worker->lock);
+    return is_draining;
 }
 
-static void stop_running(tide_worker *worker)
+/* What is queued goes back, running ones are the warden's. How many are held after that. */
+static int step_drain(tide_worker *worker)
 {
+    while (tide_worker_release_queued(worker))
+        ;
     (void)pthread_mutex_lock(&worker->lock);
-    for (int i = 0; i < worker->job_count; i++)
-        if (worker->jobs[i].state != TIDE_JOB_FREE)
-            tide_worker_job_stop(&worker->jobs[i]);
+    const int held = worker->held;
     (void)pthread_mutex_unlock(&worker->lock);
-}
-
-static bool is_idle(tide_worker *worker)
-{
-    (void)pthread_mutex_lock(&worker->lock);
-    const bool idle = worker->held == 0;
-    (void)pthread_mutex_unlock(&worker->lock);
-    return idle;
-}
-
-static void step_drain(tide_worker *worker)
-{
-    if (!worker->is_draining) {
-        worker->is_draining = true;
-        worker->drain_until_us =
-            now_of(worker) + (worker->options.drain_us < 0 ? 0 : worker->options.drain_us);
-    }
-    release_queued(worker);
-    if (now_of(worker) >= worker->drain_until_us || atomic_load(&worker->stops) > 1)
-        stop_running(worker);
+    return held;
 }
 
 /* ---- waiting ---- */
 
-static int64_t plan_next(const tide_worker *worker, bool is_stopping)
+static bool has_queued(tide_worker *worker)
 {
-    int64_t next_us = worker->renew_at_us;
-    if (is_stopping)
-        return least(next_us, worker->drain_until_us > now_of(worker) ? worker->drain_until_us
-                                                                      : now_of(worker) + 100000);
-    next_us = least(next_us, worker->claim_at_us);
-    return worker->options.sweep_us < 0 ? next_us : least(next_us, worker->sweep_at_us);
+    bool found = false;
+    (void)pthread_mutex_lock(&worker->lock);
+    for (int i = 0; i < worker->job_count && !found; i++)
+        found = worker->jobs[i].state == TIDE_JOB_QUEUED;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return found;
+}
+
+static int64_t plan_next(tide_worker *worker, bool is_draining)
+{
+    /* A release that the store did not take is tried again soon; a job that ends wakes us. */
+    if (is_draining)
+        return has_queued(worker)
+                   ? tide_worker_least(worker->renew_at_us, tide_worker_now(worker) + 100000)
+                   : worker->renew_at_us;
+    const int64_t next_us = tide_worker_least(worker->renew_at_us, worker->claim_at_us);
+    return worker->options.sweep_us < 0 ? next_us : tide_worker_least(next_us, worker->sweep_at_us);
 }
 
 /* Woken by the store: look at once. */
@@ -321,8 +231,8 @@ static void wait_until(tide_worker *worker, int64_t until_us)
     struct pollfd fds[TIDE_WORKER_WATCHES_MAX + 1] = {{.fd = worker->wake_fd, .events = POLLIN}};
     for (int i = 0; i < worker->watch_count; i++)
         fds[i + 1] = (struct pollfd){.fd = tide_watch_fd(worker->watches[i]), .events = POLLIN};
-    const int64_t left_us = until_us - now_of(worker);
-    const int timeout_ms = left_us <= 0 ? 0 : (int)least((left_us + 999) / 1000, 60000);
+    const int64_t left_us = until_us - tide_worker_now(worker);
+    const int timeout_ms = left_us <= 0 ? 0 : (int)tide_worker_least((left_us + 999) / 1000, 60000);
     if (poll(fds, (nfds_t)(worker->watch_count + 1), timeout_ms) > 0)
         take_signs(worker, fds);
 }
@@ -333,24 +243,21 @@ static tide_status keep(tide_worker *worker, tide_error *err)
 {
     tide_status failure = TIDE_OK;
     for (;;) {
-        const bool is_stopping = failure < TIDE_OK || atomic_load(&worker->stops) > 0;
-        step_renewal(worker);
-        if (is_stopping)
-            step_drain(worker);
-        else
-            step_sweep(worker);
-        if (is_stopping && is_idle(worker))
+        tide_worker_step_renewal(worker);
+        const bool is_draining = tide_worker_is_stopping(worker);
+        if (is_draining && step_drain(worker) == 0)
             return failure;
-        bool is_full = is_stopping;
-        if (!is_stopping) {
+        if (!is_draining) {
+            step_sweep(worker);
             failure = step_claim(worker, err);
-            is_full = count_wanted(worker) < 1;
+            if (failure < TIDE_OK)
+                begin_drain(worker);
+            if (tide_worker_is_stopping(worker))
+                continue;
+            if (count_wanted(worker) < 1)
+                worker->claim_at_us = INT64_MAX; /* a job that ends wakes the keeper */
         }
-        if (failure < TIDE_OK && !is_stopping)
-            continue;
-        if (is_full && !is_stopping)
-            worker->claim_at_us = INT64_MAX; /* a job that ends wakes the keeper */
-        wait_until(worker, plan_next(worker, is_stopping));
+        wait_until(worker, plan_next(worker, is_draining));
     }
 }
 
@@ -372,14 +279,16 @@ static int start_threads(tide_worker *worker, pthread_t *threads, tide_error *er
 tide_status tide_worker_run(tide_worker *worker, tide_error *err)
 {
     pthread_t threads[TIDE_WORKER_THREADS_MAX + 1];
+    worker->is_draining = false;
+    worker->drain_until_us = 0;
     const int started = start_threads(worker, threads, err);
     const tide_status status =
         started == worker->options.threads + 1 ? keep(worker, err) : TIDE_E_LIMIT;
     (void)pthread_mutex_lock(&worker->lock);
     worker->is_closing = true;
     (void)pthread_cond_broadcast(&worker->has_queued);
-    (void)pthread_cond_broadcast(&worker->has_moved);
     (void)pthread_mutex_unlock(&worker->lock);
+    tide_worker_wake_warden(worker);
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
     worker->is_closing = false;
@@ -390,6 +299,7 @@ void tide_worker_stop(tide_worker *worker)
 {
     (void)atomic_fetch_add(&worker->stops, 1);
     tide_worker_wake(worker);
+    tide_worker_wake_warden(worker);
 }
 
 void tide_worker_totals_get(const tide_worker *worker, tide_worker_totals *out)
@@ -408,7 +318,8 @@ static tide_status check_options(const tide_worker_options *options, tide_error 
     if (options->threads < 0 || options->threads > TIDE_WORKER_THREADS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a worker has 1 to %d threads, not %d",
                          TIDE_WORKER_THREADS_MAX, options->threads);
-    if (options->prefetch < 0 || options->prefetch > TIDE_WORKER_PREFETCH_MAX - options->threads)
+    const int threads = options->threads ? options->threads : 1;
+    if (options->prefetch < 0 || options->prefetch > TIDE_WORKER_PREFETCH_MAX - threads)
         return tide_fail(err, TIDE_E_INVALID, "a worker holds up to %d items",
                          TIDE_WORKER_PREFETCH_MAX);
     if (!options->claim.worker || !options->claim.worker[0])
@@ -427,18 +338,24 @@ static void fill_defaults(tide_worker_options *options)
         options->claim.lease_us > 0 ? options->claim.lease_us : TIDE_WORK_LEASE_US;
 }
 
-/* One watch per type; for every type, or for very many, the one that tells of all. */
+static tide_status open_watch(tide_worker *worker, const char *topic, tide_error *err)
+{
+    TIDE_TRY(tide_watch_open(&worker->watches[worker->watch_count], worker->store, topic, err));
+    worker->watch_count++;
+    return TIDE_OK;
+}
+
+/* The common topic tells of what has no single type, and of all when there are too many to watch each. */
 static tide_status open_watches(tide_worker *worker, tide_error *err)
 {
     const tide_work_claim_request *claim = &worker->options.claim;
-    const bool is_all = claim->type_count < 1 || claim->type_count > TIDE_WORKER_WATCHES_MAX;
-    const int count = is_all ? 1 : claim->type_count;
-    for (int i = 0; i < count; i++) {
-        char topic[64] = TIDE_WORK_TOPIC;
-        if (!is_all)
-            tide_work_topic(topic, claim->types[i]);
-        TIDE_TRY(tide_watch_open(&worker->watches[i], worker->store, topic, err));
-        worker->watch_count++;
+    TIDE_TRY(open_watch(worker, TIDE_WORK_TOPIC, err));
+    if (claim->type_count >= TIDE_WORKER_WATCHES_MAX)
+        return TIDE_OK;
+    for (int i = 0; i < claim->type_count; i++) {
+        char topic[64];
+        tide_work_topic(topic, claim->types[i]);
+        TIDE_TRY(open_watch(worker, topic, err));
     }
     return TIDE_OK;
 }
@@ -450,20 +367,20 @@ tide_status tide_worker_open(tide_worker **out, tide_store *store,
     TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a worker");
-    worker->wake_fd = -1;
+    worker->wake_fd = worker->warden_fd = -1;
     worker->store = store;
     worker->env = tide_store_env(store);
     worker->options = *options;
     fill_defaults(&worker->options);
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_cond_init(&worker->has_queued, NULL);
-    (void)pthread_cond_init(&worker->has_moved, NULL);
     worker->job_count = worker->options.threads + worker->options.prefetch;
     worker->jobs = calloc((size_t)worker->job_count, sizeof *worker->jobs);
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!worker->jobs || worker->wake_fd < 0)
+    worker->warden_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!worker->jobs || worker->wake_fd < 0 || worker->warden_fd < 0)
         return tide_fail(err, TIDE_E_NOMEM, "no memory or descriptor for a worker");
-    worker->renew_at_us = now_of(worker) + renewal_gap_us(worker);
+    worker->renew_at_us = tide_worker_now(worker) + tide_worker_renewal_gap_us(worker);
     TIDE_TRY(open_watches(worker, err));
     *out = TIDE_TAKE(worker);
     return TIDE_OK;
@@ -477,8 +394,9 @@ void tide_worker_close(tide_worker *worker)
         tide_watch_close(worker->watches[i]);
     if (worker->wake_fd >= 0)
         (void)close(worker->wake_fd);
+    if (worker->warden_fd >= 0)
+        (void)close(worker->warden_fd);
     (void)pthread_cond_destroy(&worker->has_queued);
-    (void)pthread_cond_destroy(&worker->has_moved);
     (void)pthread_mutex_destroy(&worker->lock);
     free(worker->jobs);
     free(worker);

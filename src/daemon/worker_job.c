@@ -1,26 +1,18 @@
-/* worker_job.c - running one job: what the function sees, how its end is written, when it must stop. */
+/* worker_job.c - running one job: what the function sees, how its end is written. */
 #include "daemon/worker.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/backoff.h"
-#include "base/patience.h"
 
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
                       const tide_error *err)
 {
     if (worker->options.event)
         worker->options.event(worker->options.event_arg, event, item, err);
-}
-
-void tide_worker_wake(tide_worker *worker)
-{
-    const uint64_t one = 1;
-    /* A full eventfd is readable already. */
-    const ssize_t written = write(worker->wake_fd, &one, sizeof one);
-    (void)written;
 }
 
 void tide_worker_batch_drop(tide_worker_batch *batch)
@@ -40,25 +32,6 @@ void tide_worker_job_free(tide_job *job)
     job->worker->held--;
 }
 
-int64_t tide_worker_margin_us(const tide_worker *worker)
-{
-    const int64_t sixth_us = worker->options.claim.lease_us / 6;
-    const int64_t most_us = 10 * INT64_C(1000000);
-    return sixth_us < most_us ? sixth_us : most_us;
-}
-
-/* The callback runs under the lock: it must not call back into the worker, and it must be quick (raise a flag, send a
- * signal). In exchange the job cannot end while it is being told. */
-void tide_worker_job_stop(tide_job *job)
-{
-    atomic_store(&job->is_stopping, true);
-    if (job->state != TIDE_JOB_RUNNING || job->is_told)
-        return;
-    job->is_told = true;
-    if (job->worker->options.stop)
-        job->worker->options.stop(job->worker->options.run_arg, job);
-}
-
 /* ---- what the function sees ---- */
 
 const tide_work_claimed *tide_job_item(const tide_job *job)
@@ -71,9 +44,14 @@ tide_store *tide_job_store(const tide_job *job)
     return job->worker->store;
 }
 
+tide_job_stop tide_job_stop_get(const tide_job *job)
+{
+    return (tide_job_stop)atomic_load(&job->stop);
+}
+
 bool tide_job_is_stopping(const tide_job *job)
 {
-    return atomic_load(&job->is_stopping);
+    return tide_job_stop_get(job) != TIDE_JOB_GOES_ON;
 }
 
 int64_t tide_job_lease_left_us(const tide_job *job)
@@ -86,24 +64,43 @@ int64_t tide_job_lease_left_us(const tide_job *job)
     return is_lost || left_us < 0 ? 0 : left_us;
 }
 
+typedef struct search {
+    char id[TIDE_JOURNAL_ID_MAX + 1];
+} search;
+
+static tide_status look_at(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    search *s = arg;
+    /* These say that something began or broke, not how far it came. */
+    if (strcmp(checkpoint->type, "iteration_start") == 0 ||
+        strcmp(checkpoint->type, "error_boundary") == 0)
+        return TIDE_OK;
+    (void)snprintf(s->id, sizeof s->id, "%s", checkpoint->checkpoint_id);
+    return tide_fail(err, TIDE_E_INTERRUPTED, "found");
+}
+
 tide_status tide_job_last_checkpoint(tide_job *job, tide_checkpoint_fn *fn, void *arg,
                                      tide_error *err)
 {
     const tide_journal_filter newest = {.work_item_id = job->item->work_item_id,
-                                        .limit = 1,
-                                        .order = TIDE_JOURNAL_NEWEST_FIRST,
-                                        .with_snapshot = true};
-    return tide_journal_list(job->worker->store, &newest, fn, arg, err);
+                                        .order = TIDE_JOURNAL_NEWEST_FIRST};
+    search s = {.id = ""};
+    const tide_status status = tide_journal_list(job->worker->store, &newest, look_at, &s, err);
+    if (!s.id[0])
+        return status < TIDE_OK ? status : TIDE_NONE;
+    return tide_journal_find(job->worker->store, s.id, true, fn, arg, err);
 }
 
-/* What the store answered tells whether the lease is still ours. */
+/* What the store answered tells whether the lease is still ours. The warden then tells the job. */
 static tide_status notice_loss(tide_job *job, tide_status status)
 {
     if (status == TIDE_E_LEASE_LOST) {
+        int expected = TIDE_JOB_GOES_ON;
         (void)pthread_mutex_lock(&job->worker->lock);
         job->is_lost = true;
-        atomic_store(&job->is_stopping, true);
         (void)pthread_mutex_unlock(&job->worker->lock);
+        (void)atomic_compare_exchange_strong(&job->stop, &expected, (int)TIDE_JOB_LEASE_OVER);
+        tide_worker_wake_warden(job->worker);
     }
     return status;
 }
@@ -168,21 +165,37 @@ static void wait_a_little(tide_worker *worker, int attempt)
     worker->env->sleep_us(worker->env, tide_backoff_next(&backoff, attempt, worker->env));
 }
 
-/* The same end may be written again after an unknown outcome: the store knows the token. So whatever may pass is tried
- * until the lease is over; then the sweep decides. */
+static void set_settling(tide_job *job, bool is_settling)
+{
+    (void)pthread_mutex_lock(&job->worker->lock);
+    job->is_settling = is_settling;
+    (void)pthread_mutex_unlock(&job->worker->lock);
+}
+
+/* The same end may be written again after an unknown outcome: the store knows the token. */
+static bool may_pass(tide_status status)
+{
+    return status == TIDE_E_OUTCOME_UNKNOWN ||
+           (status < TIDE_OK && tide_status_get(status)->is_retryable);
+}
+
+static void note_end(tide_job *job, tide_worker_event event, const tide_error *err)
+{
+    job->is_ended = true;
+    count_end(job->worker, event);
+    tide_worker_tell(job->worker, event, job->item, err);
+}
+
+/* Whatever may pass is tried until the lease is over; then the sweep decides. */
 static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
 {
     tide_worker *worker = job->worker;
     assert(!job->is_ended && "a job ends once");
-    (void)pthread_mutex_lock(&worker->lock);
-    job->is_settling = true;
-    (void)pthread_mutex_unlock(&worker->lock);
+    set_settling(job, true);
     tide_status status = TIDE_OK;
     for (int attempt = 0;; attempt++) {
         status = write_end(job, end, err);
-        const bool may_pass = status == TIDE_E_OUTCOME_UNKNOWN ||
-                              (status < TIDE_OK && tide_status_get(status)->is_retryable);
-        if (!may_pass || tide_job_lease_left_us(job) == 0)
+        if (!may_pass(status) || tide_job_lease_left_us(job) == 0)
             break;
         tide_worker_tell(worker, TIDE_WORKER_TROUBLE, job->item, err);
         wait_a_little(worker, attempt);
@@ -190,15 +203,10 @@ static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
     if (status == TIDE_E_INVALID || status == TIDE_E_LIMIT || status == TIDE_E_NOT_FOUND ||
         status == TIDE_E_CONFLICT) {
         /* The end itself is not acceptable: it is still the caller's to choose another one. */
-        (void)pthread_mutex_lock(&worker->lock);
-        job->is_settling = false;
-        (void)pthread_mutex_unlock(&worker->lock);
+        set_settling(job, false);
         return status;
     }
-    job->is_ended = true;
-    const tide_worker_event event = status < TIDE_OK ? TIDE_WORKER_LOST : end->event;
-    count_end(worker, event);
-    tide_worker_tell(worker, event, job->item, status < TIDE_OK ? err : NULL);
+    note_end(job, status < TIDE_OK ? TIDE_WORKER_LOST : end->event, status < TIDE_OK ? err : NULL);
     return notice_loss(job, status);
 }
 
@@ -229,23 +237,28 @@ static void end_for(tide_job *job, tide_status ran, const tide_error *why)
 {
     tide_error err = {0};
     tide_status status = TIDE_OK;
+    const tide_job_stop stop = tide_job_stop_get(job);
     if (ran >= TIDE_OK) {
         tide_work_result result = {.output = NULL};
         status = tide_job_finish(job, &result, &err);
-    } else if (ran == TIDE_E_INTERRUPTED || job->is_lost) {
+    } else if (ran == TIDE_E_INTERRUPTED && stop == TIDE_JOB_TIMED_OUT) {
+        status = tide_job_fail(job, "the attempt took longer than its timeout", false, -1, &err);
+    } else if (ran == TIDE_E_INTERRUPTED || stop == TIDE_JOB_LEASE_OVER) {
         status = tide_job_release(job, 0, &err);
     } else {
         status = tide_job_fail(job, why->text[0] ? why->text : tide_status_get(ran)->text, false,
                                -1, &err);
     }
-    TIDE_IGNORE(status); /* told by settle; the sweep takes what could not be written */
+    /* Not even that was accepted: the item is gone. Whatever else could not be written the sweep takes up. */
+    if (status < TIDE_OK && !job->is_ended)
+        note_end(job, TIDE_WORKER_LOST, &err);
 }
 
 static void run_job(tide_job *job)
 {
     tide_worker *worker = job->worker;
     tide_error err = {0};
-    const tide_status ran = tide_job_is_stopping(job)
+    const tide_status ran = tide_job_is_stopping(job) || tide_worker_is_stopping(worker)
                                 ? TIDE_E_INTERRUPTED
                                 : worker->options.run(worker->options.run_arg, job, &err);
     if (!job->is_ended)
@@ -265,6 +278,35 @@ static tide_job *take_oldest(tide_worker *worker)
     return oldest;
 }
 
+/* One try: the keeper has other duties, and comes again. */
+bool tide_worker_release_queued(tide_worker *worker)
+{
+    tide_error err = {0};
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_job *job = take_oldest(worker);
+    if (job)
+        job->is_settling = true;
+    (void)pthread_mutex_unlock(&worker->lock);
+    if (!job)
+        return false;
+    const settlement end = {.event = TIDE_WORKER_RELEASED};
+    const tide_status status = write_end(job, &end, &err);
+    if (may_pass(status) && tide_job_lease_left_us(job) > 0) {
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, job->item, &err);
+        (void)pthread_mutex_lock(&worker->lock);
+        job->is_settling = false;
+        job->state = TIDE_JOB_QUEUED;
+        (void)pthread_mutex_unlock(&worker->lock);
+        return false;
+    }
+    note_end(job, status < TIDE_OK ? TIDE_WORKER_LOST : TIDE_WORKER_RELEASED,
+             status < TIDE_OK ? &err : NULL);
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_worker_job_free(job);
+    (void)pthread_mutex_unlock(&worker->lock);
+    return true;
+}
+
 void *tide_worker_runner(void *arg)
 {
     tide_worker *worker = arg;
@@ -277,39 +319,12 @@ void *tide_worker_runner(void *arg)
             (void)pthread_cond_wait(&worker->has_queued, &worker->lock);
             continue;
         }
-        (void)pthread_cond_signal(&worker->has_moved);
         (void)pthread_mutex_unlock(&worker->lock);
+        tide_worker_wake_warden(worker);
         run_job(job);
         (void)pthread_mutex_lock(&worker->lock);
         tide_worker_job_free(job);
         tide_worker_wake(worker);
-    }
-    (void)pthread_mutex_unlock(&worker->lock);
-    return NULL;
-}
-
-/* ---- the warden ---- */
-
-void *tide_worker_warden(void *arg)
-{
-    tide_worker *worker = arg;
-    const int64_t margin_us = tide_worker_margin_us(worker);
-    (void)pthread_mutex_lock(&worker->lock);
-    while (!worker->is_closing) {
-        const int64_t now_us = worker->env->boot_us(worker->env);
-        int64_t next_us = now_us + 60 * INT64_C(1000000);
-        for (int i = 0; i < worker->job_count; i++) {
-            tide_job *job = &worker->jobs[i];
-            if (job->state != TIDE_JOB_RUNNING || job->is_told || job->is_settling)
-                continue;
-            const int64_t stop_us = job->lease_until_us - margin_us;
-            if (stop_us <= now_us || job->is_lost)
-                tide_worker_job_stop(job);
-            else if (stop_us < next_us)
-                next_us = stop_us;
-        }
-        TIDE_IGNORE(tide_patience_wait(&worker->has_moved, &worker->lock,
-                                       tide_patience_until(next_us - now_us)));
     }
     (void)pthread_mutex_unlock(&worker->lock);
     return NULL;

@@ -1,8 +1,8 @@
 /* compact.c - old checkpoints go, in bounded steps, but never what resuming needs.
  *
  * What must stay is decided by the statement removal_candidates, inside the transaction that removes: the newest of each
- * resumable type, the tool_executed and llm_response ones since the last iteration_end, the last of each live work item,
- * fork points, and what resuming at a fork point needs. */
+ * resumable type, the tool_executed and llm_response ones since the last iteration_end, the last of each type of each live
+ * work item, fork points, and what resuming at a fork point needs. */
 #include <tidemark/journal.h>
 
 #include <inttypes.h>
@@ -19,10 +19,10 @@
 typedef struct compact_step {
     const tide_compaction *policy;
     const char *task_id;
-    int64_t keep;
+    int64_t keep;     /* 0: none */
     int64_t older_us; /* remove only what is older than this time; 0: any */
     int64_t after;    /* the step begins behind this number */
-    int64_t before;   /* the oldest that is among the newest */
+    int64_t before;   /* the oldest that is among the newest; or just behind all there are */
     bool is_done;
     tide_compacted counts; /* of this step */
     tide_candidates candidates;
@@ -52,24 +52,33 @@ static tide_status find_bounds(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_BOUND, err));
     tide_bind_text(query, "task_id", step->task_id);
-    tide_bind_i64(query, "skip", step->keep - 1);
+    tide_bind_i64(query, "skip", step->keep > 0 ? step->keep - 1 : 0);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     step->is_done = status == TIDE_NONE;
     if (step->is_done)
         return count_rows(&step->counts.kept, tx, step->task_id, err);
     step->before = tide_col_i64(query);
+    if (step->keep == 0 && step->before < INT64_MAX)
+        step->before++;
     step->counts.kept = step->keep;
     return TIDE_OK;
 }
 
+static bool is_within(const tide_compaction *policy, const tide_candidate *row)
+{
+    return policy->up_to_global == 0 || row->global_sequence <= policy->up_to_global;
+}
+
 static void decide(compact_step *step)
 {
+    const tide_compaction *policy = step->policy;
     step->counts = (tide_compacted){0};
     for (int i = 0; i < step->candidates.count; i++) {
         tide_candidate *row = &step->candidates.rows[i];
         const bool is_needed = row->is_fork_point || row->is_needed || row->is_live;
-        const bool is_wanted = !row->is_old || (step->policy->keep_tagged && row->is_tagged);
+        const bool is_wanted =
+            !row->is_old || !is_within(policy, row) || (policy->keep_tagged && row->is_tagged);
         row->is_going = !is_needed && !is_wanted;
         step->counts.removed += row->is_going;
         step->counts.kept += !row->is_going;
@@ -158,14 +167,16 @@ static tide_status check_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_compact(tide_store *store, const tide_compaction *policy,
                                  tide_compacted *out, tide_error *err)
 {
-    if (policy->keep < 0 || policy->older_than_us < 0)
-        return tide_fail(err, TIDE_E_INVALID, "keep %" PRId64 ", older than %" PRId64 " us",
-                         policy->keep, policy->older_than_us);
+    if (policy->older_than_us < 0 || policy->up_to_global < 0)
+        return tide_fail(err, TIDE_E_INVALID, "older than %" PRId64 " us, up to number %" PRId64,
+                         policy->older_than_us, policy->up_to_global);
     TIDE_CLEANUP(tide_freep) compact_step *step = calloc(1, sizeof *step);
     if (!step)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
     step->policy = policy;
-    step->keep = policy->keep > 0 ? policy->keep : TIDE_JOURNAL_KEEP_DEFAULT;
+    step->keep = policy->keep == 0 ? TIDE_JOURNAL_KEEP_DEFAULT : policy->keep;
+    if (step->keep < 0)
+        step->keep = 0;
     tide_compacted counts = {0};
     if (policy->task_id) {
         TIDE_TRY(tide_read(store, check_task, (void *)policy->task_id, err));

@@ -131,7 +131,7 @@ static tide_status tell_iteration(const tide_resume *r, const tide_task_resume_f
     TIDE_TRY(tide_journal_row_check(row, err));
     int64_t iteration = 0;
     if (!find_iteration(row->checkpoint.snapshot, &iteration) || iteration == INT64_MAX)
-        iteration = r->end_count;
+        iteration = r->end_count; /* -1: unknown, so the next one is told as 0 */
     return fns->iteration(arg, &row->checkpoint, iteration + 1, err);
 }
 

@@ -130,12 +130,30 @@ static tide_status find_end(tide_tx *tx, tide_resume *r, int *segment, int64_t *
     return TIDE_OK;
 }
 
+static tide_status find_cut(tide_tx *tx, const tide_segment *segment, bool *is_cut, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CUT_FIND, err));
+    bind_segment(query, segment, 0);
+    const tide_status status = tide_query_one(query, err);
+    *is_cut = status == TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* How many iterations have ended; -1: nobody knows, because checkpoints were removed. */
 static tide_status count_ends(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     for (int i = 0; i < r->lineage.count; i++) {
+        const tide_segment *segment = &r->lineage.segments[i];
+        bool is_cut = false;
+        TIDE_TRY(find_cut(tx, segment, &is_cut, err));
+        if (is_cut) {
+            r->end_count = -1;
+            return TIDE_OK;
+        }
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_COUNT_ENDS, err));
-        bind_segment(query, &r->lineage.segments[i], 0);
+        bind_segment(query, segment, 0);
         TIDE_TRY(tide_query_one(query, err));
         r->end_count += tide_col_i64(query);
     }

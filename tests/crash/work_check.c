@@ -235,6 +235,40 @@ bool work_found_keeps(const work_found *found, const ack_journal *journal, char 
 
 /* ---- live items ---- */
 
+enum { KEYS_MAX = 4096 };
+
+typedef struct live_keys {
+    char names[KEYS_MAX][LOAD_ID_SIZE];
+    size_t len;
+} live_keys;
+
+static tide_status note_key(void *arg, const tide_work_item *item, tide_error *err)
+{
+    live_keys *keys = arg;
+    char name[LOAD_ID_SIZE];
+    if (!item->unique_key)
+        return TIDE_OK;
+    (void)snprintf(name, sizeof name, "%.40s/%.40s", item->work_type, item->unique_key);
+    for (size_t i = 0; i < keys->len; i++)
+        if (strcmp(keys->names[i], name) == 0)
+            return tide_fail(err, TIDE_E_CONFLICT, "two live items have the unique key %s", name);
+    assert(keys->len < KEYS_MAX);
+    memcpy(keys->names[keys->len++], name, sizeof name);
+    return TIDE_OK;
+}
+
+tide_status work_check_keys(tide_store *store, tide_error *err)
+{
+    static const char *const live[] = {"pending", "in_progress", "expired"};
+    TIDE_CLEANUP(tide_freep) live_keys *keys = calloc(1, sizeof *keys);
+    assert(keys);
+    for (size_t i = 0; i < sizeof live / sizeof *live; i++) {
+        const tide_work_filter filter = {.status = live[i], .limit = INT32_MAX};
+        TIDE_TRY(tide_work_list(store, &filter, note_key, keys, err));
+    }
+    return TIDE_OK;
+}
+
 static tide_status add_live(void *arg, const tide_work_stat *stat, tide_error *err)
 {
     (void)err;

@@ -32,6 +32,9 @@ bool work_found_keeps(const work_found *found, const ack_journal *journal,
 size_t work_found_count(const work_found *found);
 size_t work_found_completed(const work_found *found);
 
+/* TIDE_E_CONFLICT: two live items of one type have the same unique key. */
+TIDE_MUST_CHECK tide_status work_check_keys(tide_store *store, tide_error *err);
+
 /* How many items have not ended? */
 TIDE_MUST_CHECK tide_status work_count_live(tide_store *store, int64_t *count, tide_error *err);
 

@@ -9,7 +9,7 @@
 
 enum {
     ADD_BATCH = 4,
-    ADD_PAUSE_US = 4000, /* somebody has to do the work as well */
+    ADD_PAUSE_US = 20000, /* no faster than the work can be done */
     CLAIM_BATCH = 4,
     KEYS = 5,
     DELAY_MAX_US = 50000,

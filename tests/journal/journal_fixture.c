@@ -55,6 +55,29 @@ int64_t ask_number(tide_store *store, const tide_sql *sql)
     return q.answer;
 }
 
+/* ---- stores ---- */
+
+tide_store *open_empty(store_test *t)
+{
+    tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    char url[PG_CLUSTER_URL_MAX];
+    static int count;
+    if (t->engine == TIDE_ENGINE_SQLITE) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "empty%d.db", ++count);
+        tempdir_join(&t->dir, name, url);
+    } else {
+        char name[PG_CLUSTER_NAME_MAX];
+        assert_ok_err(pg_cluster_fresh_database(pg_cluster_for_test(), NULL, name, &t->err),
+                      &t->err);
+        pg_cluster_url(pg_cluster_for_test(), name, url);
+    }
+    assert_ok_err(tide_store_open(&store, url, &options, &t->err), &t->err);
+    t->others[t->other_count++] = store;
+    return store;
+}
+
 /* ---- tasks and checkpoints ---- */
 
 void make_task(store_test *t, const char *task_id)

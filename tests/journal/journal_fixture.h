@@ -6,6 +6,9 @@
 
 #include "support/store_fixture.h"
 
+/* A second store of the same engine, empty; the fixture closes it. */
+tide_store *open_empty(store_test *t);
+
 void make_task(store_test *t, const char *task_id);
 
 /* One checkpoint; fails the case when it cannot be appended. */

@@ -155,7 +155,7 @@ static void compaction_goes_by_tags_and_by_age(void **state)
         assert_int_equal(want[i], list->rows[i].global_sequence);
     assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM checkpoint_tags"));
     assert_sound(t->store);
-    tide_compaction bad = {.keep = -1};
+    tide_compaction bad = {.older_than_us = -1};
     assert_status(TIDE_E_INVALID, tide_journal_compact(t->store, &bad, NULL, &t->err));
     bad = (tide_compaction){.task_id = "nobody"};
     assert_status(TIDE_E_NOT_FOUND, tide_journal_compact(t->store, &bad, NULL, &t->err));

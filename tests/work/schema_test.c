@@ -344,11 +344,15 @@ static void a_live_plain_lease_keeps_its_holder(void **state)
     claim_plainly(raw, "w", "a"); /* the same again is a heartbeat */
     assert_true(token_of(raw, "w") == token);
     raw_ok(raw, "UPDATE work_items SET lease_expires_at = %s", raw_time(raw, -1));
+    raw_refuse(raw, "another worker", "UPDATE work_items SET lease_holder = 'b'");
+    /* A lease that ran out spends an attempt, counted or not. */
+    raw_ok(raw, "UPDATE work_items SET status = 'pending'");
     claim_plainly(raw, "w", "b");
     assert_true(token_of(raw, "w") > token);
     assert_string_equal(
-        "a|replaced b|-",
-        raw_text(raw, "SELECT worker, outcome FROM work_attempts ORDER BY lease_token"));
+        "a|1|expired b|2|-",
+        raw_text(raw, "SELECT worker, attempt, outcome FROM work_attempts ORDER BY lease_token"));
+    raw_refuse(raw, "retry_count only rises", "UPDATE work_items SET retry_count = 0");
     end(&c);
 }
 

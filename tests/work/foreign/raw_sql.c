@@ -46,7 +46,7 @@ static bool run_sqlite(raw_sql *raw, const char *statement)
         if (code != SQLITE_OK || !prepared)
             break;
         raw->text[0] = '\0';
-        for (int row = 0; (code = sqlite3_step(prepared)) == SQLITE_ROW; row++)
+        for (int row = 0; sqlite3_step(prepared) == SQLITE_ROW; row++)
             for (int i = 0; i < sqlite3_column_count(prepared); i++)
                 add_value(raw, row, i, (const char *)sqlite3_column_text(prepared, i));
         code = sqlite3_finalize(prepared);
@@ -80,13 +80,18 @@ static bool run_postgres(raw_sql *raw, const char *statement)
     return is_done;
 }
 
-static bool run(raw_sql *raw, char *statement, const char *format, va_list args)
+static bool run(raw_sql *raw, const char *statement, int len)
 {
-    const int len = vsnprintf(statement, STATEMENT_SIZE, format, args);
     assert_true(len >= 0 && len < STATEMENT_SIZE);
     raw->text[0] = raw->error[0] = raw->sqlstate[0] = '\0';
     return raw->engine == TIDE_ENGINE_SQLITE ? run_sqlite(raw, statement)
                                              : run_postgres(raw, statement);
+}
+
+static void run_or_fail(raw_sql *raw, const char *statement, int len)
+{
+    if (!run(raw, statement, len))
+        fail_msg("refused: %s: %s", statement, raw->error);
 }
 
 bool raw_try(raw_sql *raw, const char *format, ...)
@@ -94,9 +99,9 @@ bool raw_try(raw_sql *raw, const char *format, ...)
     char statement[STATEMENT_SIZE];
     va_list args;
     va_start(args, format);
-    const bool is_done = run(raw, statement, format, args);
+    const int len = vsnprintf(statement, sizeof statement, format, args);
     va_end(args);
-    return is_done;
+    return run(raw, statement, len);
 }
 
 void raw_ok(raw_sql *raw, const char *format, ...)
@@ -104,10 +109,9 @@ void raw_ok(raw_sql *raw, const char *format, ...)
     char statement[STATEMENT_SIZE];
     va_list args;
     va_start(args, format);
-    const bool is_done = run(raw, statement, format, args);
+    const int len = vsnprintf(statement, sizeof statement, format, args);
     va_end(args);
-    if (!is_done)
-        fail_msg("refused: %s: %s", statement, raw->error);
+    run_or_fail(raw, statement, len);
 }
 
 void raw_refuse(raw_sql *raw, const char *why, const char *format, ...)
@@ -115,9 +119,9 @@ void raw_refuse(raw_sql *raw, const char *why, const char *format, ...)
     char statement[STATEMENT_SIZE];
     va_list args;
     va_start(args, format);
-    const bool is_done = run(raw, statement, format, args);
+    const int len = vsnprintf(statement, sizeof statement, format, args);
     va_end(args);
-    if (is_done)
+    if (run(raw, statement, len))
         fail_msg("accepted: %s", statement);
     if (strncmp(raw->sqlstate, "23", 2) != 0 || !strstr(raw->error, why))
         fail_msg("refused with other words (%s): %s: %s", raw->sqlstate, statement, raw->error);
@@ -128,10 +132,9 @@ const char *raw_text(raw_sql *raw, const char *format, ...)
     char statement[STATEMENT_SIZE];
     va_list args;
     va_start(args, format);
-    const bool is_done = run(raw, statement, format, args);
+    const int len = vsnprintf(statement, sizeof statement, format, args);
     va_end(args);
-    if (!is_done)
-        fail_msg("refused: %s: %s", statement, raw->error);
+    run_or_fail(raw, statement, len);
     return raw->text;
 }
 
@@ -140,10 +143,9 @@ int64_t raw_number(raw_sql *raw, const char *format, ...)
     char statement[STATEMENT_SIZE];
     va_list args;
     va_start(args, format);
-    const bool is_done = run(raw, statement, format, args);
+    const int len = vsnprintf(statement, sizeof statement, format, args);
     va_end(args);
-    if (!is_done)
-        fail_msg("refused: %s: %s", statement, raw->error);
+    run_or_fail(raw, statement, len);
     return assert_number(raw->text);
 }
 

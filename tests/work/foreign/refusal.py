@@ -198,6 +198,20 @@ def attempts_are_evidence(client):
 
 
 @case(*EVERY_SETTING)
+def a_null_does_not_become_the_default(client):
+    """OR REPLACE puts the default in the place of a NULL, after the triggers have looked."""
+    add_items(client, 2)
+    bring_to(client, "w1", "completed")
+    claim_by_library(client, "w2")
+    client.run("INSERT INTO idempotency_keys (idempotency_key, request_hash) VALUES ('k', 'h')")
+    client.run("UPDATE tasks SET status = 'succeeded'")
+    for table in ("tasks", "work_items", "idempotency_keys", "task_heads"):
+        for _, column, _, is_strict, default, _ in client.run("PRAGMA table_info(%s)" % table):
+            if is_strict and default is not None:
+                client.refuse("UPDATE OR REPLACE %s SET %s = NULL" % (table, column))
+
+
+@case(*EVERY_SETTING)
 def parents_must_exist(client):
     add_items(client, 1)
     for statement in (
@@ -304,13 +318,13 @@ def times_that_do_not_compare_are_refused(client):
     for table, names in columns.items():
         for name in names:
             for time in BAD_TIMES:
-                client.refuse("UPDATE %s SET %s = ?" % (table, name), time, why="is a UTC time like")
+                client.refuse("UPDATE %s SET %s = ?" % (table, name), time, why="like 2026-01-31 23:59:59.123456")
             for time in ("2026-01-31 23:59:59", "2026-01-31 23:59:59.5", "2024-02-29 00:00:00.123456"):
                 client.run("UPDATE %s SET %s = ?" % (table, name), time)
     bring_to(client, "w1", "in_progress")
     for name in ("lease_acquired_at", "lease_expires_at", "heartbeat_at"):
         for time in BAD_TIMES:
-            client.refuse("UPDATE work_items SET %s = ?" % name, time, why="is a UTC time like")
+            client.refuse("UPDATE work_items SET %s = ?" % name, time, why="like 2026-01-31 23:59:59.123456")
 
 
 @case()

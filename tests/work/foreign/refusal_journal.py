@@ -180,6 +180,18 @@ def what_was_removed_stays_removed(client):
     assert client.value("SELECT global_sequence FROM checkpoints WHERE checkpoint_id = 'd2'") == 3
 
 
+@case(*EVERY_SETTING)
+def recorded_cuts_stay(client):
+    add_items(client, 1)
+    client.run("INSERT INTO checkpoint_cuts (task_id, first_number, last_number, reason, cut_at) "
+               "VALUES ('task-1', 1, 5, 'compacted', CURRENT_TIMESTAMP)")
+    for statement in ("DELETE FROM checkpoint_cuts", "UPDATE checkpoint_cuts SET last_number = 9",
+                      "INSERT OR REPLACE INTO checkpoint_cuts VALUES ('task-1', 1, 1, NULL, '', CURRENT_TIMESTAMP)"):
+        client.refuse(statement, why="a recorded cut stays")
+    client.run("DELETE FROM tasks")
+    assert client.value("SELECT count(*) FROM checkpoint_cuts") == 0
+
+
 @case()
 def checkpoint_types_can_be_added_and_used_ones_stay(client):
     add_items(client, 1)
