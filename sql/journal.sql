@@ -505,13 +505,59 @@ WHERE task_id = :task_id AND last_number > :after AND first_number <= :until
 ORDER BY first_number;
 
 -- statement: verify_numbers
-SELECT global_sequence FROM checkpoints WHERE global_sequence > :after ORDER BY global_sequence LIMIT :limit;
+-- Rows by number: has it lost its task, does its time tell (a sealed one that was born here), and the time.
+WITH page AS (
+    SELECT c.global_sequence, c.task_id, c.created_at,
+           c.checksum IS NOT NULL AND c.origin_session IS NULL AND c.origin_global IS NULL AS is_timed
+    FROM checkpoints c WHERE c.global_sequence > :after ORDER BY c.global_sequence LIMIT :limit)
+SELECT p.global_sequence,
+       NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = p.task_id)
+           OR NOT EXISTS (SELECT 1 FROM task_heads h WHERE h.task_id = p.task_id),
+       p.is_timed, p.created_at
+FROM page p ORDER BY p.global_sequence;
+
+-- statement: verify_below
+-- Rows of a fork that stand where its history is that of its parent.
+SELECT count(*) FROM checkpoints WHERE task_id = :task_id AND sequence_number <= :number;
+
+-- statement: verify_permits  only: sqlite
+-- A permit is removed by the transaction that wrote it: one that can be seen was left behind.
+SELECT count(*) FROM journal_permits;
 
 -- statement: verify_gaps
 SELECT CAST(first_global AS BIGINT), CAST(last_global AS BIGINT) FROM checkpoint_gaps
 WHERE first_global >= coalesce((SELECT max(first_global) FROM checkpoint_gaps WHERE first_global <= :after), 0)
   AND first_global <= :until AND last_global > :after
 ORDER BY first_global LIMIT :limit;
+
+-- ---- import ----
+-- What publishing an import asks of the journal; the rest is in journal_import.sql.
+
+-- statement: import_drop_removed
+-- Of the staged checkpoints those that this store has numbered and removed, because what was removed stays removed: the
+-- number is the file's if the file was made here (:is_own), or the one with which the checkpoint once left this store. A
+-- task that was deleted comes back as a whole.
+DELETE FROM import_checkpoints
+WHERE import_id = :import_id
+  AND EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = import_checkpoints.task_id)
+  AND NOT EXISTS (SELECT 1 FROM import_tasks i WHERE i.import_id = :import_id AND i.task_id = import_checkpoints.task_id
+                                                  AND i.is_new)
+  AND NOT EXISTS (SELECT 1 FROM checkpoints c WHERE c.checkpoint_id = import_checkpoints.checkpoint_id)
+  AND ((:is_own
+        AND EXISTS (SELECT 1 FROM checkpoint_gaps g
+                    WHERE g.first_global = (SELECT max(x.first_global) FROM checkpoint_gaps x
+                                            WHERE x.first_global <= import_checkpoints.source_global)
+                      AND g.last_global >= import_checkpoints.source_global AND g.reason = 'removed'))
+       OR (import_checkpoints.origin_session = :session
+           AND EXISTS (SELECT 1 FROM checkpoint_gaps g
+                       WHERE g.first_global = (SELECT max(x.first_global) FROM checkpoint_gaps x
+                                               WHERE x.first_global <= import_checkpoints.origin_global)
+                         AND g.last_global >= import_checkpoints.origin_global AND g.reason = 'removed')));
+
+-- statement: import_new_types
+SELECT count(*) FROM import_types t
+WHERE t.import_id = :import_id
+  AND NOT EXISTS (SELECT 1 FROM checkpoint_types x WHERE x.checkpoint_type = t.checkpoint_type);
 
 -- ---- export ----
 
@@ -523,10 +569,13 @@ SELECT checkpoint_type, is_resumable, description FROM checkpoint_types WHERE ch
 ORDER BY checkpoint_type LIMIT :limit;
 
 -- statement: export_tasks
+-- A task that was forked since the export began, at a checkpoint above :head, is left out: its fork point is not in the file.
 SELECT t.task_id, t.title, t.status, t.metadata, t.created_at, t.completed_at, t.forked_from,
        (SELECT c.checkpoint_id FROM checkpoints c
         WHERE c.task_id = t.forked_from AND c.sequence_number = t.forked_at),
        h.last_sequence
 FROM tasks t JOIN task_heads h ON h.task_id = t.task_id
 WHERE t.task_id > :after AND (t.task_id = :task_id OR :task_id IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM checkpoints f
+                  WHERE f.task_id = t.forked_from AND f.sequence_number = t.forked_at AND f.global_sequence > :head)
 ORDER BY t.task_id LIMIT :limit;

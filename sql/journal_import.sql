@@ -96,6 +96,7 @@ WHERE s.import_id = :import_id AND c.checksum IS NULL;
 -- statement: import_types_publish
 INSERT INTO checkpoint_types (checkpoint_type, is_resumable, description)
 SELECT t.checkpoint_type, t.is_resumable, t.description FROM import_types t WHERE t.import_id = :import_id
+  AND NOT EXISTS (SELECT 1 FROM checkpoint_types x WHERE x.checkpoint_type = t.checkpoint_type)
 ON CONFLICT (checkpoint_type) DO NOTHING;
 
 -- statement: import_row_without_type

@@ -1237,7 +1237,8 @@ CREATE TRIGGER work_items_full BEFORE TRUNCATE ON work_items
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('work items are deleted one by one, with their attempts');
 
 -- A change of status, and of what makes an item ready: allowed or not, from whomever it comes; attempts; who waited for it.
--- (The attempts of plain SQL are written by tide_work_plain.)
+-- (The attempts of plain SQL are written by tide_work_plain. The library's claims and completions write theirs themselves, set by set, and
+-- are left alone here: a row trigger would cost more than the claim.)
 CREATE FUNCTION tide_work_move() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF NEW.status <> OLD.status THEN
@@ -1253,11 +1254,7 @@ BEGIN
                 USING ERRCODE = 'integrity_constraint_violation';
         END IF;
         IF NEW.revision > OLD.revision THEN
-            IF NEW.status = 'in_progress' THEN
-                INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
-                VALUES (NEW.work_item_id, NEW.lease_token, NEW.retry_count + 1, NEW.lease_holder, 'api',
-                        NEW.lease_acquired_at);
-            ELSIF OLD.status = 'in_progress' THEN
+            IF OLD.status = 'in_progress' THEN
                 UPDATE work_attempts
                 SET ended_at = NEW.updated_at, outcome = NEW.attempt_outcome, error_message = NEW.error_message
                 WHERE work_item_id = NEW.work_item_id AND lease_token = OLD.lease_token AND ended_at IS NULL;
@@ -1293,7 +1290,12 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER check_work_items_status AFTER UPDATE OF status, run_after, waits_for, work_type, priority, created_at, claim_key
-    ON work_items FOR EACH ROW EXECUTE FUNCTION tide_work_move();
+    ON work_items FOR EACH ROW
+    WHEN (NOT (new.revision > old.revision AND new.work_type = old.work_type AND new.claim_key = old.claim_key
+               AND new.priority = old.priority AND new.created_at = old.created_at
+               AND ((old.status = 'pending' AND new.status = 'in_progress')
+                    OR (old.status = 'in_progress' AND new.status = 'completed' AND NOT new.has_dependents))))
+    EXECUTE FUNCTION tide_work_move();
 
 -- Who waited for this item waits for one less, also if plain SQL has claimed it before its turn. (A failed one is followed
 -- up by the sweep.) In the order of ids, so that two items that end at once do not lock each other out.
@@ -1511,7 +1513,8 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER work_attempts_stay AFTER DELETE ON work_attempts FOR EACH ROW EXECUTE FUNCTION tide_attempt_guard();
-CREATE TRIGGER work_attempts_once AFTER INSERT ON work_attempts FOR EACH ROW WHEN (pg_trigger_depth() = 0)
+CREATE TRIGGER work_attempts_once AFTER INSERT ON work_attempts FOR EACH ROW
+    WHEN (pg_trigger_depth() = 0 AND new.via <> 'api')
     EXECUTE FUNCTION tide_attempt_guard();
 CREATE TRIGGER work_attempts_full BEFORE TRUNCATE ON work_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('attempts live as long as their work item');

@@ -1,6 +1,8 @@
 -- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
 --
--- Every change raises revision and sets updated_at: that is how the guards know the library.
+-- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements
+-- that claim and complete open and close attempts themselves, set by set (2 us per item; a row trigger costs 24); everything
+-- else is left to the triggers.
 --
 -- Lists travel as one JSON parameter: one statement per batch, whatever its length.
 --
@@ -284,7 +286,7 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- may decide to read and sort all that is ready, when it believes that this is little.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
+    SELECT w.work_item_id
     FROM work_items w
     WHERE w.work_type = CAST(:type AS text)
       AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
@@ -293,16 +295,24 @@ picked AS MATERIALIZED (
       AND (CAST(:is_promoted AS boolean)
            OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
                        > (SELECT at FROM clock), true))
-    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED)
-UPDATE work_items w
-SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
-    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
-    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
-    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-    revision = w.revision + 1, updated_at = c.at
-FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
-RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
-          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+claimed AS (
+    UPDATE work_items w
+    SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+        deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+        lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+        started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+        revision = w.revision + 1, updated_at = c.at
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed)
+SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
+       deadline_at, lease_acquired_at, claim_key,
+       (SELECT bool_or(t.status = 'pending') FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed))
+FROM claimed;
 
 -- statement: work_claim_types  engine: sqlite
 -- The :limit first ones of several types (NULL: all): the heads of each, and of those the first. json_each stands in for
@@ -352,19 +362,27 @@ heads AS MATERIALIZED (
                        > (SELECT at FROM clock), true))
     ORDER BY h.claim_key LIMIT :reach),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) = 'pending' AS is_first
+    SELECT w.work_item_id
     FROM heads h JOIN work_items w ON w.work_item_id = h.work_item_id
     WHERE coalesce(w.status, '') = 'pending' AND coalesce(w.run_after, 'epoch') = 'epoch' AND coalesce(w.waits_for, 0) = 0
-    ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
-UPDATE work_items w
-SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
-    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
-    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
-    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-    revision = w.revision + 1, updated_at = c.at
-FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
-RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
-          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+    ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED),
+claimed AS (
+    UPDATE work_items w
+    SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+        deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+        lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+        started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+        revision = w.revision + 1, updated_at = c.at
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed)
+SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
+       deadline_at, lease_acquired_at, claim_key,
+       (SELECT bool_or(t.status = 'pending') FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed))
+FROM claimed;
 
 -- statement: work_claim_task  engine: sqlite
 UPDATE work_items
@@ -391,7 +409,7 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_task  engine: postgres
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id, (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) = 'pending' AS is_first
+    SELECT w.work_item_id
     FROM work_items w
     WHERE w.task_id = CAST(:task_id AS text) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (CAST(:types AS jsonb) IS NULL OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
@@ -400,16 +418,24 @@ picked AS MATERIALIZED (
       AND (CAST(:is_promoted AS boolean)
            OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
                        > (SELECT at FROM clock), true))
-    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED)
-UPDATE work_items w
-SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
-    deadline_at = c.at + w.timeout_us * interval '1 microsecond',
-    lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
-    started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-    revision = w.revision + 1, updated_at = c.at
-FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
-RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1, w.max_retries, w.priority,
-          w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key, p.is_first;
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+claimed AS (
+    UPDATE work_items w
+    SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+        deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+        lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
+        started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+        revision = w.revision + 1, updated_at = c.at
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed)
+SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
+       deadline_at, lease_acquired_at, claim_key,
+       (SELECT bool_or(t.status = 'pending') FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed))
+FROM claimed;
 
 -- statement: work_run_tasks  engine: sqlite
 -- The first claim starts the task.
@@ -518,14 +544,20 @@ WHERE work_items.work_item_id = list.item ->> 'id' AND +work_items.lease_token =
 RETURNING work_item_id, lease_token, has_dependents;
 
 -- statement: work_finish_many  engine: postgres
-UPDATE work_items w
-SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL, completed_at = c.at,
-    lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
-FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
-     CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
+WITH done AS (
+    UPDATE work_items w
+    SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
+        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
+        updated_at = c.at
+    FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
+         CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+    WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
   AND w.lease_expires_at > c.at
-RETURNING w.work_item_id, w.lease_token, w.has_dependents;
+    RETURNING w.work_item_id, w.lease_token, w.has_dependents, w.completed_at),
+closed AS (
+    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+SELECT work_item_id, lease_token, has_dependents FROM done;
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
@@ -536,12 +568,18 @@ WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND
 RETURNING task_id, has_dependents;
 
 -- statement: work_finish_one  engine: postgres
-UPDATE work_items w
-SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL, completed_at = c.at,
-    lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
-FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-RETURNING w.task_id, w.has_dependents;
+WITH done AS (
+    UPDATE work_items w
+    SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
+        updated_at = c.at
+    FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+    WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+    RETURNING w.work_item_id, w.lease_token, w.task_id, w.has_dependents, w.completed_at),
+closed AS (
+    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+SELECT task_id, has_dependents FROM done;
 
 -- statement: work_finished  engine: sqlite
 -- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)

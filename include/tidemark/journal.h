@@ -296,7 +296,13 @@ typedef struct tide_journal_report {
     int64_t missing; /* global numbers without a row and without a recorded removal */
 } tide_journal_report;
 
-/* fn is told each finding in words. TIDE_OK: sound. TIDE_E_DAMAGED: invalid or missing ones. task_id NULL: all. */
+/* fn is told each finding in words. TIDE_OK: sound. TIDE_E_DAMAGED: invalid or missing ones. task_id NULL: all, and what
+ * only the whole journal tells: global numbers, rows without a task or where a gap is recorded, times of rows born here that
+ * fall while numbers rise, a permit to remove that was left behind (SQLite).
+ *
+ * The checksum is over what the checkpoint says: id, task, item, type, trigger, message, metadata, tags, snapshot; the chain
+ * adds the number within the task. Global number, time, origin and a task's fork point are in neither: they are found
+ * altered only where they contradict something else. To seal them takes a new version of the seal. */
 typedef void tide_journal_finding_fn(void *arg, const char *finding);
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_verify(tide_store *store, const char *task_id,
                                                          tide_journal_finding_fn *fn, void *arg,

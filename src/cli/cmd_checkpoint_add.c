@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include <tidemark/journal.h>
+#include <tidemark/work.h>
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
@@ -99,6 +99,26 @@ static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_erro
     return tide_buffer_append_text(metadata, text);
 }
 
+static tide_status check_task_of(void *arg, const tide_work_item *item, tide_error *err)
+{
+    const char *task_id = arg;
+    if (strcmp(item->task_id, task_id) == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID, "work item %s belongs to task %s", item->work_item_id,
+                     item->task_id);
+}
+
+/* Evidence may outlive its item, but does not begin without it. */
+static tide_status check_item(const tide_checkpoint_new *checkpoint, tide_store *store,
+                              tide_error *err)
+{
+    if (!checkpoint->work_item_id)
+        return TIDE_OK;
+    return tide_cli_found(tide_work_find(store, checkpoint->work_item_id, check_task_of,
+                                         (void *)(uintptr_t)checkpoint->task_id, err),
+                          "work item", checkpoint->work_item_id, store, err);
+}
+
 tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
@@ -127,6 +147,7 @@ tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
     tide_checkpoint_numbers numbers = {.global_sequence = 0};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(check_item(&checkpoint, store, err));
     TIDE_TRY(tide_journal_append(store, &checkpoint, &numbers, err));
     return tide_cli_print_numbers(&cli->out, &numbers, err);
 }

@@ -251,14 +251,16 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,
                        "%" PRId64 " checkpoints imported (%" PRId64 " with new numbers), %" PRId64
-                       " were there already\n",
-                       moved.checkpoints, moved.renumbered, moved.skipped);
+                       " were there already, %" PRId64 " had been removed here before\n",
+                       moved.checkpoints, moved.renumbered, moved.skipped - moved.removed,
+                       moved.removed);
         return TIDE_OK;
     }
     tide_cli_json_begin(&cli->out);
     tide_cli_json_i64(&cli->out, "tasks", moved.tasks);
     tide_cli_json_i64(&cli->out, "checkpoints", moved.checkpoints);
     tide_cli_json_i64(&cli->out, "skipped", moved.skipped);
+    tide_cli_json_i64(&cli->out, "removed", moved.removed);
     tide_cli_json_i64(&cli->out, "renumbered", moved.renumbered);
     tide_cli_json_i64(&cli->out, "global_sequence", moved.head);
     return tide_cli_json_end(&cli->out, err);

@@ -53,9 +53,10 @@ static tide_status check_type(const tide_append_item *it, tide_tx *tx, tide_erro
     tide_bind_text(query, "type", it->given->type);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_INVALID,
-                         "unknown checkpoint type '%s': register it first (checkpoint type add)",
-                         it->given->type);
+        return tide_fail(
+            err, TIDE_E_INVALID,
+            "unknown checkpoint type '%s': register it first (tidemark checkpoint add-type)",
+            it->given->type);
     return status;
 }
 

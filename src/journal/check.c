@@ -135,11 +135,21 @@ static tide_status check_tags(const tide_checkpoint_new *checkpoint, tide_error 
     return TIDE_OK;
 }
 
+/* Digits alone would be taken for a global number wherever a checkpoint is named. */
+static tide_status check_id(const char *id, tide_error *err)
+{
+    TIDE_TRY(tide_journal_check_name("checkpoint id", id, TIDE_JOURNAL_ID_MAX, err));
+    if (strspn(id, "0123456789") == strlen(id))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "checkpoint id '%s' is a number: add a letter, numbers are given here",
+                         id);
+    return TIDE_OK;
+}
+
 tide_status tide_journal_check_new(const tide_checkpoint_new *checkpoint, tide_error *err)
 {
     if (checkpoint->checkpoint_id)
-        TIDE_TRY(tide_journal_check_name("checkpoint id", checkpoint->checkpoint_id,
-                                         TIDE_JOURNAL_ID_MAX, err));
+        TIDE_TRY(check_id(checkpoint->checkpoint_id, err));
     TIDE_TRY(tide_journal_check_name("task id", checkpoint->task_id, TIDE_JOURNAL_ID_MAX, err));
     if (checkpoint->work_item_id)
         TIDE_TRY(tide_journal_check_name("work item id", checkpoint->work_item_id,

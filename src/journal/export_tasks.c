@@ -16,6 +16,7 @@ typedef struct row_page {
     char after[TIDE_JOURNAL_ID_MAX + 1]; /* the page begins behind it ... */
     char last[TIDE_JOURNAL_ID_MAX + 1];  /* ... and ends here */
     const char *task_id;                 /* NULL: all */
+    int64_t head;                        /* of the file */
     tide_buffer lines;                   /* each with its end */
     int count;                           /* rows read */
     int64_t written;
@@ -87,6 +88,7 @@ static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EXPORT_TASKS, err));
     tide_bind_text(query, "after", page->after);
     tide_bind_text(query, "task_id", page->task_id);
+    tide_bind_i64(query, "head", page->head);
     tide_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
@@ -118,6 +120,7 @@ static tide_status write_rows(tide_exporter *e, tide_tx_fn *read, const char *ta
     if (!page)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of rows");
     page->task_id = task_id;
+    page->head = e->counts.head;
     tide_buffer_init(&page->lines, TIDE_EXPORT_LINE_MAX);
     tide_status status = TIDE_OK;
     do {

@@ -13,6 +13,7 @@
 #include "journal/chain.h"
 #include "journal/check.h"
 #include "journal/page.h"
+#include "journal/removal.h"
 #include "journal/walk.h"
 #include "tidemark_sql.h"
 
@@ -25,15 +26,6 @@ typedef struct fork_request {
     int64_t number;
     char *parent_title;
 } fork_request;
-
-static tide_status keep_removals_away(tide_tx *tx, tide_error *err)
-{
-    if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_SHARE, err));
-    return tide_query_run(query, NULL, err);
-}
 
 static tide_status find_parent(fork_request *request, tide_tx *tx, tide_error *err)
 {
@@ -94,7 +86,7 @@ static tide_status add_task(const fork_request *request, tide_tx *tx, tide_error
 static tide_status fork_task(tide_tx *tx, void *arg, tide_error *err)
 {
     fork_request *request = arg;
-    TIDE_TRY(keep_removals_away(tx, err));
+    TIDE_TRY(tide_removal_keep_away(tx, err));
     TIDE_TRY(find_parent(request, tx, err));
     TIDE_TRY(check_depth(request, tx, err));
     TIDE_TRY(check_new(request, tx, err));

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "journal/collect.h"
@@ -47,6 +48,8 @@ static tide_status take_record(importer *im, bool *is_end, tide_error *err)
     switch (record->kind) {
     case TIDE_IMPORT_HEADER:
         im->run.is_legacy = record->as.header.is_legacy;
+        im->run.is_own =
+            record->as.header.session && strcmp(record->as.header.session, im->run.session) == 0;
         im->total = record->as.header.checkpoints;
         return TIDE_OK;
     case TIDE_IMPORT_END:
@@ -78,6 +81,9 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
     if (!im)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an import");
     im->run.store = store;
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    memcpy(im->run.session, identity.session_id, sizeof im->run.session);
     im->progress = progress;
     im->arg = arg;
     im->batch = tide_import_batch_new(&im->run);

@@ -22,6 +22,20 @@ tide_status tide_import_text(const tide_json_field *field, tide_arena *arena, co
     return TIDE_OK;
 }
 
+tide_status tide_import_number(const tide_json_field *field, int64_t lowest, int64_t *out,
+                               tide_error *err)
+{
+    int64_t number = 0;
+    TIDE_TRY(tide_json_field_i64(field, &number, err));
+    if (number < lowest || number > TIDE_JOURNAL_NUMBER_MAX)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "%.*s: %" PRId64 "; numbers are accepted from %" PRId64 " to %" PRId64,
+                         (int)field->key.len, field->key.ptr, number, lowest,
+                         TIDE_JOURNAL_NUMBER_MAX);
+    *out = number;
+    return TIDE_OK;
+}
+
 tide_status tide_import_digest(const tide_json_field *field, tide_seal *out, tide_error *err)
 {
     if (field->kind != TIDE_JSON_STRING || field->value.len < 2 ||
@@ -201,7 +215,7 @@ tide_status tide_import_read_task(tide_import_task *out, tide_view object, tide_
         else if (tide_json_field_is(&field, "completed_at"))
             TIDE_TRY(tide_import_time(&field, &out->completed_at_us, err));
         else if (tide_json_field_is(&field, "last_sequence"))
-            TIDE_TRY(tide_json_field_i64(&field, &out->last_sequence, err));
+            TIDE_TRY(tide_import_number(&field, 0, &out->last_sequence, err));
     }
     TIDE_TRY(status);
     return check_task(out, err);
@@ -220,9 +234,9 @@ static tide_status read_origin(const tide_json_field *value, tide_import_checkpo
         if (tide_json_field_is(&field, "session"))
             TIDE_TRY(tide_import_text(&field, arena, &out->origin_session, err));
         else if (tide_json_field_is(&field, "global_sequence"))
-            TIDE_TRY(tide_json_field_i64(&field, &out->origin_global, err));
+            TIDE_TRY(tide_import_number(&field, 0, &out->origin_global, err));
         else if (tide_json_field_is(&field, "sequence_number"))
-            TIDE_TRY(tide_json_field_i64(&field, &out->origin_number, err));
+            TIDE_TRY(tide_import_number(&field, 0, &out->origin_number, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -245,9 +259,9 @@ static tide_status read_member(const tide_json_field *field, tide_import_checkpo
         if (tide_json_field_is(field, texts[i].name))
             return tide_import_text(field, arena, texts[i].text, err);
     if (tide_json_field_is(field, "global_sequence"))
-        return tide_json_field_i64(field, &out->global_sequence, err);
+        return tide_import_number(field, 1, &out->global_sequence, err);
     if (tide_json_field_is(field, "sequence_number"))
-        return tide_json_field_i64(field, &out->sequence_number, err);
+        return tide_import_number(field, 1, &out->sequence_number, err);
     if (tide_json_field_is(field, "created_at"))
         return tide_import_time(field, &out->created_at_us, err);
     if (tide_json_field_is(field, "tags"))

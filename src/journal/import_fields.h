@@ -25,6 +25,9 @@ TIDE_MUST_CHECK tide_status tide_import_read_checkpoint(tide_import_checkpoint *
 /* A text, or NULL for null. */
 TIDE_MUST_CHECK tide_status tide_import_text(const tide_json_field *field, tide_arena *arena,
                                              const char **out, tide_error *err);
+/* A whole number from `lowest` (0 or 1) to TIDE_JOURNAL_NUMBER_MAX. */
+TIDE_MUST_CHECK tide_status tide_import_number(const tide_json_field *field, int64_t lowest,
+                                               int64_t *out, tide_error *err);
 /* 64 hexadecimal digits. */
 TIDE_MUST_CHECK tide_status tide_import_digest(const tide_json_field *field, tide_seal *out,
                                                tide_error *err);

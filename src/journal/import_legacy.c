@@ -172,7 +172,7 @@ static tide_status read_member(const tide_json_field *field, tide_import_checkpo
     if (IS_ONE_OF(field, "session_id", "session", "task_id"))
         return read_name(field, arena, &fields->task_id, err);
     if (IS_ONE_OF(field, "sequence_number", "sequence"))
-        return tide_json_field_i64(field, &out->sequence_number, err);
+        return tide_import_number(field, 1, &out->sequence_number, err);
     if (IS_ONE_OF(field, "created_at", "timestamp"))
         return read_time(field, &out->created_at_us, err);
     if (IS_ONE_OF(field, "type", "checkpoint_type"))
@@ -314,7 +314,7 @@ static tide_status read_top_member(tide_import_reader *reader, bool *is_end, tid
                                    .key = tide_view_of("global_sequence"),
                                    .value = tide_buffer_view(&reader->line)};
     if (is_head)
-        TIDE_TRY(tide_json_field_i64(&field, &reader->header.head, err));
+        TIDE_TRY(tide_import_number(&field, 0, &reader->header.head, err));
     return TIDE_OK;
 }
 

@@ -1,7 +1,7 @@
 /* import_publish.c - what was staged becomes part of the journal, in one transaction.
  *
- * Under the locks of all tasks concerned and of the journal's head it is decided which checkpoints are new (by id), and
- * which numbers they get: the file's own if all of the new ones lie above the counter, otherwise the next ones, in the same
+ * Under the locks of all tasks concerned and of the journal's head it is decided which checkpoints are new (by id, and not
+ * removed here before), and which numbers they get: the file's own if all of the new ones lie above the counter, otherwise the next ones, in the same
  * order. Counters end at least where the file says that they stood. Numbers in between belong to checkpoints that did
  * not come: they are recorded as gaps.
  *
@@ -13,6 +13,7 @@
 #include "journal/chain.h"
 #include "journal/events.h"
 #include "journal/import_run.h"
+#include "journal/removal.h"
 #include "journal/walk.h"
 #include "tidemark_sql.h"
 
@@ -91,8 +92,22 @@ static tide_status check_run(const publication *p, tide_tx *tx, tide_error *err)
     return TIDE_OK;
 }
 
+/* What this store has removed is taken out of what was staged. */
+static tide_status drop_removed(publication *p, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_DROP_REMOVED, err));
+    tide_bind_bool(query, "is_own", p->run->is_own);
+    tide_bind_text(query, "session", p->run->session);
+    int64_t dropped = 0;
+    TIDE_TRY(tide_query_run(query, &dropped, err));
+    p->counts.removed += dropped;
+    return TIDE_OK;
+}
+
 static tide_status read_new(publication *p, tide_tx *tx, tide_error *err)
 {
+    TIDE_TRY(drop_removed(p, tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_NEW_ROWS, err));
     TIDE_TRY(tide_query_one(query, err));
@@ -138,6 +153,17 @@ static tide_status check_types(const publication *p, tide_tx *tx, tide_error *er
                      id.ptr, (int)type.len, type.ptr);
 }
 
+/* The one number that a statement finds. */
+static tide_status ask(int64_t *out, const publication *p, tide_tx *tx, const tide_sql *sql,
+                       tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin(&query, p, tx, sql, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *out = tide_col_i64(query);
+    return TIDE_OK;
+}
+
 /* A second import of the same file: nothing is written. */
 static tide_status is_nothing_new(bool *out, const publication *p, tide_tx *tx, tide_error *err)
 {
@@ -147,15 +173,13 @@ static tide_status is_nothing_new(bool *out, const publication *p, tide_tx *tx, 
     TIDE_TRY(tide_query_one(head, err));
     if (p->new_count > 0 || tide_col_i64(head) < p->run->head)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *behind = NULL;
-    TIDE_TRY(begin(&behind, p, tx, TIDE_SQL_IMPORT_TASKS_BEHIND, err));
-    TIDE_TRY(tide_query_one(behind, err));
-    if (tide_col_i64(behind) > 0)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *annotations = NULL;
-    TIDE_TRY(begin(&annotations, p, tx, TIDE_SQL_IMPORT_NEW_ANNOTATIONS, err));
-    TIDE_TRY(tide_query_one(annotations, err));
-    *out = tide_col_i64(annotations) == 0;
+    int64_t tasks = 0;
+    int64_t types = 0;
+    int64_t annotations = 0;
+    TIDE_TRY(ask(&tasks, p, tx, TIDE_SQL_IMPORT_TASKS_BEHIND, err));
+    TIDE_TRY(ask(&types, p, tx, TIDE_SQL_IMPORT_NEW_TYPES, err));
+    TIDE_TRY(ask(&annotations, p, tx, TIDE_SQL_IMPORT_NEW_ANNOTATIONS, err));
+    *out = tasks == 0 && types == 0 && annotations == 0;
     return TIDE_OK;
 }
 
@@ -272,7 +296,7 @@ static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, t
         if (tide_col_is_null(query))
             return tide_fail(err, TIDE_E_INVALID,
                              "task %s was forked from %s at a checkpoint that is neither in the "
-                             "file nor here",
+                             "file nor here, or was removed here",
                              task_id, parent);
         TIDE_TRY(set_fork(tx, task_id, parent, tide_col_i64(query), err));
     }
@@ -324,6 +348,7 @@ static tide_status publish(tide_tx *tx, void *arg, tide_error *err)
     publication *p = arg;
     p->counts = (tide_journal_transfer){.tasks = p->run->tasks, .head = p->run->head};
     bool is_nothing = false;
+    TIDE_TRY(tide_removal_keep_away(tx, err)); /* forks come too */
     TIDE_TRY(check_run(p, tx, err));
     TIDE_TRY(check_same(p, tx, err));
     TIDE_TRY(read_new(p, tx, err));

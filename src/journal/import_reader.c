@@ -149,9 +149,9 @@ static tide_status read_header(tide_import_reader *reader, tide_arena *arena, ti
         else if (tide_json_field_is(&field, "session"))
             TIDE_TRY(read_session(reader, &field, arena, err));
         else if (tide_json_field_is(&field, "head"))
-            TIDE_TRY(tide_json_field_i64(&field, &header->head, err));
+            TIDE_TRY(tide_import_number(&field, 0, &header->head, err));
         else if (tide_json_field_is(&field, "checkpoints"))
-            TIDE_TRY(tide_json_field_i64(&field, &header->checkpoints, err));
+            TIDE_TRY(tide_import_number(&field, 0, &header->checkpoints, err));
     }
     TIDE_TRY(status);
     if (version > TIDE_EXPORT_VERSION)

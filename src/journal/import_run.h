@@ -12,6 +12,8 @@
 #ifndef TIDE_JOURNAL_IMPORT_RUN_H
 #define TIDE_JOURNAL_IMPORT_RUN_H
 
+#include <tidemark/identity.h>
+
 #include "journal/import_reader.h"
 #include "journal/snapshot.h"
 
@@ -27,9 +29,11 @@ typedef struct tide_import_run {
     tide_store *store;
     int64_t import_id;
     bool is_legacy;
-    int64_t head;        /* of the file */
-    int64_t tasks;       /* staged */
-    int64_t checkpoints; /* staged */
+    char session[TIDE_SESSION_ID_SIZE]; /* of this store */
+    bool is_own;                        /* the file was made by this store: its numbers are ours */
+    int64_t head;                       /* of the file */
+    int64_t tasks;                      /* staged */
+    int64_t checkpoints;                /* staged */
     int64_t depth_max;
     int64_t known_plain; /* rows here from plain SQL whose content was found equal */
 } tide_import_run;

@@ -157,6 +157,9 @@ static tide_status verify_content(tide_journal_row *row, tide_journal_page *page
     TIDE_TRY(tide_seal_checksum(&seal, &fields, err));
     if (!tide_seal_equal(&seal, row->checksum))
         return note_damage(row, page, "its content does not match its checksum", err);
+    /* The checksum is over the snapshot, not over the column that tells its length. */
+    if (row->checkpoint.snapshot_len != (int64_t)row->checkpoint.snapshot.len)
+        return note_damage(row, page, "the length of its snapshot is another", err);
     return TIDE_OK;
 }
 
@@ -234,20 +237,29 @@ static tide_status find(tide_query *query, int64_t *global_sequence, tide_error 
     return status;
 }
 
+static tide_status find_number(tide_tx *tx, const char *text, int64_t *global_sequence,
+                               tide_error *err)
+{
+    int64_t number = 0;
+    if (!parse_number(text, &number))
+        return TIDE_NONE;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err));
+    tide_bind_i64(query, "global_sequence", number);
+    return find(query, global_sequence, err);
+}
+
+/* Numbers win: an id of digits, which plain SQL or an import may have made, must not hide one. */
 tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_number, int64_t *global_sequence,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *by_id = NULL;
-    TIDE_TRY(tide_query_begin(&by_id, tx, TIDE_SQL_JOURNAL_FIND, err));
-    tide_bind_text(by_id, "checkpoint_id", id_or_number);
-    const tide_status status = find(by_id, global_sequence, err);
-    int64_t number = 0;
-    if (status != TIDE_NONE || !parse_number(id_or_number, &number))
+    const tide_status status = find_number(tx, id_or_number, global_sequence, err);
+    if (status != TIDE_NONE)
         return status;
-    TIDE_CLEANUP(tide_query_endp) tide_query *by_number = NULL;
-    TIDE_TRY(tide_query_begin(&by_number, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err));
-    tide_bind_i64(by_number, "global_sequence", number);
-    return find(by_number, global_sequence, err);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND, err));
+    tide_bind_text(query, "checkpoint_id", id_or_number);
+    return find(query, global_sequence, err);
 }
 
 tide_status tide_journal_need(tide_tx *tx, const char *id_or_number, int64_t *global_sequence,

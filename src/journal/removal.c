@@ -12,13 +12,24 @@
 
 /* ---- candidates ---- */
 
-tide_status tide_removal_begin(tide_tx *tx, tide_error *err)
+/* SQLite has one writer at a time anyhow. */
+static tide_status lock(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_ALONE, err));
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_removal_begin(tide_tx *tx, tide_error *err)
+{
+    return lock(tx, TIDE_SQL_REMOVAL_ALONE, err);
+}
+
+tide_status tide_removal_keep_away(tide_tx *tx, tide_error *err)
+{
+    return lock(tx, TIDE_SQL_REMOVAL_SHARE, err);
 }
 
 static void read_candidate(tide_candidate *row, tide_query *query)

@@ -40,6 +40,8 @@ typedef struct tide_candidates {
 
 /* Keep other removals and forks away until the commit. */
 TIDE_MUST_CHECK tide_status tide_removal_begin(tide_tx *tx, tide_error *err);
+/* First in a transaction that makes a fork: until its end nothing is removed, so that the fork point stays. */
+TIDE_MUST_CHECK tide_status tide_removal_keep_away(tide_tx *tx, tide_error *err);
 
 /* The next ones of a task, with numbers above after and below before. older_us 0: any age counts as old. */
 TIDE_MUST_CHECK tide_status tide_removal_read(tide_candidates *out, tide_tx *tx,

@@ -139,6 +139,40 @@ static tide_status check_row(task_check *check, const tide_journal_row *row, con
     return TIDE_OK;
 }
 
+/* A task without a counter was deleted meanwhile, or is damaged. */
+static tide_status check_headless(task_check *check, tide_tx *tx, tide_error *err)
+{
+    const char *task_id = segment_of(check)->task_id;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
+    tide_bind_text(query, "task_id", task_id);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    tide_verify_say(&check->findings, "task %s: its counter is missing", task_id);
+    check->page.invalid++;
+    return TIDE_OK;
+}
+
+/* A fork has rows of its own only above its fork point: others would be looked at by nobody. */
+static tide_status check_below(task_check *check, tide_tx *tx, tide_error *err)
+{
+    const tide_segment *segment = segment_of(check);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_BELOW, err));
+    tide_bind_text(query, "task_id", segment->task_id);
+    tide_bind_i64(query, "number", segment->low);
+    TIDE_TRY(tide_query_one(query, err));
+    const int64_t count = tide_col_i64(query);
+    if (count == 0)
+        return TIDE_OK;
+    tide_verify_say(&check->findings,
+                    "task %s: %" PRId64 " of its checkpoints stand at or below its fork point",
+                    segment->task_id, count);
+    check->page.invalid += count;
+    return TIDE_OK;
+}
+
 /* Nothing may be missing at the end either. */
 static tide_status check_end(task_check *check, tide_tx *tx, tide_error *err)
 {
@@ -148,7 +182,7 @@ static tide_status check_end(task_check *check, tide_tx *tx, tide_error *err)
     tide_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK; /* deleted meanwhile */
+        return status < TIDE_OK ? status : check_headless(check, tx, err);
     const int64_t last = tide_col_i64(query);
     const tide_view chain = tide_col_blob(query);
     if (!tide_view_equal(chain, tide_chain_view(&check->after.chain))) {
@@ -184,9 +218,12 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
     tide_walk *walk = &check->walk;
     tide_buffer_clear(&check->findings);
     check->page = (tide_journal_report){0};
+    const bool is_own = walk->segment == walk->lineage.count - 1;
     if (check->is_start)
         TIDE_TRY(tide_chain_at(&check->before.chain, tx, segment_of(check)->task_id,
                                segment_of(check)->low, err));
+    if (check->is_start && is_own)
+        TIDE_TRY(check_below(check, tx, err));
     check->after = check->before;
     TIDE_TRY(tide_walk_read_in(walk, tx, err));
     cuts c = {0};
@@ -201,7 +238,6 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
     if (walk->is_full)
         return TIDE_OK;
     TIDE_TRY(pass_cuts(check, &c, INT64_MAX, err));
-    const bool is_own = walk->segment == walk->lineage.count - 1;
     return is_own ? check_end(check, tx, err) : TIDE_OK;
 }
 
@@ -252,6 +288,32 @@ static tide_status check_one_of_all(void *arg, const char *task_id, tide_error *
     return check_task(all->store, task_id, false, all->fn, all->arg, all->report, err);
 }
 
+static tide_status count_permits(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_PERMITS, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *(int64_t *)arg = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+/* SQLite's guards let everybody pass while there is a permit. */
+static tide_status check_permits(const every_task *all, tide_error *err)
+{
+    int64_t count = 0;
+    if (tide_store_engine(all->store) != TIDE_ENGINE_SQLITE)
+        return TIDE_OK;
+    TIDE_TRY(tide_read(all->store, count_permits, &count, err));
+    if (count == 0)
+        return TIDE_OK;
+    all->report->invalid++;
+    if (all->fn)
+        all->fn(all->arg,
+                "journal_permits: a permit to remove checkpoints was left behind; with it "
+                "any client can delete them");
+    return TIDE_OK;
+}
+
 tide_status tide_journal_verify(tide_store *store, const char *task_id, tide_journal_finding_fn *fn,
                                 void *arg, tide_journal_report *out, tide_error *err)
 {
@@ -261,7 +323,8 @@ tide_status tide_journal_verify(tide_store *store, const char *task_id, tide_jou
     } else {
         every_task all = {.store = store, .fn = fn, .arg = arg, .report = &report};
         TIDE_TRY(tide_journal_each_task(store, check_one_of_all, &all, err));
-        TIDE_TRY(tide_verify_numbers(store, fn, arg, &report.missing, err));
+        TIDE_TRY(tide_verify_numbers(store, fn, arg, &report, err));
+        TIDE_TRY(check_permits(&all, err));
     }
     if (out)
         *out = report;

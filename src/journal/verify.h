@@ -12,8 +12,10 @@
 void tide_verify_say(tide_buffer *findings, const char *format, ...) TIDE_PRINTF(2, 3);
 void tide_verify_tell(const tide_buffer *findings, tide_journal_finding_fn *fn, void *arg);
 
-/* Global numbers that were issued and have neither a row nor a record of their removal. */
+/* All rows by global number. Counted as missing: numbers that were issued and have neither a row nor a record of
+ * their removal. As invalid: rows without a task, rows that are recorded as removed, times that fall. */
 TIDE_MUST_CHECK tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn,
-                                                void *arg, int64_t *missing, tide_error *err);
+                                                void *arg, tide_journal_report *report,
+                                                tide_error *err);
 
 #endif

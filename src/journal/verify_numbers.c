@@ -1,4 +1,6 @@
-/* verify_numbers.c - are all numbers accounted for? Rows and recorded gaps are read side by side, in bounded pages. */
+/* verify_numbers.c - are all numbers accounted for? Rows and recorded gaps are read side by side, in bounded pages. On the
+ * way each row is held against what no task would tell: that it has one, that its number is not recorded as empty, and that
+ * times rise with numbers. */
 #include "journal/verify.h"
 
 #include <inttypes.h>
@@ -14,12 +16,22 @@ typedef struct span {
     int64_t last;
 } span;
 
+typedef struct numbered_row {
+    int64_t number;
+    bool is_orphan;
+    bool is_timed; /* its time comes from the journal's clock, which never falls */
+    int64_t created_at_us;
+} numbered_row;
+
 typedef struct number_check {
     int64_t after; /* everything up to here is accounted for */
     int64_t until; /* of the page */
     bool is_last;
     int64_t missing;
-    span rows[PAGE]; /* a row is a span of one */
+    int64_t invalid;
+    int64_t time_before_us; /* of the newest row before the page whose time tells */
+    int64_t time_after_us;
+    numbered_row rows[PAGE];
     int row_count;
     span gaps[PAGE];
     int gap_count;
@@ -35,8 +47,11 @@ static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
     tide_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t number = tide_col_i64(query);
-        check->rows[check->row_count++] = (span){number, number};
+        numbered_row *row = &check->rows[check->row_count++];
+        row->number = tide_col_i64(query);
+        row->is_orphan = tide_col_bool(query);
+        row->is_timed = tide_col_bool(query);
+        row->created_at_us = tide_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -90,10 +105,13 @@ static void compare(number_check *check)
     while (covered < check->until) {
         const bool is_row =
             row < check->row_count &&
-            (gap == check->gap_count || check->rows[row].first <= check->gaps[gap].first);
+            (gap == check->gap_count || check->rows[row].number <= check->gaps[gap].first);
         if (!is_row && gap == check->gap_count)
             break;
-        const span next = is_row ? check->rows[row++] : check->gaps[gap++];
+        const span next =
+            is_row ? (span){check->rows[row].number, check->rows[row].number} : check->gaps[gap];
+        row += is_row;
+        gap += !is_row;
         if (next.first > check->until)
             break;
         if (next.first > covered + 1)
@@ -105,16 +123,47 @@ static void compare(number_check *check)
         note_missing(check, covered + 1, check->until);
 }
 
+static void note_row(number_check *check, const numbered_row *row, const char *words)
+{
+    check->invalid++;
+    tide_verify_say(&check->findings, "checkpoint %" PRId64 ": %s", row->number, words);
+}
+
+/* The rows of the page one by one, beside the gaps that begin before them. */
+static void check_rows(number_check *check)
+{
+    int gap = 0;
+    int64_t empty_until = 0;
+    check->time_after_us = check->time_before_us;
+    for (int i = 0; i < check->row_count && check->rows[i].number <= check->until; i++) {
+        const numbered_row *row = &check->rows[i];
+        for (; gap < check->gap_count && check->gaps[gap].first <= row->number; gap++)
+            if (check->gaps[gap].last > empty_until)
+                empty_until = check->gaps[gap].last;
+        if (row->number <= empty_until)
+            note_row(check, row, "is there, but its number recorded as empty");
+        if (row->is_orphan)
+            note_row(check, row, "its task, or the counter of its task, is missing");
+        if (!row->is_timed)
+            continue;
+        if (row->created_at_us < check->time_after_us)
+            note_row(check, row, "its time is older than one before it");
+        else
+            check->time_after_us = row->created_at_us;
+    }
+}
+
 static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
 {
     number_check *check = arg;
     tide_buffer_clear(&check->findings);
     check->missing = 0;
+    check->invalid = 0;
     int64_t head = 0;
     TIDE_TRY(read_head(&head, tx, err));
     TIDE_TRY(read_rows(check, tx, err));
     check->is_last = check->row_count < PAGE;
-    check->until = check->is_last ? head : check->rows[check->row_count - 1].last;
+    check->until = check->is_last ? head : check->rows[check->row_count - 1].number;
     TIDE_TRY(read_gaps(check, tx, err));
     if (check->gap_count == PAGE && check->gaps[PAGE - 1].first < check->until) {
         /* More gaps than fit: the page ends at the last of them. */
@@ -122,7 +171,8 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
         check->is_last = false;
     }
     compare(check);
-    if (check->row_count > 0 && check->is_last && check->rows[check->row_count - 1].last > head) {
+    check_rows(check);
+    if (check->row_count > 0 && check->is_last && check->rows[check->row_count - 1].number > head) {
         tide_verify_say(&check->findings,
                         "the counter stands at %" PRId64 ", below the newest checkpoint", head);
         check->missing++;
@@ -131,11 +181,13 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
 }
 
 tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, void *arg,
-                                int64_t *missing, tide_error *err)
+                                tide_journal_report *report, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) number_check *check = calloc(1, sizeof *check);
     if (!check)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to compare numbers");
+    check->time_before_us =
+        INT64_MIN + 1; /* before every time; one that is none reads as INT64_MIN */
     tide_buffer_init(&check->findings, FINDINGS_LEN);
     tide_status status = TIDE_OK;
     do {
@@ -143,7 +195,9 @@ tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, 
         if (status < TIDE_OK)
             break;
         check->after = check->until;
-        *missing += check->missing;
+        check->time_before_us = check->time_after_us;
+        report->missing += check->missing;
+        report->invalid += check->invalid;
         tide_verify_tell(&check->findings, fn, arg);
     } while (!check->is_last);
     tide_buffer_done(&check->findings);

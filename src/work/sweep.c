@@ -2,7 +2,7 @@
  *
  * A look in a read transaction says what there is to do; a turn in vain writes nothing. Then, each in transactions of its
  * own: leases that ran out (expire.c), delayed items that are due, items that depend on failed ones, schedules
- * (schedule.c). At last the low-water bounds of types are raised (claim.c). */
+ * (schedule.c). At last the low-water bounds of types are raised (bound.c). */
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"

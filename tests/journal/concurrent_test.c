@@ -367,15 +367,19 @@ static void callers_with_one_id_write_one_checkpoint(void **state)
 static void an_import_beside_appends_gives_nobody_a_number_twice(void **state)
 {
     store_test *t = *state;
+    tide_store *here = t->store;
+    t->store = open_empty(t);
     make_task(t, "a");
     make_task(t, "b");
     for (int i = 0; i < 30; i++)
         (void)append_n(t, i % 2 ? "a" : "b", i);
     TIDE_CLEANUP(memory_done) memory_file file = {0};
     export_to(t->store, NULL, &file);
-    /* Gone, so that it can come back. */
-    run_sql(t->store, "DELETE FROM tasks");
-    run_sql(t->store, "INSERT INTO tasks (task_id) VALUES ('a'), ('t0')");
+    t->store = here;
+    make_task(t, "a");
+    make_task(t, "t0");
+    for (int i = 0; i < 30; i++)
+        (void)append_n(t, "t0", i);
     tide_store *store = store_test_open_real(t);
     tide_store *importer = store_test_open_real(t);
     writer writers[3];
@@ -394,7 +398,7 @@ static void an_import_beside_appends_gives_nobody_a_number_twice(void **state)
     }
     assert_int_equal(30, counts.checkpoints);
     assert_int_equal(30 + 30 + 180, head_of(t->store));
-    assert_int_equal(30 + 180, list_of(t->store, (tide_journal_filter){0})->count);
+    assert_int_equal(30 + 30 + 180, list_of(t->store, (tide_journal_filter){0})->count);
     assert_sound(t->store);
 }
 

@@ -148,28 +148,40 @@ static void long_lists_come_whole_in_both_directions(void **state)
     free(some);
 }
 
+/* Digits mean the number. Nobody can append an id of digits; one from plain SQL hides no number. */
 static void a_checkpoint_is_found_by_id_and_by_number(void **state)
 {
     store_test *t = *state;
     make_task(t, "a");
     (void)append_n(t, "a", 1);
     const tide_checkpoint_numbers second = append_n(t, "a", 2);
-    (void)append_new(t, (tide_checkpoint_new){.checkpoint_id = "1",
-                                              .task_id = "a",
-                                              .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of("{\"n\":3}")});
+    const char *const digits[] = {"1", "007", "99999999999999999999"};
+    for (int i = 0; i < 3; i++) {
+        const tide_checkpoint_new row = {.checkpoint_id = digits[i],
+                                         .task_id = "a",
+                                         .type = "manual_checkpoint",
+                                         .snapshot = tide_view_of("{\"n\":3}")};
+        assert_status(TIDE_E_INVALID, tide_journal_append(t->store, &row, NULL, &t->err));
+    }
+    run_sql(t->store,
+            "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
+            "snapshot_data) VALUES ('1', 'a', 'iteration_end', 3, '{}'); "
+            "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
+            "snapshot_data) VALUES ('77', 'a', 'iteration_end', 4, '{}')");
     seen_list *found = calloc(1, sizeof *found);
     assert_ok(tide_journal_find(t->store, second.checkpoint_id, true, see, found, &t->err));
     assert_ok(tide_journal_find(t->store, "2", true, see, found, &t->err));
-    assert_ok(tide_journal_find(t->store, "1", true, see, found, &t->err)); /* an id comes first */
+    assert_ok(tide_journal_find(t->store, "1", true, see, found, &t->err));  /* the number */
+    assert_ok(tide_journal_find(t->store, "77", true, see, found, &t->err)); /* there is none yet */
     assert_int_equal(2, found->rows[0].global_sequence);
     assert_int_equal(2, found->rows[1].global_sequence);
-    assert_int_equal(3, found->rows[2].global_sequence);
-    const char *const unknown[] = {"4", "nothing", "99999999999999999999", "-1", "0", ""};
+    assert_int_equal(1, found->rows[2].global_sequence);
+    assert_int_equal(4, found->rows[3].global_sequence);
+    const char *const unknown[] = {"5", "nothing", "99999999999999999999", "-1", "0", ""};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         assert_status(TIDE_NONE,
                       tide_journal_find(t->store, unknown[i], false, see, found, &t->err));
-    assert_int_equal(3, found->count);
+    assert_int_equal(4, found->count);
     free(found);
 }
 

@@ -192,6 +192,14 @@ static void drop_guards(store_test *t)
     }
 }
 
+/* SQLite: who removes rows needs a permit, which must not stay. */
+static void set_permit(store_test *t, bool is_there)
+{
+    if (t->engine == TIDE_ENGINE_SQLITE)
+        run_sql(t->store, is_there ? "INSERT INTO journal_permits VALUES ('test')"
+                                   : "DELETE FROM journal_permits");
+}
+
 typedef struct damage {
     const char *sqlite;
     const char *postgres; /* NULL: the same */
@@ -241,6 +249,16 @@ static void verify_finds_every_kind_of_damage(void **state)
          "chain ends otherwise", 1, 0},
         {"INSERT INTO checkpoint_cuts VALUES ('a', 2, 3, NULL, 'x', '2025-01-01 00:00:00')", NULL,
          "recorded as removed", 2, 0},
+        {"INSERT INTO checkpoint_gaps VALUES (2, 3, 'removed', '2025-01-01 00:00:00')", NULL,
+         "number recorded as empty", 2, 0},
+        {"UPDATE checkpoints SET snapshot_len = 6 WHERE global_sequence = 2", NULL,
+         "the length of its snapshot is another", 1, 0},
+        {"UPDATE checkpoints SET created_at = '2001-01-01 00:00:00.000000' "
+         "WHERE global_sequence = 2",
+         NULL, "older than one before it", 1, 0},
+        {"UPDATE checkpoints SET created_at = 'once' WHERE global_sequence = 2",
+         "UPDATE checkpoints SET created_at = '1971-01-01 00:00:00' WHERE global_sequence = 2",
+         "older than one before it", 1, 0},
     };
     /* A copy of the store for each would be slow: each damage is done in a task of its own, and the store is
      * made anew by the fixture of the next case; here they are undone by rolling back. */
@@ -261,7 +279,7 @@ static void verify_finds_every_kind_of_damage(void **state)
     drop_guards(t);
     static const char *const keep[] = {"checkpoints",     "checkpoint_tags", "checkpoint_chunks",
                                        "snapshot_chunks", "task_heads",      "journal_head",
-                                       "checkpoint_cuts"};
+                                       "checkpoint_cuts", "checkpoint_gaps"};
     char text[512];
     for (size_t k = 0; k < sizeof keep / sizeof keep[0]; k++) {
         (void)snprintf(text, sizeof text, "CREATE TABLE kept_%s AS SELECT * FROM %s", keep[k],
@@ -271,19 +289,21 @@ static void verify_finds_every_kind_of_damage(void **state)
     run_sql(t->store, t->engine == TIDE_ENGINE_SQLITE
                           ? "DROP TRIGGER journal_head_stay; DROP TRIGGER task_heads_stay; DROP "
                             "TRIGGER task_heads_rise; DROP TRIGGER journal_head_rise; DROP TRIGGER "
-                            "checkpoint_chunks_before; DROP TRIGGER check_checkpoints_numbers; "
-                            "INSERT INTO journal_permits VALUES ('test')"
+                            "checkpoint_chunks_before; DROP TRIGGER check_checkpoints_numbers"
                           : "SET session_replication_role = replica");
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         const damage *d = &damages[i];
+        set_permit(t, true);
         run_sql(t->store,
                 t->engine == TIDE_ENGINE_POSTGRES && d->postgres ? d->postgres : d->sqlite);
+        set_permit(t, false);
         char words[4096];
         tide_journal_report report;
         const int64_t findings = findings_of(t->store, NULL, words, sizeof words, &report);
         if (findings != d->findings || report.missing != d->missing || !strstr(words, d->words))
             fail_msg("%s:\n%lld findings, %lld missing:\n%s", d->sqlite, (long long)findings,
                      (long long)report.missing, words);
+        set_permit(t, true);
         for (size_t k = 0; k < sizeof keep / sizeof keep[0]; k++) {
             (void)snprintf(text, sizeof text, "DELETE FROM %s", keep[k]);
             if (t->engine == TIDE_ENGINE_SQLITE)
@@ -304,8 +324,106 @@ static void verify_finds_every_kind_of_damage(void **state)
                            keep[k], keep[k]);
             run_sql(t->store, text);
         }
+        set_permit(t, false);
         assert_sound(t->store);
     }
+}
+
+static void assert_found(store_test *t, const char *task_id, const char *words, int64_t invalid)
+{
+    char found[4096];
+    tide_journal_report report;
+    (void)findings_of(t->store, task_id, found, sizeof found, &report);
+    if (report.invalid != invalid || !strstr(found, words))
+        fail_msg("%lld invalid, want %lld with '%s':\n%s", (long long)report.invalid,
+                 (long long)invalid, words, found);
+}
+
+/* A row that no task leads to would be looked at by nobody. */
+static void verify_finds_rows_without_a_task(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    make_task(t, "b");
+    for (int i = 1; i <= 3; i++) {
+        (void)append_n(t, "a", i);
+        (void)append_n(t, "b", i);
+    }
+    assert_sound(t->store);
+    run_sql(t->store,
+            t->engine == TIDE_ENGINE_SQLITE
+                ? "DROP TRIGGER task_heads_stay; DELETE FROM task_heads WHERE task_id = 'b'"
+                : "SET LOCAL session_replication_role = replica; "
+                  "DELETE FROM task_heads WHERE task_id = 'b'");
+    assert_found(t, NULL, "checkpoint 2: its task, or the counter of its task, is missing", 3);
+    assert_found(t, "b", "task b: its counter is missing", 1);
+    if (t->engine == TIDE_ENGINE_POSTGRES) {
+        run_sql(t->store, "SET LOCAL session_replication_role = replica; "
+                          "INSERT INTO task_heads (task_id) VALUES ('b'); "
+                          "DELETE FROM tasks WHERE task_id = 'b'");
+        assert_found(t, NULL, "checkpoint 6: its task, or the counter of its task, is missing", 3);
+    }
+}
+
+/* A task made a fork afterwards would hide its own rows behind those of another. */
+static void verify_finds_rows_below_the_fork_point(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    make_task(t, "b");
+    for (int i = 1; i <= 3; i++) {
+        (void)append_n(t, "a", i);
+        (void)append_n(t, "b", i);
+    }
+    if (t->engine == TIDE_ENGINE_SQLITE)
+        run_sql(t->store, "DROP TRIGGER check_tasks_status; "
+                          "UPDATE tasks SET forked_from = 'a', forked_at = 2 WHERE task_id = 'b'");
+    else
+        run_sql(t->store, "SET LOCAL session_replication_role = replica; "
+                          "UPDATE tasks SET forked_from = 'a', forked_at = 2 WHERE task_id = 'b'");
+    char words[4096];
+    (void)findings_of(t->store, NULL, words, sizeof words, NULL);
+    assert_contains(words, "task b: 2 of its checkpoints stand at or below its fork point");
+    (void)findings_of(t->store, "b", words, sizeof words, NULL);
+    assert_contains(words, "task b: 2 of its checkpoints stand at or below its fork point");
+}
+
+/* A permit opens the guards for everybody, so none may be left when a transaction ends. */
+static void verify_finds_a_permit_left_behind(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    assert_sound(t->store);
+    set_permit(t, true);
+    assert_found(t, NULL, "permit", 1);
+    set_permit(t, false);
+    assert_sound(t->store);
+}
+
+/* Times rise with the numbers of rows born here; an imported one keeps the time it was made. */
+static void verify_accepts_the_times_of_imported_rows(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    TIDE_CLEANUP(memory_done) memory_file file = {0};
+    export_to(t->store, NULL, &file);
+    tide_store *here = t->store;
+    t->store = open_empty(t);
+    virtual_env_advance(&t->clock, SECOND_US);
+    make_task(t, "z");
+    (void)append_n(t, "z", 1);
+    tide_journal_transfer counts;
+    assert_ok_err(import_from(t->store, &file, &counts, &t->err), &t->err);
+    const char *text = "{\"checkpoints\":[{\"id\":\"x\",\"session_id\":\"a\",\"sequence\":1,"
+                       "\"timestamp\":\"2001-02-19T10:00:00Z\",\"state\":{}}]}";
+    memory_file older = {.bytes = (char *)text, .len = strlen(text)};
+    assert_ok_err(import_from(t->store, &older, &counts, &t->err), &t->err);
+    assert_int_equal(1, counts.checkpoints);
+    (void)append_n(t, "z", 2);
+    assert_sound(t->store);
+    t->store = here;
 }
 
 /* Reading with the snapshot verifies it: damaged content is never handed out. */
@@ -365,6 +483,10 @@ int main(void)
         STORE_CASE(compaction_keeps_what_a_fork_needs),
         STORE_CASE(the_chain_goes_on_through_plain_rows_and_cuts),
         STORE_CASE(verify_finds_every_kind_of_damage),
+        STORE_CASE(verify_finds_rows_without_a_task),
+        STORE_CASE(verify_finds_rows_below_the_fork_point),
+        STORE_CASE_SQLITE(verify_finds_a_permit_left_behind),
+        STORE_CASE(verify_accepts_the_times_of_imported_rows),
         STORE_CASE(damaged_content_is_not_handed_out),
         STORE_CASE(the_checksum_does_not_depend_on_the_order_of_tags),
     };

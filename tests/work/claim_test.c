@@ -162,7 +162,7 @@ static void a_paused_type_is_not_claimed(void **state)
     assert_string_equal("a", claim_ids(t->store, requests[0]));
 }
 
-/* FAULTS A19: items of a task that has ended are not claimed, not even when plain SQL ended it. */
+/* FAULTS A19: items of a task that has ended are not claimed, not even when plain SQL ended it: they end with it. */
 static void items_of_an_ended_task_are_not_claimed(void **state)
 {
     store_test *t = *state;
@@ -174,7 +174,7 @@ static void items_of_an_ended_task_are_not_claimed(void **state)
     assert_string_equal("b", claim_ids(t->store, all_jobs));
     assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 5}));
     assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.task_id = "t"}));
-    assert_string_equal("task_ended", reasons_of(t, "a", NULL));
+    assert_string_equal("ended", reasons_of(t, "a", NULL));
 }
 
 static tide_status copy_status(void *arg, const tide_task *task, tide_error *err)

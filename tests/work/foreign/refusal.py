@@ -108,7 +108,7 @@ def a_lease_of_the_library_is_not_ended_by_plain_sql(client):
 
 @case()
 def a_lease_of_the_library_that_ran_out_may_be_taken_up(client):
-    for status, outcome in (("pending", "released"), ("failed", "failed"), ("expired", "expired")):
+    for status, outcome in (("pending", "expired"), ("failed", "failed"), ("expired", "expired")):
         name = "task-" + status
         client.run("INSERT INTO tasks (task_id, status) VALUES (?, 'running')", name)
         client.run("INSERT INTO work_items (work_item_id, task_id, work_type) VALUES (?, ?, 't')", status, name)
@@ -133,9 +133,61 @@ def a_live_plain_lease_keeps_its_holder(client):
     assert client.item("lease_token", "w1")[0] == first
     client.refuse("UPDATE work_items SET lease_expires_at = NULL", why="a lease has an end")
     client.run("UPDATE work_items SET lease_expires_at = datetime('now', '-1 seconds')")
+    client.refuse(take, "b", "+5 minutes", why="set the item back to pending first")
+    client.run("UPDATE work_items SET status = 'pending'")
     client.run(take, "b", "+5 minutes")
     assert client.item("lease_token", "w1")[0] > first
-    assert client.run("SELECT worker, outcome FROM work_attempts ORDER BY lease_token") == [("a", "replaced"), ("b", None)]
+    assert client.run("SELECT worker, attempt, outcome FROM work_attempts ORDER BY lease_token") == [
+        ("a", 1, "expired"), ("b", 2, None)]
+
+
+@case(*EVERY_SETTING)
+def a_lease_that_ran_out_spends_an_attempt_whoever_counts(client):
+    add_items(client, 1)
+    client.run("UPDATE work_items SET max_retries = 1")
+    for attempt, end in ((1, "pending"), (2, "failed")):
+        client.run("UPDATE work_items SET status = 'in_progress', lease_holder = 'w', "
+                   "lease_expires_at = datetime('now', '-1 seconds')")
+        client.run("UPDATE work_items SET status = 'pending'")  # without counting
+        assert client.item("status, retry_count, crash_count", "w1") == (end, 1, attempt)
+    assert client.item("failure_kind", "w1") == ("exhausted",)
+    client.refuse("UPDATE work_items SET retry_count = 0", why="only rises")
+
+
+@case()
+def a_pending_item_can_be_given_up(client):
+    add_items(client, 2)
+    bring_to(client, "w2", "expired")
+    client.run("UPDATE work_items SET status = 'failed'")
+    assert client.run("SELECT failure_kind, completed_at IS NOT NULL FROM work_items ORDER BY work_item_id") == [
+        ("error", 1), ("exhausted", 1)]
+
+
+@case(*EVERY_SETTING)
+def types_of_live_items_stay_known(client):
+    add_items(client, 2)
+    assert client.run("SELECT work_type FROM work_types") == [("tool",)]
+    client.refuse("DELETE FROM work_types", why="live work items")
+    client.run("UPDATE work_items SET work_type = 'other' WHERE work_item_id = 'w1'")
+    assert client.run("SELECT work_type FROM work_types ORDER BY 1") == [("other",), ("tool",)]
+    bring_to(client, "w2", "completed")
+    client.run("DELETE FROM work_types WHERE work_type = 'tool'")
+
+
+@case()
+def items_made_by_plain_sql_are_looked_at(client):
+    add_items(client, 0)
+    add = "INSERT OR REPLACE INTO work_items (work_item_id, task_id, work_type, %s) VALUES ('x', 'task-1', 't', ?)"
+    for column in ("status", "lease_token", "revision", "failure_count", "crash_count", "waits_for", "has_dependents"):
+        client.refuse(add % column, None)
+    for column, value in (("waits_for", 1), ("has_dependents", 1), ("retry_count", 1 << 62), ("lease_token", (1 << 63) - 1),
+                          ("revision", (1 << 63) - 1), ("max_retries", -1), ("priority", 10 ** 7)):
+        client.refuse(add % column, value)
+    for column in ("created_at", "updated_at", "completed_at", "run_after", "lease_expires_at", "deadline_at"):
+        for time in BAD_TIMES:
+            client.refuse(add % column, time, why="like 2026-01-31 23:59:59.123456")
+    client.run("UPDATE tasks SET status = 'succeeded'")
+    client.refuse(add % "priority", 1, why="takes no more work items")
 
 
 @case()
@@ -273,6 +325,35 @@ def a_cancelled_task_ends_its_items(client):
         ("w2", "cancelled"), ("w3", "cancelled"), ("w4", "completed")]
 
 
+@case(*EVERY_SETTING)
+def nothing_rests_in_a_task_that_ended(client):
+    add_items(client, 3)
+    bring_to(client, "w2", "in_progress")
+    bring_to(client, "w3", "expired")
+    client.run("UPDATE tasks SET status = 'succeeded'")
+    statuses = "SELECT status, failure_kind FROM work_items ORDER BY work_item_id"
+    assert client.run(statuses) == [("failed", "cancelled"), ("in_progress", None), ("failed", "cancelled")]
+    client.run("UPDATE work_items SET status = 'pending' WHERE work_item_id = 'w2'")
+    assert client.run(statuses) == [("failed", "cancelled")] * 3
+
+
+@case()
+def the_key_of_an_item_goes_with_it(client):
+    add_items(client, 2)
+    client.run("INSERT INTO idempotency_keys (idempotency_key, request_hash, work_item_id) "
+               "VALUES ('work-w1', 'h', 'w1'), ('work-w2', 'h', 'w2')")
+    client.run("DELETE FROM work_items WHERE work_item_id = 'w1'")
+    assert client.run("SELECT idempotency_key FROM idempotency_keys") == [("work-w2",)]
+
+
+@case()
+def updated_at_of_a_task_follows_every_change(client):
+    add_items(client, 0)
+    client.run("UPDATE tasks SET updated_at = '2020-01-01 00:00:00'")
+    client.run("UPDATE tasks SET title = 'other'")
+    assert client.value("SELECT updated_at FROM tasks") > "2020-01-02"
+
+
 def depend(client, waiting, on):
     """As the library does."""
     client.run("INSERT INTO work_dependencies (work_item_id, depends_on) VALUES (?, ?)", waiting, on)
@@ -287,6 +368,8 @@ def nobody_waits_for_ever(client):
         depend(client, waiting, on)
     bring_to(client, "w3", "in_progress")  # plain SQL honours status and priority only
     bring_to(client, "w1", "completed")
+    client.refuse("DELETE FROM work_dependencies", why="waits for this dependency")
+    client.refuse("UPDATE work_items SET waits_for = 0", why="kept by the library")
     waits = "SELECT work_item_id, waits_for FROM work_items WHERE waits_for > 0 ORDER BY 1"
     assert client.run(waits) == [("w3", 1), ("w6", 1)]
     client.run("UPDATE work_items SET status = 'pending' WHERE work_item_id = 'w3'")

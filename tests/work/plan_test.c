@@ -1,0 +1,160 @@
+/* What a claim costs must not depend on how many items there are: the plans walk the claim indexes in order and stop.
+ * The engines are asked how they would run the very statements of the library. */
+#include "work/work_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+
+typedef struct plan_request {
+    const tide_sql *sql;
+    tide_sql explain;
+    char *text;
+    char plan[16384];
+} plan_request;
+
+static void bind_if_known(tide_query *query, const tide_sql *sql, tide_engine engine,
+                          const char *name, const char *text, int64_t number)
+{
+    for (int i = 0; i < sql->engine[engine].param_count; i++) {
+        if (strcmp(sql->engine[engine].params[i], name) != 0)
+            continue;
+        if (text)
+            tide_bind_text(query, name, text);
+        else if (strcmp(name, "is_promoted") == 0)
+            tide_bind_bool(query, name, number != 0);
+        else
+            tide_bind_i64(query, name, number);
+    }
+}
+
+static tide_status explain(tide_tx *tx, void *arg, tide_error *err)
+{
+    plan_request *r = arg;
+    const tide_engine engine = tide_store_engine(tide_tx_store(tx));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, &r->explain, err));
+    bind_if_known(query, r->sql, engine, "type", "job", 0);
+    bind_if_known(query, r->sql, engine, "types", "[\"job\",\"other\"]", 0);
+    bind_if_known(query, r->sql, engine, "task_id", "t", 0);
+    bind_if_known(query, r->sql, engine, "worker", "w", 0);
+    bind_if_known(query, r->sql, engine, "items", "[]", 0);
+    bind_if_known(query, r->sql, engine, "limit", NULL, 10);
+    bind_if_known(query, r->sql, engine, "reach", NULL, 74);
+    bind_if_known(query, r->sql, engine, "floor", NULL, 1);
+    bind_if_known(query, r->sql, engine, "lease_us", NULL, LEASE_US);
+    bind_if_known(query, r->sql, engine, "lease_now_us", NULL, VIRTUAL_ENV_WALL_US);
+    bind_if_known(query, r->sql, engine, "is_promoted", NULL, 0);
+    r->plan[0] = '\0';
+    size_t len = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        if (engine == TIDE_ENGINE_SQLITE) {
+            (void)tide_col_i64(query);
+            (void)tide_col_i64(query);
+            (void)tide_col_i64(query);
+        }
+        const tide_view line = tide_col_text(query);
+        len += (size_t)snprintf(r->plan + len, sizeof r->plan - len, "%.*s\n", (int)line.len,
+                                line.ptr);
+        assert_true(len < sizeof r->plan);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* How the engine would run the statement. Valid until the next call. */
+static const char *plan_of(store_test *t, const tide_sql *sql)
+{
+    static plan_request r;
+    const char *ask =
+        t->engine == TIDE_ENGINE_SQLITE ? "EXPLAIN QUERY PLAN" : "EXPLAIN (COSTS OFF)";
+    const tide_sql_text *text = &sql->engine[t->engine];
+    const size_t len = strlen(text->text) + 64;
+    /* A store of its own: statements are remembered by where they stand. */
+    tide_store *store = store_test_open(t);
+    TIDE_CLEANUP(tide_freep) char *whole = malloc(len);
+    assert_non_null(whole);
+    (void)snprintf(whole, len, "%s %s", ask, text->text);
+    r.sql = sql;
+    r.explain = (tide_sql){.name = "explain"};
+    r.explain.engine[t->engine] = *text;
+    r.explain.engine[t->engine].text = whole;
+    assert_ok_err(tide_write(store, explain, &r, &t->err), &t->err);
+    store_test_close(t, &store);
+    return r.plan;
+}
+
+static void fill(store_test *t, int count)
+{
+    tide_work_new items[500];
+    tide_work_added added[500];
+    for (int i = 0; i < 500; i++)
+        items[i] = (tide_work_new){
+            .task_id = "t", .work_type = i % 5 ? "job" : "other", .max_retries = -1};
+    for (int n = 0; n < count; n += 500)
+        assert_ok_err(try_add(t, items, 500, added), &t->err);
+}
+
+/* Also when the statistics were taken while nothing was ready, and a flood came after. */
+static void claims_walk_their_index_in_order(void **state)
+{
+    store_test *t = *state;
+    const struct {
+        const tide_sql *sql;
+        const char *index;
+    } claims[] = {
+        {TIDE_SQL_WORK_CLAIM_TYPE, "idx_work_items_claim"},
+        {TIDE_SQL_WORK_CLAIM_TYPES, "idx_work_items_claim"},
+        {TIDE_SQL_WORK_CLAIM_TASK, "idx_work_items_claim_task"},
+    };
+    make_task(t, "t");
+    add_item(t, "done");
+    const held h = claim(t, "w");
+    assert_ok(finish(t, &h, NULL));
+    if (t->engine == TIDE_ENGINE_POSTGRES) /* where statistics come by themselves */
+        run_sql(t, "ANALYZE");
+    fill(t, 5000);
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        const char *plan = plan_of(t, claims[i].sql);
+        assert_contains(plan, claims[i].index);
+        assert_null(strstr(plan, "SCAN work_items"));
+        assert_null(strstr(plan, "SCAN w\n"));
+        assert_null(strstr(plan, "Seq Scan on work_items"));
+        assert_null(strstr(plan, "Bitmap"));
+        assert_null(strstr(plan, "Hash Join"));
+    }
+    assert_null(strstr(plan_of(t, TIDE_SQL_WORK_CLAIM_TYPE), "Sort"));
+    assert_null(strstr(plan_of(t, TIDE_SQL_WORK_CLAIM_TYPE), "TEMP B-TREE"));
+}
+
+/* Renewals and finishes walk their list, not everything that is in progress. */
+static void lists_are_walked_by_id(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    fill(t, 2000);
+    (void)claim_ids(t->store, (tide_work_claim_request){.limit = 200});
+    run_sql(t, "ANALYZE");
+    const tide_sql *const statements[] = {TIDE_SQL_WORK_RENEW, TIDE_SQL_WORK_FINISH_MANY,
+                                          TIDE_SQL_WORK_EXPIRE};
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+        const char *plan = plan_of(t, statements[i]);
+        if (t->engine ==
+            TIDE_ENGINE_SQLITE) /* PostgreSQL may read a table as small as this one whole */
+            assert_contains(plan, "sqlite_autoindex_work_items_1");
+        assert_null(strstr(plan, "idx_work_items_status_priority"));
+        assert_null(strstr(plan, "idx_work_items_lease_holder"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_CASE(claims_walk_their_index_in_order),
+        STORE_CASE(lists_are_walked_by_id),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
