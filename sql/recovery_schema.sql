@@ -613,10 +613,15 @@ BEGIN
         completed_at = coalesce(completed_at, strftime('%Y-%m-%d %H:%M:%f', 'now')),
         updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now'), revision = revision + 1
     WHERE work_item_id = new.work_item_id AND new.status IN ('completed', 'failed');
+    UPDATE work_items
+    SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task has ended', run_after = NULL,
+        revision = revision + 1, completed_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
+    WHERE work_item_id = new.work_item_id AND status = 'pending'
+      AND (SELECT status FROM tasks WHERE task_id = new.task_id) NOT IN ('pending', 'running');
 END;
--- What comes back to a task that has ended would wait for ever.
+-- What comes back to a task that has ended would wait for ever. (What plain SQL puts back is fenced first: see above.)
 CREATE TRIGGER work_items_orphaned AFTER UPDATE OF status ON work_items
-WHEN new.status = 'pending' AND old.status <> 'pending'
+WHEN new.status = 'pending' AND (old.status = 'expired' OR (old.status = 'in_progress' AND new.revision > old.revision))
      AND (SELECT status FROM tasks WHERE task_id = new.task_id) NOT IN ('pending', 'running')
 BEGIN
     UPDATE work_items
@@ -1265,8 +1270,8 @@ BEGIN
                                       CASE WHEN NEW.revision > OLD.revision THEN NEW.updated_at ELSE clock_timestamp() END);
         END IF;
     END IF;
-    -- What comes back to a task that has ended would wait for ever.
-    IF NEW.status = 'pending' AND OLD.status <> 'pending'
+    -- What comes back to a task that has ended would wait for ever. (What plain SQL puts back is fenced first: tide_work_plain.)
+    IF NEW.status = 'pending' AND (OLD.status = 'expired' OR (OLD.status = 'in_progress' AND NEW.revision > OLD.revision))
        AND (SELECT status FROM tasks WHERE task_id = NEW.task_id) NOT IN ('pending', 'running') THEN
         UPDATE work_items
         SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task has ended', run_after = NULL,
@@ -1409,6 +1414,11 @@ BEGIN
                 failure_kind = CASE WHEN uncounted AND retry_count >= max_retries THEN 'exhausted' END,
                 completed_at = CASE WHEN uncounted AND retry_count >= max_retries THEN at END
             WHERE work_item_id = NEW.work_item_id;
+            UPDATE work_items
+            SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task has ended', run_after = NULL,
+                revision = revision + 1, completed_at = at
+            WHERE work_item_id = NEW.work_item_id AND status = 'pending'
+              AND (SELECT status FROM tasks WHERE task_id = NEW.task_id) NOT IN ('pending', 'running');
         END IF;
     ELSIF NEW.status = 'failed' AND OLD.status IN ('pending', 'expired') THEN
         UPDATE work_items

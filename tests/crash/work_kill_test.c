@@ -17,7 +17,7 @@ enum {
     SOAK_FACTOR = 10,
     WRONG_CYCLES = 6, /* enough to find out a wrong worker */
     SILENCE_MS = 30000,
-    END_MS = 45000, /* until everything has ended: leases, back-off, and a slow machine */
+    END_MS = 120000, /* until everything has ended: leases, back-off, and a slow machine */
     CRASHES = 6,
     WORDS_BETWEEN = 150, /* at least, before the next crash of the server */
     WAIT_S = 60,

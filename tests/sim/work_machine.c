@@ -276,7 +276,7 @@ static void trace(work_machine *m, const work_request *r, const work_answer *a)
     for (int i = 0; i < r->count && used < sizeof holds; i++)
         used += (size_t)snprintf(holds + used, sizeof holds - used, " i%03d/%" PRId64,
                                  (int)r->items[i].item, r->items[i].token % 100000);
-    for (int i = 0; i < a->count && used < sizeof holds; i++)
+    for (int i = 0; i < a->count && i < WORK_BATCH && used < sizeof holds; i++)
         used += (size_t)snprintf(holds + used, sizeof holds - used, " got i%03d/%" PRId64,
                                  (int)a->claims[i].item, a->claims[i].token % 100000);
     sim_trace(m->world, "w%03d: %s%s: %s", (int)r->sender, work_verb_name(r->verb), holds,
