@@ -297,8 +297,8 @@ typedef struct tide_work_filter {
     const char *work_type;
     const char *status;
     const char *failure_kind;
-    const char *worker; /* who holds it */
-    int64_t limit;      /* 0: 100 */
+    const char *worker;    /* who holds it */
+    int64_t limit;         /* 0: 100 */
     const char *before_id; /* only what was added before this one; TIDE_E_NOT_FOUND: it is gone */
 } tide_work_filter;
 /* Newest first, in steps that each see one durable snapshot. */
