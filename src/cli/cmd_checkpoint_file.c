@@ -269,36 +269,39 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
 /* ---- restore ---- */
 
 typedef struct restoration {
-    tide_cli *cli;
-    const char *path; /* NULL: stdout */
+    tide_cli_output *out;
+    whole_file file;
 } restoration;
+
+static void end_restoration(restoration *r)
+{
+    drop_file(&r->file);
+}
 
 static tide_status put_snapshot(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
-    const restoration *r = arg;
-    if (r->path) {
-        TIDE_CLEANUP(drop_file) whole_file file;
-        const tide_status opened = open_file(&file, r->path, err);
-        TIDE_TRY(opened);
-        TIDE_TRY(write_bytes(&file, checkpoint->snapshot, err));
-        return publish_file(&file, err);
-    }
-    tide_cli_output *out = &r->cli->out;
-    if (!out->is_json) {
-        (void)fwrite(checkpoint->snapshot.ptr, 1, checkpoint->snapshot.len, out->file);
-        (void)fputc('\n', out->file);
+    restoration *r = arg;
+    if (r->file.path)
+        return write_bytes(&r->file, checkpoint->snapshot, err);
+    if (!r->out->is_json) {
+        (void)fwrite(checkpoint->snapshot.ptr, 1, checkpoint->snapshot.len, r->out->file);
+        (void)fputc('\n', r->out->file);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_checkpoint(out, checkpoint);
-    return tide_cli_json_end(out, err);
+    tide_cli_json_begin(r->out);
+    tide_cli_json_checkpoint(r->out, checkpoint);
+    return tide_cli_json_end(r->out, err);
 }
 
+/* That it was restored is recorded; so a file that cannot be written is found out before. */
 tide_status tide_cli_checkpoint_restore(tide_cli *cli, tide_error *err)
 {
-    restoration r = {.cli = cli, .path = tide_cli_text(cli, TIDE_CLI_OUT)};
+    TIDE_CLEANUP(end_restoration) restoration r = {.out = &cli->out, .file = {.fd = -1}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    return tide_cli_found(tide_journal_restore(store, cli->args[0], put_snapshot, &r, err),
-                          "checkpoint", cli->args[0], store, err);
+    if (tide_cli_text(cli, TIDE_CLI_OUT))
+        TIDE_TRY(open_file(&r.file, tide_cli_text(cli, TIDE_CLI_OUT), err));
+    TIDE_TRY(tide_cli_found(tide_journal_restore(store, cli->args[0], put_snapshot, &r, err),
+                            "checkpoint", cli->args[0], store, err));
+    return r.file.path ? publish_file(&r.file, err) : TIDE_OK;
 }

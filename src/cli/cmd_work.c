@@ -91,9 +91,11 @@ static tide_status sweep(tide_cli *cli, tide_error *err)
 static tide_status clean(tide_cli *cli, tide_error *err)
 {
     int64_t removed = 0;
+    const int64_t older_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_work_clean(store, tide_cli_number(cli, TIDE_CLI_OLDER_THAN), &removed, err));
+    /* To the library 0 means its default; here it means everything that has ended. */
+    TIDE_TRY(tide_work_clean(store, older_us > 0 ? older_us : 1, &removed, err));
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "%" PRId64 " ended items removed\n", removed);
         return TIDE_OK;
