@@ -52,7 +52,7 @@ enum {
 #define TIDE_WORK_BACKOFF_MAX_US INT64_C(3600000000) /* 1 h */
 
 /* Topics (watch.h): TIDE_WORK_TOPIC is notified when something became claimable that has no single type (a type
- * was resumed); tide_work_topic gives that of one type. */
+ * was resumed); tide_work_topic gives that of one type, or (NULL) the one that tells of every type. */
 #define TIDE_WORK_TOPIC "work"
 TIDE_API void tide_work_topic(char out[64], const char *work_type);
 

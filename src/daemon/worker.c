@@ -345,16 +345,15 @@ static tide_status open_watch(tide_worker *worker, const char *topic, tide_error
     return TIDE_OK;
 }
 
-/* The common topic tells of what has no single type, and of all when there are too many to watch each. */
+/* The common topic tells of what has no single type. Who takes every type, or very many, watches the topic of all. */
 static tide_status open_watches(tide_worker *worker, tide_error *err)
 {
     const tide_work_claim_request *claim = &worker->options.claim;
     TIDE_TRY(open_watch(worker, TIDE_WORK_TOPIC, err));
-    if (claim->type_count >= TIDE_WORKER_WATCHES_MAX)
-        return TIDE_OK;
-    for (int i = 0; i < claim->type_count; i++) {
+    const bool is_all = claim->type_count < 1 || claim->type_count >= TIDE_WORKER_WATCHES_MAX;
+    for (int i = 0; i < (is_all ? 1 : claim->type_count); i++) {
         char topic[64];
-        tide_work_topic(topic, claim->types[i]);
+        tide_work_topic(topic, is_all ? NULL : claim->types[i]);
         TIDE_TRY(open_watch(worker, topic, err));
     }
     return TIDE_OK;

@@ -279,7 +279,11 @@ tide_status tide_item_fail_some(int lost, int count, tide_error *err)
 
 void tide_work_topic(char out[64], const char *work_type)
 {
-    const size_t len = strlen(work_type);
+    const size_t len = work_type ? strlen(work_type) : 0;
+    if (len == 0) { /* no type has an empty name */
+        (void)snprintf(out, 64, "work/");
+        return;
+    }
     if (len + sizeof "work/" <= 64) {
         (void)snprintf(out, 64, "work/%s", work_type);
         return;
@@ -299,7 +303,7 @@ void tide_item_wake(tide_item_wakes *wakes, const char *work_type)
     for (int i = 0; i < wakes->count; i++)
         if (strcmp(wakes->types[i], work_type) == 0)
             return;
-    /* One place is left for the journal's topic. */
+    /* Two places are left: for the topic of every type, and for the journal's. */
     if (wakes->count == (int)(sizeof wakes->types / sizeof wakes->types[0])) {
         wakes->is_broadcast = true;
         return;
@@ -313,9 +317,10 @@ void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx)
         TIDE_IGNORE(tide_tx_notify(tx, TIDE_WORK_TOPIC, NULL));
         return;
     }
-    for (int i = 0; i < wakes->count; i++) {
+    /* Each type's own topic, and the one for those who take every type. */
+    for (int i = 0; i <= wakes->count && wakes->count > 0; i++) {
         char topic[64];
-        tide_work_topic(topic, wakes->types[i]);
+        tide_work_topic(topic, i < wakes->count ? wakes->types[i] : NULL);
         TIDE_IGNORE(tide_tx_notify(tx, topic, NULL));
     }
 }

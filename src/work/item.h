@@ -109,7 +109,7 @@ TIDE_MUST_CHECK tide_status tide_item_fail_some(int lost, int count, tide_error 
 typedef struct tide_item_wakes {
     int count;
     bool is_broadcast;
-    char types[TIDE_TX_TOPIC_MAX - 1][TIDE_WORK_TYPE_MAX + 1];
+    char types[TIDE_TX_TOPIC_MAX - 2][TIDE_WORK_TYPE_MAX + 1];
 } tide_item_wakes;
 
 void tide_item_wake(tide_item_wakes *wakes, const char *work_type);

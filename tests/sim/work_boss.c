@@ -115,6 +115,18 @@ void work_boss_init(work_world *w)
 
 /* ---- the stranger ---- */
 
+/* Follow-ups, which depend on nothing; those with a unique key are the interesting ones. */
+static int64_t draw_addition(work_world *w)
+{
+    int64_t item = 0;
+    for (int tries = 0; tries < 3; tries++) {
+        item = work_draw(w, WORK_ROOTS, WORK_ITEMS - 1);
+        if (w->plan.items[item].key)
+            break;
+    }
+    return item;
+}
+
 static void plan_stranger(const work_stranger *stranger, work_request *r)
 {
     work_world *w = stranger->caller.w;
@@ -127,8 +139,8 @@ static void plan_stranger(const work_stranger *stranger, work_request *r)
         r->verb = WORK_SQL_CLAIM;
         r->count = 0;
     } else if (!has_item && dice < 55) {
-        r->verb = WORK_SQL_ADD; /* follow-ups: what depends on nothing */
-        r->items[0].item = work_draw(w, WORK_ROOTS, WORK_ITEMS - 1);
+        r->verb = WORK_SQL_ADD;
+        r->items[0].item = draw_addition(w);
     } else if (dice < 65) {
         r->verb = WORK_SQL_HEARTBEAT;
     } else if (dice < 85) {

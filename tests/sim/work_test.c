@@ -15,7 +15,7 @@
 enum {
     SEEDS = 300,
     SOAK_SEEDS = 2500,
-    POSTGRES_SEEDS = 6,
+    POSTGRES_SEEDS = 8,
     SOAK_POSTGRES_SEEDS = 60,
     EVENTS_MAX = 400000,
 };
