@@ -190,6 +190,7 @@ static tide_status run_loop(crowd *c, uint32_t cycles, ack_journal *journal, tid
         .acks_min = 5,
         .acks_max = 60,
         .all_at_once_percent = 40,
+        .is_first_last = true, /* who adds; a worker that has done everything says nothing */
         .jitter_us = 3000,
         .silence_ms = SILENCE_MS,
         .arg = c,

@@ -200,8 +200,10 @@ static tide_status read_until_due(cycle *c, prng *random, tide_error *err)
 
 static uint32_t pick_running(const cycle *c, prng *random)
 {
-    uint64_t skip = prng_below(random, count_running(c));
-    for (uint32_t i = 0;; i++) {
+    const uint32_t running = count_running(c);
+    const uint32_t spared = c->loop->is_first_last && running > 1 ? 1 : 0;
+    uint64_t skip = prng_below(random, running - spared);
+    for (uint32_t i = spared;; i++) {
         assert(i < c->started);
         if (c->readers[i].child.out_fd >= 0 && skip-- == 0)
             return i;
