@@ -57,7 +57,8 @@ static void fill(field *f, int64_t count)
         if (PQresultStatus(result) != PGRES_COMMAND_OK)
             bench_die("filling: %s", PQerrorMessage(connection));
         PQclear(result);
-        PQclear(PQexec(connection, "ANALYZE work_items"));
+        PQclear(PQexec(connection, "VACUUM (ANALYZE) work_items"));
+        PQclear(PQexec(connection, "CHECKPOINT")); /* or its writes stand between us and the disk */
         PQfinish(connection);
     }
     f->waiting += more;

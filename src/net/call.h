@@ -1,0 +1,121 @@
+/* call.h - one remote call, whatever carried it here.
+ *
+ * The same method serves gRPC (HTTP/2), JSON or protobuf by POST (HTTP/1.1 or HTTP/2), and plain HTTP routes. A
+ * method is a row in a table: path, kind, messages, and the function that is run. The function receives the call,
+ * and answers it at once, later, or from another thread; a call that waits for a disk or for news occupies no thread.
+ *
+ *     headers ---- authorised ---- message(s) ---- run ---- [tide_call_send ...] ---- tide_call_end
+ *                  (role)          decompressed,           streams only               exactly once
+ *                                  bounded
+ *
+ * Unary: run is called once, with the request's message. Streams: run is called when the headers are in; messages
+ * come through tide_call_receive's function, in order, and a NULL message is the client's half-close.
+ *
+ * Where run runs: methods marked is_blocking on a thread of the server's pool (they may wait for the store); the
+ * others on the connection's loop, which they must not keep waiting.
+ *
+ * A call is kept by references: the transport holds one until the end, whoever answers later takes another
+ * (tide_call_hold). After cancellation (the peer left, the deadline passed) sending does nothing and returns false;
+ * tide_call_end must still be called, and is harmless.
+ *
+ * Threads: every function here may be called from any thread, except tide_call_receive and tide_call_on_cancel, which
+ * belong into run.
+ * Limits: tide_server_limits (server.h): bytes per message after decompression, bytes queued for a slow reader, time. */
+#ifndef TIDE_NET_CALL_H
+#define TIDE_NET_CALL_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/error.h>
+#include <tidemark/view.h>
+
+typedef struct tide_call tide_call;
+
+typedef enum tide_call_kind {
+    TIDE_CALL_UNARY,
+    TIDE_CALL_SERVER_STREAM,
+    TIDE_CALL_CLIENT_STREAM,
+    TIDE_CALL_BIDIRECTIONAL,
+} tide_call_kind;
+
+typedef enum tide_call_role {
+    TIDE_ROLE_NONE,  /* health, reflection: nobody is asked for a token */
+    TIDE_ROLE_READ,  /* queries */
+    TIDE_ROLE_WRITE, /* ingest, claims */
+    TIDE_ROLE_ADMIN,
+} tide_call_role;
+
+typedef void tide_call_fn(tide_call *call, tide_view message, void *arg);
+
+typedef struct tide_method {
+    const char *path; /* "/package.Service/Method"; NULL ends a table */
+    tide_call_kind kind;
+    tide_call_role role;
+    bool is_blocking;
+    const ProtobufCMessageDescriptor *request; /* for the JSON form; NULL: protobuf only */
+    const ProtobufCMessageDescriptor *response;
+    tide_call_fn *run;
+} tide_method;
+
+/* The request's bytes as protobuf (a JSON request was translated), within message's limits; borrowed until run
+ * returns. tide_call_take makes them the caller's. */
+TIDE_MUST_CHECK char *tide_call_take(tide_call *call, size_t *len);
+
+/* Decode a message by its descriptor, depth and memory bounded; freed with the call. On a failure the status to end
+ * the call with is returned. */
+TIDE_MUST_CHECK tide_status tide_call_decode(tide_call *call, tide_view message,
+                                             ProtobufCMessage **out, tide_error *err);
+
+/* What came with the headers. NULL: not there. Binary metadata ("-bin") is decoded. */
+const char *tide_call_metadata(const tide_call *call, const char *name);
+const char *tide_call_peer(const tide_call *call); /* address:port */
+const char *tide_call_identity(
+    const tide_call *call); /* token's or certificate's name; NULL: nobody's */
+tide_call_role tide_call_role_of(const tide_call *call);
+int64_t tide_call_deadline_us(
+    const tide_call *call); /* of the env's monotonic clock; INT64_MAX: none */
+bool tide_call_is_cancelled(const tide_call *call);
+
+void tide_call_hold(tide_call *call);
+void tide_call_release(tide_call *call);
+
+/* Metadata of the answer, before the first message (headers) or with the end (trailers). */
+void tide_call_add_header(tide_call *call, const char *name, const char *value);
+void tide_call_add_trailer(tide_call *call, const char *name, const char *value);
+
+/* Streams: send one message. false: the call is over, stop. Above the limit of queued bytes the caller waits for
+ * tide_call_on_drain's function. The bytes are copied; tide_call_send_owned takes malloc'ed ones. */
+bool tide_call_send(tide_call *call, tide_view message);
+bool tide_call_send_owned(tide_call *call, char *message, size_t len);
+bool tide_call_send_message(tide_call *call, const ProtobufCMessage *message);
+bool tide_call_is_full(const tide_call *call);
+void tide_call_on_drain(tide_call *call, void (*fn)(tide_call *call, void *arg), void *arg);
+
+/* Streams: fn gets every message of the client; ptr NULL is its end. */
+void tide_call_receive(tide_call *call, tide_call_fn *fn, void *arg);
+
+/* fn is called once, from the loop, when the peer leaves or the deadline passes; not after the end. */
+void tide_call_on_cancel(tide_call *call, void (*fn)(tide_call *call, void *arg), void *arg);
+
+/* Answer a unary call and end it: message is NULL-terminated by nothing, copied (or owned). */
+void tide_call_reply(tide_call *call, tide_view message);
+void tide_call_reply_owned(tide_call *call, char *message, size_t len);
+void tide_call_reply_message(tide_call *call, const ProtobufCMessage *message);
+
+/* End with a status: TIDE_OK, or a failure whose gRPC and HTTP codes come from the status table, with err's text. */
+void tide_call_end(tide_call *call, tide_status status, const tide_error *err);
+
+/* End with exactly this: gRPC code, text, details (serialised google.rpc.Status, NULL: none) and seconds to wait
+ * before another try (RetryInfo, Retry-After; < 0: none). */
+typedef struct tide_call_status {
+    int grpc_code;
+    int http_code; /* 0: from grpc_code */
+    const char *message;
+    tide_view details;
+    double retry_after_s;
+} tide_call_status;
+void tide_call_end_with(tide_call *call, const tide_call_status *status);
+
+#endif
