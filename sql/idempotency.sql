@@ -81,9 +81,10 @@ UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via
 WHERE idempotency_key = :name AND lock_token = :token AND status = 'pending' AND lock_via = 'api';
 
 -- statement: idempotency_end_all  only: sqlite
--- After a new boot: nobody who held a lock is still running. lock_via stays, so that the next begin takes over.
+-- After a new boot: nobody who held a lock is still running. lock_via stays, so that the next begin takes over. Plain SQL's
+-- locks are measured by the wall clock and end by themselves within minutes; one may have been taken since the boot.
 UPDATE idempotency_keys SET lock_expires_at = NULL, lock_token = max(lock_token + 1, :floor), revision = revision + 1
-WHERE status = 'pending' AND lock_via IS NOT NULL;
+WHERE status = 'pending' AND lock_via = 'api';
 
 -- statement: idempotency_show
 SELECT idempotency_key, task_id, work_item_id, request_hash, status, lock_holder, lock_via, takeover,

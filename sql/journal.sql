@@ -82,6 +82,10 @@ SELECT CAST(:type AS text), :is_resumable, CAST(:description AS text)
 WHERE NOT EXISTS (SELECT 1 FROM checkpoint_types WHERE checkpoint_type = CAST(:type AS text))
 ON CONFLICT (checkpoint_type) DO NOTHING;
 
+-- statement: journal_type_raise
+-- A known type may become resumable, never the other way round.
+UPDATE checkpoint_types SET is_resumable = :yes WHERE checkpoint_type = :type AND NOT is_resumable;
+
 -- ---- chunks ----
 
 -- statement: chunks_share  only: postgres
@@ -325,6 +329,18 @@ VALUES ((SELECT last FROM sequences WHERE name = 'journal/events'), :kind,
 SELECT event_id, kind, head, first_global, last_global, checkpoint_count, task_id, at
 FROM journal_events WHERE event_id > :after ORDER BY event_id LIMIT :limit;
 
+-- statement: journal_events_old
+-- Times rise with the numbers: is the oldest older than this? The newest stays in any case.
+SELECT EXISTS (SELECT 1 FROM journal_events e
+               WHERE e.event_id = (SELECT min(event_id) FROM journal_events) AND e.at < :before
+                 AND e.event_id < (SELECT max(event_id) FROM journal_events));
+
+-- statement: journal_events_trim
+DELETE FROM journal_events
+WHERE event_id IN (SELECT o.event_id FROM (SELECT event_id, at FROM journal_events ORDER BY event_id LIMIT :limit) o
+                   WHERE o.at < :before)
+  AND event_id < (SELECT max(event_id) FROM journal_events);
+
 -- statement: annotation_add
 INSERT INTO checkpoint_annotations (global_sequence, severity, note, created_at)
 VALUES (:global_sequence, :severity, :note, :now)
@@ -380,7 +396,7 @@ WITH page AS (
     WHERE c.task_id = :task_id AND c.sequence_number > :after AND c.sequence_number < :before
     ORDER BY c.sequence_number LIMIT :limit)
 SELECT p.global_sequence, p.sequence_number, p.chain, CAST(length(p.snapshot_data) AS BIGINT),
-       p.created_at < :older OR :older IS NULL,
+       p.created_at IS NULL OR p.created_at < :older OR :older IS NULL,
        EXISTS (SELECT 1 FROM checkpoint_tags t WHERE t.global_sequence = p.global_sequence),
        coalesce(p.fork = p.sequence_number, false),
        (EXISTS (SELECT 1 FROM checkpoint_types y WHERE y.checkpoint_type = p.checkpoint_type AND y.is_resumable = :yes)

@@ -103,8 +103,8 @@ BEGIN SELECT RAISE(ABORT, 'there is no such checkpoint'); END;
 
 CREATE TRIGGER journal_events_keep BEFORE UPDATE ON journal_events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events
-BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events WHEN NOT EXISTS (SELECT 1 FROM journal_permits)
+BEGIN SELECT RAISE(ABORT, 'events are append-only: tidemark checkpoint compact removes old ones'); END;
 CREATE TRIGGER journal_events_once BEFORE INSERT ON journal_events
 WHEN EXISTS (SELECT 1 FROM journal_events WHERE event_id >= new.event_id)
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
@@ -340,8 +340,11 @@ END $$;
 CREATE TRIGGER checkpoint_annotations_of BEFORE INSERT ON checkpoint_annotations
     FOR EACH ROW EXECUTE FUNCTION tide_annotation_of();
 
-CREATE TRIGGER journal_events_keep BEFORE UPDATE OR DELETE ON journal_events
+CREATE TRIGGER journal_events_keep BEFORE UPDATE ON journal_events
     FOR EACH ROW EXECUTE FUNCTION tide_refuse('events are append-only');
+CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events FOR EACH ROW
+    WHEN (coalesce(current_setting('tidemark.permit', true), '') = '')
+    EXECUTE FUNCTION tide_refuse('events are append-only: tidemark checkpoint compact removes old ones');
 CREATE TRIGGER journal_events_full BEFORE TRUNCATE ON journal_events
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('events are append-only');
 

@@ -52,9 +52,9 @@ CREATE INDEX idx_tasks_forked_from ON tasks (forked_from) WHERE forked_from IS N
 -- written with every checkpoint.
 CREATE TABLE task_heads (
     task_id        TEXT NOT NULL PRIMARY KEY,
-    last_sequence  INTEGER NOT NULL DEFAULT 0 CHECK (typeof(last_sequence) = 'integer' AND last_sequence >= 0),
+    last_sequence  INTEGER NOT NULL DEFAULT 0 CHECK (last_sequence >= 0),
     chain          BLOB NOT NULL DEFAULT x''
-) WITHOUT ROWID;
+) STRICT, WITHOUT ROWID;
 CREATE TRIGGER task_heads_rise BEFORE UPDATE ON task_heads
 WHEN new.last_sequence < old.last_sequence OR new.task_id <> old.task_id OR new.last_sequence IS NULL OR new.chain IS NULL
 BEGIN SELECT RAISE(ABORT, 'a task''s sequence never goes down'); END;
@@ -97,7 +97,7 @@ CREATE TABLE work_items (
     revision           INTEGER NOT NULL DEFAULT 0 CHECK (typeof(revision) = 'integer' AND revision BETWEEN 0 AND 4611686018427387904),  -- raised by every change of the library
     run_after          TIMESTAMP,                                    -- not before; NULL once it may run
     unique_key         TEXT,                                         -- at most one live item per type and key
-    timeout_us         INTEGER CHECK (typeof(timeout_us) IN ('integer', 'null') AND timeout_us > 0),  -- of one attempt
+    timeout_us         INTEGER CHECK (typeof(timeout_us) IN ('integer', 'null') AND timeout_us BETWEEN 1 AND 3153600000000000),  -- of one attempt
     deadline_at        TIMESTAMP,                                    -- of the current attempt; leases do not outlast it
     failure_count      INTEGER NOT NULL DEFAULT 0 CHECK (typeof(failure_count) = 'integer' AND failure_count BETWEEN 0 AND 1000000000),  -- attempts that said so
     crash_count        INTEGER NOT NULL DEFAULT 0 CHECK (typeof(crash_count) = 'integer' AND crash_count BETWEEN 0 AND 1000000000),    -- attempts whose lease ran out
@@ -192,9 +192,9 @@ CREATE INDEX idx_work_schedules_next ON work_schedules (next_run_at) WHERE is_pa
 -- The last checkpoint number issued, and a time beside it that never goes back.
 CREATE TABLE journal_head (
     id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-    last     INTEGER NOT NULL CHECK (typeof(last) = 'integer' AND last >= 0),
-    last_at  TIMESTAMP NOT NULL
-);
+    last     INTEGER NOT NULL CHECK (last >= 0),
+    last_at  TEXT NOT NULL
+) STRICT;
 INSERT INTO journal_head (id, last, last_at) VALUES (1, 0, '1970-01-01 00:00:00.000000');
 CREATE TRIGGER journal_head_rise BEFORE UPDATE ON journal_head WHEN new.last < old.last OR new.id <> old.id
 BEGIN SELECT RAISE(ABORT, 'checkpoint numbers never go down'); END;
@@ -402,6 +402,8 @@ BEGIN
        OR new.crash_count IS NULL OR new.waits_for IS NULL OR new.has_dependents IS NULL;
     SELECT RAISE(ABORT, 'dependencies are added through the library')
     WHERE new.waits_for <> 0 OR new.has_dependents <> 0;
+    SELECT RAISE(ABORT, 'lease_token and revision are given by the store: leave them out')
+    WHERE new.lease_token <> 0 OR new.revision <> 0;
     SELECT RAISE(ABORT, 'times are UTC text like 2026-01-31 23:59:59.123456')
     FROM (SELECT new.created_at AS t
           UNION ALL SELECT new.updated_at
@@ -740,13 +742,19 @@ END;
 
 -- What is missing and why is evidence: recorded ranges may be joined, under the permit, and nothing else.
 CREATE TRIGGER checkpoint_gaps_keep BEFORE UPDATE ON checkpoint_gaps
-WHEN new.first_global <> old.first_global OR new.last_global < old.last_global
-BEGIN SELECT RAISE(ABORT, 'a recorded gap does not shrink'); END;
+BEGIN SELECT RAISE(ABORT, 'a recorded gap stays as it is'); END;
 CREATE TRIGGER checkpoint_gaps_stay BEFORE DELETE ON checkpoint_gaps WHEN NOT EXISTS (SELECT 1 FROM journal_permits)
 BEGIN SELECT RAISE(ABORT, 'a recorded gap stays'); END;
 CREATE TRIGGER checkpoint_gaps_once BEFORE INSERT ON checkpoint_gaps
-WHEN EXISTS (SELECT 1 FROM checkpoint_gaps WHERE first_global = new.first_global)
-BEGIN SELECT RAISE(ABORT, 'a recorded gap stays'); END;
+BEGIN
+    SELECT RAISE(ABORT, 'a recorded gap stays')
+    WHERE EXISTS (SELECT 1 FROM checkpoint_gaps WHERE first_global = new.first_global);
+    -- It would hide rows that are there, or keep numbers from being given.
+    SELECT RAISE(ABORT, 'a gap is made of numbers that were given and have no row')
+    WHERE EXISTS (SELECT 1 FROM checkpoints WHERE global_sequence BETWEEN new.first_global AND new.last_global)
+       OR (new.last_global > (SELECT last FROM journal_head WHERE id = 1)
+           AND new.last_global > coalesce((SELECT max(global_sequence) FROM checkpoints), 0));
+END;
 CREATE TRIGGER checkpoint_cuts_keep BEFORE UPDATE ON checkpoint_cuts WHEN NOT EXISTS (SELECT 1 FROM journal_permits)
 BEGIN SELECT RAISE(ABORT, 'a recorded cut stays'); END;
 CREATE TRIGGER checkpoint_cuts_stay BEFORE DELETE ON checkpoint_cuts WHEN NOT EXISTS (SELECT 1 FROM journal_permits)
@@ -778,9 +786,10 @@ BEGIN
     WHERE new.task_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks WHERE task_id = new.task_id);
     SELECT RAISE(ABORT, 'there is no such work item')
     WHERE new.work_item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id);
-    -- An expired key that nobody works on through the library is born again.
+    -- For plain SQL an expired key that nobody works on through the library is born again. (The library revives its own, by its
+    -- own clocks.)
     DELETE FROM idempotency_keys
-    WHERE idempotency_key = new.idempotency_key AND expires_at <= strftime('%Y-%m-%d %H:%M:%f', 'now')
+    WHERE new.revision = 0 AND idempotency_key = new.idempotency_key AND expires_at <= strftime('%Y-%m-%d %H:%M:%f', 'now')
       AND NOT (status = 'pending' AND lock_via IS 'api' AND lock_expires_at > strftime('%Y-%m-%d %H:%M:%f', 'now'));
     SELECT RAISE(ABORT, 'this idempotency key exists already')
     WHERE EXISTS (SELECT 1 FROM idempotency_keys WHERE idempotency_key = new.idempotency_key);
@@ -902,10 +911,10 @@ CREATE TABLE work_items (
     revision           bigint NOT NULL DEFAULT 0,
     run_after          timestamptz CHECK (isfinite(run_after)),
     unique_key         text COLLATE "C",
-    timeout_us         bigint CHECK (timeout_us > 0),
+    timeout_us         bigint CHECK (timeout_us BETWEEN 1 AND 3153600000000000),
     deadline_at        timestamptz CHECK (isfinite(deadline_at)),
-    failure_count      bigint NOT NULL DEFAULT 0,
-    crash_count        bigint NOT NULL DEFAULT 0,
+    failure_count      bigint NOT NULL DEFAULT 0 CHECK (failure_count BETWEEN 0 AND 1000000000),
+    crash_count        bigint NOT NULL DEFAULT 0 CHECK (crash_count BETWEEN 0 AND 1000000000),
     failure_kind       text CHECK (failure_kind IN ('error', 'exhausted', 'quarantined', 'cancelled', 'dependency')),
     attempt_outcome    text CHECK (attempt_outcome IN ('completed', 'failed', 'expired', 'timed_out', 'released',
                                                        'cancelled', 'replaced')),
@@ -1209,6 +1218,10 @@ BEGIN
     IF NEW.revision <> 1 THEN  -- made by plain SQL; the library has locked and looked at the task already
         IF NEW.waits_for <> 0 OR NEW.has_dependents THEN
             RAISE EXCEPTION 'dependencies are added through the library' USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+        IF NEW.lease_token <> 0 OR NEW.revision <> 0 THEN
+            RAISE EXCEPTION 'lease_token and revision are given by the store: leave them out'
+                USING ERRCODE = 'integrity_constraint_violation';
         END IF;
         IF NEW.status IN ('pending', 'in_progress', 'expired') THEN
             SELECT status INTO task_status FROM tasks WHERE task_id = NEW.task_id FOR SHARE;
@@ -1603,8 +1616,18 @@ CREATE TRIGGER checkpoints_removed AFTER DELETE ON checkpoints REFERENCING OLD T
 
 -- What is missing and why is evidence: recorded ranges may be joined, under the permit, and nothing else.
 CREATE TRIGGER checkpoint_gaps_keep BEFORE UPDATE ON checkpoint_gaps FOR EACH ROW
-    WHEN (new.first_global <> old.first_global OR new.last_global < old.last_global)
-    EXECUTE FUNCTION tide_refuse('a recorded gap does not shrink');
+    EXECUTE FUNCTION tide_refuse('a recorded gap stays as it is');
+CREATE FUNCTION tide_gap_insert() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    -- It would hide rows that are there, or keep numbers from being given.
+    IF NEW.last_global > (SELECT last FROM journal_head WHERE id = 1)
+       OR EXISTS (SELECT 1 FROM checkpoints WHERE global_sequence BETWEEN NEW.first_global AND NEW.last_global) THEN
+        RAISE EXCEPTION 'a gap is made of numbers that were given and have no row'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkpoint_gaps_once BEFORE INSERT ON checkpoint_gaps FOR EACH ROW EXECUTE FUNCTION tide_gap_insert();
 CREATE TRIGGER checkpoint_gaps_stay BEFORE DELETE ON checkpoint_gaps FOR EACH ROW
     WHEN (coalesce(current_setting('tidemark.permit', true), '') = '')
     EXECUTE FUNCTION tide_refuse('a recorded gap stays');
@@ -1650,10 +1673,12 @@ BEGIN
     IF refusal IS NOT NULL THEN
         RAISE EXCEPTION '%', refusal USING ERRCODE = 'integrity_constraint_violation';
     END IF;
-    -- An expired key that nobody works on through the library is born again.
-    DELETE FROM idempotency_keys
-    WHERE idempotency_key = NEW.idempotency_key AND expires_at <= clock_timestamp()
-      AND (status = 'pending' AND lock_via = 'api' AND lock_expires_at > clock_timestamp()) IS NOT TRUE;
+    -- For plain SQL an expired key that nobody works on through the library is born again. (The library revives its own.)
+    IF NEW.revision = 0 THEN
+        DELETE FROM idempotency_keys
+        WHERE idempotency_key = NEW.idempotency_key AND expires_at <= clock_timestamp()
+          AND (status = 'pending' AND lock_via = 'api' AND lock_expires_at > clock_timestamp()) IS NOT TRUE;
+    END IF;
     -- A key made by plain SQL is locked for five minutes: after that the library may take it over.
     IF NEW.revision = 0 AND NEW.status = 'pending' THEN
         NEW.lock_via := 'sql';

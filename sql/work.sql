@@ -71,6 +71,18 @@ WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
 -- statement: task_fork
 SELECT task_id FROM tasks WHERE forked_from = :task_id ORDER BY task_id LIMIT 1;
 
+-- statement: task_hold_items  only: postgres
+-- What the delete below locks, in its order, so that what is read behind this is what it removes.
+SELECT count(*) FROM (SELECT 1 FROM work_items WHERE task_id = :task_id FOR UPDATE) held;
+
+-- statement: task_hold_head  only: postgres
+SELECT last_sequence FROM task_heads WHERE task_id = :task_id FOR UPDATE;
+
+-- statement: task_checkpoints
+-- How many it has, and their first and last number.
+SELECT count(*), coalesce(min(global_sequence), 0), coalesce(max(global_sequence), 0)
+FROM checkpoints WHERE task_id = :task_id;
+
 -- statement: task_delete
 -- Everything that is its own goes with it, by trigger.
 DELETE FROM tasks WHERE task_id = :task_id;
@@ -616,6 +628,13 @@ SET status = CAST(:status AS text), retry_count = :retry_count, failure_count = 
     completed_at = :completed_at, revision = revision + 1, updated_at = :now
 WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress';
 
+-- statement: work_failed
+-- Has this token failed with this error before? Has the item ended with that, for good, and when does it run again otherwise?
+SELECT w.status = 'failed' AND w.lease_token = a.lease_token, coalesce(w.failure_kind = 'error', false),
+       CASE WHEN w.lease_token = a.lease_token THEN w.run_after END
+FROM work_attempts a JOIN work_items w ON w.work_item_id = a.work_item_id
+WHERE a.work_item_id = :id AND a.lease_token = :token AND a.outcome = 'failed' AND a.error_message = :error;
+
 -- ---- decisions from outside ----
 
 -- statement: work_cancel  engine: sqlite
@@ -907,6 +926,38 @@ SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_e
        EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND next_run_at <= :now);
 
+-- statement: work_look_strayed  engine: sqlite
+-- Was the clock set back? Back-offs and schedules that were written while it was ahead (later than :ahead, which is more
+-- than they may be off by themselves) would wait for time that has been taken back. Items: of the :limit that wait longest.
+SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items INDEXED BY idx_work_items_due
+                              WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after DESC LIMIT :limit) d
+               WHERE d.updated_at > :ahead AND d.attempt_outcome IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND coalesce(last_run_at, created_at) > :ahead);
+
+-- statement: work_look_strayed  engine: postgres
+SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items
+                              WHERE status = 'pending' AND run_after IS NOT NULL
+                              ORDER BY run_after DESC LIMIT :limit) d
+               WHERE d.updated_at > :ahead AND d.attempt_outcome IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND coalesce(last_run_at, created_at) > :ahead);
+
+-- statement: work_pull_in  engine: sqlite
+-- They have waited long enough. (An item that was never tried waits for a time that somebody named.)
+UPDATE work_items SET run_after = NULL, revision = revision + 1, updated_at = :now
+WHERE rowid IN (SELECT d.id FROM (SELECT rowid AS id, updated_at, attempt_outcome FROM work_items INDEXED BY idx_work_items_due
+                                  WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after DESC LIMIT :limit) d
+                WHERE d.updated_at > :ahead AND d.attempt_outcome IS NOT NULL)
+RETURNING work_type;
+
+-- statement: work_pull_in  engine: postgres
+WITH strayed AS MATERIALIZED (
+    SELECT work_item_id, updated_at, attempt_outcome FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL
+    ORDER BY run_after DESC LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
+FROM strayed s
+WHERE w.work_item_id = s.work_item_id AND s.updated_at > :ahead AND s.attempt_outcome IS NOT NULL
+RETURNING w.work_type;
+
 -- statement: work_clean  engine: sqlite
 -- Their checkpoints stay. What a sweep has still to follow up stays, too.
 DELETE FROM work_items WHERE rowid IN (
@@ -960,6 +1011,25 @@ ORDER BY s.next_run_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
 -- statement: schedule_advance
 -- Compare and set: the item of a time is made by whoever moves the schedule on, in the same transaction.
 UPDATE work_schedules SET next_run_at = :next, last_run_at = :now, run_count = run_count + 1
+WHERE name = :name AND next_run_at = :due;
+
+-- statement: schedule_strayed  engine: sqlite
+-- Those that ran, or were made, while the clock was ahead of what it is now.
+SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
+       s.next_run_at, s.last_run_at, s.run_count
+FROM work_schedules s WHERE s.is_paused = 0 AND coalesce(s.last_run_at, s.created_at) > :ahead
+ORDER BY s.name LIMIT :limit;
+
+-- statement: schedule_strayed  engine: postgres
+SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
+       s.next_run_at, s.last_run_at, s.run_count
+FROM work_schedules s WHERE NOT s.is_paused AND coalesce(s.last_run_at, s.created_at) > :ahead
+ORDER BY s.name LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
+
+-- statement: schedule_pull_in
+UPDATE work_schedules
+SET next_run_at = :next, last_run_at = :last,
+    created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
 WHERE name = :name AND next_run_at = :due;
 
 -- statement: schedule_pause

@@ -2,7 +2,8 @@
  *
  * A checkpoint has a number within its task (sequence_number) and one across all tasks (global_sequence). Both are
  * taken in the transaction that writes the row, and rows become visible in number order: a reader that has seen
- * global number n has seen everything below n. Numbers are never given twice, whatever is removed, restored or imported.
+ * global number n has seen everything below n. Numbers are never given twice, whatever is removed or imported; a store that
+ * was put back to an earlier state goes on from there in a new epoch (identity.h), and numbers compare within one epoch.
  *
  *     append ---> checkpoints ---> range, latest, by tag, by time, tail
  *                     |  compact, delete, archive: rows go, numbers stay spent, the cut is recorded
@@ -40,6 +41,9 @@ enum {
 /* The highest number that an import is taken with: counters only rise, so one near their end would end them. */
 #define TIDE_JOURNAL_NUMBER_MAX (INT64_C(1) << 53)
 
+/* Events (tide_journal_tail) older than this are removed by compaction, the newest one excepted. 30 days. */
+#define TIDE_JOURNAL_EVENTS_KEEP_US (INT64_C(30) * 86400 * 1000000)
+
 /* The topic that is notified when checkpoints were appended: see watch.h. */
 #define TIDE_JOURNAL_TOPIC "journal"
 
@@ -69,7 +73,8 @@ typedef struct tide_checkpoint_numbers {
 } tide_checkpoint_numbers;
 
 /* In a transaction of its own. TIDE_E_NOT_FOUND: no such task. TIDE_E_INVALID: bad type, JSON, UTF-8, length.
- * TIDE_E_EXISTS: the id is there with other content. TIDE_E_CONFLICT: expect_global is not next. */
+ * TIDE_E_EXISTS: the id is there with other content. TIDE_E_CONFLICT: expect_global is not next. TIDE_E_EXHAUSTED: the
+ * number would be above 2^63-1. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_append(tide_store *store,
                                                          const tide_checkpoint_new *checkpoint,
                                                          tide_checkpoint_numbers *out,
@@ -96,7 +101,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_auto_checkpoint_with_sequence(
     tide_store *store, const char *task_id, const char *trigger, int64_t sequence,
     tide_checkpoint_numbers *out, tide_error *err);
 
-/* Make a type of your own known. Known already: fine. */
+/* Make a type of your own known. Known already: fine; it becomes resumable if that is asked for, and stays so. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_add_type(tide_store *store, const char *type,
                                                            bool is_resumable,
                                                            const char *description,
@@ -246,7 +251,7 @@ typedef struct tide_compacted {
 
 /* Remove old checkpoints in bounded steps; never what resuming needs: the newest of each resumable type, the
  * tool_executed and llm_response ones since the last iteration_end, the last of each type of each live work item, fork
- * points. TIDE_E_INVALID: a negative age or bound. */
+ * points. Events older than TIDE_JOURNAL_EVENTS_KEEP_US go, too. TIDE_E_INVALID: a negative age or bound. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_compact(tide_store *store,
                                                           const tide_compaction *policy,
                                                           tide_compacted *out, tide_error *err);
@@ -256,7 +261,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_delete(tide_store *store,
                                                          const char *id_or_number, bool is_forced,
                                                          tide_error *err);
 
-/* Hand out the snapshot, verified, and record that it was restored. */
+/* Hand out the snapshot, verified, and record that it was restored once fn has taken it. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_restore(tide_store *store,
                                                           const char *id_or_number,
                                                           tide_checkpoint_fn *fn, void *arg,

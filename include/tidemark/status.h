@@ -70,7 +70,7 @@ typedef enum tide_exit {
       "use a newer tidemark; this one changed nothing")                                            \
     X(E_UNSUPPORTED, -22, false, 12, 501, USAGE, "not supported", "see 'tidemark help'")           \
     X(E_EXHAUSTED, -23, false, 11, 400, FAILED, "numbers exhausted",                               \
-      "numbers end at 9223372036854775807: start a new sequence")                                  \
+      "numbers end at 9223372036854775807: start a new sequence, task or store")                   \
     X(E_PARTIAL, -24, false, 2, 207, PARTIAL, "partly done", "see which parts failed")             \
     X(E_INTERRUPTED, -25, false, 1, 499, INTERRUPTED, "interrupted", "")
 

@@ -12,6 +12,7 @@
 #include <tidemark/sequence.h>
 #include <tidemark/status.h>
 #include <tidemark/store.h>
+#include <tidemark/token.h>
 #include <tidemark/view.h>
 #include <tidemark/watch.h>
 #include <tidemark/work.h>

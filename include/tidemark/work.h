@@ -229,7 +229,8 @@ typedef struct tide_work_failed {
     int64_t retry_after_us; /* out: how long until it may run again */
 } tide_work_failed;
 
-/* is_final: do not retry. retry_after_us: < 0: back-off decides. */
+/* is_final: do not retry. retry_after_us: < 0: back-off decides. The same call again (token, error, is_final), after an
+ * answer that was lost, is answered with success and what is left of the wait. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_fail(tide_store *store, const char *work_item_id,
                                                     int64_t token, const char *error, bool is_final,
                                                     int64_t retry_after_us, tide_work_failed *out,

@@ -17,8 +17,6 @@
 #include "cli/input.h"
 #include "cli/work_output.h"
 
-extern char **environ;
-
 static const char *const harmless[] = {
     "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
     "HOME",   "HOSTNAME",   "LANG",     "LANGUAGE",    "LOGNAME",     "PATH",       "PWD",
@@ -115,7 +113,7 @@ static tide_status check_item(const tide_checkpoint_new *checkpoint, tide_store 
     if (!checkpoint->work_item_id)
         return TIDE_OK;
     return tide_cli_found(tide_work_find(store, checkpoint->work_item_id, check_task_of,
-                                         (void *)(uintptr_t)checkpoint->task_id, err),
+                                         (void *)checkpoint->task_id, err),
                           "work item", checkpoint->work_item_id, store, err);
 }
 

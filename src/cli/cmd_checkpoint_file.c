@@ -1,130 +1,38 @@
 /* cmd_checkpoint_file.c - tidemark checkpoint export|import|archive|restore: what goes to and comes from files.
  *
- * A file is written beside its name and takes the name when it is complete and on disk: an interrupted export leaves
- * nothing behind. "-" is stdout or stdin. */
+ * "-" is stdout or stdin. */
 #include "cli/cmd_checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tidemark/journal.h>
 
 #include "base/cleanup.h"
-#include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/whole_file.h"
 #include "cli/work_output.h"
-
-/* ---- a file that appears when it is whole ---- */
-
-typedef struct whole_file {
-    const char *path; /* "-": stdout */
-    char partial[4200];
-    int fd;
-} whole_file;
-
-static void drop_file(whole_file *file)
-{
-    if (file->fd > STDERR_FILENO)
-        (void)close(file->fd);
-    if (file->partial[0])
-        (void)unlink(file->partial);
-    tide_cli_interrupt_partial(NULL);
-}
-
-static tide_status open_file(whole_file *file, const char *path, tide_error *err)
-{
-    *file = (whole_file){.path = path, .fd = STDOUT_FILENO};
-    if (strcmp(path, "-") == 0)
-        return TIDE_OK;
-    struct stat found;
-    if (lstat(path, &found) == 0)
-        return tide_fail(err, TIDE_E_EXISTS, "%s exists already", path);
-    if (snprintf(file->partial, sizeof file->partial, "%s.partial-%ld", path, (long)getpid()) >=
-        (int)sizeof file->partial)
-        return tide_fail(err, TIDE_E_INVALID, "the file name is too long");
-    file->fd = open(file->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file->fd < 0) {
-        const int code = errno;
-        file->partial[0] = '\0';
-        return tide_fail(err, code == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "cannot create %s: %s",
-                         path, strerror(code));
-    }
-    tide_cli_interrupt_partial(file->partial);
-    return TIDE_OK;
-}
-
-static tide_status sync_parent(const char *path, tide_error *err)
-{
-    TIDE_CLEANUP(tide_freep) char *parent = strdup(path);
-    if (!parent)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
-    char *slash = strrchr(parent, '/');
-    if (slash)
-        slash[slash == parent ? 1 : 0] = '\0';
-    const int fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0) {
-        const int code = errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return tide_fail(err, TIDE_E_IO, "cannot sync the directory of %s: %s", path,
-                         strerror(code));
-    }
-    (void)close(fd);
-    return TIDE_OK;
-}
-
-/* link, not rename: a file that appeared under the name meanwhile is not overwritten. */
-static tide_status publish_file(whole_file *file, tide_error *err)
-{
-    if (!file->partial[0])
-        return TIDE_OK;
-    if (fsync(file->fd) != 0)
-        return tide_fail(err, errno == ENOSPC ? TIDE_E_FULL : TIDE_E_IO, "cannot sync %s: %s",
-                         file->path, strerror(errno));
-    if (link(file->partial, file->path) != 0)
-        return tide_fail(err, errno == EEXIST ? TIDE_E_EXISTS : TIDE_E_IO, "cannot create %s: %s",
-                         file->path, strerror(errno));
-    return sync_parent(file->path, err);
-}
-
-static tide_status write_bytes(void *arg, tide_view bytes, tide_error *err)
-{
-    const whole_file *file = arg;
-    while (bytes.len > 0) {
-        const ssize_t written = write(file->fd, bytes.ptr, bytes.len);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return tide_fail(err, errno == ENOSPC || errno == EDQUOT ? TIDE_E_FULL : TIDE_E_IO,
-                             "cannot write %s: %s", file->path, strerror(errno));
-        bytes.ptr += written;
-        bytes.len -= (size_t)written;
-    }
-    return TIDE_OK;
-}
 
 /* One argument serves the bytes and the progress. */
 typedef struct export_job {
-    whole_file file;
+    tide_cli_whole_file file;
     tide_cli_progress progress;
 } export_job;
 
 static void end_export(export_job *job)
 {
     tide_cli_progress_end(&job->progress);
-    drop_file(&job->file);
+    tide_cli_whole_file_drop(&job->file);
 }
 
 static tide_status write_export(void *arg, tide_view bytes, tide_error *err)
 {
     export_job *job = arg;
-    return write_bytes(&job->file, bytes, err);
+    return tide_cli_whole_file_write(&job->file, bytes, err);
 }
 
 static void show_export(void *arg, int64_t done, int64_t total)
@@ -163,10 +71,10 @@ static tide_status export_to(tide_cli *cli, tide_store *store, tide_journal_tran
 {
     TIDE_CLEANUP(end_export) export_job job = {.file = {.fd = -1}};
     tide_cli_progress_begin(&job.progress, &cli->out, "exporting");
-    TIDE_TRY(open_file(&job.file, cli->args[0], err));
+    TIDE_TRY(tide_cli_whole_file_open(&job.file, cli->args[0], err));
     TIDE_TRY(tide_journal_export(store, tide_cli_text(cli, TIDE_CLI_TASK), write_export, &job,
                                  show_export, moved, err));
-    return publish_file(&job.file, err);
+    return tide_cli_whole_file_publish(&job.file, err);
 }
 
 tide_status tide_cli_checkpoint_export(tide_cli *cli, tide_error *err)
@@ -270,19 +178,19 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
 
 typedef struct restoration {
     tide_cli_output *out;
-    whole_file file;
+    tide_cli_whole_file file;
 } restoration;
 
 static void end_restoration(restoration *r)
 {
-    drop_file(&r->file);
+    tide_cli_whole_file_drop(&r->file);
 }
 
 static tide_status put_snapshot(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
     restoration *r = arg;
     if (r->file.path)
-        return write_bytes(&r->file, checkpoint->snapshot, err);
+        return tide_cli_whole_file_write(&r->file, checkpoint->snapshot, err);
     if (!r->out->is_json) {
         (void)fwrite(checkpoint->snapshot.ptr, 1, checkpoint->snapshot.len, r->out->file);
         (void)fputc('\n', r->out->file);
@@ -300,8 +208,8 @@ tide_status tide_cli_checkpoint_restore(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     if (tide_cli_text(cli, TIDE_CLI_OUT))
-        TIDE_TRY(open_file(&r.file, tide_cli_text(cli, TIDE_CLI_OUT), err));
+        TIDE_TRY(tide_cli_whole_file_open(&r.file, tide_cli_text(cli, TIDE_CLI_OUT), err));
     TIDE_TRY(tide_cli_found(tide_journal_restore(store, cli->args[0], put_snapshot, &r, err),
                             "checkpoint", cli->args[0], store, err));
-    return r.file.path ? publish_file(&r.file, err) : TIDE_OK;
+    return r.file.path ? tide_cli_whole_file_publish(&r.file, err) : TIDE_OK;
 }

@@ -132,6 +132,10 @@ tide_status tide_cli_checkpoint_list(tide_cli *cli, tide_error *err)
         .limit = tide_cli_number(cli, TIDE_CLI_LIMIT),
         .order = TIDE_JOURNAL_NEWEST_FIRST,
     };
+    if (filter.last_global > 0 && filter.last_global < filter.first_global)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "the range ends before it begins: --from %" PRId64 " --to %" PRId64,
+                         filter.first_global, filter.last_global);
     TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.since_us, err));
     TIDE_TRY(tide_cli_time(cli, TIDE_CLI_UNTIL, env->wall_us(env), &filter.until_us, err));
     return list_filtered(cli, &filter, err);

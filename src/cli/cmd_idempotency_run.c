@@ -1,5 +1,6 @@
 #include "cli/cmd_idempotency.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -247,6 +248,19 @@ static tide_status store_answer(run *r, tide_error *err)
     }
 }
 
+/* A reader that leaves has heard enough. Anything else that kept the output from being written is not what was asked for. */
+static tide_status check_tee(const run *r, tide_error *err)
+{
+    const int reason = r->result.tee_errno;
+    if (reason == 0 || reason == EPIPE)
+        return TIDE_OK;
+    return tide_fail(
+        err, TIDE_E_PARTIAL,
+        "the command ended with %d, and its answer is stored, but its output could not "
+        "be written: %s",
+        r->result.exit_code, strerror(reason));
+}
+
 /* The command has ended: is that an answer? */
 static tide_status settle(run *r, tide_error *err)
 {
@@ -254,14 +268,14 @@ static tide_status settle(run *r, tide_error *err)
     if (result->signal != 0 || result->exit_code == EXIT_LATER) {
         give_back(r);
         r->cli->exit_code = result->signal ? EXIT_SIGNAL + result->signal : EXIT_LATER;
-        return TIDE_OK;
+        return TIDE_OK; /* it will run again: what it printed was no answer */
     }
     const tide_status status = store_answer(r, err);
     if (status < TIDE_OK)
         return tide_fail_context(err, status, "the command ended with %d, but that is not stored",
                                  result->exit_code);
     r->cli->exit_code = result->exit_code;
-    return TIDE_OK;
+    return check_tee(r, err);
 }
 
 static tide_status end_unstarted(run *r, tide_status status, const tide_error *err)

@@ -1,6 +1,7 @@
 /* cmd_work_add.c - tidemark work add: one item from options, or many from JSON lines. */
 #include "cli/cmd_work.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,7 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = NULL;
     TIDE_TRY(tide_cli_items_read(&items, tide_cli_text(cli, TIDE_CLI_BATCH),
                                  tide_cli_text(cli, TIDE_CLI_TASK), err));
+    assert(items);
     for (int i = 0; i < items->count; i++)
         if (!items->list[i].task_id)
             return tide_fail(err, TIDE_E_INVALID,

@@ -218,14 +218,14 @@ tide_view tide_cli_lines_member(const tide_cli_lines *lines, const char *key)
     return tide_cli_json_member(tide_buffer_view(&lines->line), key);
 }
 
-tide_view tide_cli_json_member(tide_view line, const char *key)
+tide_view tide_cli_json_member(tide_view object, const char *key)
 {
     tide_view found = {NULL, 0};
     tide_json_scan scan;
     tide_json_token token = {.kind = TIDE_JSON_LITERAL};
     size_t start = 0;
     bool is_wanted = false; /* the member under way is the one */
-    tide_json_scan_init(&scan, line);
+    tide_json_scan_init(&scan, object);
     while (token.kind != TIDE_JSON_END) {
         if (tide_json_scan_next(&scan, &token, NULL) < TIDE_OK)
             return (tide_view){NULL, 0};
@@ -239,7 +239,7 @@ tide_view tide_cli_json_member(tide_view line, const char *key)
         if (start == 0)
             start = token.offset;
         if (scan.depth == 1) {
-            found = tide_view_bytes(line.ptr + start, token.offset + token.text.len - start);
+            found = tide_view_bytes(object.ptr + start, token.offset + token.text.len - start);
             is_wanted = false;
         }
     }

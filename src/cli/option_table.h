@@ -127,11 +127,75 @@ enum {
     X(LOCK, "lock", 0, "DURATION", NULL, NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,     \
       "how long it is held before another may take over")
 
+#define TIDE_CLI_OPTIONS_ACCESS(X)                                                                 \
+    X(CONFIG, "config", 0, "FILE", NULL, "TIDEMARK_CONFIG", TEXT, 0, 0,                            \
+      "settings from this file: NAME = VALUE, one per line")                                       \
+    X(ROLE, "role", 0, "read|write|admin", "read", NULL, CHOICE, 0, 0, "what its holder may do")   \
+    X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXT, 0, 0, "for this agent only")                    \
+    X(EXPIRES, "expires", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
+      "ends by itself after this long")
+
+/* For programs that serve. Limits of the network have rows of their own (net/limits.h) and are set by --net-limit. */
+#define TIDE_CLI_OPTIONS_SERVICE(X)                                                                \
+    X(LISTEN, "listen", 0, "ADDR", NULL, NULL, TEXT, 0, 0,                                         \
+      "where to serve: HOST:PORT (0 picks a port) or unix:PATH")                                   \
+    X(GRPC, "grpc", 0, "ADDR", "127.0.0.1:4317", NULL, TEXT, 0, 0,                                 \
+      "where to serve gRPC: HOST:PORT (0 picks a port) or unix:PATH")                              \
+    X(HTTP, "http", 0, "ADDR", "127.0.0.1:4318", NULL, TEXT, 0, 0,                                 \
+      "where to serve HTTP: HOST:PORT (0 picks a port) or unix:PATH")                              \
+    X(NAME, "name", 0, "NAME", NULL, NULL, TEXT, 0, 0, "what it is called; the host's name")       \
+    X(TLS_CERT, "tls-cert", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                     \
+      "serve TLS with this certificate (PEM, with its chain)")                                     \
+    X(TLS_KEY, "tls-key", 0, "FILE", NULL, NULL, TEXT, 0, 0, "the certificate's key (PEM)")        \
+    X(TLS_CA, "tls-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                         \
+      "check clients' certificates against these authorities (PEM)")                               \
+    X(CLIENT_CERTS, "client-certs", 0, "none|optional|required", "none", NULL, CHOICE, 0, 0,       \
+      "what clients have to show (mutual TLS)")                                                    \
+    X(TOKEN_FILE, "token-file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                 \
+      "further tokens: NAME ROLE TOKEN-OR-SHA256 per line")                                        \
+    X(REQUIRE_TOKEN, "require-token", 0, NULL, NULL, NULL, FLAG, 0, 0,                             \
+      "demand a token from callers of this machine, too")                                          \
+    X(INSECURE, "insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                                       \
+      "serve other machines without TLS and without tokens")                                       \
+    X(NET_LIMIT, "net-limit", 0, "NAME=N", NULL, NULL, TEXTS, 0, 64,                               \
+      "set a limit of the network; an unknown NAME lists them")                                    \
+    X(LOG_LEVEL, "log-level", 0, "error|warn|info|debug", "info", NULL, CHOICE, 0, 0,              \
+      "what to log on stderr")                                                                     \
+    X(LOG_FORMAT, "log-format", 0, "logfmt|json", "logfmt", NULL, CHOICE, 0, 0, "how to log")      \
+    X(KEEP_FOR, "keep-for", 0, "DURATION", "1h", NULL, DURATION, 1000000, TIDE_CLI_DURATION_MAX,   \
+      "how long records are kept after their arrival")                                             \
+    X(KEEP_BYTES, "keep-bytes", 0, "SIZE", "1GiB", NULL, SIZE, 1 << 20, INT64_C(1) << 50,          \
+      "how much is kept; unread records are kept beyond it")                                       \
+    X(HARD_FOR, "hard-for", 0, "DURATION", "24h", NULL, DURATION, 1000000, TIDE_CLI_DURATION_MAX,  \
+      "unread records are given up after this long, with a receipt")                               \
+    X(HARD_BYTES, "hard-bytes", 0, "SIZE", "4GiB", NULL, SIZE, 1 << 20, INT64_C(1) << 50,          \
+      "unread records are given up beyond this size, with a receipt")                              \
+    X(READER_IDLE, "reader-idle", 0, "DURATION", "24h", NULL, DURATION, 1000000,                   \
+      TIDE_CLI_DURATION_MAX, "a reader that is away so long is forgotten")                         \
+    X(COLLECT, "collect", 0, "DURATION", "15s", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,          \
+      "between looks at this machine's /proc; 0s: never")                                          \
+    X(SAMPLE, "sample", 0, "PERCENT", "100", NULL, NUMBER, 0, 100,                                 \
+      "how many spans are kept of those that neither failed nor took 500 ms")                      \
+    X(CODEC, "codec", 0, "lz4|zstd|none", "lz4", NULL, CHOICE, 0, 0, "how records are packed")     \
+    X(QUEUE, "queue", 0, "SIZE", "64MiB", NULL, SIZE, 1 << 20, INT64_C(1) << 40,                   \
+      "records that wait for the disk before clients are told to come again")                      \
+    X(NO_DECLARE, "no-declare", 0, NULL, NULL, NULL, FLAG, 0, 0,                                   \
+      "refuse records of streams that were not declared")
+
+#define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
+    X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
+    X(PARAM, "param", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
+      "what :NAME stands for: a number where it looks like one, else a text; 'TEXT' in any case")  \
+    X(WRITE, "write", 0, NULL, NULL, NULL, FLAG, 0, 0, "let rows be changed")
+
 #define TIDE_CLI_OPTIONS(X)                                                                        \
     TIDE_CLI_OPTIONS_COMMON(X)                                                                     \
     TIDE_CLI_OPTIONS_GENERAL(X)                                                                    \
     TIDE_CLI_OPTIONS_WORK(X)                                                                       \
     TIDE_CLI_OPTIONS_JOURNAL(X)                                                                    \
-    TIDE_CLI_OPTIONS_IDEMPOTENCY(X)
+    TIDE_CLI_OPTIONS_IDEMPOTENCY(X)                                                                \
+    TIDE_CLI_OPTIONS_ACCESS(X)                                                                     \
+    TIDE_CLI_OPTIONS_SERVICE(X)                                                                    \
+    TIDE_CLI_OPTIONS_SQL(X)
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "cli/suggest.h"
 #include "cli/value.h"
+#include "daemon/options_file.h"
 
 const tide_cli_option tide_cli_options[TIDE_CLI_OPTION_COUNT] = {
 #define OPTION_ROW(id, name_, letter_, value_, fallback_, environment_, type_, min_, max_, help_)  \
@@ -20,6 +21,7 @@ const tide_cli_option tide_cli_options[TIDE_CLI_OPTION_COUNT] = {
         .min = (min_),                                                                             \
         .max = (max_),                                                                             \
         .help = (help_),                                                                           \
+        .own_environment = "TIDEMARK_" #id,                                                        \
     },
     TIDE_CLI_OPTIONS(OPTION_ROW)
 #undef OPTION_ROW
@@ -50,9 +52,18 @@ static bool is_taken(const tide_cli_takes *takes, tide_cli_option_id id)
     return tide_cli_is_common(id) || tide_cli_list_has(takes->takes, id);
 }
 
+/* Can this be set outside the command line? */
+static bool is_setting(const tide_cli_takes *takes, tide_cli_option_id id)
+{
+    return tide_cli_list_has(takes->takes, TIDE_CLI_CONFIG) && is_taken(takes, id) &&
+           id != TIDE_CLI_HELP && id != TIDE_CLI_JSON;
+}
+
 tide_cli_option tide_cli_option_for(const tide_cli_takes *takes, tide_cli_option_id id)
 {
     tide_cli_option option = tide_cli_options[id];
+    if (!option.environment && is_setting(takes, id))
+        option.environment = option.own_environment;
     const tide_cli_override *own = takes->overrides;
     for (; own && own->id != TIDE_CLI_OPTION_COUNT; own++) {
         if (own->id != id)
@@ -174,6 +185,9 @@ tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *arg
 
 void tide_cli_words_done(tide_cli_words *words)
 {
+    if (words->file)
+        tide_options_file_done(words->file);
+    free(words->file);
     free(words->words);
     free(words->uses);
     free(words->pool);
@@ -215,6 +229,62 @@ static void add_to_list(tide_cli_words *words, tide_cli_option_id id, const char
     list->count++;
 }
 
+/* A flag outside the command line. */
+static tide_status set_flag(tide_cli_words *words, tide_cli_option_id id, const char *value,
+                            const char *what, tide_error *err)
+{
+    const bool is_true = strcmp(value, "true") == 0;
+    if (!is_true && strcmp(value, "false") != 0) {
+        words->has_bad_value = true;
+        return tide_fail(err, TIDE_E_INVALID, "%s '%s' is neither true nor false", what, value);
+    }
+    words->given[id] = is_true;
+    return TIDE_OK;
+}
+
+static tide_status set_outside(tide_cli_words *words, tide_cli_option_id id,
+                               const tide_cli_option *option, const char *value, const char *what,
+                               tide_error *err)
+{
+    return option->type == TIDE_CLI_FLAG ? set_flag(words, id, value, what, err)
+                                         : set_value(words, id, option, value, what, err);
+}
+
+/* All lines of the file that are about this option; several only where it collects. */
+static tide_status settle_from_file(tide_cli_words *words, tide_cli_option_id id,
+                                    const tide_cli_option *option, int *pool_count, tide_error *err)
+{
+    for (int i = 0; words->file && i < words->file->count; i++) {
+        const tide_setting *setting = &words->file->settings[i];
+        if (strcmp(setting->name, option->name) != 0)
+            continue;
+        const tide_status status =
+            set_outside(words, id, option, setting->value, setting->name, err);
+        if (status < TIDE_OK)
+            return tide_options_file_fail(words->file, setting, status, err);
+        if (option->type == TIDE_CLI_TEXTS)
+            add_to_list(words, id, setting->value, pool_count);
+    }
+    return TIDE_OK;
+}
+
+/* What the command line does not say. */
+static tide_status settle_from_outside(tide_cli_words *words, tide_cli_option_id id,
+                                       const tide_cli_option *option, const char *what,
+                                       int *pool_count, tide_error *err)
+{
+    const char *outside = option->environment ? getenv(option->environment) : NULL;
+    if (outside && *outside)
+        TIDE_TRY(set_outside(words, id, option, outside, option->environment, err));
+    else
+        TIDE_TRY(settle_from_file(words, id, option, pool_count, err));
+    if (!words->text[id] && !(outside && *outside) && option->fallback)
+        TIDE_TRY(set_value(words, id, option, option->fallback, what, err));
+    if (words->text[id] && option->type == TIDE_CLI_TEXTS && words->list[id].count == 0)
+        add_to_list(words, id, words->text[id], pool_count);
+    return TIDE_OK;
+}
+
 static tide_status settle_option(tide_cli_words *words, const tide_cli_takes *takes,
                                  tide_cli_option_id id, int *pool_count, tide_error *err)
 {
@@ -228,15 +298,8 @@ static tide_status settle_option(tide_cli_words *words, const tide_cli_takes *ta
         if (option.type == TIDE_CLI_TEXTS)
             add_to_list(words, id, words->uses[i].value, pool_count);
     }
-    if (!words->text[id]) {
-        const char *outside = option.environment ? getenv(option.environment) : NULL;
-        if (outside && *outside)
-            TIDE_TRY(set_value(words, id, &option, outside, option.environment, err));
-        else if (option.fallback)
-            TIDE_TRY(set_value(words, id, &option, option.fallback, what, err));
-        if (words->text[id] && option.type == TIDE_CLI_TEXTS)
-            add_to_list(words, id, words->text[id], pool_count);
-    }
+    if (!words->given[id])
+        TIDE_TRY(settle_from_outside(words, id, &option, what, pool_count, err));
     if (option.type == TIDE_CLI_TEXTS && words->list[id].count > option.max)
         return option.max == 1 ? tide_fail(err, TIDE_E_INVALID, "%s can be given once here", what)
                                : tide_fail(err, TIDE_E_INVALID,
@@ -247,6 +310,53 @@ static tide_status settle_option(tide_cli_words *words, const tide_cli_takes *ta
     return TIDE_OK;
 }
 
+/* ---- the file of --config ---- */
+
+static tide_status check_setting(const tide_options_file *file, int at, const tide_cli_takes *takes,
+                                 tide_error *err)
+{
+    const tide_setting *setting = &file->settings[at];
+    const int id = find_by_name(setting->name, strlen(setting->name));
+    if (id < 0) {
+        tide_cli_suggestion nearest = tide_cli_suggest_begin(setting->name, strlen(setting->name));
+        for (int i = 0; i < TIDE_CLI_OPTION_COUNT; i++)
+            if (is_setting(takes, (tide_cli_option_id)i))
+                tide_cli_suggest_offer(&nearest, tide_cli_options[i].name);
+        return nearest.best ? tide_fail(err, TIDE_E_INVALID, "unknown option '%s'; %s is meant?",
+                                        setting->name, nearest.best)
+                            : tide_fail(err, TIDE_E_INVALID, "unknown option '%s'", setting->name);
+    }
+    if (!is_setting(takes, (tide_cli_option_id)id) || id == TIDE_CLI_CONFIG)
+        return tide_fail(err, TIDE_E_INVALID, "%s means nothing here", setting->name);
+    for (int i = 0; i < at && tide_cli_options[id].type != TIDE_CLI_TEXTS; i++)
+        if (strcmp(file->settings[i].name, setting->name) == 0)
+            return tide_fail(err, TIDE_E_INVALID, "%s is set twice, first in line %d",
+                             setting->name, file->settings[i].line);
+    return TIDE_OK;
+}
+
+static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes, tide_error *err)
+{
+    int unused = 0;
+    if (!tide_cli_list_has(takes->takes, TIDE_CLI_CONFIG))
+        return TIDE_OK;
+    TIDE_TRY(settle_option(words, takes, TIDE_CLI_CONFIG, &unused, err));
+    if (!words->text[TIDE_CLI_CONFIG])
+        return TIDE_OK;
+    words->file = calloc(1, sizeof *words->file);
+    if (!words->file)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for the settings");
+    words->has_bad_value = true; /* what is wrong from here on, is so in the file */
+    TIDE_TRY(tide_options_file_read(words->file, words->text[TIDE_CLI_CONFIG], err));
+    for (int i = 0; i < words->file->count; i++) {
+        const tide_status status = check_setting(words->file, i, takes, err);
+        if (status < TIDE_OK)
+            return tide_options_file_fail(words->file, &words->file->settings[i], status, err);
+    }
+    words->has_bad_value = false;
+    return TIDE_OK;
+}
+
 tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *takes,
                                   tide_error *err)
 {
@@ -254,7 +364,9 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
         if (!is_taken(takes, words->uses[i].id))
             return tide_fail(err, TIDE_E_INVALID, "--%s means nothing here",
                              tide_cli_options[words->uses[i].id].name);
-    const size_t pool_max = (size_t)words->use_count + TIDE_CLI_OPTION_COUNT;
+    TIDE_TRY(read_file(words, takes, err));
+    const size_t pool_max = (size_t)words->use_count + TIDE_CLI_OPTION_COUNT +
+                            (words->file ? (size_t)words->file->count : 0);
     int pool_count = 0;
     words->pool = calloc(pool_max, sizeof *words->pool);
     if (!words->pool)

@@ -7,6 +7,10 @@
  * value comes from the command line, else from the row's environment variable (unless empty), else from
  * the default.
  *
+ * Verbs that run for long take --config: each of their options (but json and help) can then also stand in the environment
+ * as TIDEMARK_<ID>, and in the file (daemon/options_file.h) by its name; a flag is true or false there. The
+ * command line counts before the environment, the environment before the file, the file before the default.
+ *
  * Accepted: `--name value`, `--name=value`, `-x value`, `-xvalue`, options anywhere among the words, `--` to end
  * them. A word like -5 is a number, not an option. Of an option given twice the last counts, unless it collects.
  *
@@ -58,7 +62,8 @@ typedef struct tide_cli_option {
     int64_t min; /* see option_table.h */
     int64_t max;
     tide_cli_type type;
-    char letter; /* 0: none */
+    char letter;                 /* 0: none */
+    const char *own_environment; /* TIDEMARK_<ID>: counts for verbs that take --config */
 } tide_cli_option;
 
 extern const tide_cli_option tide_cli_options[TIDE_CLI_OPTION_COUNT];
@@ -133,6 +138,7 @@ typedef struct tide_cli_words {
     tide_cli_use *uses; /* the options in the order given */
     int use_count;
     const char **pool;                 /* of the lists */
+    struct tide_options_file *file;    /* of --config; NULL: none */
     bool given[TIDE_CLI_OPTION_COUNT]; /* stood on the command line */
     /* The rest is filled by tide_cli_words_settle. */
     const char *text[TIDE_CLI_OPTION_COUNT]; /* NULL: no value from anywhere */

@@ -17,12 +17,24 @@ const tide_cli_command *tide_cli_find_command(const char *name)
     return NULL;
 }
 
-const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const char *name)
+/* What others call it. */
+static const char *translate_verb(const char *name)
+{
+    return strcmp(name, "list") == 0 ? "ls" : name;
+}
+
+static const tide_cli_verb *find_named(const tide_cli_command *command, const char *name)
 {
     for (const tide_cli_verb *verb = command->verbs; verb->name; verb++)
         if (strcmp(verb->name, name) == 0)
             return verb;
     return NULL;
+}
+
+const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const char *name)
+{
+    const tide_cli_verb *verb = find_named(command, name);
+    return verb ? verb : find_named(command, translate_verb(name));
 }
 
 static bool ends_with(const char *word, size_t len, const char *end)

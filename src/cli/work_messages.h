@@ -45,7 +45,7 @@ typedef struct tide_work_messages {
 } tide_work_messages;
 
 /* Until the command has ended and everything it wrote is read, or nobody reads our stderr. Fits pthread_create. */
-void *tide_work_messages_serve(void *messages);
+void *tide_work_messages_serve(void *arg);
 
 /* One line, answered into `answer`. */
 void tide_work_messages_take(tide_work_messages *messages, tide_view line, tide_buffer *answer);

@@ -92,7 +92,7 @@ void tide_cli_json_checkpoint(tide_cli_output *out, const tide_checkpoint *check
     tide_cli_json_array_end(out);
     tide_cli_json_text(out, "trigger", checkpoint->trigger);
     tide_cli_json_data(out, "metadata", checkpoint->metadata);
-    tide_cli_json_time(out, "created_at", checkpoint->created_at_us);
+    tide_cli_json_moment(out, "created_at", checkpoint->created_at_us);
     tide_cli_json_i64(out, "snapshot_len", checkpoint->snapshot_len);
     if (checkpoint->has_snapshot)
         tide_cli_json_data_view(out, "snapshot_data", checkpoint->snapshot);

@@ -147,7 +147,8 @@ static void pass_on(tide_child *child)
     if (sent >= 0)
         child->chunk_at += (size_t)sent;
     else if (errno != EINTR && errno != EAGAIN) {
-        child->tee_fd = -1; /* the reader has left; what it did not hear is kept all the same */
+        child->result->tee_errno = errno;
+        child->tee_fd = -1; /* nobody hears it there any more; it is kept all the same */
         child->chunk_len = 0;
     }
 }

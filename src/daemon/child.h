@@ -104,6 +104,7 @@ typedef struct tide_child_result {
     tide_buffer out;  /* what it printed, unless is_out_over */
     bool is_out_over; /* it printed more than stdout_max (or than memory holds): nothing is kept */
     uint64_t out_len; /* bytes it printed */
+    int tee_errno;    /* what kept its output from tee_fd; 0: nothing did; EPIPE: the reader left */
 } tide_child_result;
 
 /* TIDE_OK whatever the exit code. TIDE_E_NOT_FOUND: there is no such program. TIDE_E_DENIED: it cannot be executed.

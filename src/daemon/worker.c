@@ -233,7 +233,7 @@ static void wait_until(tide_worker *worker, int64_t until_us)
         fds[i + 1] = (struct pollfd){.fd = tide_watch_fd(worker->watches[i]), .events = POLLIN};
     const int64_t left_us = until_us - tide_worker_now(worker);
     const int timeout_ms = left_us <= 0 ? 0 : (int)tide_worker_least((left_us + 999) / 1000, 60000);
-    if (poll(fds, (nfds_t)(worker->watch_count + 1), timeout_ms) > 0)
+    if (poll(fds, (nfds_t)worker->watch_count + 1, timeout_ms) > 0)
         take_signs(worker, fds);
 }
 
@@ -304,8 +304,7 @@ void tide_worker_stop(tide_worker *worker)
 
 void tide_worker_totals_get(const tide_worker *worker, tide_worker_totals *out)
 {
-    tide_worker *w =
-        (tide_worker *)(uintptr_t)worker; /* the lock is not part of what is promised const */
+    tide_worker *w = (tide_worker *)worker; /* the lock is not part of what is promised const */
     (void)pthread_mutex_lock(&w->lock);
     *out = w->totals;
     (void)pthread_mutex_unlock(&w->lock);

@@ -96,7 +96,7 @@ void tide_worker_step_renewal(tide_worker *worker);
 int64_t tide_worker_renewal_gap_us(const tide_worker *worker);
 
 /* worker_job.c */
-void *tide_worker_runner(void *worker);
+void *tide_worker_runner(void *arg);
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
                       const tide_error *err);
 /* Give the oldest queued job back. False: there is none, or the store would not take it just now. */
@@ -106,7 +106,7 @@ void tide_worker_batch_drop(tide_worker_batch *batch);
 void tide_worker_job_free(tide_job *job);
 
 /* worker_warden.c */
-void *tide_worker_warden(void *worker);
+void *tide_worker_warden(void *arg);
 /* With the lock held: the job must stop, for the first reason given. */
 void tide_worker_job_stop(tide_job *job, tide_job_stop why);
 

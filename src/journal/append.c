@@ -116,7 +116,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(query, err));
     const int64_t last = tide_col_i64(query);
-    if (last + 1 == given->expect_global)
+    if (last == INT64_MAX || last + 1 == given->expect_global)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT,
                      "global sequence %" PRId64 " was expected, the next is %" PRId64,
@@ -149,6 +149,11 @@ tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *ch
         status = tide_write(store, tide_append_write, &a, &cause);
     if (status == TIDE_E_CONFLICT || status == TIDE_E_DAMAGED || status == TIDE_E_INVALID)
         status = explain(&a, store, status, &cause);
+    if (status == TIDE_E_EXHAUSTED)
+        status = tide_fail(&cause, status,
+                           "no checkpoint of task %s: number %" PRId64 " was the last, of the task "
+                           "or of the journal",
+                           checkpoint->task_id, INT64_MAX);
     if (status < TIDE_OK && err)
         *err = cause;
     return status;

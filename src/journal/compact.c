@@ -12,6 +12,7 @@
 #include "journal/collect.h"
 #include "journal/removal.h"
 #include "journal/tasks.h"
+#include "journal/trim.h"
 #include "tidemark_sql.h"
 
 /* ---- one task ---- */
@@ -190,6 +191,7 @@ tide_status tide_journal_compact(tide_store *store, const tide_compaction *polic
         TIDE_TRY(tide_journal_collect(store, &counts.chunks_removed, &counts.bytes_removed, err));
         if (counts.removed > 0 || counts.chunks_removed > 0)
             TIDE_TRY(tide_journal_shrink(store, err));
+        TIDE_TRY(tide_journal_trim(store, TIDE_JOURNAL_EVENTS_KEEP_US, err));
     }
     if (out)
         *out = counts;

@@ -57,8 +57,8 @@ tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = NULL;
     TIDE_TRY(load_one(&page, store, id_or_number, err));
     restore_request request = {.checkpoint = &page->rows[0].checkpoint};
-    TIDE_TRY(tide_write(store, record_restore, &request, err));
-    return fn(arg, request.checkpoint, err);
+    TIDE_TRY(fn(arg, request.checkpoint, err)); /* what was refused was not restored */
+    return tide_write(store, record_restore, &request, err);
 }
 
 /* ---- diff ---- */

@@ -231,6 +231,7 @@ static tide_status complete(tide_import_checkpoint *out, tide_view element, tide
     if (fields->snapshot.len > TIDE_JOURNAL_SNAPSHOT_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a snapshot of %zu bytes", fields->snapshot.len);
     out->global_sequence = out->sequence_number;
+    out->origin_session = "older document"; /* which has no name of its own */
     out->origin_global = out->sequence_number;
     out->origin_number = out->sequence_number;
     return tide_seal_checksum(&out->checksum, fields, err);

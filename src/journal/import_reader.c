@@ -68,7 +68,7 @@ static tide_status fill(tide_import_reader *reader, tide_error *err)
 tide_status tide_import_peek(tide_import_reader *reader, int *byte, tide_error *err)
 {
     if (reader->pushed_at < reader->pushed_len) {
-        *byte = beginning[reader->pushed_at];
+        *byte = (unsigned char)beginning[reader->pushed_at];
         return TIDE_OK;
     }
     TIDE_TRY(fill(reader, err));

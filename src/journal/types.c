@@ -11,6 +11,15 @@ typedef struct type_request {
     const char *description;
 } type_request;
 
+static tide_status raise_type(tide_tx *tx, const char *type, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_RAISE, err));
+    tide_bind_text(query, "type", type);
+    tide_bind_bool(query, "yes", true);
+    return tide_query_run(query, NULL, err);
+}
+
 static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
 {
     const type_request *request = arg;
@@ -19,7 +28,8 @@ static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
     tide_bind_text(query, "type", request->type);
     tide_bind_bool(query, "is_resumable", request->is_resumable);
     tide_bind_text(query, "description", request->description);
-    return tide_query_run(query, NULL, err);
+    TIDE_TRY(tide_query_run(query, NULL, err));
+    return request->is_resumable ? raise_type(tx, request->type, err) : TIDE_OK;
 }
 
 tide_status tide_journal_add_type(tide_store *store, const char *type, bool is_resumable,

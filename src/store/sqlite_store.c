@@ -96,6 +96,7 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
     (void)pthread_cond_init(&engine->has_reader, NULL);
     store->engine = engine;
     engine->path = tide_sqlite_full_path(target);
+    engine->watcher.path = engine->path; /* before any thread could look */
     if (!engine->path)
         return tide_fail(err, TIDE_E_INVALID, "cannot find out where %s is: %s", target,
                          strerror(errno));
@@ -201,7 +202,6 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
 static tide_status sqlite_watch(tide_store *store, tide_error *err)
 {
     tide_sqlite_engine *engine = store->engine;
-    engine->watcher.path = engine->path;
     return tide_watcher_start(&engine->watcher.watcher, store, tide_sqlite_watch, err);
 }
 

@@ -41,12 +41,13 @@ static void fill_defaults(tide_store_options *options)
 static tide_status open_engine(tide_store *store, const char *target, tide_error *err)
 {
     TIDE_TRY(store->ops->open(store, target, err));
-    TIDE_TRY(tide_store_migrate(store, tide_sql_migrations, err));
+    TIDE_TRY(tide_store_migrate(store, store->migrations, err));
     return tide_identity_establish(store, err);
 }
 
-tide_status tide_store_open(tide_store **out, const char *url, const tide_store_options *options,
-                            tide_error *err)
+tide_status tide_store_open_with(tide_store **out, const char *url,
+                                 const tide_store_options *options,
+                                 const tide_migration *migrations, tide_error *err)
 {
     tide_store_url parsed;
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
@@ -57,6 +58,7 @@ tide_status tide_store_open(tide_store **out, const char *url, const tide_store_
         store->options = *options;
     fill_defaults(&store->options);
     store->env = store->options.env;
+    store->migrations = migrations;
     store->ops = engines[parsed.engine];
     store->name = tide_store_url_redact(url);
     (void)pthread_mutex_init(&store->identity_lock, NULL);
@@ -75,6 +77,12 @@ tide_status tide_store_open(tide_store **out, const char *url, const tide_store_
     }
     *out = store;
     return TIDE_OK;
+}
+
+tide_status tide_store_open(tide_store **out, const char *url, const tide_store_options *options,
+                            tide_error *err)
+{
+    return tide_store_open_with(out, url, options, tide_sql_migrations, err);
 }
 
 /* A call begins. Closing waits until all have ended. */
@@ -171,7 +179,8 @@ tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void 
 {
     TIDE_TRY(store->ops->check(store, fn, arg, err));
     tide_error missing;
-    if (store->is_older || tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
+    const bool is_whole = !store->is_older && store->migrations == tide_sql_migrations;
+    if (!is_whole || tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
         return TIDE_OK;
     if (missing.status != TIDE_E_FAILED) {
         if (err)

@@ -17,6 +17,14 @@ static bool is_scheme(const char *text, size_t len, const char *name)
     return len == strlen(name) && strncmp(text, name, len) == 0;
 }
 
+/* libpq ends the password at the first '@' and tells the rest as part of a host's name. */
+static bool has_bare_at(const char *authority)
+{
+    const char *end = authority + strcspn(authority, "/?");
+    const char *first = memchr(authority, '@', (size_t)(end - authority));
+    return first && memchr(first + 1, '@', (size_t)(end - first - 1));
+}
+
 tide_status tide_store_url_parse(tide_store_url *out, const char *text, tide_error *err)
 {
     if (!text || !*text)
@@ -40,6 +48,9 @@ tide_status tide_store_url_parse(tide_store_url *out, const char *text, tide_err
         if (strncmp(rest, "//", 2) != 0)
             return tide_fail(err, TIDE_E_INVALID,
                              "malformed store URL; want postgres://USER@HOST:PORT/DATABASE");
+        if (has_bare_at(rest + 2))
+            return tide_fail(err, TIDE_E_INVALID,
+                             "malformed store URL: a '@' in a name or a password is written %%40");
         *out = (tide_store_url){.engine = TIDE_ENGINE_POSTGRES, .target = text};
         return TIDE_OK;
     }

@@ -29,6 +29,27 @@ static const char *kind_of_end(const fail_request *request, const tide_hold *hol
     return hold->crash_count >= TIDE_WORK_CRASH_LIMIT ? "quarantined" : "exhausted";
 }
 
+/* A caller that lost our answer asks again: this token has failed already, with the same words. TIDE_NONE: it has not. */
+static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAILED, err));
+    tide_bind_text(query, "id", request->id);
+    tide_bind_i64(query, "token", request->token);
+    tide_bind_text(query, "error", request->error);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const bool has_ended = tide_col_bool(query);
+    const bool was_final = tide_col_bool(query) && has_ended;
+    if (was_final != request->is_final)
+        return TIDE_NONE;
+    const int64_t run_after_us = tide_col_is_null(query) ? now_us : tide_col_time(query);
+    request->out = (tide_work_failed){
+        .is_final = has_ended, .retry_after_us = run_after_us > now_us ? run_after_us - now_us : 0};
+    return TIDE_OK;
+}
+
 static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
 {
     fail_request *request = arg;
@@ -36,8 +57,13 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
     tide_hold hold;
     int64_t now_us = 0;
-    TIDE_TRY(tide_item_hold(tx, request->id, request->token, &arena, &hold, err));
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    const tide_status held = tide_item_hold(tx, request->id, request->token, &arena, &hold, err);
+    if (held == TIDE_E_LEASE_LOST) {
+        const tide_status failed = find_failed(tx, request, now_us, err);
+        return failed == TIDE_NONE ? held : failed;
+    }
+    TIDE_TRY(held);
     const bool is_over = request->is_final || hold.retry_count >= hold.max_retries;
     int64_t delay_us = request->retry_after_us;
     if (delay_us < 0)

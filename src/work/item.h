@@ -152,6 +152,13 @@ enum { TIDE_SCHEDULE_STEP = 50 }; /* schedules per transaction */
 TIDE_MUST_CHECK tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made,
                                                 tide_item_wakes *wakes, tide_error *err);
 
+/* Schedules that ran while the clock was ahead come when they would have come: up to TIDE_SCHEDULE_STEP. schedule.c */
+TIDE_MUST_CHECK tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err);
+
+/* What was written later than this was written while the clock was ahead. The longest back-off is as long: what is
+ * less off is over by itself. */
+#define TIDE_ITEM_AHEAD_US INT64_C(3600000000)
+
 /* How long to wait after the n-th retry. */
 int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry);
 

@@ -257,6 +257,49 @@ tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made, tide_
     return TIDE_OK;
 }
 
+/* ---- the clock was set back ---- */
+
+static tide_status read_strayed(tide_tx *tx, tide_schedule *rows, int *count, int64_t now_us,
+                                tide_arena *arena, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_STRAYED, err));
+    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    *count = 0;
+    tide_status status = TIDE_OK;
+    while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
+           (status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(read_schedule(query, arena, &rows[(*count)++], err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
+{
+    tide_schedule rows[TIDE_SCHEDULE_STEP];
+    int count = 0;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
+    TIDE_TRY(read_strayed(tx, rows, &count, now_us, &arena, err));
+    for (int i = 0; i < count; i++) {
+        const tide_schedule fresh = {
+            .cron = rows[i].cron, .every_us = rows[i].every_us, .next_run_at_us = now_us};
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PULL_IN, err));
+        tide_bind_text(query, "name", rows[i].name);
+        tide_bind_time(query, "due", rows[i].next_run_at_us);
+        tide_bind_time(query, "next", time_after(&fresh, now_us));
+        tide_bind_time(query, "now", now_us);
+        if (rows[i].last_run_at_us != 0)
+            tide_bind_time(query, "last", now_us);
+        TIDE_TRY(tide_query_run(query, NULL, err));
+    }
+    *pulled = count;
+    return TIDE_OK;
+}
+
 /* ---- looking after schedules ---- */
 
 typedef struct list_request {

@@ -2,18 +2,33 @@
  *
  * A look in a read transaction says what there is to do; a turn in vain writes nothing. Then, each in transactions of its
  * own: leases that ran out (expire.c), delayed items that are due, items that depend on failed ones, schedules
- * (schedule.c). At last the low-water bounds of types are raised (bound.c). */
+ * (schedule.c), what was put off while the clock was ahead. At last the low-water bounds of types are raised (bound.c). */
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
+enum { STRAYED_MAX = 1000 }; /* items that are looked at */
+
 typedef struct turn {
     int64_t limit;
     int64_t count; /* done by the closure */
     bool has_overdue, has_due, has_blocked, has_schedules;
+    bool has_strayed_items, has_strayed_schedules; /* written while the clock was ahead */
 } turn;
+
+static tide_status look_for_strayed(tide_tx *tx, turn *t, int64_t now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_STRAYED, err));
+    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_bind_i64(query, "limit", STRAYED_MAX);
+    TIDE_TRY(tide_query_one(query, err));
+    t->has_strayed_items = tide_col_bool(query);
+    t->has_strayed_schedules = tide_col_bool(query);
+    return TIDE_OK;
+}
 
 static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
 {
@@ -29,6 +44,52 @@ static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
     t->has_due = tide_col_bool(query);
     t->has_blocked = tide_col_bool(query);
     t->has_schedules = tide_col_bool(query);
+    return look_for_strayed(tx, t, clock.now_us, err);
+}
+
+/* A back-off is a matter of seconds, and a schedule of its period, wherever the clock stood when they were written. */
+static tide_status pull_in_items(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    int64_t now_us = 0;
+    tide_item_wakes wakes = {.count = 0};
+    t->count = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PULL_IN, err));
+    tide_bind_time(query, "now", now_us);
+    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_bind_i64(query, "limit", STRAYED_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
+    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    tide_status status = TIDE_OK;
+    for (; (status = tide_query_step(query, err)) == TIDE_OK; t->count++) {
+        tide_row row = {.query = query, .arena = &arena};
+        const char *type = tide_row_text(&row);
+        if (type)
+            tide_item_wake(&wakes, type);
+    }
+    tide_item_notify(&wakes, tx);
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status pull_in_schedules(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    return tide_schedule_pull_in(tx, &t->count, err);
+}
+
+static tide_status pull_in(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
+{
+    if (t->has_strayed_items) {
+        TIDE_TRY(tide_write(store, pull_in_items, t, err));
+        out->promoted += t->count;
+        out->has_more = out->has_more || t->count > 0;
+    }
+    if (t->has_strayed_schedules) {
+        TIDE_TRY(tide_write(store, pull_in_schedules, t, err));
+        out->has_more = out->has_more || t->count > 0;
+    }
     return TIDE_OK;
 }
 
@@ -104,13 +165,14 @@ static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, 
 {
     if (t->has_due) {
         TIDE_TRY(tide_write(store, promote, t, err));
-        out->promoted = t->count;
+        out->promoted += t->count;
         out->has_more = out->has_more || t->count >= t->limit;
     }
     if (t->has_blocked)
         TIDE_TRY(block_dependents(store, t, out, err));
     if (t->has_schedules)
         TIDE_TRY(make_scheduled(store, t, out, err));
+    TIDE_TRY(pull_in(store, t, out, err));
     return tide_item_raise_bounds(store, NULL, err);
 }
 

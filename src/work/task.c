@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/uuid.h"
 #include "core/lease_clock.h"
+#include "journal/events.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -211,6 +212,7 @@ typedef struct end_request {
     bool is_failed;
     bool cancel_rest;
     bool is_forced;
+    tide_sequence_range event; /* of a delete */
 } end_request;
 
 static tide_status fail_missing(const char *task_id, tide_error *err)
@@ -320,9 +322,39 @@ static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err
                      (int)fork.len, fork.ptr, task_id);
 }
 
+/* Nobody adds to the task from here on. SQLite has one writer anyhow. */
+static tide_status hold_everything(tide_tx *tx, const char *task_id, tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *items = NULL;
+    TIDE_TRY(tide_query_begin(&items, tx, TIDE_SQL_TASK_HOLD_ITEMS, err));
+    tide_bind_text(items, "task_id", task_id);
+    TIDE_TRY(tide_query_run(items, NULL, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
+    TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_TASK_HOLD_HEAD, err));
+    tide_bind_text(head, "task_id", task_id);
+    return tide_query_run(head, NULL, err);
+}
+
+/* Its checkpoints go with it: whoever follows the journal is told. */
+static tide_status tell_followers(tide_tx *tx, end_request *request, tide_error *err)
+{
+    TIDE_TRY(hold_everything(tx, request->task_id, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err));
+    tide_bind_text(query, "task_id", request->task_id);
+    TIDE_TRY(tide_query_one(query, err));
+    tide_journal_event event = {.kind = TIDE_JOURNAL_DELETED, .task_id = request->task_id};
+    event.count = tide_col_i64(query);
+    event.first_global = tide_col_i64(query);
+    event.last_global = tide_col_i64(query);
+    return event.count == 0 ? TIDE_OK : tide_journal_event_add(tx, &event, &request->event, err);
+}
+
 static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
 {
-    const end_request *request = arg;
+    end_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
     TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_TASK_LOCK, err));
     tide_bind_text(lock, "task_id", request->task_id);
@@ -337,6 +369,7 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "%" PRId64 " items of task %s are in progress: cancel it first, or force",
                          items.in_progress, request->task_id);
+    TIDE_TRY(tell_followers(tx, request, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_DELETE, err));
     tide_bind_text(query, "task_id", request->task_id);

@@ -466,6 +466,22 @@ static void bad_input_runs_nothing(void **state)
     expect(t, "test ! -e ran", 0, "");
 }
 
+/* The command has run and its answer is stored, but nobody got it: that is not success. */
+static void an_output_that_cannot_be_written_is_said(void **state)
+{
+    cli_fixture *t = *state;
+    for (int i = 0; i < 2; i++) { /* as it runs, and as it is replayed */
+        const proc_result *result =
+            shell(t, "$T $R --key k -- sh -c 'echo ran >> log; echo out' > /dev/full");
+        assert_int_equal(TIDE_EXIT_PARTIAL, result->exit_code);
+        assert_contains(result->err, "could not be written");
+    }
+    expect(t, "$T $R --key k -- sh -c 'echo ran >> log; echo out'", 0, "out\n");
+    expect(t, "cat log", 0, "ran\n");
+    /* A reader that leaves has heard enough. */
+    expect(t, "$T $R --key l -- sh -c 'yes | head -c 1000000; exit 3' | head -n 1; true", 0, "y\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +505,7 @@ int main(void)
         CASE(a_reader_that_leaves_costs_nothing, "sqlite"),
         EVERY_ENGINE(keys_are_shown_listed_and_deleted),
         CASE(bad_input_runs_nothing, "sqlite"),
+        EVERY_ENGINE(an_output_that_cannot_be_written_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

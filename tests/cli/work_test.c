@@ -512,6 +512,23 @@ static void a_store_with_work_in_it_is_sound(void **state)
     assert_contains(work_ok(t, "TIDEMARK_STORE=copy.db $T work ls"), "completed");
 }
 
+/* Many programs call it list. */
+static void list_is_another_name_of_ls(void **state)
+{
+    cli_fixture *t = *state;
+    (void)work_add(t, "--type job");
+    static const char *const nouns[] = {"task",     "work",     "checkpoint", "idempotency",
+                                        "schedule", "sequence", "store"};
+    for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++) {
+        const cli_result ls = work_run(t, "$T %s ls --json", nouns[i]);
+        const cli_result list = work_run(t, "$T %s list --json", nouns[i]);
+        assert_int_equal(ls.exit_code, list.exit_code);
+        assert_string_equal(ls.out, list.out);
+    }
+    assert_contains(work_ok(t, "$T help work list"), "tidemark work ls");
+    work_refuses(t, 2, "ends before it begins", "$T checkpoint ls --from 5 --to 2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +552,7 @@ int main(void)
         WORK_TEST_SQLITE(bad_words_are_refused_and_change_nothing),
         WORK_EVERY_ENGINE(bad_ids_and_tokens_are_refused_and_change_nothing),
         WORK_EVERY_ENGINE(a_store_with_work_in_it_is_sound),
+        WORK_EVERY_ENGINE(list_is_another_name_of_ls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

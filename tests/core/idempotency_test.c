@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "base/timefmt.h"
+
 static void a_key_runs_once_and_is_answered_from_then_on(void **state)
 {
     store_test *t = *state;
@@ -458,6 +460,37 @@ static void the_largest_answer_comes_back_whole(void **state)
     assert_memory_equal(answer, got.response, len);
 }
 
+static tide_status lock_plainly(tide_tx *tx, void *arg, tide_error *err)
+{
+    const store_test *t = arg;
+    char at[TIDE_TIME_TEXT_SIZE];
+    char text[512];
+    TIDE_TRY(tide_time_format(t->clock.wall_us + 300 * SECOND_US, at));
+    /* The trigger goes by the machine's clock; this case by its own. */
+    (void)snprintf(
+        text, sizeof text,
+        "INSERT INTO idempotency_keys (idempotency_key, request_hash) VALUES ('job', '%s'); "
+        "UPDATE idempotency_keys SET lock_expires_at = '%s' "
+        "WHERE idempotency_key = 'job'",
+        HASH_A, at);
+    return tx->store->ops->script(tx, text, err);
+}
+
+/* A lock that plain SQL took since the machine came up is not one from before: the next begin leaves it alone. */
+static void a_reboot_leaves_the_locks_of_plain_sql(void **state)
+{
+    store_test *t = *state;
+    const tide_idempotency_request other = request_of("other", HASH_A);
+    (void)begin_with(t, &other);
+    virtual_env_reboot(&t->clock);
+    assert_ok_err(tide_write(t->store, lock_plainly, t, &t->err), &t->err);
+    const int64_t token = find(t, "job").key.lock_token;
+    (void)begin_as(t, TIDE_IDEMPOTENCY_IN_PROGRESS);
+    assert_int_equal(token, find(t, "job").key.lock_token);
+    virtual_env_advance(&t->clock, 301 * SECOND_US);
+    (void)begin_as(t, TIDE_IDEMPOTENCY_TAKEOVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +522,7 @@ int main(void)
         STORE_CASE(bad_input_is_refused_and_changes_nothing),
         STORE_CASE(bad_answers_are_refused_and_change_nothing),
         STORE_CASE(the_largest_answer_comes_back_whole),
+        STORE_CASE_SQLITE(a_reboot_leaves_the_locks_of_plain_sql),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

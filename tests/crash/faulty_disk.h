@@ -1,5 +1,7 @@
 /* faulty_disk.h - a store on a disk that fails, with a memory of what the store said.
  *
+ * The store has the core's schema alone (core_store.h): what is swept are its files, and there are thousands of them.
+ *
  * Each write is noted with its outcome, as in taking.h; the checks hold the notes against what is found: success
  * means the row is there, a failure means it is not, "outcome unknown" leaves it open.
  *

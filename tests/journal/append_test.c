@@ -352,6 +352,48 @@ static void plain_sql_is_numbered_and_carries_no_seal(void **state)
     assert_sound(t->store);
 }
 
+/* Numbers end: the last one is given, and whoever asks for another is told so, on both engines with the same words. */
+static void behind_the_last_number_there_is_none(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    make_task(t, "b");
+    run_sql(t->store,
+            "UPDATE task_heads SET last_sequence = 9223372036854775806 WHERE task_id = 'b'");
+    const tide_checkpoint_new row = {
+        .task_id = "b", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    tide_checkpoint_numbers numbers;
+    assert_ok_err(tide_journal_append(t->store, &row, &numbers, &t->err), &t->err);
+    assert_int_equal(INT64_MAX, numbers.sequence_number);
+    assert_status_err(TIDE_E_EXHAUSTED, tide_journal_append(t->store, &row, &numbers, &t->err),
+                      &t->err);
+    assert_contains(t->err.text, "9223372036854775807 was the last");
+    run_sql(t->store, "UPDATE journal_head SET last = 9223372036854775806");
+    assert_int_equal(INT64_MAX, append_n(t, "a", 1).global_sequence);
+    tide_checkpoint_new next = row;
+    next.task_id = "a";
+    for (int i = 0; i < 2; i++) {
+        assert_status_err(TIDE_E_EXHAUSTED, tide_journal_append(t->store, &next, &numbers, &t->err),
+                          &t->err);
+        assert_contains(t->err.text, "9223372036854775807 was the last");
+        next.expect_global = 5;
+    }
+    assert_int_equal(INT64_MAX, head_of(t->store));
+}
+
+/* A type that is known may become resumable: its newest is then kept. The other way round nothing changes. */
+static void a_known_type_can_become_resumable(void **state)
+{
+    store_test *t = *state;
+    assert_ok_err(tide_journal_add_type(t->store, "mine", false, "", &t->err), &t->err);
+    assert_int_equal(0, ASK(t->store, "SELECT count(*) FROM checkpoint_types WHERE "
+                                      "checkpoint_type = 'mine' AND is_resumable"));
+    assert_ok_err(tide_journal_add_type(t->store, "mine", true, "", &t->err), &t->err);
+    assert_ok_err(tide_journal_add_type(t->store, "mine", false, "", &t->err), &t->err);
+    assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM checkpoint_types WHERE "
+                                      "checkpoint_type = 'mine' AND is_resumable"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +411,8 @@ int main(void)
         STORE_CASE(one_bad_checkpoint_of_several_changes_nothing),
         STORE_CASE(checkpoints_are_append_only_for_everybody),
         STORE_CASE(plain_sql_is_numbered_and_carries_no_seal),
+        STORE_CASE(behind_the_last_number_there_is_none),
+        STORE_CASE(a_known_type_can_become_resumable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

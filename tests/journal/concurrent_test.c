@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "journal/collect.h"
+#include "store/engine.h"
 #include "support/interleave.h"
 
 enum { WRITERS = 8, EACH = 25 };
@@ -450,6 +451,119 @@ static void a_fork_point_never_goes_while_compaction_runs(void **state)
     assert_sound(t->store);
 }
 
+/* ---- an import beside compaction ---- */
+
+typedef struct locker {
+    tide_store *store;
+    interleave *x;
+    int actor;
+    tide_status status;
+    tide_error err;
+} locker;
+
+static tide_status lock_annotations(tide_tx *tx, void *arg, tide_error *err)
+{
+    const locker *l = arg;
+    TIDE_TRY(tx->store->ops->script(tx, "LOCK TABLE checkpoint_annotations IN SHARE MODE", err));
+    interleave_step(l->x, l->actor, 1);
+    return TIDE_OK;
+}
+
+static void run_locker(interleave *x, int actor, void *arg)
+{
+    locker *l = arg;
+    l->x = x;
+    l->actor = actor;
+    l->status = tide_write(l->store, lock_annotations, l, &l->err);
+}
+
+typedef struct importer {
+    tide_store *store;
+    memory_file *file;
+    tide_status status;
+    tide_error err;
+} importer;
+
+static void run_importer(interleave *x, int actor, void *arg)
+{
+    (void)x;
+    (void)actor;
+    importer *i = arg;
+    tide_journal_transfer counts;
+    i->status = import_from(i->store, i->file, &counts, &i->err);
+}
+
+typedef struct compactor {
+    tide_store *store;
+    tide_compacted counts;
+    tide_status status;
+    tide_error err;
+} compactor;
+
+static void run_compactor(interleave *x, int actor, void *arg)
+{
+    (void)x;
+    (void)actor;
+    compactor *c = arg;
+    const tide_compaction policy = {.task_id = "p", .keep = 1};
+    c->status = tide_journal_compact(c->store, &policy, &c->counts, &c->err);
+}
+
+/* What a store like this one with a fork of "p" at number 2 exports. */
+static void export_fork(store_test *t, memory_file *fork)
+{
+    tide_store *here = t->store;
+    TIDE_CLEANUP(memory_done) memory_file file = {0};
+    export_to(here, NULL, &file);
+    t->store = open_empty(t);
+    tide_journal_transfer counts;
+    char made[TIDE_JOURNAL_ID_MAX + 1];
+    assert_ok_err(import_from(t->store, &file, &counts, &t->err), &t->err);
+    assert_ok_err(tide_journal_fork(t->store, "2", "f", NULL, made, &t->err), &t->err);
+    (void)append_n(t, "f", 3);
+    export_to(t->store, "f", fork);
+    t->store = here;
+}
+
+/* An import brings a fork of a task that is being compacted. Either comes first, and then the other: the fork point of an
+ * imported fork is not removed under it. */
+static void an_import_and_a_compaction_exclude_each_other(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "p");
+    for (int i = 1; i <= 5; i++)
+        (void)append_n(t, "p", i);
+    TIDE_CLEANUP(memory_done) memory_file fork = {0};
+    export_fork(t, &fork);
+    locker l = {.store = store_test_open_real(t)};
+    importer i = {.store = store_test_open_real(t), .file = &fork};
+    compactor c = {.store = store_test_open_real(t)};
+    interleave x;
+    interleave_init(&x, t);
+    (void)interleave_add(&x, run_locker, &l);
+    (void)interleave_add(&x, run_importer, &i);
+    (void)interleave_add(&x, run_compactor, &c);
+    interleave_until(&x, 0, 1);
+    interleave_blocked(&x, 1); /* in the middle of its publication */
+    interleave_blocked(&x, 2);
+    int64_t waiting = 0;
+    for (int tries = 0; tries < 10000 && waiting == 0; tries++)
+        waiting = ASK(t->store, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND "
+                                "NOT granted AND database = (SELECT oid FROM pg_database WHERE "
+                                "datname = current_database())");
+    assert_int_equal(1, waiting);
+    interleave_finish(&x, 0);
+    interleave_finish(&x, 1);
+    interleave_finish(&x, 2);
+    interleave_done(&x);
+    assert_ok_err(i.status, &i.err);
+    assert_ok_err(c.status, &c.err);
+    assert_int_equal(3, c.counts.removed); /* 1, 3 and 4; 2 is a fork point now */
+    assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM checkpoints WHERE task_id = 'p' AND "
+                                      "sequence_number = 2"));
+    assert_sound(t->store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +577,7 @@ int main(void)
         STORE_CASE(callers_with_one_id_write_one_checkpoint),
         STORE_CASE(an_import_beside_appends_gives_nobody_a_number_twice),
         STORE_CASE(a_fork_point_never_goes_while_compaction_runs),
+        STORE_CASE_POSTGRES(an_import_and_a_compaction_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

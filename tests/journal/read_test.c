@@ -362,6 +362,22 @@ static void a_diff_names_paths_and_values(void **state)
                   tide_journal_diff(t->store, "1", "4", write_difference, &n, &t->err));
 }
 
+static tide_status refuse_it(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    (void)arg;
+    return tide_fail(err, TIDE_E_EXISTS, "no place for %s", checkpoint->checkpoint_id);
+}
+
+/* What could not be handed out was not restored, and nobody is told that it was. */
+static void a_refused_restore_is_no_event(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    assert_status(TIDE_E_EXISTS, tide_journal_restore(t->store, "1", refuse_it, NULL, &t->err));
+    assert_int_equal(0, ASK(t->store, "SELECT count(*) FROM journal_events"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +391,7 @@ int main(void)
         STORE_CASE(a_follower_that_stops_goes_on_where_it_was),
         STORE_CASE(annotations_are_kept_with_their_checkpoint),
         STORE_CASE(a_diff_names_paths_and_values),
+        STORE_CASE(a_refused_restore_is_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,69 @@ static void the_next_iteration_is_unknown_once_ends_were_removed(void **state)
     assert_int_equal(2, next_iteration_of(t, "g"));
 }
 
+static tide_status take_it(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    (void)arg;
+    (void)checkpoint;
+    (void)err;
+    return TIDE_OK;
+}
+
+static void restore_times(store_test *t, int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_ok_err(tide_journal_restore(t->store, "1", take_it, NULL, &t->err), &t->err);
+}
+
+/* Events are for who follows: compaction removes those that are older than 30 days, in steps; the newest stays, and
+ * numbers go on behind it. */
+static void old_events_go_with_compaction(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    restore_times(t, 5);
+    virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US / 2);
+    restore_times(t, 2);
+    virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US / 2 + SECOND_US);
+    (void)compact(t, (tide_compaction){.is_dry_run = true});
+    assert_int_equal(7, ASK(t->store, "SELECT count(*) FROM journal_events"));
+    (void)compact(t, (tide_compaction){.keep = 0});
+    assert_int_equal(2, ASK(t->store, "SELECT count(*) FROM journal_events"));
+    assert_int_equal(6, ASK(t->store, "SELECT min(event_id) FROM journal_events"));
+    virtual_env_advance(&t->clock, 2 * TIDE_JOURNAL_EVENTS_KEEP_US);
+    (void)compact(t, (tide_compaction){.keep = 0});
+    (void)compact(t, (tide_compaction){.keep = 0});
+    assert_int_equal(7, ASK(t->store, "SELECT min(event_id) FROM journal_events"));
+    restore_times(t, 1);
+    assert_int_equal(8, ASK(t->store, "SELECT max(event_id) FROM journal_events"));
+    refuse_sql(t->store, "DELETE FROM journal_events", &t->err);
+}
+
+/* More of them than one step takes. */
+static void old_events_go_in_steps(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    restore_times(t, 1);
+    run_sql(
+        t->store,
+        t->engine == TIDE_ENGINE_SQLITE
+            ? "INSERT INTO journal_events SELECT 1 + value, kind, head, first_global, last_global, "
+              "checkpoint_count, task_id, at FROM journal_events, "
+              "(WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE "
+              "value < 2500) SELECT value FROM n) ORDER BY value; "
+              "UPDATE sequences SET last = 2501 WHERE name = 'journal/events'"
+            : "INSERT INTO journal_events SELECT 1 + value, kind, head, first_global, last_global, "
+              "checkpoint_count, task_id, at FROM journal_events, generate_series(1, 2500) value; "
+              "UPDATE sequences SET last = 2501 WHERE name = 'journal/events'");
+    virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US + SECOND_US);
+    restore_times(t, 1);
+    (void)compact(t, (tide_compaction){.keep = 0});
+    assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM journal_events"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +240,8 @@ int main(void)
         STORE_CASE(a_negative_keep_leaves_what_must_stay),
         STORE_CASE(the_newest_of_each_type_of_a_live_item_stays),
         STORE_CASE(the_next_iteration_is_unknown_once_ends_were_removed),
+        STORE_CASE(old_events_go_with_compaction),
+        STORE_CASE(old_events_go_in_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -286,11 +286,13 @@ static void verify_finds_every_kind_of_damage(void **state)
                        keep[k]);
         run_sql(t->store, text);
     }
-    run_sql(t->store, t->engine == TIDE_ENGINE_SQLITE
-                          ? "DROP TRIGGER journal_head_stay; DROP TRIGGER task_heads_stay; DROP "
-                            "TRIGGER task_heads_rise; DROP TRIGGER journal_head_rise; DROP TRIGGER "
-                            "checkpoint_chunks_before; DROP TRIGGER check_checkpoints_numbers"
-                          : "SET session_replication_role = replica");
+    run_sql(t->store,
+            t->engine == TIDE_ENGINE_SQLITE
+                ? "DROP TRIGGER journal_head_stay; DROP TRIGGER task_heads_stay; DROP "
+                  "TRIGGER task_heads_rise; DROP TRIGGER journal_head_rise; DROP TRIGGER "
+                  "checkpoint_chunks_before; DROP TRIGGER check_checkpoints_numbers; DROP "
+                  "TRIGGER checkpoint_gaps_once"
+                : "SET session_replication_role = replica");
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         const damage *d = &damages[i];
         set_permit(t, true);

@@ -1,6 +1,7 @@
 #include "store/url.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/check.h"
 
@@ -41,13 +42,16 @@ static void both_spellings_name_postgresql(void **state)
 static void anything_else_is_refused_with_advice(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",        "mysql://h/db",       "postgres:db",
-                                      "sqlite:", "sqlite://host/x.db", "http://x"};
+    static const char *const bad[] = {"", "mysql://h/db", "postgres:db",
+                                      "sqlite:", "sqlite://host/x.db", "http://x",
+                                      /* libpq would tell a part of the password as a host */
+                                      "postgres://u:se@cret@h/db"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         tide_store_url url;
         tide_error err;
         assert_status(TIDE_E_INVALID, tide_store_url_parse(&url, bad[i], &err));
         assert_true(strlen(err.text) > 20);
+        assert_null(strstr(err.text, "cret"));
     }
     tide_store_url url;
     assert_status(TIDE_E_INVALID, tide_store_url_parse(&url, NULL, NULL));

@@ -65,7 +65,8 @@ typedef struct kill_loop {
     uint32_t acks_min; /* lines from one kill to the next, evenly between the two */
     uint32_t acks_max;
     uint32_t all_at_once_percent; /* of the cycles: one kill for all */
-    bool is_first_last; /* child 0 dies when it is alone: it feeds the others, who fall silent without it */
+    bool
+        is_first_last; /* child 0 dies when it is alone: it feeds the others, who fall silent without it */
     int64_t jitter_us;
     int64_t silence_ms; /* 0: KILL_LOOP_SILENCE_MS */
     void *arg;

@@ -178,6 +178,41 @@ static void a_retry_is_a_new_item_like_the_old_one(void **state)
     assert_true(added.is_existing);
 }
 
+/* A worker whose answer was lost says it again: the same token, the same words, the same end. */
+static void a_failure_that_is_told_twice_is_one_failure(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    add_item(t, "a");
+    const held h = claim(t, "w");
+    tide_work_failed first;
+    tide_work_failed second;
+    assert_ok(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &first, &t->err));
+    virtual_env_advance(&t->clock, first.retry_after_us / 2);
+    assert_ok_err(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &second, &t->err),
+                  &t->err);
+    assert_false(second.is_final);
+    assert_int_equal(first.retry_after_us - first.retry_after_us / 2, second.retry_after_us);
+    assert_int_equal(1, look(t, "a").failure_count);
+    assert_string_equal("failed", outcomes_of(t, "a"));
+    /* Other words, or another end, are not the same call. */
+    assert_status(TIDE_E_LEASE_LOST, fail_it(t, &h, "bang", false));
+    assert_status(TIDE_E_LEASE_LOST, fail_it(t, &h, "boom", true));
+    /* Also when another has claimed it since. */
+    virtual_env_advance(&t->clock, first.retry_after_us);
+    const held next = claim(t, "v");
+    assert_string_equal("a", next.id);
+    assert_ok(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &second, &t->err));
+    assert_int_equal(0, second.retry_after_us);
+    assert_ok_err(fail_it(t, &next, "bad input", true), &t->err);
+    assert_ok_err(
+        tide_work_fail(t->store, h.id, next.token, "bad input", true, -1, &second, &t->err),
+        &t->err);
+    assert_true(second.is_final);
+    assert_status(TIDE_E_LEASE_LOST, fail_it(t, &next, "bad input", false));
+    assert_int_equal(2, look(t, "a").failure_count);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +224,7 @@ int main(void)
         STORE_CASE(cancelling_ends_an_item_and_fences_its_holder),
         STORE_CASE(deleting_needs_force_while_it_runs),
         STORE_CASE(a_retry_is_a_new_item_like_the_old_one),
+        STORE_CASE(a_failure_that_is_told_twice_is_one_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

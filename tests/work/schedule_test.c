@@ -192,6 +192,31 @@ static void bad_schedules_are_refused(void **state)
     assert_int_equal(0, count);
 }
 
+/* A schedule that ran while the clock was a month ahead comes with its period again once the clock is right. */
+static void a_schedule_does_not_outlast_a_clock_that_was_ahead(void **state)
+{
+    store_test *t = *state;
+    const tide_schedule_new *const both[] = {&hourly, &often};
+    for (int i = 0; i < 2; i++) {
+        make_task(t, i ? "u" : "t");
+        tide_schedule_new wanted = *both[i];
+        wanted.task_id = i ? "u" : "t";
+        (void)add_schedule(t, &wanted);
+        virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 30 * 86400 * SECOND_US);
+        assert_int_equal(1, sweep(t).scheduled);
+        virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US);
+        assert_int_equal(0, sweep(t).scheduled);
+        assert_int_equal(0, sweep(t).scheduled);
+        const int64_t period_us = i ? 10 * SECOND_US : 3600 * SECOND_US;
+        assert_true(only(t).next_run_at_us == VIRTUAL_ENV_WALL_US + period_us);
+        assert_int_equal(1, only(t).run_count);
+        virtual_env_advance(&t->clock, period_us);
+        assert_int_equal(1, sweep(t).scheduled);
+        virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US);
+        assert_ok(tide_schedule_remove(t->store, both[i]->name, &t->err));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +228,7 @@ int main(void)
         STORE_CASE(the_same_schedule_given_again_is_fine),
         STORE_CASE(many_schedules_are_listed_and_run),
         STORE_CASE(bad_schedules_are_refused),
+        STORE_CASE(a_schedule_does_not_outlast_a_clock_that_was_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -362,6 +362,63 @@ static void an_item_made_in_progress_is_fenced_too(void **state)
     raw_work_end(&c);
 }
 
+/* For plain SQL an expired key is born again; the library revives its own, by its own clocks, and is only told that the key
+ * is there. */
+static void an_expired_key_is_born_again_for_plain_sql_alone(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    raw_ok(raw,
+           "INSERT INTO idempotency_keys (idempotency_key, request_hash, status, expires_at) "
+           "VALUES ('k', 'old', 'completed', %s)",
+           raw_time(raw, -60));
+    assert_false(raw_try(raw,
+                         "INSERT INTO idempotency_keys (idempotency_key, request_hash, revision) "
+                         "VALUES ('k', 'new', 1)"));
+    assert_int_equal(
+        1, raw_number(raw, "SELECT count(*) FROM idempotency_keys WHERE request_hash = 'old'"));
+    raw_ok(raw, "INSERT INTO idempotency_keys (idempotency_key, request_hash) VALUES ('k', 'new')");
+    assert_int_equal(
+        1, raw_number(raw, "SELECT count(*) FROM idempotency_keys WHERE request_hash = 'new'"));
+    raw_work_end(&c);
+}
+
+/* A gap that anybody may write would hide rows, or keep every later number from being given. */
+static void gaps_are_recorded_only_where_numbers_were_given_and_rows_are_gone(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char add[] =
+        "INSERT INTO checkpoint_gaps (first_global, last_global, reason, recorded_at) "
+        "VALUES (%d, %d, 'removed', %s)";
+    raw_ok(raw,
+           "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
+           "snapshot_data) VALUES ('c', 't', 'manual_checkpoint', 1, '{}')");
+    raw_refuse(raw, "have no row", add, 1, 1, raw_time(raw, 0));
+    raw_refuse(raw, "have no row", add, 2, 1000, raw_time(raw, 0));
+    raw_ok(raw,
+           "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
+           "snapshot_data) VALUES ('d', 't', 'manual_checkpoint', 2, '{}')");
+    raw_work_end(&c);
+}
+
+/* One odd row must not stop everybody who claims its type. */
+static void plain_sql_gives_neither_token_nor_revision(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char *const bad[] = {"lease_token) VALUES ('x', 't', 'job', 4611686018427387904)",
+                                      "revision) VALUES ('x', 't', 'job', 4611686018427387904)",
+                                      "crash_count) VALUES ('x', 't', 'job', 9223372036854775807)",
+                                      "timeout_us) VALUES ('x', 't', 'job', 9223372036854775807)"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(
+            raw_try(raw, "INSERT INTO work_items (work_item_id, task_id, work_type, %s", bad[i]));
+    assert_int_equal(0,
+                     raw_number(raw, "SELECT count(*) FROM work_items WHERE work_item_id = 'x'"));
+    raw_work_end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +436,9 @@ int main(void)
         STORE_CASE(tokens_outlive_their_items),
         STORE_CASE(attempts_are_evidence),
         STORE_CASE(an_item_made_in_progress_is_fenced_too),
+        STORE_CASE(an_expired_key_is_born_again_for_plain_sql_alone),
+        STORE_CASE(gaps_are_recorded_only_where_numbers_were_given_and_rows_are_gone),
+        STORE_CASE(plain_sql_gives_neither_token_nor_revision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

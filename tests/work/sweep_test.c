@@ -224,6 +224,29 @@ static void a_requeued_item_wakes_its_type(void **state)
     tide_watch_close(watch);
 }
 
+/* An attempt failed while the wall clock was ten days ahead. Once it is right again its back-off is over within a sweep, and
+ * not ten days later; what waits for a time that somebody named waits on. */
+static void a_back_off_does_not_outlast_a_clock_that_was_ahead(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    add_item(t, "a");
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 10 * 86400 * SECOND_US);
+    add_new(t, (tide_work_new){.work_item_id = "named", .delay_us = MINUTE_US});
+    const held h = claim(t, "w");
+    assert_string_equal("a", h.id);
+    assert_ok_err(fail_it(t, &h, "boom", false), &t->err);
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US);
+    assert_true(claim(t, "w").token == 0);
+    const tide_work_swept swept = sweep(t);
+    assert_int_equal(1, swept.promoted);
+    assert_int_equal(0, sweep(t).promoted);
+    const held again = claim(t, "w");
+    assert_string_equal("a", again.id);
+    assert_int_equal(2, again.attempt);
+    assert_true(claim(t, "w").token == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +260,7 @@ int main(void)
         STORE_CASE(delayed_items_that_are_due_are_promoted),
         STORE_CASE(a_great_crash_is_cleared_in_bounded_turns),
         STORE_CASE(a_requeued_item_wakes_its_type),
+        STORE_CASE(a_back_off_does_not_outlast_a_clock_that_was_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,45 @@ static void a_task_with_forks_stays(void **state)
     assert_ok_err(tide_task_delete(t->store, "t", false, &t->err), &t->err);
 }
 
+static tide_status keep_event(void *arg, const tide_journal_event *event, tide_error *err)
+{
+    (void)err;
+    tide_journal_event *last = arg;
+    if (event->kind == TIDE_JOURNAL_CREATED)
+        return TIDE_OK;
+    assert_string_equal("t", event->task_id);
+    *last = *event;
+    last->task_id = NULL;
+    return TIDE_OK;
+}
+
+/* Checkpoints that go with their task are deleted ones to whoever follows the journal. */
+static void a_deleted_task_tells_the_followers_of_the_journal(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "none");
+    make_task(t, "t");
+    make_task(t, "other");
+    const char *const tasks[] = {"other", "t", "other", "t", "t", "other"};
+    for (int i = 0; i < 6; i++) {
+        const tide_checkpoint_new row = {
+            .task_id = tasks[i], .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        tide_checkpoint_numbers numbers;
+        assert_ok_err(tide_journal_append(t->store, &row, &numbers, &t->err), &t->err);
+    }
+    assert_ok_err(tide_task_delete(t->store, "none", false, &t->err), &t->err);
+    assert_ok_err(tide_task_delete(t->store, "t", false, &t->err), &t->err);
+    tide_journal_event event = {.count = 0};
+    tide_journal_position position = {0};
+    assert_ok_err(tide_journal_tail(t->store, &position, 100, false, keep_event, &event, &t->err),
+                  &t->err);
+    assert_int_equal(1, position.event_id);
+    assert_int_equal(TIDE_JOURNAL_DELETED, event.kind);
+    assert_int_equal(3, event.count);
+    assert_int_equal(2, event.first_global);
+    assert_int_equal(5, event.last_global);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +292,7 @@ int main(void)
         STORE_CASE(a_task_is_finished_when_its_items_are),
         STORE_CASE(deleting_a_task_removes_everything_of_it),
         STORE_CASE(a_task_with_forks_stays),
+        STORE_CASE(a_deleted_task_tells_the_followers_of_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

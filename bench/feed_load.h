@@ -1,0 +1,26 @@
+/* feed_load.h - spans for the benchmarks of the feed: about 190 bytes each, encoded once and numbered again by every commit. */
+#ifndef TIDEMARK_BENCH_FEED_LOAD_H
+#define TIDEMARK_BENCH_FEED_LOAD_H
+
+#include "feed/record.h"
+
+typedef struct feed_load_span {
+    int64_t timestamp;
+    char trace_id[33];
+    char span_id[17];
+    char service[16];
+    double duration_ms;
+    char attributes[64];
+} feed_load_span;
+
+typedef struct feed_load {
+    feed_load_span *spans;
+    int count;
+    tide_record_batch batch;
+} feed_load;
+
+/* count spans of services service-0.. (services of them, in turn); ids from the seed. */
+void feed_load_init(feed_load *load, int count, int services, uint64_t seed);
+void feed_load_done(feed_load *load);
+
+#endif

@@ -1,0 +1,127 @@
+#include "agent/agent.h"
+
+#include <string.h>
+
+#include "agent/keeper.h"
+#include "agent/services.h"
+#include "base/cleanup.h"
+
+typedef struct agent {
+    const tide_agent_options *options;
+    tide_feed *feed;
+    tide_waiter *waiter;
+    tide_feed_writer *writer;
+    tide_otlp_pool *otlp;
+    tide_front *front;
+    tide_keeper *keeper;
+    tide_agent_services services;
+} agent;
+
+/* ---- figures ---- */
+
+/* Asked for when somebody looks: heads and floors are in the store anyway. */
+typedef struct stream_figures {
+    tide_metrics_writer *writer;
+    tide_metric metric;
+} stream_figures;
+
+static tide_status write_stream(void *arg, const tide_feed_stream *stream, tide_error *err)
+{
+    (void)err;
+    const stream_figures *figures = arg;
+    tide_metrics_sample(figures->writer, (const char *const[]){stream->name},
+                        figures->metric == TIDE_METRIC_FEED_HEAD ? stream->head_seq
+                                                                 : stream->oldest_seq);
+    return TIDE_OK;
+}
+
+static void write_streams(void *arg, tide_metrics_writer *writer)
+{
+    static const tide_metric metrics[] = {TIDE_METRIC_FEED_HEAD, TIDE_METRIC_FEED_OLDEST};
+    const agent *a = arg;
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        tide_error ignored = {0};
+        stream_figures figures = {.writer = writer, .metric = metrics[i]};
+        tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
+        TIDE_IGNORE(tide_feed_list(a->feed, write_stream, &figures, &ignored));
+    }
+}
+
+/* ---- wiring ---- */
+
+static tide_status open_parts(agent *a, tide_error *err)
+{
+    const tide_agent_options *options = a->options;
+    tide_store *store = options->front.store;
+    tide_metrics *metrics = tide_front_metrics(a->front);
+    TIDE_TRY(tide_waiter_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
+    TIDE_TRY(tide_feed_writer_open(
+        &a->writer, a->feed, options->front.env,
+        &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
+    TIDE_TRY(tide_otlp_pool_new(&a->otlp, options->front.env, options->sample_fraction, err));
+    a->services = (tide_agent_services){.env = options->front.env,
+                                        .feed = a->feed,
+                                        .writer = a->writer,
+                                        .waiter = a->waiter,
+                                        .otlp = a->otlp,
+                                        .metrics = metrics,
+                                        .name = options->name,
+                                        .retention_us = tide_feed_get_options(a->feed)->keep_us,
+                                        .is_declaring = options->is_declaring};
+    tide_metrics_add_source(metrics, write_streams, a);
+    TIDE_TRY(tide_front_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
+    TIDE_TRY(tide_front_add(a->front, tide_agent_queries, NULL, &a->services, err));
+    return tide_front_add(a->front, tide_agent_ingest, NULL, &a->services, err);
+}
+
+/* The last signs of what is to be done come here; nothing is served before. */
+static tide_status start(void *arg, tide_error *err)
+{
+    agent *a = arg;
+    return tide_keeper_open(&a->keeper,
+                            &(tide_keeper_options){.feed = a->feed,
+                                                   .writer = a->writer,
+                                                   .env = a->options->front.env,
+                                                   .log = a->options->front.log,
+                                                   .metrics = tide_front_metrics(a->front),
+                                                   .collect_us = a->options->collect_us},
+                            err);
+}
+
+static void leave(void *arg)
+{
+    const agent *a = arg;
+    tide_waiter_end(a->waiter);
+}
+
+/* Nobody calls any more: those who wait were answered by the server's end. */
+static void stop(void *arg)
+{
+    agent *a = arg;
+    tide_keeper_close(a->keeper);
+    a->keeper = NULL;
+}
+
+static void agent_done(agent *a)
+{
+    tide_keeper_close(a->keeper);
+    tide_front_close(a->front); /* no calls from here on */
+    tide_waiter_close(a->waiter);
+    tide_feed_writer_close(a->writer);
+    tide_otlp_pool_free(a->otlp);
+    tide_feed_close(a->feed);
+}
+
+tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(agent_done) agent a = {.options = options};
+    TIDE_TRY(tide_feed_open(&a.feed, options->front.store, &options->feed, err));
+    tide_front_options front = options->front;
+    front.start = start;
+    front.leave = leave;
+    front.stop = stop;
+    front.arg = &a;
+    TIDE_TRY(tide_front_open(&a.front, &front, err));
+    TIDE_TRY(open_parts(&a, err));
+    return tide_front_serve(a.front, err);
+}

@@ -1,0 +1,36 @@
+/* services.h - what an agent answers: queries by sequence and by time, ingest, OTLP.
+ *
+ * Tables of methods and routes (net/call.h) whose argument is a tide_agent_services. Queries block (they read the
+ * store) and run on the server's pool; those that wait for news are parked (rpc/waiter.h). Ingest decodes on the pool, hands
+ * its records to the writer and is answered when they are durable.
+ *
+ * Threads: everything here may be called from any thread. */
+#ifndef TIDE_AGENT_SERVICES_H
+#define TIDE_AGENT_SERVICES_H
+
+#include <tidemark/feed.h>
+
+#include "agent/feed_writer.h"
+#include "agent/otlp_pool.h"
+#include "net/call.h"
+#include "net/route.h"
+#include "rpc/waiter.h"
+
+typedef struct tide_agent_services {
+    tide_env *env;
+    tide_feed *feed;
+    tide_feed_writer *writer;
+    tide_waiter *waiter; /* on TIDE_FEED_TOPIC */
+    tide_otlp_pool *otlp;
+    tide_metrics *metrics;
+    const char *name;     /* of the agent */
+    int64_t retention_us; /* told to readers */
+    bool is_declaring;    /* IngestRecords declares streams that are not there */
+} tide_agent_services;
+
+extern const tide_method tide_agent_queries[];
+extern const tide_method tide_agent_ingest[];
+extern const tide_method tide_agent_otlp[];
+extern const tide_route tide_agent_otlp_routes[];
+
+#endif

@@ -1,0 +1,85 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum { PIECE_LEN = 16384 };
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
+
+static tide_status fail_errno(const char *path, tide_error *err)
+{
+    const int reason = errno;
+    tide_status status = TIDE_E_IO;
+    if (reason == ENOENT || reason == ENOTDIR)
+        status = TIDE_E_NOT_FOUND;
+    else if (reason == EACCES || reason == EPERM)
+        status = TIDE_E_DENIED;
+    else if (reason == EISDIR)
+        status = TIDE_E_INVALID;
+    else if (reason == ENOMEM)
+        status = TIDE_E_NOMEM;
+    return tide_fail(err, status, "%s: %s", path, strerror(reason));
+}
+
+static tide_status fail_append(tide_status status, const tide_buffer *out, const char *path,
+                               tide_error *err)
+{
+    if (status == TIDE_E_LIMIT)
+        return tide_fail(err, TIDE_E_INVALID, "%s: is larger than the %zu bytes that are allowed",
+                         path, out->max);
+    return tide_fail(err, status, "%s: no memory to read it", path);
+}
+
+/* One allocation where the size is known: what may be a secret is not copied around. */
+static tide_status make_room(tide_buffer *out, int fd, const char *path, tide_error *err)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0)
+        return fail_errno(path, err);
+    if (!S_ISREG(facts.st_mode) || facts.st_size <= 0)
+        return TIDE_OK;
+    const tide_status status = tide_buffer_reserve(out, (size_t)facts.st_size);
+    return status < TIDE_OK ? fail_append(status, out, path, err) : TIDE_OK;
+}
+
+static tide_status read_all(tide_buffer *out, int fd, const char *path, tide_error *err)
+{
+    char piece[PIECE_LEN];
+    TIDE_TRY(make_room(out, fd, path, err));
+    for (;;) {
+        const ssize_t len = read(fd, piece, sizeof piece);
+        if (len == 0)
+            break;
+        if (len < 0 && errno == EINTR)
+            continue;
+        if (len < 0)
+            return fail_errno(path, err);
+        const tide_status status = tide_buffer_append(out, piece, (size_t)len);
+        if (status < TIDE_OK)
+            return fail_append(status, out, path, err);
+    }
+    explicit_bzero(piece, sizeof piece);
+    return TIDE_OK;
+}
+
+tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err)
+{
+    const size_t before_len = out->len;
+    TIDE_CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(path, err);
+    const tide_status status = read_all(out, fd, path, err);
+    if (status < TIDE_OK)
+        tide_buffer_truncate(out, before_len);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* file.h - the whole of a small file: settings, certificates, keys, tokens.
+ *
+ * Such files are written by people and tools; they can be missing, forbidden, a directory, or far larger than anybody
+ * meant. The buffer's maximum is the file's. The words of a failure name the path.
+ *
+ * Threads: pure, apart from the file. */
+#ifndef TIDE_BASE_FILE_H
+#define TIDE_BASE_FILE_H
+
+#include <tidemark/error.h>
+
+#include "base/buffer.h"
+
+/* Append all bytes of a file. TIDE_E_NOT_FOUND, TIDE_E_DENIED, TIDE_E_IO: it cannot be read. TIDE_E_INVALID: a
+ * directory, or more bytes than the buffer may hold. TIDE_E_NOMEM. On failure out is as before. */
+TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err);
+
+#endif

@@ -1,0 +1,378 @@
+#include "daemon/front.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pthread.h>
+
+#include <tidemark/token.h>
+
+#include "base/cleanup.h"
+#include "daemon/service.h"
+#include "net/auth.h"
+#include "net/health.h"
+#include "net/reflection.h"
+#include "net/server.h"
+
+struct tide_front {
+    tide_front_options options;
+    tide_metrics *metrics;
+    tide_routes *routes;
+    tide_health *health;
+    tide_reflection *reflection;
+    tide_tls *tls;
+    tide_auth *auth;
+    tide_server *server;
+    tide_service *service;
+    pthread_t drainer;
+    bool has_drainer;
+    atomic_bool is_ready;
+};
+
+/* ---- figures ---- */
+
+#define NET_ROW(name_, kind_, help_)                                                               \
+    {.name = "tidemark_net_" #name_,                                                               \
+     .type = TIDE_METRIC_##kind_,                                                                  \
+     .unit = "",                                                                                   \
+     .labels = "",                                                                                 \
+     .help = (help_)},
+static const tide_metric_row net_rows[] = {TIDE_NET_COUNTER_TABLE(NET_ROW)};
+#undef NET_ROW
+
+static void write_counters(tide_front *front, tide_metrics_writer *writer)
+{
+    const tide_net_counters *counters = tide_server_counters(front->server);
+    const int64_t values[] = {
+#define NET_VALUE(name_, ...) tide_counted(&counters->name_),
+        TIDE_NET_COUNTER_TABLE(NET_VALUE)
+#undef NET_VALUE
+    };
+    for (size_t i = 0; i < sizeof net_rows / sizeof net_rows[0]; i++) {
+        tide_metrics_family(writer, &net_rows[i]);
+        tide_metrics_sample(writer, NULL, values[i]);
+    }
+}
+
+static void write_calls(tide_front *front, tide_metrics_writer *writer)
+{
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_RPC_CALLS]);
+    for (size_t i = 0; i < tide_routes_count(front->routes); i++) {
+        const tide_route_entry *entry = tide_routes_at(front->routes, i);
+        for (int code = 0; code < TIDE_GRPC_CODES; code++) {
+            char text[8];
+            const int64_t count = tide_counted(&entry->ended[code]);
+            (void)snprintf(text, sizeof text, "%d", code);
+            if (count > 0)
+                tide_metrics_sample(
+                    writer, (const char *const[]){tide_route_entry_path(entry), text}, count);
+        }
+    }
+}
+
+static void write_net(void *arg, tide_metrics_writer *writer)
+{
+    tide_front *front = arg;
+    if (!front->server)
+        return;
+    write_counters(front, writer);
+    write_calls(front, writer);
+}
+
+static void serve_metrics(tide_call *call, tide_view body, void *arg)
+{
+    (void)body;
+    tide_front *front = arg;
+    tide_error err = {0};
+    const tide_metrics_format format = tide_metrics_choose(tide_call_metadata(call, "accept"));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = {0};
+    tide_buffer_init(&text, TIDE_METRICS_TEXT_MAX);
+    if (front->tls)
+        tide_metrics_set(front->metrics, TIDE_METRIC_CERTIFICATE_EXPIRY,
+                         tide_tls_expires_us(front->tls));
+    const tide_status status = tide_metrics_write(front->metrics, format, &text, &err);
+    if (status < TIDE_OK)
+        tide_call_end(call, status, &err);
+    else
+        tide_call_http_reply(call, 200, tide_metrics_content_type(format), tide_buffer_view(&text));
+}
+
+/* ---- health ---- */
+
+static void serve_healthz(tide_call *call, tide_view body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    tide_call_http_reply(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
+}
+
+static void serve_readyz(tide_call *call, tide_view body, void *arg)
+{
+    (void)body;
+    const tide_front *front = arg;
+    const bool is_ready = atomic_load(&front->is_ready);
+    tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
+                         tide_view_of(is_ready ? "ready\n" : "not ready\n"));
+}
+
+static const tide_route own_routes[] = {
+    {.method = "GET",
+     .path = "/metrics",
+     .role = TIDE_ROLE_READ,
+     .is_blocking = true,
+     .run = serve_metrics},
+    {.method = "GET", .path = "/healthz", .role = TIDE_ROLE_NONE, .run = serve_healthz},
+    {.method = "GET", .path = "/readyz", .role = TIDE_ROLE_NONE, .run = serve_readyz},
+    {.method = NULL},
+};
+
+/* ---- tokens ---- */
+
+static tide_call_role role_of(tide_token_role role)
+{
+    switch (role) {
+    case TIDE_TOKEN_READ:
+        return TIDE_ROLE_READ;
+    case TIDE_TOKEN_WRITE:
+        return TIDE_ROLE_WRITE;
+    case TIDE_TOKEN_ADMIN:
+        return TIDE_ROLE_ADMIN;
+    }
+    return TIDE_ROLE_NONE;
+}
+
+static tide_status look_up(void *arg, tide_view text, tide_auth_answer *out, tide_error *err)
+{
+    const tide_front *front = arg;
+    tide_token token;
+    TIDE_TRY(tide_token_check(front->options.store, text, &token, err));
+    *out = (tide_auth_answer){.role = role_of(token.role), .expires_at_us = token.expires_at_us};
+    memcpy(out->name, token.name, sizeof token.name);
+    memcpy(out->agent, token.agent, sizeof token.agent);
+    tide_error ignored;
+    TIDE_IGNORE(tide_token_use(front->options.store, token.name, &ignored));
+    return TIDE_OK;
+}
+
+/* ---- opening ---- */
+
+static tide_status open_tls(tide_front *front, tide_error *err)
+{
+    const tide_front_options *options = &front->options;
+    if (!options->tls_cert) {
+        if (options->tls_key || options->tls_ca || options->verify != TIDE_TLS_VERIFY_NONE)
+            return tide_fail(err, TIDE_E_INVALID,
+                             "a key, an authority or client certificates need --tls-cert");
+        return TIDE_OK;
+    }
+    return tide_tls_open_server(&front->tls,
+                                &(tide_tls_options){.cert_file = options->tls_cert,
+                                                    .key_file = options->tls_key,
+                                                    .ca_file = options->tls_ca,
+                                                    .verify = options->verify,
+                                                    .env = options->env},
+                                err);
+}
+
+static tide_status open_auth(tide_front *front, tide_error *err)
+{
+    const tide_front_options *options = &front->options;
+    return tide_auth_open(
+        &front->auth,
+        &(tide_auth_options){.env = options->env,
+                             .lookup = options->store ? look_up : NULL,
+                             .lookup_arg = front,
+                             .token_file = options->token_file,
+                             .certificate_role = TIDE_ROLE_WRITE,
+                             .local_role = options->wants_tokens ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
+                             .stranger_role =
+                                 options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE},
+        err);
+}
+
+static tide_status open_parts(tide_front *front, tide_error *err)
+{
+    const tide_front_options *options = &front->options;
+    TIDE_TRY(tide_metrics_new(&front->metrics, options->version, options->env, err));
+    tide_metrics_add_source(front->metrics, write_net, front);
+    TIDE_TRY(tide_health_new(&front->health, err));
+    TIDE_TRY(tide_reflection_new(&front->reflection, tide_view_bytes(NULL, 0), err));
+    TIDE_TRY(tide_routes_new(&front->routes, err));
+    TIDE_TRY(open_tls(front, err));
+    TIDE_TRY(open_auth(front, err));
+    TIDE_TRY(tide_routes_add(front->routes, own_routes, front, err));
+    TIDE_TRY(tide_routes_add_methods(front->routes, tide_health_methods, front->health, err));
+    TIDE_TRY(
+        tide_routes_add_methods(front->routes, tide_reflection_methods, front->reflection, err));
+    TIDE_TRY(tide_reflection_add_methods(front->reflection, tide_health_methods, err));
+    return tide_reflection_add_methods(front->reflection, tide_reflection_methods, err);
+}
+
+tide_status tide_front_open(tide_front **out, const tide_front_options *options, tide_error *err)
+{
+    tide_front *front = calloc(1, sizeof *front);
+    if (!front)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a daemon");
+    front->options = *options;
+    tide_status status = tide_service_open(&front->service,
+                                           &(tide_service_options){.log = options->log,
+                                                                   .env = options->env,
+                                                                   .drain_us = options->drain_us},
+                                           err);
+    if (status >= TIDE_OK)
+        status = open_parts(front, err);
+    if (status < TIDE_OK) {
+        tide_front_close(front);
+        return status;
+    }
+    *out = front;
+    return TIDE_OK;
+}
+
+void tide_front_close(tide_front *front)
+{
+    if (!front)
+        return;
+    if (front->has_drainer)
+        (void)pthread_join(front->drainer, NULL);
+    tide_server_close(front->server);
+    tide_auth_close(front->auth);
+    tide_tls_close(front->tls);
+    tide_routes_free(front->routes);
+    tide_reflection_free(front->reflection);
+    tide_health_free(front->health);
+    tide_metrics_free(front->metrics);
+    tide_service_close(front->service);
+    free(front);
+}
+
+void tide_front_closep(tide_front **front)
+{
+    tide_front_close(*front);
+}
+
+tide_metrics *tide_front_metrics(tide_front *front)
+{
+    return front->metrics;
+}
+
+/* Services are told healthy by their names: what stands between the slashes of a path. */
+static tide_status set_health(tide_front *front, const tide_method *methods,
+                              tide_health_status health, tide_error *err)
+{
+    for (const tide_method *method = methods; method->path; method++) {
+        char name[TIDE_HEALTH_NAME_MAX + 1];
+        const char *slash = strchr(method->path + 1, '/');
+        const size_t len = slash ? (size_t)(slash - method->path - 1) : 0;
+        if (len == 0 || len > TIDE_HEALTH_NAME_MAX)
+            continue;
+        memcpy(name, method->path + 1, len);
+        name[len] = '\0';
+        TIDE_TRY(tide_health_set(front->health, name, health, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_front_add(tide_front *front, const tide_method *methods, const tide_route *routes,
+                           void *arg, tide_error *err)
+{
+    if (methods) {
+        TIDE_TRY(tide_routes_add_methods(front->routes, methods, arg, err));
+        TIDE_TRY(tide_reflection_add_methods(front->reflection, methods, err));
+        TIDE_TRY(set_health(front, methods, TIDE_HEALTH_SERVING, err));
+    }
+    return routes ? tide_routes_add(front->routes, routes, arg, err) : TIDE_OK;
+}
+
+/* ---- serving ---- */
+
+static tide_status reload(void *arg, tide_error *err)
+{
+    tide_front *front = arg;
+    tide_error tls_err = {0};
+    const tide_status tls = front->tls ? tide_tls_reload(front->tls, &tls_err) : TIDE_OK;
+    const tide_status tokens = tide_auth_reload(front->auth, err);
+    const bool is_good = tls >= TIDE_OK && tokens >= TIDE_OK;
+    tide_series_add(
+        tide_metrics_series(front->metrics, TIDE_METRIC_RELOADS, is_good ? "ok" : "failed"), 1);
+    if (tls < TIDE_OK)
+        *err = tls_err;
+    return tls < TIDE_OK ? tls : tokens;
+}
+
+/* Closing waits for running calls, so it has a thread of its own: run goes on seeing signals. */
+static void *drain_server(void *arg)
+{
+    tide_front *front = arg;
+    tide_server_close(front->server);
+    front->server = NULL;
+    tide_service_finish(front->service);
+    return NULL;
+}
+
+static void drain(void *arg)
+{
+    tide_front *front = arg;
+    atomic_store(&front->is_ready, false);
+    tide_health_close(front->health);
+    tide_server_drain(front->server);
+    if (front->options.leave)
+        front->options.leave(front->options.arg);
+    front->has_drainer = pthread_create(&front->drainer, NULL, drain_server, front) == 0;
+    if (!front->has_drainer)
+        tide_service_finish(front->service);
+}
+
+static void say_ready(tide_front *front)
+{
+    char line[TIDE_SERVICE_LINE_MAX] = "";
+    size_t len = 0;
+    for (int i = 0; i < front->options.port_count && len < sizeof line; i++)
+        len += (size_t)snprintf(line + len, sizeof line - len, "%s%s=%s", i > 0 ? " " : "",
+                                front->options.ports[i].name,
+                                tide_server_address(front->server, (size_t)i));
+    tide_service_ready(front->service, "%s", line);
+}
+
+static tide_status listen_all(tide_front *front, tide_error *err)
+{
+    const char *listen[TIDE_FRONT_PORTS_MAX + 1] = {NULL};
+    for (int i = 0; i < front->options.port_count; i++)
+        listen[i] = front->options.ports[i].address;
+    return tide_server_open(&front->server,
+                            &(tide_server_options){.listen = listen,
+                                                   .routes = front->routes,
+                                                   .limits = &front->options.limits,
+                                                   .env = front->options.env,
+                                                   .authorise = tide_auth_check,
+                                                   .authorise_arg = front->auth,
+                                                   .tls = front->tls,
+                                                   .is_insecure = front->options.is_insecure},
+                            err);
+}
+
+tide_status tide_front_serve(tide_front *front, tide_error *err)
+{
+    const tide_front_options *options = &front->options;
+    TIDE_TRY(listen_all(front, err));
+    TIDE_TRY(tide_health_set(front->health, "", TIDE_HEALTH_SERVING, err));
+    if (options->start)
+        TIDE_TRY(options->start(options->arg, err));
+    atomic_store(&front->is_ready, true);
+    say_ready(front);
+    const tide_status status = tide_service_run(
+        front->service, &(tide_service_calls){.reload = reload, .drain = drain, .arg = front}, err);
+    atomic_store(&front->is_ready, false);
+    if (status == TIDE_E_INTERRUPTED)
+        return status; /* somebody is in a hurry: the process ends as it is */
+    if (front->has_drainer)
+        (void)pthread_join(front->drainer, NULL);
+    front->has_drainer = false;
+    tide_server_close(front->server);
+    front->server = NULL;
+    if (options->stop)
+        options->stop(options->arg);
+    return status;
+}

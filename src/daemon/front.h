@@ -1,0 +1,74 @@
+/* front.h - what every daemon shows the world: its ports, who may use them, its health and its figures.
+ *
+ *     tide_front_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
+ *     tide_front_add       the daemon's own methods and routes
+ *     tide_front_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
+ *     tide_front_close
+ *
+ * Besides what is added there are /healthz (the process lives), /readyz (200 from `ready` on, 503 while it drains), /metrics,
+ * grpc.health.v1 and reflection; they need no credentials, except /metrics, which wants the role read.
+ *
+ * Who may come in: callers of this machine may do everything, unless tokens are demanded; others need a token of the store
+ * or of the token file, or a certificate. Without TLS nobody but this machine is listened to, unless somebody insists.
+ *
+ * Threads: open, add, serve and close from the main thread, in this order. */
+#ifndef TIDE_DAEMON_FRONT_H
+#define TIDE_DAEMON_FRONT_H
+
+#include <tidemark/store.h>
+
+#include "base/log.h"
+#include "daemon/metrics.h"
+#include "net/limits.h"
+#include "net/route.h"
+#include "net/tls.h"
+
+enum { TIDE_FRONT_PORTS_MAX = 4 };
+
+typedef struct tide_front tide_front;
+
+typedef struct tide_front_port {
+    const char *name;    /* "grpc": for the ready line */
+    const char *address; /* HOST:PORT, [HOST]:PORT, unix:PATH */
+} tide_front_port;
+
+typedef struct tide_front_options {
+    tide_front_port ports[TIDE_FRONT_PORTS_MAX];
+    int port_count;
+    tide_store *store; /* of tokens; must outlive the front */
+    tide_log *log;
+    tide_env *env;
+    const char *version;
+    tide_net_limits limits;
+    const char *tls_cert; /* NULL: no TLS */
+    const char *tls_key;
+    const char *tls_ca;
+    tide_tls_verify verify;
+    const char *token_file; /* NULL: none */
+    bool wants_tokens;      /* from callers of this machine, too */
+    bool is_insecure;
+    int64_t drain_us; /* 0: the default of service.h */
+    /* Called when everything listens and before `ready`; a failure ends it. NULL: nothing. */
+    tide_status (*start)(void *arg, tide_error *err);
+    /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
+    void (*leave)(void *arg);
+    /* Called when no more calls come in, before serve returns. NULL: nothing. */
+    void (*stop)(void *arg);
+    void *arg;
+} tide_front_options;
+
+TIDE_MUST_CHECK tide_status tide_front_open(tide_front **out, const tide_front_options *options,
+                                            tide_error *err);
+void tide_front_close(tide_front *front); /* takes NULL */
+void tide_front_closep(tide_front **front);
+
+tide_metrics *tide_front_metrics(tide_front *front);
+
+/* The tables must outlive the front. */
+TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,
+                                           const tide_route *routes, void *arg, tide_error *err);
+
+/* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */
+TIDE_MUST_CHECK tide_status tide_front_serve(tide_front *front, tide_error *err);
+
+#endif

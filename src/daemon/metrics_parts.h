@@ -1,0 +1,45 @@
+/* metrics_parts.h - what counting (metrics.c) and showing (metrics_text.c) share; see metrics.h. */
+#ifndef TIDE_DAEMON_METRICS_PARTS_H
+#define TIDE_DAEMON_METRICS_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/metrics.h"
+
+struct tide_series {
+    const tide_metric_row *row;
+    const char *values[TIDE_METRICS_LABEL_MAX]; /* of the labels */
+    char *owned[TIDE_METRICS_LABEL_MAX];
+    atomic_int_fast64_t value; /* of a histogram: the sum */
+    atomic_int_fast64_t buckets[TIDE_METRICS_BUCKET_MAX + 1];
+};
+
+typedef struct tide_metric_family {
+    const tide_metric_row *row;
+    int series_count; /* of those that were made; they are never removed */
+    bool has_other;
+    tide_series *series[TIDE_METRICS_SERIES_MAX - 1];
+    tide_series other;
+} tide_metric_family;
+
+typedef struct tide_metrics_source {
+    tide_metrics_source_fn *fn;
+    void *arg;
+} tide_metrics_source;
+
+struct tide_metrics {
+    tide_env *env;
+    pthread_mutex_t lock;    /* of the lists of series; held for moments */
+    pthread_mutex_t writing; /* one text at a time: sources need not be safe against themselves */
+    tide_metric_family families[TIDE_METRIC_COUNT];
+    tide_metrics_source sources[TIDE_METRICS_SOURCE_MAX];
+    int source_count;
+};
+
+int tide_metric_label_count(const tide_metric_row *row);
+
+/* The process's own metrics, from /proc (metrics_process.c). */
+void tide_metrics_look_at_process(tide_metrics *metrics);
+
+#endif

@@ -1,0 +1,364 @@
+/* commit.c - records become numbered and durable.
+ *
+ * Numbers are taken inside the transaction. Patching them in, chaining and packing cost more than the rows do, and the
+ * writer serves everybody; so a batch is prepared before, for the place where the stream's head stood a moment ago, and the
+ * transaction looks whether it still stands there. If it does not, the batch is made again inside. With one
+ * committer per stream that does not happen. */
+#include "feed/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+#include "feed/walk.h"
+#include "tidemark_sql.h"
+
+enum { BODY_MAX = TIDE_FEED_BATCH_BYTES_MAX + (TIDE_FEED_BATCH_BYTES_MAX >> 7) + 4096 };
+
+typedef struct commit {
+    tide_feed *feed;
+    tide_draft *drafts;
+    int count;
+    bool is_prepared;
+    bool is_head_given_up; /* the last batch's row cannot be read: go on without its chain */
+    int64_t redone;
+    bool is_there; /* as far as look_again can tell */
+} commit;
+
+void tide_draft_done(tide_draft *draft)
+{
+    tide_buffer_done(&draft->body);
+}
+
+/* ---- preparing ---- */
+
+/* Number, chain and pack for a place in the stream, unless that was done already. */
+static tide_status make_draft(const tide_feed *feed, tide_draft *draft, int64_t first_seq,
+                              const tide_digest128 *chain_before, tide_error *err)
+{
+    if (draft->is_ready && draft->first_seq == first_seq &&
+        tide_digest128_equal(&draft->chain_before, chain_before))
+        return TIDE_OK;
+    tide_feed_records *records = draft->records;
+    if (first_seq > INT64_MAX - records->count)
+        return tide_fail(err, TIDE_E_EXHAUSTED, "%s has no numbers left", records->stream);
+    draft->is_ready = false;
+    draft->first_seq = first_seq;
+    draft->chain_before = *chain_before;
+    draft->chain = *chain_before;
+    const tide_status numbered = tide_record_number(draft->type, records->bytes, records->len,
+                                                    records->count, first_seq, &draft->chain, err);
+    if (numbered == TIDE_E_DAMAGED)
+        return tide_fail_context(err, TIDE_E_INVALID, "%s", records->stream);
+    const tide_view raw = tide_view_bytes(records->bytes, records->len);
+    const tide_status packed = tide_batch_pack(&draft->body, feed->codec, raw, err);
+    TIDE_TRY(packed);
+    draft->codec = packed == TIDE_OK ? feed->codec : TIDE_CODEC_NONE;
+    if (packed == TIDE_NONE)
+        tide_buffer_done(&draft->body);
+    draft->body_crc = tide_crc32c(packed == TIDE_OK ? tide_buffer_view(&draft->body) : raw);
+    draft->is_ready = true;
+    return TIDE_OK;
+}
+
+static tide_view get_body(const tide_draft *draft)
+{
+    return draft->codec == TIDE_CODEC_NONE
+               ? tide_view_bytes(draft->records->bytes, draft->records->len)
+               : tide_buffer_view(&draft->body);
+}
+
+/* Where the heads stand now; the transaction will look again. */
+static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
+{
+    commit *c = arg;
+    for (int i = 0; i < c->count; i++) {
+        tide_stream_state state;
+        TIDE_TRY(tide_stream_find(&state, tx, c->drafts[i].records->stream, err));
+        if (!c->is_head_given_up)
+            TIDE_TRY(tide_stream_read_head(&state, tx, err));
+        c->drafts[i].type = state.type;
+        c->drafts[i].is_ready = false;
+        c->drafts[i].first_seq = state.head_seq + 1;
+        c->drafts[i].chain_before = state.chain;
+    }
+    return TIDE_OK;
+}
+
+static tide_status prepare(commit *c, tide_error *err)
+{
+    c->is_prepared = false;
+    TIDE_TRY(tide_read_local(c->feed->store, look_at_heads, c, err));
+    for (int i = 0; i < c->count; i++) {
+        tide_draft *draft = &c->drafts[i];
+        const tide_digest128 chain = draft->chain_before;
+        TIDE_TRY(make_draft(c->feed, draft, draft->first_seq, &chain, err));
+    }
+    c->is_prepared = true;
+    return TIDE_OK;
+}
+
+/* ---- the transaction ---- */
+
+static tide_status add_epoch(tide_tx *tx, const tide_stream_state *state, int64_t first_seq,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_ADD, err));
+    tide_bind_i64(query, "stream", state->id);
+    tide_bind_i64(query, "epoch", state->epoch);
+    tide_bind_i64(query, "first", first_seq);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status raise_sequence(tide_tx *tx, const tide_stream_state *state, int64_t last_seq,
+                                  int64_t at_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
+    tide_bind_text(query, "name", state->sequence);
+    tide_bind_i64(query, "last", last_seq);
+    tide_bind_time(query, "at", at_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head, tide_view body,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_ADD, err));
+    tide_bind_i64(query, "stream", head->stream_id);
+    tide_bind_i64(query, "last", head->last_seq);
+    tide_bind_i64(query, "first", head->first_seq);
+    tide_bind_i64(query, "epoch", head->epoch);
+    tide_bind_i64(query, "min_time", head->min_time_ms);
+    tide_bind_i64(query, "max_time", head->max_time_ms);
+    tide_bind_time(query, "arrived_at", head->arrived_us);
+    tide_bind_i64(query, "codec", head->codec);
+    tide_bind_i64(query, "raw_len", head->raw_len);
+    tide_bind_i64(query, "stored_through", head->stored_through);
+    tide_bind_blob(query, "chain_before",
+                   tide_view_bytes(head->chain_before.bytes, TIDE_DIGEST128_LEN));
+    tide_bind_blob(query, "chain", tide_view_bytes(head->chain.bytes, TIDE_DIGEST128_LEN));
+    tide_bind_blob(query, "services", head->services);
+    tide_bind_i64(query, "body_crc", head->body_crc);
+    tide_bind_i64(query, "head_crc", head->head_crc);
+    tide_bind_blob(query, "body", body);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_feed_append(tide_feed *feed, tide_tx *tx, tide_stream_state *state,
+                             tide_draft *draft, int64_t now_us, tide_error *err)
+{
+    const int64_t first_seq = state->head_seq + 1;
+    TIDE_TRY(make_draft(feed, draft, first_seq, &state->chain, err));
+    tide_feed_records *records = draft->records;
+    const tide_view body = get_body(draft);
+    tide_batch_head head = {
+        .stream_id = state->id,
+        .first_seq = first_seq,
+        .last_seq = first_seq + records->count - 1,
+        .epoch = state->epoch,
+        .min_time_ms = records->min_time_ms,
+        .max_time_ms = records->max_time_ms,
+        .arrived_us = now_us > state->arrived_us ? now_us : state->arrived_us,
+        .codec = (int64_t)draft->codec,
+        .raw_len = (int64_t)records->len,
+        .stored_through = state->stored_through + (int64_t)body.len,
+        .chain_before = draft->chain_before,
+        .chain = draft->chain,
+        .services = records->services,
+        .body_crc = draft->body_crc,
+    };
+    head.head_crc = tide_batch_head_crc(&head);
+    if (state->written_epoch != state->epoch)
+        TIDE_TRY(add_epoch(tx, state, first_seq, err));
+    TIDE_TRY(tide_feed_walk_add(tx, &head, body, err));
+    TIDE_TRY(raise_sequence(tx, state, head.last_seq, head.arrived_us, err));
+    records->first_seq = head.first_seq;
+    records->last_seq = head.last_seq;
+    state->head_seq = head.last_seq;
+    state->chain = head.chain;
+    state->arrived_us = head.arrived_us;
+    state->stored_through = head.stored_through;
+    state->written_epoch = state->epoch;
+    return TIDE_OK;
+}
+
+static tide_status store_drafts(tide_tx *tx, void *arg, tide_error *err)
+{
+    commit *c = arg;
+    int64_t now_us = 0;
+    c->redone = 0;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    for (int i = 0; i < c->count; i++) {
+        tide_draft *draft = &c->drafts[i];
+        tide_stream_state state;
+        TIDE_TRY(tide_stream_find(&state, tx, draft->records->stream, err));
+        if (!c->is_head_given_up)
+            TIDE_TRY(tide_stream_read_head(&state, tx, err));
+        if (draft->first_seq != state.head_seq + 1)
+            c->redone++;
+        draft->type = state.type;
+        draft->stream_id = state.id;
+        TIDE_TRY(tide_feed_append(c->feed, tx, &state, draft, now_us, err));
+    }
+    return tide_tx_notify(tx, TIDE_FEED_TOPIC, err);
+}
+
+/* ---- checking ---- */
+
+static tide_status check_records(const tide_feed_records *records, tide_error *err)
+{
+    if (!records->stream)
+        return tide_fail(err, TIDE_E_INVALID, "records of no stream");
+    if (records->count < 1 || records->len == 0 || !records->bytes)
+        return tide_fail(err, TIDE_E_INVALID, "%s: no records", records->stream);
+    if (records->count > TIDE_FEED_BATCH_RECORDS_MAX || records->len > TIDE_FEED_BATCH_BYTES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT,
+                         "%s: %d records of %zu bytes in one commit, at most %d of %d",
+                         records->stream, records->count, records->len, TIDE_FEED_BATCH_RECORDS_MAX,
+                         TIDE_FEED_BATCH_BYTES_MAX);
+    if (records->min_time_ms > records->max_time_ms)
+        return tide_fail(err, TIDE_E_INVALID, "%s: the records' times end before they begin",
+                         records->stream);
+    const tide_view services = records->services;
+    if (services.len > TIDE_RECORD_SERVICES_LEN_MAX ||
+        (services.len > 0 && services.ptr[services.len - 1] != '\0'))
+        return tide_fail(err, TIDE_E_INVALID, "%s: not a set of services", records->stream);
+    return TIDE_OK;
+}
+
+static tide_status check_all(const tide_feed *feed, const tide_feed_records *records, int count,
+                             tide_error *err)
+{
+    if (count < 1 || count > TIDE_FEED_COMMIT_STREAMS_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a commit has records of 1 to %d streams, not %d",
+                         TIDE_FEED_COMMIT_STREAMS_MAX, count);
+    for (int i = 0; i < count; i++) {
+        TIDE_TRY(check_records(&records[i], err));
+        for (int j = 0; j < i; j++)
+            if (strcmp(records[i].stream, records[j].stream) == 0)
+                return tide_fail(err, TIDE_E_INVALID, "%s stands in one commit twice",
+                                 records[i].stream);
+    }
+    /* Retention is given a margin to catch up; without it the disk would fill. */
+    const int64_t bytes = atomic_load_explicit(&feed->bytes, memory_order_relaxed);
+    if (bytes - feed->options.hard_bytes > feed->options.hard_bytes / 8)
+        return tide_fail(err, TIDE_E_FULL,
+                         "%" PRId64 " bytes are stored, %" PRId64
+                         " are allowed, and retention has not caught up",
+                         bytes, feed->options.hard_bytes);
+    return TIDE_OK;
+}
+
+static void know_head(tide_feed *feed, const tide_draft *draft)
+{
+    if (draft->stream_id < 1 || draft->stream_id > TIDE_FEED_STREAMS_MAX)
+        return;
+    tide_feed_known *known = &feed->heads[draft->stream_id];
+    int is_named = 0;
+    if (atomic_compare_exchange_strong(&known->is_named, &is_named, 1)) {
+        (void)snprintf(known->name, sizeof known->name, "%s", draft->records->stream);
+        atomic_store(&known->is_named, 2);
+    }
+    int64_t head_seq = atomic_load(&known->head_seq);
+    while (head_seq < draft->records->last_seq &&
+           !atomic_compare_exchange_weak(&known->head_seq, &head_seq, draft->records->last_seq)) {
+        /* somebody else raised it */
+    }
+}
+
+int64_t tide_feed_head(const tide_feed *feed, const char *stream)
+{
+    for (int i = 1; i <= TIDE_FEED_STREAMS_MAX; i++)
+        if (atomic_load(&feed->heads[i].is_named) == 2 && strcmp(feed->heads[i].name, stream) == 0)
+            return atomic_load(&feed->heads[i].head_seq);
+    return -1;
+}
+
+static void count_commit(tide_feed *feed, const commit *c)
+{
+    atomic_fetch_add(&feed->commits, 1);
+    atomic_fetch_add(&feed->redone, c->redone);
+    for (int i = 0; i < c->count; i++) {
+        const int64_t stored = (int64_t)get_body(&c->drafts[i]).len;
+        atomic_fetch_add(&feed->records, c->drafts[i].records->count);
+        atomic_fetch_add(&feed->raw_bytes, (int64_t)c->drafts[i].records->len);
+        atomic_fetch_add(&feed->stored_bytes, stored);
+        atomic_fetch_add(&feed->bytes, stored);
+        know_head(feed, &c->drafts[i]);
+    }
+}
+
+static tide_status run(commit *c, tide_error *err)
+{
+    TIDE_TRY(prepare(c, err));
+    return tide_write(c->feed->store, store_drafts, c, err);
+}
+
+/* ---- an unknown outcome ---- */
+
+/* Are the batches there? Numbers and digests say so. The mark makes this a real write: it comes to lie where the failed commit's
+ * remains are, so that no crash can bring those back. */
+static tide_status look_again(tide_tx *tx, void *arg, tide_error *err)
+{
+    commit *c = arg;
+    c->is_there = true;
+    for (int i = 0; i < c->count; i++) {
+        const tide_draft *draft = &c->drafts[i];
+        tide_stream_state state;
+        tide_digest128 digest;
+        TIDE_TRY(tide_stream_find(&state, tx, draft->records->stream, err));
+        const tide_status status = tide_stream_digest_at(
+            &state, tx, draft->first_seq + draft->records->count - 1, &digest, err);
+        TIDE_TRY(status);
+        c->is_there = c->is_there && status == TIDE_OK && draft->is_ready &&
+                      tide_digest128_equal(&digest, &draft->chain);
+    }
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_MARK, err));
+    return tide_query_run(query, NULL, err);
+}
+
+/* The store could not tell whether the commit took effect. If it can be written to again, we can. */
+static tide_status resolve(commit *c, tide_error *err)
+{
+    const bool is_full = tide_reserve_shrink(c->feed->reserve);
+    tide_error ignored;
+    if (tide_write(c->feed->store, look_again, c, &ignored) < TIDE_OK)
+        return TIDE_E_OUTCOME_UNKNOWN;
+    if (c->is_there)
+        return TIDE_OK;
+    return tide_fail(err, is_full ? TIDE_E_FULL : TIDE_E_UNAVAILABLE,
+                     "the commit failed, and nothing was stored");
+}
+
+tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int count,
+                             tide_error *err)
+{
+    TIDE_TRY(check_all(feed, records, count, err));
+    tide_draft drafts[TIDE_FEED_COMMIT_STREAMS_MAX];
+    commit c = {.feed = feed, .drafts = drafts, .count = count};
+    for (int i = 0; i < count; i++) {
+        drafts[i] = (tide_draft){.records = &records[i]};
+        tide_buffer_init(&drafts[i].body, BODY_MAX);
+    }
+    tide_status status = run(&c, err);
+    if (status == TIDE_E_DAMAGED) {
+        c.is_head_given_up = true;
+        status = run(&c, err);
+    }
+    if (status == TIDE_E_OUTCOME_UNKNOWN)
+        status = resolve(&c, err);
+    if (status == TIDE_OK)
+        count_commit(feed, &c);
+    for (int i = 0; i < count; i++)
+        tide_draft_done(&drafts[i]);
+    return status;
+}

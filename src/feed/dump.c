@@ -1,0 +1,67 @@
+/* dump.c - the records of a stream as lines of JSON. */
+#include <tidemark/feed.h>
+
+#include <inttypes.h>
+
+#include "base/cleanup.h"
+#include "feed/parts.h"
+
+enum { LINE_MAX_LEN = 8 * TIDE_FEED_RECORD_MAX }; /* escapes and base64 lengthen a record */
+
+typedef struct kind_request {
+    const char *stream;
+    const tide_stream_type *type;
+} kind_request;
+
+static tide_status find_kind(tide_tx *tx, void *arg, tide_error *err)
+{
+    kind_request *request = arg;
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
+    request->type = state.type;
+    return TIDE_OK;
+}
+
+static tide_status dump_page(const tide_stream_type *type, const tide_feed_answer *answer,
+                             tide_buffer *line, tide_feed_line_fn *fn, void *arg, tide_error *err)
+{
+    tide_view rest = tide_view_bytes(answer->bytes, answer->len);
+    tide_record record;
+    tide_status status;
+    while ((status = tide_record_next(type, &rest, &record)) == TIDE_OK) {
+        tide_record_row row;
+        tide_buffer_clear(line);
+        status = tide_record_decode(type, record.message, &row);
+        if (status >= TIDE_OK)
+            status = tide_record_row_json(line, type, &row);
+        if (status < TIDE_OK)
+            return tide_fail(err, status, "record %" PRId64 " of %s cannot be shown", record.seq,
+                             type->name);
+        TIDE_TRY(fn(arg, tide_buffer_view(line), err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_feed_dump(tide_feed *feed, const char *stream, int64_t first_seq, int64_t last_seq,
+                           tide_feed_line_fn *fn, void *arg, tide_error *err)
+{
+    kind_request kind = {.stream = stream};
+    TIDE_TRY(tide_read(feed->store, find_kind, &kind, err));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
+    tide_buffer_init(&line, LINE_MAX_LEN);
+    tide_feed_request request = {
+        .stream = stream,
+        .start_seq = first_seq > 0 ? first_seq - 1 : 0,
+        .last_seq = last_seq,
+        .max_records = TIDE_FEED_PAGE_RECORDS_MAX,
+    };
+    bool is_going_on = true;
+    while (is_going_on) {
+        TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer answer = {0};
+        TIDE_TRY(tide_feed_read(feed, &request, &answer, err));
+        TIDE_TRY(dump_page(kind.type, &answer, &line, fn, arg, err));
+        request.start_seq = answer.scanned_through_seq;
+        is_going_on = answer.has_more && (last_seq <= 0 || request.start_seq < last_seq);
+    }
+    return TIDE_OK;
+}

@@ -1,0 +1,172 @@
+/* loss.c - numbers that no answer will carry: noted once, with a receipt. See parts.h. */
+#include "feed/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tidemark_sql.h"
+
+enum { KEPT_BELOW_FLOOR = 4096 };
+
+const char *tide_loss_reason(tide_view text)
+{
+    static const char *const REASONS[] = {"expired", "evicted", "damaged", "lost"};
+    for (size_t i = 0; i < sizeof REASONS / sizeof REASONS[0]; i++)
+        if (tide_view_equal(text, tide_view_of(REASONS[i])))
+            return REASONS[i];
+    return "lost";
+}
+
+tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_loss *out,
+                           tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_NEXT, err));
+    tide_bind_i64(query, "stream", stream_id);
+    tide_bind_i64(query, "after", after);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    out->first_seq = tide_col_i64(query);
+    out->last_seq = tide_col_i64(query);
+    out->reason = tide_loss_reason(tide_col_text(query));
+    const tide_view detail = tide_col_text(query);
+    (void)snprintf(out->detail, sizeof out->detail, "%.*s", (int)detail.len, detail.ptr);
+    return TIDE_OK;
+}
+
+/* ---- noting ---- */
+
+static tide_status drop_loss(tide_tx *tx, int64_t stream_id, int64_t last_seq, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_DROP, err));
+    tide_bind_i64(query, "stream", stream_id);
+    tide_bind_i64(query, "last", last_seq);
+    return tide_query_run(query, NULL, err);
+}
+
+/* Right behind a loss for the same reason: one row for both, so that a stream that is cut again and again keeps few. */
+static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *loss,
+                               int64_t *first_seq, tide_error *err)
+{
+    *first_seq = loss->first_seq;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err));
+    tide_bind_i64(query, "stream", stream_id);
+    tide_bind_i64(query, "last", loss->first_seq - 1);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const int64_t before_first = tide_col_i64(query);
+    if (tide_loss_reason(tide_col_text(query)) != loss->reason)
+        return TIDE_OK;
+    *first_seq = before_first;
+    return drop_loss(tx, stream_id, loss->first_seq - 1, err);
+}
+
+static tide_status add_loss(tide_tx *tx, int64_t stream_id, const tide_loss *loss, int64_t now_us,
+                            tide_error *err)
+{
+    int64_t first_seq = 0;
+    TIDE_TRY(join_before(tx, stream_id, loss, &first_seq, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_ADD, err));
+    tide_bind_i64(query, "stream", stream_id);
+    tide_bind_i64(query, "last", loss->last_seq);
+    tide_bind_i64(query, "first", first_seq);
+    tide_bind_text(query, "reason", loss->reason);
+    tide_bind_time(query, "found_at", now_us);
+    tide_bind_text(query, "detail", loss->detail);
+    return tide_query_run(query, NULL, err);
+}
+
+static void add_receipt(tide_record_batch *receipts, const tide_stream_state *state,
+                        const tide_loss *loss, int64_t epoch, int64_t now_us)
+{
+    tide_record_begin(receipts);
+    tide_record_i64(receipts, TIDE_LOSS_TIMESTAMP, now_us / 1000);
+    tide_record_text(receipts, TIDE_LOSS_STREAM, tide_view_of(state->name));
+    tide_record_u64(receipts, TIDE_LOSS_FIRST_SEQ_ID, (uint64_t)loss->first_seq);
+    tide_record_u64(receipts, TIDE_LOSS_LAST_SEQ_ID, (uint64_t)loss->last_seq);
+    tide_record_u64(receipts, TIDE_LOSS_EPOCH, (uint64_t)epoch);
+    tide_record_text(receipts, TIDE_LOSS_REASON, tide_view_of(loss->reason));
+    tide_record_text(receipts, TIDE_LOSS_DETAIL, tide_view_of(loss->detail));
+}
+
+/* The parts of a loss that no other covers, each noted and receipted. */
+static tide_status note_uncovered(tide_tx *tx, const tide_stream_state *state,
+                                  const tide_loss *loss, int64_t now_us,
+                                  tide_record_batch *receipts, tide_error *err)
+{
+    int64_t from = loss->first_seq;
+    while (from <= loss->last_seq) {
+        tide_loss known;
+        const tide_status status = tide_loss_next(tx, state->id, from - 1, &known, err);
+        TIDE_TRY(status);
+        const bool is_over = status == TIDE_NONE || known.first_seq > loss->last_seq;
+        tide_loss part = *loss;
+        part.first_seq = from;
+        part.last_seq = is_over ? loss->last_seq : known.first_seq - 1;
+        if (part.first_seq <= part.last_seq) {
+            int64_t epoch = 0;
+            TIDE_TRY(tide_stream_epoch_of(state, tx, part.first_seq, &epoch, err));
+            TIDE_TRY(add_loss(tx, state->id, &part, now_us, err));
+            add_receipt(receipts, state, &part, epoch, now_us);
+            const tide_status added = tide_record_end(receipts);
+            if (added < TIDE_OK)
+                return tide_fail(err, added, "no room for a receipt");
+        }
+        if (is_over)
+            break;
+        from = known.last_seq + 1;
+    }
+    return TIDE_OK;
+}
+
+static tide_status trim(tide_tx *tx, const tide_stream_state *state, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_TRIM, err));
+    tide_bind_i64(query, "stream", state->id);
+    tide_bind_i64(query, "floor", state->floor_seq);
+    tide_bind_i64(query, "keep", KEPT_BELOW_FLOOR);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status append_receipts(tide_feed *feed, tide_tx *tx, tide_record_batch *receipts,
+                                   int64_t now_us, tide_error *err)
+{
+    tide_feed_records records = tide_record_batch_feed(receipts, NULL);
+    TIDE_CLEANUP(tide_draft_done) tide_draft draft = {.records = &records};
+    tide_buffer_init(&draft.body, TIDE_FEED_BATCH_BYTES_MAX);
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, records.stream, err));
+    TIDE_TRY(tide_stream_read_head(&state, tx, err));
+    draft.type = state.type;
+    TIDE_TRY(tide_feed_append(feed, tx, &state, &draft, now_us, err));
+    atomic_fetch_add(&feed->receipts, receipts->count);
+    return TIDE_OK;
+}
+
+void tide_loss_tell(const tide_feed *feed, const char *stream, const tide_loss *losses, int count)
+{
+    for (int i = 0; i < count && feed->options.on_loss; i++)
+        feed->options.on_loss(feed->options.on_loss_arg, stream, losses[i].reason,
+                              losses[i].last_seq - losses[i].first_seq + 1);
+}
+
+tide_status tide_loss_note(tide_feed *feed, tide_tx *tx, const tide_stream_state *state,
+                           const tide_loss *losses, int count, int64_t now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_record_batch_done) tide_record_batch receipts;
+    tide_record_batch_init(&receipts, tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS), 0);
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(note_uncovered(tx, state, &losses[i], now_us, &receipts, err));
+    TIDE_TRY(trim(tx, state, err));
+    if (receipts.count == 0 || state->type->kind == TIDE_STREAM_LOSS_RECEIPTS)
+        return TIDE_OK;
+    return append_receipts(feed, tx, &receipts, now_us, err);
+}

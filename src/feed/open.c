@@ -1,0 +1,253 @@
+/* open.c - the feed, and which streams it has. See feed.h and parts.h. */
+#include "feed/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "feed/walk.h"
+#include "tidemark_sql.h"
+
+static const int64_t hour_us = INT64_C(3600) * 1000000;
+static const int64_t mebibyte = INT64_C(1) << 20;
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static tide_status set_options(tide_feed *feed, const tide_feed_options *given, tide_error *err)
+{
+    tide_feed_options options = given ? *given : (tide_feed_options){.codec = NULL};
+    options.keep_us = or_default(options.keep_us, hour_us);
+    options.keep_bytes = or_default(options.keep_bytes, 1024 * mebibyte);
+    options.hard_us = or_default(options.hard_us, 24 * hour_us);
+    options.hard_bytes = or_default(options.hard_bytes, 4096 * mebibyte);
+    options.reader_idle_us = or_default(options.reader_idle_us, 24 * hour_us);
+    options.reserve_bytes = or_default(options.reserve_bytes, mebibyte);
+    const char *codec = options.codec ? options.codec : "lz4";
+    if (strcmp(codec, "lz4") == 0)
+        feed->codec = TIDE_CODEC_LZ4;
+    else if (strcmp(codec, "zstd") == 0)
+        feed->codec = TIDE_CODEC_ZSTD;
+    else if (strcmp(codec, "none") == 0)
+        feed->codec = TIDE_CODEC_NONE;
+    else
+        return tide_fail(err, TIDE_E_INVALID, "codec '%.32s', want lz4, zstd or none", codec);
+    if (options.keep_us < 0 || options.keep_bytes < 0 || options.reader_idle_us < 0)
+        return tide_fail(err, TIDE_E_INVALID, "times and sizes are not negative");
+    if (options.hard_us < options.keep_us || options.hard_bytes < options.keep_bytes)
+        return tide_fail(err, TIDE_E_INVALID, "a hard cap is not below the soft one");
+    options.codec = codec;
+    feed->options = options;
+    return TIDE_OK;
+}
+
+static tide_status count_streams(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_COUNT, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *(int64_t *)arg = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_options *options,
+                           tide_error *err)
+{
+    if (tide_store_engine(store) != TIDE_ENGINE_SQLITE)
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "streams are kept in SQLite files, beside the program that writes them; "
+                         "%s is on another engine",
+                         tide_store_name(store));
+    TIDE_CLEANUP(tide_feed_closep) tide_feed *feed = calloc(1, sizeof *feed);
+    if (!feed)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a feed");
+    feed->store = store;
+    TIDE_TRY(set_options(feed, options, err));
+    int64_t streams = 0;
+    TIDE_TRY(tide_read(store, count_streams, &streams, err));
+    if (feed->options.reserve_bytes > 0)
+        tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
+    *out = TIDE_TAKE(feed);
+    return TIDE_OK;
+}
+
+void tide_feed_close(tide_feed *feed)
+{
+    if (!feed)
+        return;
+    tide_reserve_close(feed->reserve);
+    free(feed);
+}
+
+void tide_feed_closep(tide_feed **feed)
+{
+    tide_feed_close(*feed);
+    *feed = NULL;
+}
+
+tide_store *tide_feed_store(const tide_feed *feed)
+{
+    return feed->store;
+}
+
+const tide_feed_options *tide_feed_get_options(const tide_feed *feed)
+{
+    return &feed->options;
+}
+
+void tide_feed_count(const tide_feed *feed, tide_feed_counters *out)
+{
+    out->commits = atomic_load(&feed->commits);
+    out->records = atomic_load(&feed->records);
+    out->raw_bytes = atomic_load(&feed->raw_bytes);
+    out->stored_bytes = atomic_load(&feed->stored_bytes);
+    out->redone = atomic_load(&feed->redone);
+    out->damaged = atomic_load(&feed->damaged);
+    out->receipts = atomic_load(&feed->receipts);
+    out->dropped = atomic_load(&feed->dropped);
+}
+
+/* ---- declaring ---- */
+
+static tide_status add_stream(tide_tx *tx, void *arg, tide_error *err)
+{
+    const char *name = arg;
+    tide_error ignored;
+    tide_stream_state state;
+    const tide_status found = tide_stream_find(&state, tx, name, &ignored);
+    if (found != TIDE_E_NOT_FOUND)
+        return found < TIDE_OK ? tide_fail(err, found, "%s", ignored.text) : TIDE_OK;
+    int64_t count = 0;
+    TIDE_TRY(count_streams(tx, &count, err));
+    if (count >= TIDE_FEED_STREAMS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "there are %d streams already", TIDE_FEED_STREAMS_MAX);
+    char sequence[TIDE_FEED_NAME_MAX + 8];
+    (void)snprintf(sequence, sizeof sequence, "seq_%s", name);
+    int64_t now_us = 0;
+    int64_t added = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_ADD, err));
+    tide_bind_text(query, "name", name);
+    tide_bind_text(query, "sequence", sequence);
+    tide_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_run(query, &added, err));
+    if (added == 0)
+        return tide_fail(err, TIDE_E_EXISTS, "the sequence %s is used by somebody else", sequence);
+    return TIDE_OK;
+}
+
+tide_status tide_feed_declare(tide_feed *feed, const char *stream, tide_error *err)
+{
+    TIDE_TRY(tide_stream_check_name(stream, err));
+    char name[TIDE_FEED_NAME_MAX + 1];
+    (void)snprintf(name, sizeof name, "%s", stream);
+    return tide_write(feed->store, add_stream, name, err);
+}
+
+/* ---- looking ---- */
+
+static tide_status ask_number(tide_tx *tx, const tide_sql *sql, int64_t stream_id, int64_t *out,
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+    tide_bind_i64(query, "stream", stream_id);
+    TIDE_TRY(tide_query_one(query, err));
+    *out = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status ask_created(tide_tx *tx, const char *name, int64_t *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_CREATED, err));
+    tide_bind_text(query, "name", name);
+    TIDE_TRY(tide_query_one(query, err));
+    *out = tide_col_is_null(query) ? 0 : tide_col_time(query);
+    return TIDE_OK;
+}
+
+static tide_status ask_oldest(tide_tx *tx, const tide_stream_state *state, int64_t *arrived_us,
+                              tide_error *err)
+{
+    *arrived_us = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->floor_seq, err));
+    const tide_status status = tide_query_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    tide_batch_head head;
+    tide_feed_walk_read(query, &head);
+    *arrived_us = tide_batch_is_head_sound(&head, state->id) ? head.arrived_us : 0;
+    return TIDE_OK;
+}
+
+static tide_status show_stream(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_feed_stream *out = arg;
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, out->name, err));
+    TIDE_TRY(tide_stream_read_head(&state, tx, err));
+    memcpy(out->sequence, state.sequence, sizeof out->sequence);
+    out->is_built_in = state.type->kind != TIDE_STREAM_OPAQUE;
+    out->oldest_seq = state.floor_seq < state.head_seq ? state.floor_seq + 1 : state.head_seq + 1;
+    out->head_seq = state.head_seq;
+    out->bytes = state.stored_through - state.floor_bytes;
+    out->epoch = state.epoch;
+    out->epoch_first_seq = state.epoch_first_seq;
+    out->head_arrived_us = state.arrived_us;
+    TIDE_TRY(ask_created(tx, out->name, &out->created_at_us, err));
+    TIDE_TRY(ask_number(tx, TIDE_SQL_FEED_BATCH_COUNT, state.id, &out->batches, err));
+    TIDE_TRY(ask_oldest(tx, &state, &out->oldest_arrived_us, err));
+    TIDE_TRY(tide_reader_settled(tx, state.id, &out->settled_seq, err));
+    if (out->settled_seq == INT64_MAX)
+        out->settled_seq = -1;
+    return TIDE_OK;
+}
+
+tide_status tide_feed_show(tide_feed *feed, const char *stream, tide_feed_stream *out,
+                           tide_error *err)
+{
+    if (!stream || strlen(stream) > TIDE_FEED_NAME_MAX)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such stream");
+    tide_feed_stream found = {0};
+    (void)snprintf(found.name, sizeof found.name, "%s", stream);
+    TIDE_TRY(tide_read(feed->store, show_stream, &found, err));
+    *out = found;
+    return TIDE_OK;
+}
+
+tide_status tide_stream_names(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_stream_name_list *list = arg;
+    list->count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_LIST, err));
+    tide_status status = TIDE_OK;
+    while (list->count < TIDE_FEED_STREAMS_MAX &&
+           (status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view name = tide_col_text(query);
+        (void)snprintf(list->names[list->count++], TIDE_FEED_NAME_MAX + 1, "%.*s", (int)name.len,
+                       name.ptr);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
+    if (!list)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
+    TIDE_TRY(tide_read(feed->store, tide_stream_names, list, err));
+    for (int i = 0; i < list->count; i++) {
+        tide_feed_stream stream;
+        TIDE_TRY(tide_feed_show(feed, list->names[i], &stream, err));
+        TIDE_TRY(fn(arg, &stream, err));
+    }
+    return TIDE_OK;
+}

@@ -1,0 +1,49 @@
+/* page.h - one answer, made inside one read transaction.
+ *
+ * A page walks over the batches behind start_seq and copies records until one of the request's limits is met. What it passes
+ * on the way that cannot be served becomes a hole: known losses, what lies below the floor, and what is found damaged
+ * or missing now. The latter are also handed out, so that they can be noted. */
+#ifndef TIDE_FEED_PAGE_H
+#define TIDE_FEED_PAGE_H
+
+#include <tidemark/identity.h>
+
+#include "feed/parts.h"
+
+enum { TIDE_PAGE_FOUND_MAX = 16 };
+
+typedef struct tide_page {
+    tide_feed *feed;
+    const tide_feed_request *request;
+    int64_t max_records;
+    size_t max_bytes;
+    int where_column; /* of the type; -1: none */
+
+    /* filled */
+    tide_identity identity;
+    tide_stream_state state;
+    tide_feed_answer *answer;
+    tide_buffer bytes;
+    tide_buffer raw;
+    int64_t scanned_bytes;
+    bool is_full;
+    bool is_chain_known;   /* the answer's, at scanned_through */
+    bool is_head_given_up; /* the last batch's row cannot be read: go on without it */
+    bool is_reader_due;
+    tide_loss next_loss; /* the first that ends above the position; last_seq 0: there is none */
+    tide_loss found[TIDE_PAGE_FOUND_MAX];
+    int found_count;
+    int64_t unreadable_after; /* a page of the file failed behind this number; -1: none did */
+} tide_page;
+
+/* Check the request and get ready; the answer is filled as the page is read. */
+TIDE_MUST_CHECK tide_status tide_page_init(tide_page *page, tide_feed *feed,
+                                           const tide_feed_request *request,
+                                           tide_feed_answer *answer, tide_error *err);
+void tide_page_done(tide_page *page);
+
+/* Fits tide_read; starts over when it is run again. TIDE_E_DAMAGED with unreadable_after set: the batch behind that number cannot be
+ * read from the file. */
+TIDE_MUST_CHECK tide_status tide_page_read(tide_tx *tx, void *page, tide_error *err);
+
+#endif

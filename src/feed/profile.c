@@ -1,0 +1,204 @@
+/* profile.c - what profile samples refer to: frames by number, and the binaries of services. See feed.h. */
+#include <tidemark/feed.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "feed/parts.h"
+#include "tidemark_sql.h"
+
+/* ---- frames ---- */
+
+typedef struct frames_request {
+    const tide_view *names;
+    uint64_t *ids;
+    int count;
+    int found; /* how many are known */
+} frames_request;
+
+static tide_status find_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_FIND, err));
+    tide_bind_text_view(query, "name", name);
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_OK)
+        *id = (uint64_t)tide_col_i64(query);
+    return status;
+}
+
+static tide_status add_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_ADD, err));
+    tide_bind_text_view(query, "name", name);
+    tide_bind_i64(query, "max", TIDE_FEED_FRAMES_MAX);
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_LIMIT, "the dictionary has %d frames already",
+                         TIDE_FEED_FRAMES_MAX);
+    TIDE_TRY(status);
+    *id = (uint64_t)tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status find_frames(tide_tx *tx, void *arg, tide_error *err)
+{
+    frames_request *request = arg;
+    request->found = 0;
+    for (int i = 0; i < request->count; i++) {
+        const tide_status status = find_frame(tx, request->names[i], &request->ids[i], err);
+        TIDE_TRY(status);
+        request->found += status == TIDE_OK;
+    }
+    return TIDE_OK;
+}
+
+static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
+{
+    frames_request *request = arg;
+    for (int i = 0; i < request->count; i++) {
+        tide_status status = find_frame(tx, request->names[i], &request->ids[i], err);
+        if (status == TIDE_NONE)
+            status = add_frame(tx, request->names[i], &request->ids[i], err);
+        TIDE_TRY(status);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64_t *ids, int count,
+                                 tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (!tide_utf8_valid(names[i]))
+            return tide_fail(err, TIDE_E_INVALID, "a frame's name is UTF-8 text");
+    frames_request request = {.names = names, .ids = ids, .count = count};
+    TIDE_TRY(tide_read(feed->store, find_frames, &request, err));
+    if (request.found == count)
+        return TIDE_OK;
+    return tide_write(feed->store, put_frames, &request, err);
+}
+
+typedef struct names_request {
+    const uint64_t *ids;
+    int count;
+    tide_buffer names; /* each with its NUL; an empty one: not known */
+} names_request;
+
+static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
+{
+    names_request *request = arg;
+    tide_buffer_clear(&request->names);
+    for (int i = 0; i < request->count; i++) {
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_NAME, err));
+        tide_bind_i64(query, "id", (int64_t)request->ids[i]);
+        tide_status status = tide_query_one(query, err);
+        TIDE_TRY(status);
+        if (status == TIDE_OK)
+            status = tide_buffer_append_view(&request->names, tide_col_text(query));
+        if (status >= TIDE_OK)
+            status = tide_buffer_append_byte(&request->names, 0);
+        if (status < TIDE_OK)
+            return tide_fail(err, status, "the names of %d frames are too long", request->count);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids, int count,
+                                 tide_feed_frame_fn *fn, void *arg, tide_error *err)
+{
+    names_request request = {.ids = ids, .count = count};
+    tide_buffer_init(&request.names, TIDE_FEED_PAGE_BYTES_MAX);
+    tide_status status = tide_read(feed->store, find_names, &request, err);
+    const char *at = tide_buffer_text(&request.names);
+    for (int i = 0; i < count && status >= TIDE_OK; i++) {
+        const tide_view name = tide_view_of(at);
+        at += name.len + 1;
+        if (name.len > 0)
+            status = fn(arg, ids[i], name, err);
+    }
+    tide_buffer_done(&request.names);
+    return status;
+}
+
+/* ---- binaries ---- */
+
+typedef struct binaries_request {
+    const tide_feed_binary *binaries;
+    int count;
+} binaries_request;
+
+static tide_status put_binary(tide_tx *tx, const tide_feed_binary *binary, int64_t now_us,
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_PUT, err));
+    tide_bind_text_view(query, "build_id", binary->build_id);
+    tide_bind_text_view(query, "service_id", binary->service_id);
+    tide_bind_text_view(query, "path", binary->binary_path);
+    tide_bind_time(query, "first_seen", binary->first_seen_us > 0 ? binary->first_seen_us : now_us);
+    tide_bind_time(query, "last_seen", binary->last_seen_us > 0 ? binary->last_seen_us : now_us);
+    tide_bind_bool(query, "has_debug_info", binary->has_debug_info);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
+{
+    const binaries_request *request = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    for (int i = 0; i < request->count; i++)
+        TIDE_TRY(put_binary(tx, &request->binaries[i], now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_COUNT, err));
+    TIDE_TRY(tide_query_one(query, err));
+    if (tide_col_i64(query) > TIDE_FEED_BINARIES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "there are %d binaries already",
+                         TIDE_FEED_BINARIES_MAX);
+    return TIDE_OK;
+}
+
+tide_status tide_feed_binaries_put(tide_feed *feed, const tide_feed_binary *binaries, int count,
+                                   tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (!tide_utf8_valid(binaries[i].build_id) || !tide_utf8_valid(binaries[i].service_id) ||
+            !tide_utf8_valid(binaries[i].binary_path))
+            return tide_fail(err, TIDE_E_INVALID, "what describes a binary is UTF-8 text");
+    binaries_request request = {.binaries = binaries, .count = count};
+    return tide_write(feed->store, put_binaries, &request, err);
+}
+
+typedef struct binaries_list {
+    tide_feed_binary_fn *fn;
+    void *arg;
+} binaries_list;
+
+static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
+{
+    const binaries_list *list = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_LIST, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_feed_binary binary = {0};
+        binary.build_id = tide_col_text(query);
+        binary.service_id = tide_col_text(query);
+        binary.binary_path = tide_col_text(query);
+        binary.first_seen_us = tide_col_time(query);
+        binary.last_seen_us = tide_col_time(query);
+        binary.has_debug_info = tide_col_bool(query);
+        TIDE_TRY(list->fn(list->arg, &binary, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_feed_binaries_get(tide_feed *feed, tide_feed_binary_fn *fn, void *arg,
+                                   tide_error *err)
+{
+    binaries_list list = {.fn = fn, .arg = arg};
+    return tide_read(feed->store, list_binaries, &list, err);
+}

@@ -1,0 +1,145 @@
+/* read.c - one page for a caller: what was found on the way is noted, and the reader too. */
+#include <tidemark/feed.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+#include "feed/page.h"
+#include "feed/parts.h"
+#include "tidemark_sql.h"
+
+enum { UNREADABLE_MAX = 16 }; /* batches that one read finds unreadable and passes over */
+
+typedef struct finding {
+    tide_feed *feed;
+    const char *stream;
+    const tide_loss *losses;
+    int count;
+} finding;
+
+static tide_status note_losses(tide_tx *tx, void *arg, tide_error *err)
+{
+    const finding *f = arg;
+    int64_t now_us = 0;
+    tide_stream_state state;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_TRY(tide_stream_find(&state, tx, f->stream, err));
+    TIDE_TRY(tide_loss_note(f->feed, tx, &state, f->losses, f->count, now_us, err));
+    return tide_tx_notify(tx, TIDE_FEED_TOPIC, err);
+}
+
+/* ---- batches that cannot be read from the file ---- */
+
+typedef struct unreadable {
+    const tide_page *page;
+    int64_t after;
+    tide_loss loss;
+} unreadable;
+
+/* The index still knows which numbers the batch has. */
+static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
+{
+    unreadable *u = arg;
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, u->page->request->stream, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
+    tide_bind_i64(query, "stream", state.id);
+    tide_bind_i64(query, "after", u->after);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    u->loss.first_seq = tide_col_i64(query);
+    u->loss.last_seq = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status note_unreadable(tide_feed *feed, const tide_page *page, tide_error *err)
+{
+    unreadable u = {.page = page, .after = page->unreadable_after};
+    const tide_status status = tide_read(feed->store, find_range, &u, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE || u.loss.first_seq < 1 || u.loss.last_seq < u.loss.first_seq)
+        return tide_fail(err, TIDE_E_DAMAGED, "%s cannot be read, and neither can its index",
+                         page->request->stream);
+    u.loss.reason = "damaged";
+    (void)strcpy(u.loss.detail, "its pages cannot be read from the file");
+    finding f = {.feed = feed, .stream = page->request->stream, .losses = &u.loss, .count = 1};
+    TIDE_TRY(tide_feed_write_firmly(feed, note_losses, &f, err));
+    atomic_fetch_add(&feed->damaged, 1);
+    tide_loss_tell(feed, f.stream, f.losses, f.count);
+    return TIDE_OK;
+}
+
+/* ---- reading ---- */
+
+static tide_status read_page(tide_feed *feed, tide_page *page, tide_error *err)
+{
+    for (int tries = 0;; tries++) {
+        const tide_status status = tide_read(feed->store, tide_page_read, page, err);
+        if (status != TIDE_E_DAMAGED || tries == UNREADABLE_MAX)
+            return status;
+        if (page->unreadable_after >= 0)
+            TIDE_TRY(note_unreadable(feed, page, err));
+        else if (!page->is_head_given_up)
+            page->is_head_given_up = true;
+        else
+            return status;
+    }
+}
+
+/* The answer has the holes in any case; if they cannot be noted now, the next read finds them again. */
+static void note_found(tide_feed *feed, const tide_page *page)
+{
+    if (page->found_count == 0)
+        return;
+    finding f = {.feed = feed,
+                 .stream = page->request->stream,
+                 .losses = page->found,
+                 .count = page->found_count};
+    if (tide_feed_write_firmly(feed, note_losses, &f, NULL) < TIDE_OK)
+        return;
+    atomic_fetch_add(&feed->damaged, page->found_count);
+    tide_loss_tell(feed, f.stream, f.losses, f.count);
+}
+
+static tide_status note_reader(tide_feed *feed, const tide_page *page, tide_error *err)
+{
+    if (!page->is_reader_due)
+        return TIDE_OK;
+    const tide_status status = tide_reader_note(feed, page->request, err);
+    /* What was read may be had all the same: a position that could not be noted only keeps records longer. */
+    const bool is_refusal = status == TIDE_E_LEASE_LOST || status == TIDE_E_LIMIT;
+    return is_refusal ? status : TIDE_OK;
+}
+
+tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *request,
+                           tide_feed_answer *answer, tide_error *err)
+{
+    TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer found = {0};
+    TIDE_CLEANUP(tide_page_done) tide_page page;
+    TIDE_TRY(tide_page_init(&page, feed, request, &found, err));
+    TIDE_TRY(read_page(feed, &page, err));
+    note_found(feed, &page);
+    TIDE_TRY(note_reader(feed, &page, err));
+    *answer = found;
+    answer->bytes = TIDE_TAKE(page.bytes.ptr);
+    answer->len = page.bytes.len;
+    tide_buffer_init(&page.bytes, 0);
+    found.holes = NULL;
+    return TIDE_OK;
+}
+
+void tide_feed_answer_done(tide_feed_answer *answer)
+{
+    free(answer->bytes);
+    free(answer->holes);
+    answer->bytes = NULL;
+    answer->holes = NULL;
+    answer->len = 0;
+    answer->hole_count = 0;
+}

@@ -1,0 +1,204 @@
+/* reader.c - readers with a name: what they have settled, and when they were last seen. See parts.h.
+ *
+ * A position only rises within an epoch of the store. Positions are written when they move, and when the row says little more
+ * than that the reader is alive, now and then. */
+#include "feed/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "tidemark_sql.h"
+
+enum {
+    SEEN_PARTS = 16
+}; /* a reader that does not move is noted so often before it would be forgotten */
+
+typedef struct reader_row {
+    int64_t epoch;
+    int64_t position;
+    int64_t lease_token;
+    int64_t seen_us;
+} reader_row;
+
+static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reader, reader_row *out,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_FIND, err));
+    tide_bind_i64(query, "stream", stream_id);
+    tide_bind_text(query, "reader", reader);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    out->epoch = tide_col_i64(query);
+    out->position = tide_col_i64(query);
+    out->lease_token = tide_col_i64(query);
+    out->seen_us = tide_col_time(query);
+    return TIDE_OK;
+}
+
+/* Nobody has read what was not given. */
+static int64_t clamp_position(const tide_stream_state *state, int64_t start_seq)
+{
+    return start_seq < state->head_seq ? start_seq : state->head_seq;
+}
+
+tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_state *state,
+                              const tide_feed_request *request, int64_t now_us, bool *is_due,
+                              tide_error *err)
+{
+    reader_row row = {0};
+    *is_due = false;
+    const tide_status status = find_reader(tx, state->id, request->reader, &row, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE) {
+        *is_due = true;
+        return TIDE_OK;
+    }
+    if (request->lease_token < row.lease_token)
+        return tide_fail(err, TIDE_E_LEASE_LOST,
+                         "reader %s came with token %" PRId64 " after %" PRId64, request->reader,
+                         request->lease_token, row.lease_token);
+    const int64_t position = clamp_position(state, request->start_seq);
+    *is_due = row.epoch != state->epoch || position > row.position ||
+              request->lease_token > row.lease_token ||
+              now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS;
+    return TIDE_OK;
+}
+
+static tide_status check_room(tide_tx *tx, const tide_stream_state *state, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_COUNT, err));
+    tide_bind_i64(query, "stream", state->id);
+    TIDE_TRY(tide_query_one(query, err));
+    if (tide_col_i64(query) >= TIDE_FEED_READERS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "%s has %d readers already", state->name,
+                         TIDE_FEED_READERS_MAX);
+    return TIDE_OK;
+}
+
+typedef struct note {
+    tide_feed *feed;
+    const tide_feed_request *request;
+} note;
+
+static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
+{
+    const note *n = arg;
+    int64_t now_us = 0;
+    bool is_due = false;
+    tide_stream_state state;
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_TRY(tide_stream_find(&state, tx, n->request->stream, err));
+    TIDE_TRY(tide_reader_check(n->feed, tx, &state, n->request, now_us, &is_due, err));
+    if (!is_due)
+        return TIDE_OK;
+    reader_row row = {.epoch = state.epoch};
+    const tide_status found = find_reader(tx, state.id, n->request->reader, &row, err);
+    TIDE_TRY(found);
+    if (found == TIDE_NONE)
+        TIDE_TRY(check_room(tx, &state, err));
+    const int64_t position = clamp_position(&state, n->request->start_seq);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_PUT, err));
+    tide_bind_i64(query, "stream", state.id);
+    tide_bind_text(query, "reader", n->request->reader);
+    tide_bind_i64(query, "epoch", state.epoch);
+    tide_bind_i64(query, "position",
+                  row.epoch == state.epoch && row.position > position ? row.position : position);
+    tide_bind_i64(query, "token", n->request->lease_token);
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request, tide_error *err)
+{
+    note n = {.feed = feed, .request = request};
+    return tide_write(feed->store, put_reader, &n, err);
+}
+
+tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SETTLED, err));
+    tide_bind_i64(query, "stream", stream_id);
+    TIDE_TRY(tide_query_one(query, err));
+    *out = tide_col_is_null(query) ? INT64_MAX : tide_col_i64(query);
+    return TIDE_OK;
+}
+
+/* ---- for people ---- */
+
+typedef struct reader_list {
+    const char *stream;
+    tide_feed_reader rows[TIDE_FEED_READERS_MAX];
+    int count;
+} reader_list;
+
+static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
+{
+    reader_list *list = arg;
+    list->count = 0;
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, list->stream, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_LIST, err));
+    tide_bind_i64(query, "stream", state.id);
+    tide_status status = TIDE_OK;
+    while (list->count < TIDE_FEED_READERS_MAX &&
+           (status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_feed_reader *row = &list->rows[list->count++];
+        const tide_view name = tide_col_text(query);
+        (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
+        row->epoch = tide_col_i64(query);
+        row->position = tide_col_i64(query);
+        row->lease_token = tide_col_i64(query);
+        row->seen_at_us = tide_col_time(query);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_reader_fn *fn,
+                              void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) reader_list *list = calloc(1, sizeof *list);
+    if (!list)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of readers");
+    list->stream = stream;
+    TIDE_TRY(tide_read(feed->store, list_readers, list, err));
+    for (int i = 0; i < list->count; i++)
+        TIDE_TRY(fn(arg, &list->rows[i], err));
+    return TIDE_OK;
+}
+
+typedef struct forget_request {
+    const char *stream;
+    const char *reader;
+} forget_request;
+
+static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
+{
+    const forget_request *request = arg;
+    tide_stream_state state;
+    TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_DROP, err));
+    tide_bind_i64(query, "stream", state.id);
+    tide_bind_text(query, "reader", request->reader);
+    int64_t changed = 0;
+    TIDE_TRY(tide_query_run(query, &changed, err));
+    return changed > 0 ? TIDE_OK : TIDE_NONE;
+}
+
+tide_status tide_feed_forget(tide_feed *feed, const char *stream, const char *reader,
+                             tide_error *err)
+{
+    forget_request request = {.stream = stream, .reader = reader};
+    return tide_write(feed->store, drop_reader, &request, err);
+}

@@ -1,0 +1,23 @@
+/* walk.h - batches of a stream in the order of their numbers, heads first. */
+#ifndef TIDE_FEED_WALK_H
+#define TIDE_FEED_WALK_H
+
+#include "feed/batch.h"
+#include "feed/parts.h"
+
+/* Heads of batches that end above after; step, then read. A query that fails with TIDE_E_DAMAGED met a page of the file that
+ * cannot be read. */
+TIDE_MUST_CHECK tide_status tide_feed_walk_begin(tide_query **out, tide_tx *tx, int64_t stream_id,
+                                                 int64_t after, tide_error *err);
+/* The current row. services are borrowed until the next step. */
+void tide_feed_walk_read(tide_query *query, tide_batch_head *out);
+
+/* d(seq) of a number inside a batch, whose records are raw and have been checked. */
+tide_digest128 tide_feed_walk_digest(const tide_stream_type *type, const tide_batch_head *head,
+                                     tide_view raw, int64_t seq);
+
+/* Insert a batch as it is; its head is sealed. */
+TIDE_MUST_CHECK tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head,
+                                               tide_view body, tide_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* auth_address.c - which addresses are this machine's: see auth.h. */
+#include "net/auth.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HOST_SIZE = 64 };
+
+/* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1", "::1" stays. false: none of these, or longer than any
+ * address. */
+static bool cut_host(char out[HOST_SIZE], const char *address)
+{
+    const char *begin = address;
+    const char *end = address + strlen(address);
+    const char *colon = strchr(address, ':');
+    if (address[0] == '[') {
+        begin = address + 1;
+        end = strchr(begin, ']');
+        if (!end)
+            return false;
+    } else if (colon && !strchr(colon + 1, ':')) {
+        end = colon;
+    }
+    const size_t len = (size_t)(end - begin);
+    if (len >= HOST_SIZE)
+        return false;
+    memcpy(out, begin, len);
+    out[len] = '\0';
+    return true;
+}
+
+static bool is_loopback_v4(const struct in_addr *address)
+{
+    return (ntohl(address->s_addr) >> 24) == 127;
+}
+
+bool tide_auth_is_local(const char *address)
+{
+    char host[HOST_SIZE];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (strncmp(address, "unix:", 5) == 0)
+        return true;
+    if (!cut_host(host, address))
+        return false;
+    if (strcmp(host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return is_loopback_v4(&v4);
+    if (inet_pton(AF_INET6, host, &v6) != 1)
+        return false;
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+        memcpy(&v4, &v6.s6_addr[12], sizeof v4);
+        return is_loopback_v4(&v4);
+    }
+    return IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+tide_status tide_auth_check_listen(const char *address, bool has_tls, bool has_credentials,
+                                   bool is_insecure, tide_error *err)
+{
+    if (is_insecure || tide_auth_is_local(address) || (has_tls && has_credentials))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID,
+                     "%s can be reached from other machines, and there is %s: give %s, listen on "
+                     "127.0.0.1, or insist with --insecure",
+                     address, has_tls ? "no authentication" : "no TLS",
+                     has_tls ? "tokens or client certificates" : "a certificate and tokens");
+}

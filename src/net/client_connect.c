@@ -1,0 +1,161 @@
+/* client_connect.c - which transfer makes a connection, which waits, which shares one; see client_parts.h.
+ *
+ * Over TLS libcurl decides this well by itself: ALPN tells what a connection speaks. Without TLS it must be told that the
+ * server speaks HTTP/2 ("prior knowledge"), and libcurl 7.88 then spoils every connection that it uses a second time
+ * (fixed in 8.0: it put another layer of HTTP/2 on top). So a plain gRPC transfer is started in one of two ways:
+ *
+ *     fresh     with prior knowledge, on a new connection, never on an existing one
+ *     shared    without, on an existing connection, never on a new one: making a socket is refused
+ *
+ * The first transfer is fresh, those that come while it connects wait for it, all later ones are shared. A shared one
+ * that finds no connection (closed meanwhile, or full) has sent nothing, and is started again as a fresh one. */
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/client_parts.h"
+
+enum { START_MAX = 4 };
+
+static bool needs_care(const tide_client_stream *stream)
+{
+    return stream->is_grpc && !stream->client->is_https;
+}
+
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    tide_client_stream *stream = arg;
+    (void)purpose;
+    if (!stream->is_fresh) {
+        stream->is_refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0)
+        stream->client->socket_count++;
+    return fd >= 0 ? fd : CURL_SOCKET_BAD;
+}
+
+static int close_socket(void *arg, curl_socket_t fd)
+{
+    tide_client *client = arg;
+    client->socket_count--;
+    return close(fd);
+}
+
+void tide_client_connect_set(tide_client_stream *stream)
+{
+    CURL *easy = stream->easy;
+    if (!needs_care(stream)) {
+        (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                               stream->client->is_https ? (long)CURL_HTTP_VERSION_2TLS
+                                                        : (long)CURL_HTTP_VERSION_1_1);
+        return;
+    }
+    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, stream);
+    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, stream->client);
+}
+
+/* What libcurl does not take is over at once: the thread finds it given up. */
+static void add(tide_client_stream *stream)
+{
+    if (curl_multi_add_handle(stream->client->multi, stream->easy) == CURLM_OK)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    stream->is_cancelled = true;
+    stream->failure = TIDE_E_NOMEM;
+    (void)snprintf(stream->failure_text, sizeof stream->failure_text, "no memory for a call");
+    pthread_mutex_unlock(&stream->lock);
+    tide_client_wake(stream);
+}
+
+static void start(tide_client_stream *stream, bool is_fresh)
+{
+    tide_client *client = stream->client;
+    stream->is_fresh = is_fresh;
+    stream->is_refused = false;
+    stream->start_count++;
+    if (is_fresh)
+        client->connecting = stream;
+    /* HTTP/2 over TLS alone: on a plain connection it means to share HTTP/2, and to begin nothing. */
+    (void)curl_easy_setopt(stream->easy, CURLOPT_HTTP_VERSION,
+                           is_fresh ? (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
+                                    : (long)CURL_HTTP_VERSION_2TLS);
+    (void)curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, is_fresh ? 1L : 0L);
+    add(stream);
+}
+
+static void wait_for_connection(tide_client_stream *stream)
+{
+    tide_client *client = stream->client;
+    stream->next_waiting = NULL;
+    *client->waiting_end = stream;
+    client->waiting_end = &stream->next_waiting;
+}
+
+void tide_client_connect_start(tide_client_stream *stream)
+{
+    tide_client *client = stream->client;
+    if (!needs_care(stream))
+        add(stream);
+    else if (client->connecting)
+        wait_for_connection(stream);
+    else
+        start(stream, client->socket_count == 0);
+}
+
+/* Those that waited: all share the new connection, or the first of them tries to make one. */
+void tide_client_connect_step(tide_client *client)
+{
+    if (client->connecting)
+        return;
+    tide_client_stream *list = client->waiting;
+    client->waiting = NULL;
+    client->waiting_end = &client->waiting;
+    while (list) {
+        tide_client_stream *stream = list;
+        list = stream->next_waiting;
+        tide_client_connect_start(stream);
+    }
+}
+
+void tide_client_connect_made(tide_client_stream *stream)
+{
+    if (stream->client->connecting == stream)
+        stream->client->connecting = NULL;
+}
+
+bool tide_client_connect_again(tide_client_stream *stream, CURLcode result)
+{
+    tide_client *client = stream->client;
+    if (!needs_care(stream) || result == CURLE_OK || !stream->is_refused ||
+        stream->start_count >= START_MAX || stream->request_count > 0)
+        return false;
+    (void)curl_multi_remove_handle(client->multi, stream->easy);
+    if (client->connecting)
+        wait_for_connection(stream);
+    else
+        start(stream, true);
+    return true;
+}
+
+static void leave_waiting(tide_client *client, const tide_client_stream *stream)
+{
+    tide_client_stream **link = &client->waiting;
+    while (*link && *link != stream)
+        link = &(*link)->next_waiting;
+    if (!*link)
+        return;
+    *link = stream->next_waiting;
+    if (!*link)
+        client->waiting_end = link;
+}
+
+void tide_client_connect_end(tide_client_stream *stream)
+{
+    tide_client *client = stream->client;
+    leave_waiting(client, stream);
+    tide_client_connect_made(stream);
+}

@@ -1,0 +1,153 @@
+/* client_parts.h - what the parts of the client share: see client.h.
+ *
+ *     client.c          open, close, the thread that drives libcurl
+ *     client_connect.c  which transfer makes a connection, which waits, which shares one
+ *     client_request.c  what a request looks like on the wire
+ *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
+ *     client_answer.c   what an answer means
+ *     client_stream.c   what callers do with a transfer
+ *     client_call.c     whole calls, tried again
+ *
+ * A transfer is one HTTP exchange. Callers' threads and the client's thread share it by its lock; its libcurl handle
+ * is touched by the client's thread alone, which is told by tide_client_wake to look at a transfer again. It is kept by
+ * two references: the caller's and the thread's. */
+#ifndef TIDE_NET_CLIENT_PARTS_H
+#define TIDE_NET_CLIENT_PARTS_H
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "net/client.h"
+#include "net/grpc.h"
+#include "net/inflate.h"
+
+typedef struct tide_client_message {
+    struct tide_client_message *next;
+    tide_buffer bytes;
+} tide_client_message;
+
+struct tide_client {
+    tide_client_options options; /* with defaults filled in; its texts are the client's own */
+    char *texts[7];
+    char *base_url; /* http://HOST:PORT */
+    char *socket_path;
+    bool is_https;
+    tide_env *env;
+    CURLM *multi;
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t stopped;
+    bool is_stopping;
+    bool is_closing;
+    tide_client_stream *pending; /* to be looked at by the thread */
+    tide_client_stream **pending_end;
+    struct stat token_facts; /* of the file as it was read last */
+    char token[TIDE_CLIENT_TOKEN_MAX + 1];
+
+    /* the thread's alone; see client_connect.c */
+    tide_client_stream *running;
+    tide_client_stream *waiting; /* for the first connection to be made */
+    tide_client_stream **waiting_end;
+    tide_client_stream *connecting; /* who makes it */
+    int socket_count;
+};
+
+struct tide_client_stream {
+    tide_client *client;
+    atomic_int refs;
+    bool is_grpc;
+    bool is_idempotent;
+
+    /* the thread's alone */
+    CURL *easy;
+    bool is_added;
+    bool is_fresh;   /* makes a connection of its own */
+    bool is_refused; /* would have needed one, but may not make it */
+    int start_count;
+    int request_count; /* how often it was sent, as far as libcurl came */
+    tide_client_stream *next_waiting;
+    tide_client_stream *next_running;
+    tide_client_stream **running_link;
+
+    /* set before it starts */
+    struct curl_slist *fields;
+    char *url;
+    int64_t body_len; /* < 0: not known yet */
+
+    /* under client->lock */
+    bool is_pending;
+    tide_client_stream *next_pending;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool is_cancelled;
+
+    tide_buffer out; /* what is sent; of an open one, out_at bytes are gone */
+    size_t out_at;
+    bool is_out_ended;
+    bool is_out_paused;
+
+    uint8_t prefix[TIDE_GRPC_PREFIX_LEN];
+    size_t prefix_len;
+    uint32_t message_len;
+    tide_client_message *partial; /* a message that is not complete yet; the whole body of a post */
+    tide_client_message *first;
+    tide_client_message **last;
+    size_t queued_len;
+    bool is_in_paused;
+
+    bool has_head; /* its fields are complete */
+    tide_client_reply reply;
+    tide_status failure; /* our own: too large, not gRPC */
+    char failure_text[TIDE_ERROR_TEXT_MAX];
+    bool is_over;
+    bool was_unsent;       /* the server cannot have seen it */
+    bool is_retry_refused; /* the server says: not again (pushback < 0) */
+    tide_status status;
+    char text[TIDE_ERROR_TEXT_MAX];
+};
+
+/* client.c: look at it again (a new one, one to resume or cancel). */
+void tide_client_wake(tide_client_stream *stream);
+
+/* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection for it. */
+void tide_client_connect_start(tide_client_stream *stream);
+/* It has a connection, or will have none: nobody waits for it any longer. */
+void tide_client_connect_made(tide_client_stream *stream);
+/* libcurl is through with it. True: it was started again, in another way. */
+TIDE_MUST_CHECK bool tide_client_connect_again(tide_client_stream *stream, CURLcode result);
+/* It is over. */
+void tide_client_connect_end(tide_client_stream *stream);
+/* Start those that have waited long enough. Not inside a callback of libcurl. */
+void tide_client_connect_step(tide_client *client);
+void tide_client_connect_set(tide_client_stream *stream);
+
+/* client_request.c: handle, URL and fields of a new transfer. */
+TIDE_MUST_CHECK tide_status tide_client_request_set(tide_client_stream *stream,
+                                                    const tide_client_request *request,
+                                                    int64_t timeout_us, tide_error *err);
+
+/* client_transfer.c */
+void tide_client_transfer_set(tide_client_stream *stream);
+void tide_client_message_free(tide_client_message *message);
+
+/* client_answer.c: under the stream's lock. */
+void tide_client_answer_line(tide_client_stream *stream, tide_view line);
+/* How it ended, once libcurl is through with it. */
+void tide_client_answer_end(tide_client_stream *stream, CURLcode result);
+/* The delay of RetryInfo inside google.rpc.Status; < 0: none. */
+int64_t tide_client_retry_delay(tide_view details);
+
+/* client_stream.c */
+TIDE_MUST_CHECK tide_status tide_client_start(tide_client_stream **out, tide_client *client,
+                                              const tide_client_request *request, bool is_grpc,
+                                              int64_t timeout_us, tide_error *err);
+void tide_client_release(tide_client_stream *stream);
+/* Over: everybody who waits is told. Takes the stream's lock. */
+void tide_client_finish(tide_client_stream *stream, CURLcode result);
+
+#endif

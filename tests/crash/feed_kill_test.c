@@ -1,0 +1,187 @@
+/* Processes that append to a feed are killed (FAULTS C22), and the power is cut: every acknowledged record is there under its number, no
+ * number is given twice, and the chain verifies. */
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "crash/feed_load.h"
+#include "support/fault_vfs.h"
+#include "support/prng.h"
+#include "support/store_fixture.h"
+
+enum {
+    CYCLES = 34, /* of three processes: 102 kills */
+    CHILDREN = 3,
+    CUTS = 200,
+    SOAK_FACTOR = 10,
+    COMMITS_MAX = 200, /* before the power is cut by hand */
+    CALLS = 1500,
+};
+
+static uint64_t seed;
+
+static uint32_t scale(uint32_t count)
+{
+    const char *soak = getenv("TIDEMARK_SOAK");
+    return soak && *soak ? count * SOAK_FACTOR : count;
+}
+
+/* ---- kill -9 ---- */
+
+static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, void *arg,
+                                tide_error *err)
+{
+    const store_test *t = arg;
+    char program[PATH_MAX];
+    char words[2][24];
+    TIDE_TRY(proc_find("feed-writer", program, err));
+    (void)snprintf(words[0], sizeof words[0], "%u", cycle);
+    (void)snprintf(words[1], sizeof words[1], "%u", index);
+    const char *const argv[] = {program, t->url, t->dir.path, words[0], words[1], NULL};
+    return proc_start(child, &(proc_options){.argv = argv, .out = PROC_PIPE}, err);
+}
+
+static void killed_writers_lose_nothing_that_was_acknowledged(void **state)
+{
+    store_test *t = *state;
+    ack_journal journal;
+    ack_journal_init(&journal);
+    const kill_loop loop = {
+        .seed = seed,
+        .cycles = scale(CYCLES),
+        .children = CHILDREN,
+        .acks_min = 5,
+        .acks_max = 60,
+        .all_at_once_percent = 30,
+        .jitter_us = 3000,
+        .arg = t,
+        .start = start_writer,
+    };
+    kill_loop_result result;
+    assert_ok_err(kill_loop_run(&loop, &journal, &result, &t->err), &t->err);
+    assert_int_equal(scale(CYCLES) * CHILDREN, result.kills);
+    tide_feed *feed = NULL;
+    assert_ok_err(tide_feed_open(&feed, store_test_open_real(t), NULL, &t->err), &t->err);
+    char why[FEED_LOAD_WHY_SIZE] = "";
+    if (!feed_load_check(feed, &journal, why))
+        fail_msg("seed %" PRIu64 ": %s", seed, why);
+    print_message("%u kills, %zu commits acknowledged\n", result.kills, journal.len);
+    tide_feed_close(feed);
+    ack_journal_done(&journal);
+}
+
+/* ---- power cuts ---- */
+
+typedef struct cut_case {
+    prng chance;
+    tempdir dir;
+    tempdir image;
+    virtual_env clock;
+    fault_vfs *disk;
+    ack_journal journal;
+    tide_error err;
+} cut_case;
+
+static void write_until_cut(cut_case *c, int64_t child)
+{
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->dir, "store.db", path);
+    const tide_store_options options = {.env = &c->clock.env,
+                                        .state_dir = "",
+                                        .is_inline = true,
+                                        .sqlite_vfs = fault_vfs_name(c->disk)};
+    tide_store *store = NULL;
+    tide_feed *feed = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &c->err), &c->err);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &c->err), &c->err);
+    fault_vfs_power_cut_at(c->disk, FAULT_VFS_ANY, 1 + (int64_t)prng_below(&c->chance, CALLS));
+    tide_status status = TIDE_OK;
+    for (int64_t n = 1; n <= COMMITS_MAX && status == TIDE_OK; n++) {
+        int64_t first = 0;
+        int64_t last = 0;
+        int64_t next_us = 0;
+        status = feed_load_commit(feed, 0, child, n, &first, &last, &c->err);
+        if (status == TIDE_OK) {
+            char line[96];
+            (void)snprintf(line, sizeof line, "0 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+                           child, n, first, last);
+            ack_journal_add(&c->journal, 0, 0, line);
+        }
+        if (n % 20 == 0)
+            TIDE_IGNORE(tide_feed_step(feed, &next_us, &c->err));
+    }
+    if (!fault_vfs_is_cut(c->disk))
+        fault_vfs_power_cut(c->disk);
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
+static void boot_and_check(cut_case *c, uint64_t case_seed)
+{
+    static const fault_vfs_survival survivals[] = {FAULT_VFS_KEEP_RANDOM, FAULT_VFS_KEEP_RANDOM,
+                                                   FAULT_VFS_KEEP_PREFIX, FAULT_VFS_KEEP_ALL,
+                                                   FAULT_VFS_KEEP_NONE};
+    fault_vfs_image(c->disk, survivals[prng_below(&c->chance, 5)], &c->chance, c->image.path);
+    virtual_env_reboot(&c->clock);
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->image, "store.db", path);
+    const tide_store_options options = {
+        .env = &c->clock.env, .state_dir = "", .mode = TIDE_STORE_EXISTING};
+    tide_store *store = NULL;
+    tide_feed *feed = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &c->err), &c->err);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &c->err), &c->err);
+    char why[FEED_LOAD_WHY_SIZE] = "";
+    if (!feed_load_check(feed, &c->journal, why))
+        fail_msg("seed %" PRIu64 ": %s", case_seed, why);
+    /* And on it goes: behind everything that is there. */
+    tide_feed_stream before;
+    int64_t first = 0;
+    int64_t last = 0;
+    assert_ok_err(tide_feed_show(feed, "logs", &before, &c->err), &c->err);
+    assert_ok_err(feed_load_commit(feed, 1, 0, 1, &first, &last, &c->err), &c->err);
+    assert_int_equal(before.head_seq + 1, first);
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
+static void cut_once(uint64_t case_seed, size_t *acknowledged)
+{
+    cut_case c = {.journal = {0}};
+    prng_init(&c.chance, case_seed);
+    (void)sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, (int)case_seed, NULL);
+    virtual_env_init(&c.clock, case_seed);
+    assert_ok_err(tempdir_make(&c.dir, &c.err), &c.err);
+    assert_ok_err(tempdir_make(&c.image, &c.err), &c.err);
+    ack_journal_init(&c.journal);
+    c.disk = fault_vfs_new(c.dir.path, case_seed);
+    write_until_cut(&c, 0);
+    boot_and_check(&c, case_seed);
+    *acknowledged += c.journal.len;
+    fault_vfs_free(c.disk);
+    ack_journal_done(&c.journal);
+    TIDE_IGNORE(tempdir_remove(&c.dir, NULL));
+    TIDE_IGNORE(tempdir_remove(&c.image, NULL));
+    virtual_env_done(&c.clock);
+}
+
+static void power_cuts_lose_nothing_that_was_acknowledged(void **state)
+{
+    (void)state;
+    size_t acknowledged = 0;
+    for (uint32_t i = 0; i < scale(CUTS); i++)
+        cut_once(seed + i, &acknowledged);
+    print_message("%u cuts, %zu commits acknowledged\n", scale(CUTS), acknowledged);
+    assert_true(acknowledged > CUTS);
+}
+
+int main(void)
+{
+    seed = prng_seed_from_env(20250401);
+    const struct CMUnitTest tests[] = {
+        STORE_CASE_SQLITE(killed_writers_lose_nothing_that_was_acknowledged),
+        cmocka_unit_test(power_cuts_lose_nothing_that_was_acknowledged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

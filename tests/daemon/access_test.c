@@ -1,0 +1,79 @@
+/* Tokens of a store behind the server's hook, on every engine. */
+#include "support/store_fixture.h"
+
+#include <string.h>
+
+#include <tidemark/token.h>
+
+#include "base/cleanup.h"
+#include "daemon/access.h"
+
+static tide_status check(tide_access *access, const char *token, const char *peer, tide_peer *out,
+                         tide_error *err)
+{
+    const tide_credentials given = {.token = token, .peer = peer};
+    return tide_auth_check(tide_access_auth(access), &given, out, err);
+}
+
+static void tokens_of_the_store_open_the_door(void **state)
+{
+    store_test *t = *state;
+    char text[TIDE_TOKEN_TEXT_SIZE];
+    tide_peer peer;
+    const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
+    const tide_access_options options = {.env = &t->clock.env, .is_required = true};
+    TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
+    assert_ok_err(tide_access_open(&access, t->store, &options, &t->err), &t->err);
+    /* made after the daemon has started, known at once */
+    assert_ok(tide_token_create(t->store, &wanted, text, NULL, &t->err));
+    assert_ok_err(check(access, text, "10.0.0.1:1", &peer, &t->err), &t->err);
+    assert_string_equal("ingest", peer.name);
+    assert_int_equal(TIDE_ROLE_WRITE, peer.role);
+    assert_status(TIDE_E_UNAUTHENTICATED, check(access, NULL, "127.0.0.1:1", &peer, &t->err));
+    /* revoked: gone when the cache has forgotten, or at once on SIGHUP */
+    assert_ok(tide_token_revoke(t->store, "ingest", &t->err));
+    assert_ok(tide_access_reload(access, &t->err));
+    assert_status(TIDE_E_UNAUTHENTICATED, check(access, text, "10.0.0.1:1", &peer, &t->err));
+}
+
+static void without_configuration_this_machine_may_do_everything(void **state)
+{
+    store_test *t = *state;
+    tide_peer peer;
+    const tide_access_options options = {.env = &t->clock.env};
+    TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
+    assert_ok(tide_access_open(&access, t->store, &options, &t->err));
+    assert_ok(check(access, NULL, "127.0.0.1:1", &peer, &t->err));
+    assert_int_equal(TIDE_ROLE_ADMIN, peer.role);
+    assert_status(TIDE_E_UNAUTHENTICATED, check(access, NULL, "10.0.0.1:1", &peer, &t->err));
+    assert_status(TIDE_E_UNAUTHENTICATED,
+                  check(access, "tide_nobody", "127.0.0.1:1", &peer, &t->err));
+}
+
+static void uses_are_written_down_at_the_latest_on_close(void **state)
+{
+    store_test *t = *state;
+    char text[TIDE_TOKEN_TEXT_SIZE];
+    tide_peer peer;
+    tide_token found;
+    const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
+    const tide_access_options options = {.env = &t->clock.env};
+    tide_access *access = NULL;
+    assert_ok(tide_access_open(&access, t->store, &options, &t->err));
+    assert_ok(tide_token_create(t->store, &wanted, text, NULL, &t->err));
+    for (int i = 0; i < 10; i++)
+        assert_ok(check(access, text, "10.0.0.1:1", &peer, &t->err));
+    tide_access_close(access);
+    assert_ok(tide_token_check(t->store, tide_view_of(text), &found, &t->err));
+    assert_true(found.last_used_at_us == t->clock.wall_us);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_CASE(tokens_of_the_store_open_the_door),
+        STORE_CASE(without_configuration_this_machine_may_do_everything),
+        STORE_CASE(uses_are_written_down_at_the_latest_on_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+/* Verify, salvage, dump; frames and binaries. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "feed/feed_fixture.h"
+#include "support/fault_vfs.h"
+#include "support/prng.h"
+
+typedef struct findings {
+    int count;
+    char last[400];
+} findings;
+
+static void note_finding(void *arg, const char *stream, const char *finding)
+{
+    findings *f = arg;
+    f->count++;
+    (void)snprintf(f->last, sizeof f->last, "%s %s", stream, finding);
+}
+
+static void fill(tide_feed *feed)
+{
+    tide_error err;
+    for (int i = 0; i < 6; i++)
+        (void)put_logs(feed, 50, "api", 1000 * i);
+    assert_ok_err(tide_feed_declare(feed, "orders", &err), &err);
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_OPAQUE), 0);
+    tide_record_begin(&batch);
+    tide_record_blob(&batch, TIDE_OPAQUE_DATA, tide_view_of("an order"));
+    assert_ok(tide_record_end(&batch));
+    tide_feed_records records = tide_record_batch_feed(&batch, "orders");
+    assert_ok_err(tide_feed_commit(feed, &records, 1, &err), &err);
+    tide_record_batch_done(&batch);
+}
+
+/* Each kind of damage is found, and named by its numbers. */
+static void verify_finds_every_kind_of_damage(void **state)
+{
+    store_test *t = *state;
+    static const struct {
+        const char *damage;
+        const char *finding;
+    } cases[] = {
+        {"UPDATE feed_batches SET body = CAST(substr(body, 1, 30) || x'ff' || substr(body, 32) AS "
+         "BLOB) WHERE "
+         "first_seq = 51",
+         "logs 51 to 100: the body's checksum"},
+        {"UPDATE feed_batches SET arrived_at = '2020-01-01 00:00:00.000000' WHERE first_seq = 51",
+         "logs 51 to 100: the head's checksum"},
+        {"DELETE FROM feed_batches WHERE first_seq = 101", "logs 101 to 150: no batch has"},
+        {"DELETE FROM feed_batches WHERE first_seq = 251", "logs 251 to 300: no batch has"},
+    };
+    run_sql(t, "DROP TRIGGER feed_batches_keep");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_sql(t,
+                "DELETE FROM feed_batches; DELETE FROM feed_losses; DROP TRIGGER IF EXISTS "
+                "sequences_stay;"
+                "DELETE FROM sequences WHERE name IN ('seq_logs', 'seq_orders');"
+                "DROP TRIGGER IF EXISTS feed_streams_rise; UPDATE feed_streams SET floor_seq = 0");
+        tide_feed *feed = feed_test_open(t, NULL);
+        fill(feed);
+        findings f = {0};
+        assert_ok_err(tide_feed_verify(feed, NULL, note_finding, &f, &t->err), &t->err);
+        assert_int_equal(0, f.count);
+        run_sql(t, cases[i].damage);
+        assert_status(TIDE_E_DAMAGED, tide_feed_verify(feed, NULL, note_finding, &f, &t->err));
+        assert_true(f.count >= 1);
+        assert_contains(f.last, cases[i].finding);
+        assert_status(TIDE_OK, tide_feed_verify(feed, "orders", note_finding, &f, &t->err));
+        tide_feed_close(feed);
+    }
+}
+
+/* Bits flipped anywhere in the file: the feed serves what it can, never a wrong record, never a crash; verify finds what was
+ * served wrongly by nobody; salvage makes a sound store of the rest (FAULTS C23). */
+static void flipped_bits_in_the_file_cost_what_they_hit(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    for (int i = 0; i < 40; i++)
+        (void)put_logs(feed, 300, "api", 1000 * i);
+    tide_feed_answer all =
+        read_feed(feed, (tide_feed_request){.max_records = 50000, .max_bytes = 32 << 20});
+    tide_feed_close(feed);
+    const char *path = strncmp(t->url, "sqlite:", 7) == 0 ? t->url + 7 : t->url;
+    char copy[TEMPDIR_PATH_MAX];
+    char saved[TEMPDIR_PATH_MAX];
+    prng p;
+    prng_init(&p, prng_seed_from_env(5));
+    tempdir_join(&t->dir, "copy.db", copy);
+    tempdir_join(&t->dir, "saved.db", saved);
+    (void)path;
+    for (int round = 0; round < 12; round++) {
+        (void)unlink(copy);
+        (void)unlink(saved);
+        assert_ok_err(tide_store_backup(t->store, copy, &t->err), &t->err);
+        for (int i = 0; i < 3; i++) /* behind the pages of the schema */
+            (void)fault_vfs_flip_bit(copy, 60 * 16384, INT64_MAX / 2, &p);
+        const tide_store_options options = store_test_options(t);
+        tide_store *store = NULL;
+        if (tide_store_open(&store, copy, &options, &t->err) < TIDE_OK)
+            continue;
+        assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+        tide_feed_request request = {.stream = "logs"};
+        bool has_more = true;
+        int64_t served = 0;
+        while (has_more) {
+            tide_feed_answer answer = {0};
+            if (tide_feed_read(feed, &request, &answer, &t->err) < TIDE_OK)
+                break;
+            tide_view rest = tide_view_bytes(answer.bytes, answer.len);
+            tide_view truth = tide_view_bytes(all.bytes, all.len);
+            tide_record record;
+            tide_record original = {0};
+            while (tide_record_next(tide_stream_type_of(TIDE_STREAM_LOGS), &rest, &record) ==
+                   TIDE_OK) {
+                while (original.seq < record.seq)
+                    assert_ok(
+                        tide_record_next(tide_stream_type_of(TIDE_STREAM_LOGS), &truth, &original));
+                assert_true(tide_view_equal(original.bytes, record.bytes));
+                served++;
+            }
+            has_more = answer.has_more && answer.scanned_through_seq > request.start_seq;
+            request.start_seq = answer.scanned_through_seq;
+            tide_feed_answer_done(&answer);
+        }
+        assert_true(served >= 12000 - 3 * 300 * 8);
+        tide_feed_salvaged out = {0};
+        assert_ok_err(tide_feed_salvage(feed, saved, &out, &t->err), &t->err);
+        assert_true(out.records >= served);
+        tide_feed_close(feed);
+        tide_store_close(store);
+        assert_ok_err(tide_store_open(&store, saved, &options, &t->err), &t->err);
+        assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+        findings f = {0};
+        if (tide_feed_verify(feed, NULL, note_finding, &f, &t->err) != TIDE_OK)
+            fail_msg("salvaged, but: %s", f.last);
+        tide_feed_close(feed);
+        tide_store_close(store);
+    }
+    tide_feed_answer_done(&all);
+}
+
+/* Salvage copies numbers and chains as they are; what is missing is a hole with a receipt there, and numbers go on. */
+static void salvage_keeps_numbers_and_names_what_is_missing(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    fill(feed);
+    run_sql(t, "DROP TRIGGER feed_batches_keep; UPDATE feed_batches SET body = x'00' WHERE "
+               "first_seq = 101");
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "saved.db", path);
+    tide_feed_salvaged out = {0};
+    assert_ok_err(tide_feed_salvage(feed, path, &out, &t->err), &t->err);
+    assert_int_equal(251, out.records);
+    assert_int_equal(1, out.lost_batches);
+    assert_int_equal(50, out.lost_records);
+    assert_status(TIDE_E_EXISTS, tide_feed_salvage(feed, path, NULL, &t->err));
+    tide_feed_answer old = read_feed(feed, (tide_feed_request){0});
+    tide_feed_close(feed);
+    const tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &t->err), &t->err);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    assert_int_equal(250, answer.count);
+    assert_hole(&answer, 0, 101, 150, "damaged");
+    assert_memory_equal(old.chain, answer.chain, sizeof answer.chain);
+    assert_string_not_equal(old.session, answer.session);
+    assert_int_equal(50, count_receipts(feed, "logs", "damaged"));
+    assert_int_equal(301, put_logs(feed, 1, "api", 1));
+    tide_feed_answer_done(&old);
+    tide_feed_answer_done(&answer);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
+typedef struct lines {
+    int count;
+    char first[400];
+} lines;
+
+static tide_status note_line(void *arg, tide_view line, tide_error *err)
+{
+    lines *l = arg;
+    (void)err;
+    if (l->count++ == 0)
+        (void)snprintf(l->first, sizeof l->first, "%.*s", (int)line.len, line.ptr);
+    return TIDE_OK;
+}
+
+static void dump_gives_a_line_per_record(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    fill(feed);
+    lines l = {0};
+    assert_ok_err(tide_feed_dump(feed, "logs", 42, 260, note_line, &l, &t->err), &t->err);
+    assert_int_equal(219, l.count);
+    assert_contains(l.first, "{\"seq_id\":42,\"timestamp\":41,\"service_name\":\"api\"");
+    assert_contains(l.first, "\"attributes\":{\"host\":\"a\"}}");
+    assert_status(TIDE_E_NOT_FOUND, tide_feed_dump(feed, "none", 1, 0, note_line, &l, &t->err));
+    tide_feed_close(feed);
+}
+
+static tide_status count_streams(void *arg, const tide_feed_stream *stream, tide_error *err)
+{
+    (void)err;
+    *(int *)arg += 1;
+    if (strcmp(stream->name, "logs") == 0) {
+        assert_int_equal(300, stream->head_seq);
+        assert_int_equal(6, stream->batches);
+        assert_true(stream->bytes > 0 && stream->is_built_in);
+        assert_int_equal(-1, stream->settled_seq);
+    }
+    return TIDE_OK;
+}
+
+static void the_list_tells_where_each_stream_stands(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    fill(feed);
+    int count = 0;
+    assert_ok_err(tide_feed_list(feed, count_streams, &count, &t->err), &t->err);
+    assert_int_equal(TIDE_STREAM_BUILT_IN_COUNT + 1, count);
+    tide_feed_stream stream;
+    assert_ok_err(tide_feed_show(feed, "orders", &stream, &t->err), &t->err);
+    assert_string_equal("seq_orders", stream.sequence);
+    assert_status(TIDE_E_NOT_FOUND, tide_feed_show(feed, "none", &stream, &t->err));
+    tide_feed_close(feed);
+}
+
+static tide_status note_frame(void *arg, uint64_t id, tide_view name, tide_error *err)
+{
+    (void)err;
+    char *out = arg;
+    (void)snprintf(out + strlen(out), 100, "%llu=%.*s ", (unsigned long long)id, (int)name.len,
+                   name.ptr);
+    return TIDE_OK;
+}
+
+static tide_status note_binary(void *arg, const tide_feed_binary *binary, tide_error *err)
+{
+    (void)err;
+    (void)snprintf(arg, 100, "%.*s %d", (int)binary->binary_path.len, binary->binary_path.ptr,
+                   (int)binary->has_debug_info);
+    return TIDE_OK;
+}
+
+/* A frame keeps the number it was given first. */
+static void frames_and_binaries_are_kept(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    const tide_view names[] = {tide_view_of("main"), tide_view_of("read"), tide_view_of("main")};
+    uint64_t ids[3] = {0};
+    uint64_t again[3] = {0};
+    assert_ok_err(tide_feed_frames_put(feed, names, ids, 3, &t->err), &t->err);
+    assert_ok_err(tide_feed_frames_put(feed, names, again, 3, &t->err), &t->err);
+    assert_memory_equal(ids, again, sizeof ids);
+    assert_int_equal(ids[0], ids[2]);
+    assert_int_not_equal(ids[0], ids[1]);
+    char text[400] = "";
+    const uint64_t ask[] = {ids[1], 999, ids[0]};
+    assert_ok_err(tide_feed_frames_get(feed, ask, 3, note_frame, text, &t->err), &t->err);
+    assert_string_equal("2=read 1=main ", text);
+    tide_feed_binary binary = {.build_id = tide_view_of("b"),
+                               .service_id = tide_view_of("s"),
+                               .binary_path = tide_view_of("/bin/s"),
+                               .has_debug_info = true};
+    assert_ok_err(tide_feed_binaries_put(feed, &binary, 1, &t->err), &t->err);
+    assert_ok_err(tide_feed_binaries_get(feed, note_binary, text, &t->err), &t->err);
+    assert_string_equal("/bin/s 1", text);
+    tide_feed_close(feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_CASE_SQLITE(verify_finds_every_kind_of_damage),
+        STORE_CASE_SQLITE(flipped_bits_in_the_file_cost_what_they_hit),
+        STORE_CASE_SQLITE(salvage_keeps_numbers_and_names_what_is_missing),
+        STORE_CASE_SQLITE(dump_gives_a_line_per_record),
+        STORE_CASE_SQLITE(the_list_tells_where_each_stream_stands),
+        STORE_CASE_SQLITE(frames_and_binaries_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,10 @@
+/* What protoc-c makes of grpc.testing's messages; its warnings are not ours. */
+#pragma GCC diagnostic ignored "-Wall"
+#pragma GCC diagnostic ignored "-Wextra"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#include "grpc_testing_empty.pb-c.inc"
+#include "grpc_testing_messages.pb-c.inc"

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""services_client.py ADDRESS [PID] - asks a running server what every gRPC server has: reflection and health.
+
+With a PID the server is told to end (SIGTERM) while somebody watches its health. Ends with 0 when all is as it should.
+"""
+
+import os
+import signal
+import sys
+
+import grpc
+from google.protobuf import descriptor_pb2
+
+
+def varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number, content):
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def fields(data):
+    """The fields of a message of texts, messages and small numbers, as (number, value)."""
+    def read(at):
+        number = shift = 0
+        while True:
+            number |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return number, at
+
+    at = 0
+    while at < len(data):
+        tag, at = read(at)
+        value, at = read(at)
+        if tag & 7 == 2:
+            value, at = data[at : at + value], at + value
+        yield tag >> 3, value
+
+
+def reflect(channel, version, requests):
+    call = channel.stream_stream(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")
+    return list(call(iter(requests), timeout=20))
+
+
+def answer(response, number):
+    found = [value for n, value in fields(response) if n == number]
+    assert len(found) == 1, f"answer {number} is missing in {response}"
+    return found[0]
+
+
+def check_reflection(channel, version):
+    listed, missing = reflect(channel, version, [field(7, b"*"), field(4, b"no.such.Symbol")])
+    services = [name for _, one in fields(answer(listed, 6)) for _, name in fields(one)]
+    assert b"grpc.health.v1.Health" in services and len(services) >= 3, services
+    assert dict(fields(answer(missing, 7)))[1] == 5, missing
+    # Everything that is listed can be described, down to the last type it uses.
+    for response, service in zip(
+        reflect(channel, version, [field(4, name) for name in services]), services
+    ):
+        files = [descriptor_pb2.FileDescriptorProto.FromString(one) for _, one in fields(answer(response, 4))]
+        names = {file.name for file in files}
+        assert all(needed in names for file in files for needed in file.dependency), names
+        assert any(f"{files[0].package}.{s.name}".encode() == service for s in files[0].service), service
+
+
+def check_health(channel, pid):
+    check = channel.unary_unary("/grpc.health.v1.Health/Check")
+    assert check(b"", timeout=20) == b"\x08\x01"
+    try:
+        check(field(1, b"no.Service"), timeout=20)
+        raise AssertionError("an unknown service was found")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.NOT_FOUND, error
+    watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+    unknown = watch(field(1, b"no.Service"), timeout=20)
+    assert next(unknown) == b"\x08\x03"
+    unknown.cancel()
+    watcher = watch(b"", timeout=20)
+    assert next(watcher) == b"\x08\x01"
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    assert next(watcher) == b"\x08\x02"
+    try:
+        next(watcher)
+        raise AssertionError("the watch went on")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+
+
+def main():
+    channel = grpc.insecure_channel(sys.argv[1])
+    check_reflection(channel, "v1")
+    check_reflection(channel, "v1alpha")
+    check_health(channel, int(sys.argv[2]) if len(sys.argv) > 2 else None)
+
+
+if __name__ == "__main__":
+    main()
