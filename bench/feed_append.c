@@ -138,7 +138,7 @@ static void open_contestant(contestant *c, const tempdir *dir)
     (void)snprintf(c->name, sizeof c->name, "%s, %d records per sync", names[c->kind], c->rows);
     c->rate.name = c->name;
     tempdir_join(dir, file, path);
-    feed_load_init(&c->load, c->rows, 100, 1);
+    feed_load_init(&c->load, c->rows, 100, 0, 1);
     if (c->kind == FEED) {
         c->store = bench_open_store(path, dir);
         const tide_feed_options options = {.keep_bytes = INT64_C(256) << 20,

@@ -6,14 +6,13 @@
 #include "bench.h"
 #include "support/prng.h"
 
-static void make_span(feed_load_span *span, int i, int services, prng *p)
+static void make_span(feed_load_span *span, int i, int service, prng *p)
 {
     span->timestamp = 1700000000000 + i;
     (void)snprintf(span->trace_id, sizeof span->trace_id, "%016llx%016llx",
-                   (unsigned long long)prng_next(p), (unsigned long long)prng_next(p));
-    (void)snprintf(span->span_id, sizeof span->span_id, "%016llx",
-                   (unsigned long long)prng_next(p));
-    (void)snprintf(span->service, sizeof span->service, "service-%d", i % services);
+                   (unsigned long long)prng_u64(p), (unsigned long long)prng_u64(p));
+    (void)snprintf(span->span_id, sizeof span->span_id, "%016llx", (unsigned long long)prng_u64(p));
+    (void)snprintf(span->service, sizeof span->service, "service-%d", service);
     span->duration_ms = (double)prng_below(p, 100000) / 100;
     (void)snprintf(span->attributes, sizeof span->attributes, "10.0.%d.%d", (int)prng_below(p, 256),
                    (int)prng_below(p, 256));
@@ -37,7 +36,7 @@ static void add_span(tide_record_batch *batch, const feed_load_span *span)
         bench_die("a span does not fit");
 }
 
-void feed_load_init(feed_load *load, int count, int services, uint64_t seed)
+void feed_load_init(feed_load *load, int count, int services, int first_service, uint64_t seed)
 {
     prng p;
     prng_init(&p, seed);
@@ -47,7 +46,7 @@ void feed_load_init(feed_load *load, int count, int services, uint64_t seed)
         bench_die("no memory");
     tide_record_batch_init(&load->batch, tide_stream_type_of(TIDE_STREAM_TELEMETRY), 0);
     for (int i = 0; i < count; i++) {
-        make_span(&load->spans[i], i, services, &p);
+        make_span(&load->spans[i], i, first_service + i % services, &p);
         add_span(&load->batch, &load->spans[i]);
     }
 }

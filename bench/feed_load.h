@@ -19,8 +19,8 @@ typedef struct feed_load {
     tide_record_batch batch;
 } feed_load;
 
-/* count spans of services service-0.. (services of them, in turn); ids from the seed. */
-void feed_load_init(feed_load *load, int count, int services, uint64_t seed);
+/* count spans of so many services, in turn, from service-FIRST on; ids from the seed. */
+void feed_load_init(feed_load *load, int count, int services, int first_service, uint64_t seed);
 void feed_load_done(feed_load *load);
 
 #endif

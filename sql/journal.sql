@@ -50,6 +50,15 @@ VALUES ((SELECT last FROM journal_head WHERE id = 1) - :global_back,
         :type, :snapshot, :metadata, (SELECT last_at FROM journal_head WHERE id = 1), :message, :trigger, :snapshot_len,
         :chunk_count, :checksum, (SELECT chain FROM task_heads WHERE task_id = :task_id));
 
+-- statement: journal_append  only: postgres
+-- A checkpoint without tags and chunks, in a transaction of its own.
+SELECT own_number, global_number
+FROM tide_checkpoint_append(:task_id, :checkpoint_id, :work_item_id, :type, :snapshot, :snapshot_len, :metadata, :message,
+                            :trigger, :checksum, :clock);
+
+-- statement: journal_task_known
+SELECT 1 FROM task_heads WHERE task_id = :task_id;
+
 -- statement: journal_add_tags  engine: sqlite
 INSERT INTO checkpoint_tags (global_sequence, tag)
 SELECT (SELECT last FROM journal_head WHERE id = 1) - :global_back, value FROM json_each(:tags);

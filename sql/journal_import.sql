@@ -244,8 +244,38 @@ FROM (SELECT t.task_id,
       WHERE t.import_id = :import_id AND t.depth = :depth) f
 WHERE task_heads.task_id = f.task_id AND f.last > task_heads.last_sequence;
 
--- statement: import_rows_publish
--- Row by row along each task, because each link of the chain needs the one before it.
+-- statement: import_rows_publish  engine: sqlite
+-- Row by row along each task, because each link of the chain needs the one before it. CROSS JOIN keeps the order of the
+-- joins: from a row to the next by its key. Left alone, SQLite reads all of the file's rows for each of them.
+WITH RECURSIVE linked (ordinal, task_id, task_rank, new_global, number, chain) AS (
+    SELECT o.ordinal, o.task_id, o.task_rank, o.new_global,
+           CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + 1 END,
+           tide_link(h.chain, CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + 1 END, s.checksum)
+    FROM import_tasks t
+    CROSS JOIN import_order o ON o.import_id = t.import_id AND o.task_id = t.task_id AND o.task_rank = 1
+    CROSS JOIN import_checkpoints s ON s.import_id = o.import_id AND s.ordinal = o.ordinal
+    CROSS JOIN task_heads h ON h.task_id = t.task_id
+    WHERE t.import_id = :import_id AND t.depth = :depth
+    UNION ALL
+    SELECT o.ordinal, o.task_id, o.task_rank, o.new_global,
+           CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + o.task_rank END,
+           tide_link(l.chain, CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + o.task_rank END, s.checksum)
+    FROM linked l
+    CROSS JOIN import_order o ON o.import_id = :import_id AND o.task_id = l.task_id AND o.task_rank = l.task_rank + 1
+    CROSS JOIN import_tasks t ON t.import_id = o.import_id AND t.task_id = o.task_id
+    CROSS JOIN import_checkpoints s ON s.import_id = o.import_id AND s.ordinal = o.ordinal)
+INSERT INTO checkpoints (global_sequence, sequence_number, checkpoint_id, task_id, work_item_id, checkpoint_type,
+                         snapshot_data, metadata, created_at, message, trigger_kind, snapshot_len, chunk_count, checksum,
+                         chain, origin_session, origin_global, origin_number)
+SELECT l.new_global, l.number, s.checkpoint_id, s.task_id, s.work_item_id, s.checkpoint_type, s.snapshot_data, s.metadata,
+       s.created_at, s.message, s.trigger_kind, s.snapshot_len, s.chunk_count, s.checksum, l.chain, s.origin_session,
+       s.origin_global, s.origin_number
+FROM linked l CROSS JOIN import_checkpoints s ON s.import_id = :import_id AND s.ordinal = l.ordinal
+ORDER BY l.new_global;
+
+-- statement: import_rows_publish  engine: postgres
+-- OFFSET 0 makes the next row a question of its own, answered by its key. Otherwise PostgreSQL joins all of the file's rows in
+-- each round, because it cannot know how short the rounds are.
 WITH RECURSIVE linked (ordinal, task_id, task_rank, new_global, number, chain) AS (
     SELECT o.ordinal, o.task_id, o.task_rank, o.new_global,
            CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + 1 END,
@@ -256,13 +286,15 @@ WITH RECURSIVE linked (ordinal, task_id, task_rank, new_global, number, chain) A
     JOIN task_heads h ON h.task_id = t.task_id
     WHERE t.import_id = :import_id AND t.depth = :depth
     UNION ALL
-    SELECT o.ordinal, o.task_id, o.task_rank, o.new_global,
-           CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + o.task_rank END,
-           tide_link(l.chain, CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + o.task_rank END, s.checksum)
-    FROM linked l
-    JOIN import_order o ON o.import_id = :import_id AND o.task_id = l.task_id AND o.task_rank = l.task_rank + 1
-    JOIN import_tasks t ON t.import_id = o.import_id AND t.task_id = o.task_id
-    JOIN import_checkpoints s ON s.import_id = o.import_id AND s.ordinal = o.ordinal)
+    SELECT n.ordinal, n.task_id, n.task_rank, n.new_global, n.number, tide_link(l.chain, n.number, n.checksum)
+    FROM linked l CROSS JOIN LATERAL (
+        SELECT o.ordinal, o.task_id, o.task_rank, o.new_global, s.checksum,
+               CASE WHEN t.shift IS NULL THEN s.source_number ELSE t.shift + o.task_rank END AS number
+        FROM import_order o
+        JOIN import_tasks t ON t.import_id = o.import_id AND t.task_id = o.task_id
+        JOIN import_checkpoints s ON s.import_id = o.import_id AND s.ordinal = o.ordinal
+        WHERE o.import_id = :import_id AND o.task_id = l.task_id AND o.task_rank = l.task_rank + 1
+        OFFSET 0) n)
 INSERT INTO checkpoints (global_sequence, sequence_number, checkpoint_id, task_id, work_item_id, checkpoint_type,
                          snapshot_data, metadata, created_at, message, trigger_kind, snapshot_len, chunk_count, checksum,
                          chain, origin_session, origin_global, origin_number)

@@ -348,13 +348,6 @@ CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events FOR EACH ROW
 CREATE TRIGGER journal_events_full BEFORE TRUNCATE ON journal_events
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('events are append-only');
 
--- Its name puts it before check_checkpoints_numbers, which gives the number.
-CREATE TRIGGER check_checkpoints_bare BEFORE INSERT ON checkpoints FOR EACH ROW
-    WHEN (new.global_sequence IS NULL AND (new.checksum IS NOT NULL OR new.chain IS NOT NULL OR new.chunk_count <> 0
-        OR new.snapshot_len IS NOT NULL OR new.origin_session IS NOT NULL OR new.origin_global IS NOT NULL
-        OR new.origin_number IS NOT NULL))
-    EXECUTE FUNCTION tide_refuse(
-        'checksum, chain, chunk_count, snapshot_len and origin are given by the store: leave them out');
 CREATE INDEX idx_checkpoints_ends ON checkpoints (task_id, sequence_number) WHERE checkpoint_type = 'iteration_end';
 CREATE FUNCTION tide_checkpoint_parted() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN

@@ -154,7 +154,8 @@ WHEN EXISTS (SELECT 1 FROM work_items WHERE work_item_id = old.work_item_id)
 BEGIN SELECT RAISE(ABORT, 'attempts live as long as their work item'); END;
 CREATE TRIGGER work_attempts_once BEFORE INSERT ON work_attempts
 WHEN EXISTS (SELECT 1 FROM work_attempts WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token)
-    OR NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token)
+    OR (new.via <> 'api'  -- the library's claim is at the item's row already
+        AND NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token))
 BEGIN SELECT RAISE(ABORT, 'an attempt carries the newest token of its work item'); END;
 
 -- An item waits until everything it depends on is completed.
@@ -888,42 +889,45 @@ CREATE TABLE work_types (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE TABLE work_items (
-    work_item_id       text COLLATE "C" NOT NULL PRIMARY KEY CHECK (octet_length(work_item_id) BETWEEN 1 AND 128),
-    task_id            text COLLATE "C" NOT NULL REFERENCES tasks (task_id),
-    work_type          text COLLATE "C" NOT NULL CHECK (octet_length(work_type) BETWEEN 1 AND 128),
+    work_item_id       text COLLATE "C" NOT NULL PRIMARY KEY,
+    task_id            text COLLATE "C" NOT NULL,  -- a task's: see tide_work_added
+    work_type          text COLLATE "C" NOT NULL,
     status             text COLLATE "C" NOT NULL DEFAULT 'pending',
-    priority           bigint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -1000000 AND 1000000),
+    priority           bigint NOT NULL DEFAULT 0,
     lease_holder       text COLLATE "C",
-    lease_acquired_at  timestamptz CHECK (isfinite(lease_acquired_at)),
-    lease_expires_at   timestamptz CHECK (isfinite(lease_expires_at)),
-    heartbeat_at       timestamptz CHECK (isfinite(heartbeat_at)),
-    retry_count        bigint NOT NULL DEFAULT 0 CHECK (retry_count BETWEEN 0 AND 1000000),
-    max_retries        bigint NOT NULL DEFAULT 3 CHECK (max_retries BETWEEN 0 AND 1000000),
+    lease_acquired_at  timestamptz,
+    lease_expires_at   timestamptz,
+    heartbeat_at       timestamptz,
+    retry_count        bigint NOT NULL DEFAULT 0,
+    max_retries        bigint NOT NULL DEFAULT 3,
     input_data         text,
     output_data        text,
     error_message      text,
-    created_at         timestamptz DEFAULT CURRENT_TIMESTAMP CHECK (isfinite(created_at)),
-    started_at         timestamptz CHECK (isfinite(started_at)),
-    completed_at       timestamptz CHECK (isfinite(completed_at)),
-    updated_at         timestamptz DEFAULT CURRENT_TIMESTAMP CHECK (isfinite(updated_at)),
-    lease_token        bigint NOT NULL DEFAULT 0 CHECK (lease_token BETWEEN 0 AND 4611686018427387904),
-    lease_via          text COLLATE "C" CHECK (lease_via IN ('api', 'sql')),
+    created_at         timestamptz DEFAULT CURRENT_TIMESTAMP,
+    started_at         timestamptz,
+    completed_at       timestamptz,
+    updated_at         timestamptz DEFAULT CURRENT_TIMESTAMP,
+    lease_token        bigint NOT NULL DEFAULT 0,
+    lease_via          text COLLATE "C",
     revision           bigint NOT NULL DEFAULT 0,
-    run_after          timestamptz CHECK (isfinite(run_after)),
+    run_after          timestamptz,
     unique_key         text COLLATE "C",
-    timeout_us         bigint CHECK (timeout_us BETWEEN 1 AND 3153600000000000),
-    deadline_at        timestamptz CHECK (isfinite(deadline_at)),
-    failure_count      bigint NOT NULL DEFAULT 0 CHECK (failure_count BETWEEN 0 AND 1000000000),
-    crash_count        bigint NOT NULL DEFAULT 0 CHECK (crash_count BETWEEN 0 AND 1000000000),
-    failure_kind       text CHECK (failure_kind IN ('error', 'exhausted', 'quarantined', 'cancelled', 'dependency')),
-    attempt_outcome    text CHECK (attempt_outcome IN ('completed', 'failed', 'expired', 'timed_out', 'released',
-                                                       'cancelled', 'replaced')),
+    timeout_us         bigint,
+    deadline_at        timestamptz,
+    failure_count      bigint NOT NULL DEFAULT 0,
+    crash_count        bigint NOT NULL DEFAULT 0,
+    failure_kind       text COLLATE "C",
+    attempt_outcome    text COLLATE "C",
     progress           text,
     retried_from       text COLLATE "C",
     schedule_name      text COLLATE "C",
-    waits_for          bigint NOT NULL DEFAULT 0 CHECK (waits_for >= 0),
+    waits_for          bigint NOT NULL DEFAULT 0,
     has_dependents     boolean NOT NULL DEFAULT false,
-    claim_key          bigint  -- created (microseconds) - priority * 600,000,000; filled by trigger
+    claim_key          bigint,  -- created (microseconds) - priority * 600,000,000; filled by trigger
+    -- What every claim and renewal writes. The other columns' values are checked by tide_work_values, where they are
+    -- written: the text of a CHECK, too, is read anew for each statement, and twenty of them took 60 us.
+    CONSTRAINT work_items_lease CHECK (lease_token BETWEEN 0 AND 4611686018427387904
+                                       AND isfinite(lease_expires_at) AND isfinite(deadline_at))
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX idx_work_items_task ON work_items (task_id, status, created_at DESC);
@@ -932,11 +936,12 @@ CREATE INDEX idx_work_items_claim ON work_items (work_type, claim_key)
     WHERE status = 'pending' AND run_after IS NULL AND waits_for = 0;
 CREATE INDEX idx_work_items_claim_task ON work_items (task_id, claim_key)
     WHERE status = 'pending' AND run_after IS NULL AND waits_for = 0;
-CREATE INDEX idx_work_items_due ON work_items (run_after) WHERE status = 'pending' AND run_after IS NOT NULL;
+-- What a sweep looks for, and few items are: delayed, left in 'expired', failed while others wait. One index, because each
+-- that a table has costs every statement about 3 us, whether its rows are in it or not.
+CREATE INDEX idx_work_items_due ON work_items (status, run_after)
+    WHERE (status = 'pending' AND run_after IS NOT NULL) OR status = 'expired' OR (status = 'failed' AND has_dependents);
 CREATE UNIQUE INDEX idx_work_items_unique ON work_items (work_type, unique_key)
     WHERE unique_key IS NOT NULL AND status IN ('pending', 'in_progress', 'expired');
-CREATE INDEX idx_work_items_expired ON work_items (created_at) WHERE status = 'expired';
-CREATE INDEX idx_work_items_failed ON work_items (work_item_id) WHERE status = 'failed' AND has_dependents;
 CREATE INDEX idx_work_items_ended ON work_items (completed_at) WHERE status IN ('completed', 'failed');
 
 CREATE TABLE work_attempts (
@@ -1003,26 +1008,26 @@ INSERT INTO checkpoint_types (checkpoint_type, is_resumable, description) VALUES
 
 -- No reference to tasks: every row is written under the lock of its task's row in task_heads, and so is their removal.
 CREATE TABLE checkpoints (
-    global_sequence  bigint NOT NULL PRIMARY KEY CHECK (global_sequence > 0),
-    checkpoint_id    text COLLATE "C" NOT NULL UNIQUE CHECK (octet_length(checkpoint_id) BETWEEN 1 AND 128),
+    global_sequence  bigint NOT NULL PRIMARY KEY,
+    checkpoint_id    text COLLATE "C" NOT NULL UNIQUE,
     task_id          text COLLATE "C" NOT NULL,
     work_item_id     text COLLATE "C",
     checkpoint_type  text COLLATE "C" NOT NULL,
-    sequence_number  bigint NOT NULL CHECK (sequence_number > 0),
+    sequence_number  bigint NOT NULL,
     snapshot_data    text NOT NULL,
     metadata         text,
-    created_at       timestamptz DEFAULT CURRENT_TIMESTAMP CHECK (isfinite(created_at)),
+    created_at       timestamptz DEFAULT CURRENT_TIMESTAMP,
     message          text,
-    trigger_kind     text COLLATE "C" NOT NULL DEFAULT 'manual' CHECK (trigger_kind IN ('manual', 'scheduled',
-        'hypothesis_status_changed', 'contradiction_found', 'verification_completed', 'branch_switched', 'gap_filled',
-        'code_modified', 'time_passed', 'context_compaction_warning')),
+    trigger_kind     text COLLATE "C" NOT NULL DEFAULT 'manual',
     snapshot_len     bigint,
     chunk_count      bigint NOT NULL DEFAULT 0,
     checksum         bytea,
     chain            bytea,
     origin_session   text COLLATE "C",
     origin_global    bigint,
-    origin_number    bigint
+    origin_number    bigint,
+    -- Further rules about values are in tide_checkpoint_check: the text of a CHECK is read anew for each statement.
+    CONSTRAINT checkpoints_numbers CHECK (global_sequence > 0 AND sequence_number > 0 AND isfinite(created_at))
 );
 CREATE UNIQUE INDEX idx_checkpoints_task_sequence ON checkpoints (task_id, sequence_number);
 CREATE INDEX idx_checkpoints_work_item ON checkpoints (work_item_id, sequence_number) WHERE work_item_id IS NOT NULL;
@@ -1208,7 +1213,6 @@ END $$;
 
 CREATE FUNCTION tide_work_insert() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
-    bound bigint;
     task_status text;
 BEGIN
     IF NEW.status NOT IN ('pending', 'in_progress', 'completed', 'failed', 'expired') THEN
@@ -1233,10 +1237,6 @@ BEGIN
     END IF;
     NEW.created_at := coalesce(NEW.created_at, clock_timestamp());
     NEW.claim_key := (extract(epoch FROM NEW.created_at) * 1000000)::bigint - NEW.priority * 600000000;
-    SELECT low_key INTO bound FROM work_types WHERE work_type = NEW.work_type FOR KEY SHARE;  -- as in tide_work_bound
-    IF NOT FOUND OR bound > NEW.claim_key THEN
-        PERFORM tide_work_bound(NEW.work_type, NEW.claim_key);
-    END IF;
     IF NEW.status = 'in_progress' THEN  -- a claim by plain SQL
         NEW.lease_token := greatest(NEW.lease_token + 1, tide_token_floor('work items removed'));
         NEW.lease_via := 'sql';
@@ -1250,16 +1250,68 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER check_work_items_insert BEFORE INSERT ON work_items FOR EACH ROW EXECUTE FUNCTION tide_work_insert();
+CREATE TRIGGER check_work_items_insert BEFORE INSERT ON work_items FOR EACH ROW
+    WHEN (new.revision <> 1 OR new.status <> 'pending' OR new.claim_key IS NULL) EXECUTE FUNCTION tide_work_insert();
+
+-- For a whole statement at once: its tasks are there and stay, and no item lies below its type's bound.
+CREATE FUNCTION tide_work_added() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    added_type record;
+BEGIN
+    PERFORM 1 FROM tasks WHERE task_id IN (SELECT DISTINCT task_id FROM added) ORDER BY task_id FOR KEY SHARE;
+    IF EXISTS (SELECT 1 FROM added a LEFT JOIN tasks t ON t.task_id = a.task_id WHERE t.task_id IS NULL) THEN
+        RAISE EXCEPTION 'there is no such task' USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    FOR added_type IN SELECT work_type, min(claim_key) AS low_key FROM added GROUP BY work_type ORDER BY work_type LOOP
+        PERFORM tide_work_bound(added_type.work_type, added_type.low_key);
+    END LOOP;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER work_items_added AFTER INSERT ON work_items REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_work_added();
 CREATE TRIGGER work_items_full BEFORE TRUNCATE ON work_items
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('work items are deleted one by one, with their attempts');
+
+-- Bounds, and words out of a list. A claim, a renewal and a completion by the library write none of these columns (but its
+-- times, which come from the clock).
+CREATE FUNCTION tide_work_values() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT (octet_length(NEW.work_item_id) BETWEEN 1 AND 128 AND octet_length(NEW.work_type) BETWEEN 1 AND 128) THEN
+        RAISE EXCEPTION 'work_item_id and work_type have 1 to 128 bytes' USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT (NEW.priority BETWEEN -1000000 AND 1000000 AND NEW.retry_count BETWEEN 0 AND 1000000
+            AND NEW.max_retries BETWEEN 0 AND 1000000 AND NEW.waits_for >= 0 AND NEW.failure_count BETWEEN 0 AND 1000000000
+            AND NEW.crash_count BETWEEN 0 AND 1000000000)
+       OR NEW.timeout_us NOT BETWEEN 1 AND 3153600000000000 THEN
+        RAISE EXCEPTION 'priority, a count or timeout_us is out of bounds' USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.failure_kind NOT IN ('error', 'exhausted', 'quarantined', 'cancelled', 'dependency')
+       OR NEW.attempt_outcome NOT IN ('completed', 'failed', 'expired', 'timed_out', 'released', 'cancelled', 'replaced')
+       OR NEW.lease_via NOT IN ('api', 'sql') THEN
+        RAISE EXCEPTION 'no such failure_kind, attempt_outcome or lease_via' USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT isfinite(NEW.created_at) OR NOT isfinite(NEW.run_after) OR NOT isfinite(NEW.started_at)
+       OR NOT isfinite(NEW.completed_at) OR NOT isfinite(NEW.updated_at) OR NOT isfinite(NEW.lease_acquired_at)
+       OR NOT isfinite(NEW.heartbeat_at) THEN
+        RAISE EXCEPTION 'times are finite' USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER check_work_items_new AFTER INSERT ON work_items FOR EACH ROW WHEN (new.revision <> 1)
+    EXECUTE FUNCTION tide_work_values();
+CREATE TRIGGER check_work_items_values AFTER UPDATE OF work_item_id, work_type, priority, retry_count, max_retries,
+    waits_for, timeout_us, failure_kind, failure_count, crash_count, created_at, run_after ON work_items
+    FOR EACH ROW EXECUTE FUNCTION tide_work_values();
+CREATE TRIGGER check_work_items_plain AFTER UPDATE OF attempt_outcome, lease_via, started_at, completed_at, updated_at,
+    lease_acquired_at, heartbeat_at ON work_items
+    FOR EACH ROW WHEN (new.revision = old.revision) EXECUTE FUNCTION tide_work_values();
 
 -- A change of status, and of what makes an item ready: allowed or not, from whomever it comes; attempts; who waited for it.
 -- (The attempts of plain SQL are written by tide_work_plain. The library's claims and completions write theirs themselves, set by set, and
 -- are left alone here: a row trigger would cost more than the claim.)
 CREATE FUNCTION tide_work_move() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    IF NEW.status <> OLD.status THEN
+    IF NEW.status <> OLD.status AND TG_NAME = 'check_work_items_status' THEN
         IF NOT ((OLD.status = 'pending' AND NEW.status IN ('in_progress', 'failed'))
                 OR (OLD.status = 'in_progress' AND NEW.status IN ('completed', 'failed', 'expired', 'pending'))
                 OR (OLD.status = 'expired' AND NEW.status IN ('pending', 'failed'))) THEN
@@ -1307,12 +1359,15 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER check_work_items_status AFTER UPDATE OF status, run_after, waits_for, work_type, priority, created_at, claim_key
+CREATE TRIGGER check_work_items_status AFTER UPDATE OF status ON work_items FOR EACH ROW
+    WHEN (new.status <> old.status
+          AND NOT (new.revision > old.revision AND NOT new.has_dependents
+                   AND old.status || new.status IN ('pendingin_progress', 'in_progresscompleted')))
+    EXECUTE FUNCTION tide_work_move();
+CREATE TRIGGER check_work_items_ready AFTER UPDATE OF run_after, waits_for, work_type, priority, created_at, claim_key
     ON work_items FOR EACH ROW
-    WHEN (NOT (new.revision > old.revision AND new.work_type = old.work_type AND new.claim_key = old.claim_key
-               AND new.priority = old.priority AND new.created_at = old.created_at
-               AND ((old.status = 'pending' AND new.status = 'in_progress')
-                    OR (old.status = 'in_progress' AND new.status = 'completed' AND NOT new.has_dependents))))
+    WHEN (new.status = old.status OR new.work_type <> old.work_type OR new.priority <> old.priority
+          OR new.created_at <> old.created_at OR new.claim_key <> old.claim_key)
     EXECUTE FUNCTION tide_work_move();
 
 -- Who waited for this item waits for one less, also if plain SQL has claimed it before its turn. (A failed one is followed
@@ -1560,16 +1615,30 @@ BEGIN
         RAISE EXCEPTION 'unknown checkpoint_type: see the table checkpoint_types'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
+    IF NEW.trigger_kind NOT IN ('manual', 'scheduled', 'hypothesis_status_changed', 'contradiction_found',
+                                'verification_completed', 'branch_switched', 'gap_filled', 'code_modified',
+                                'time_passed', 'context_compaction_warning') THEN
+        RAISE EXCEPTION 'unknown trigger_kind' USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT octet_length(NEW.checkpoint_id) BETWEEN 1 AND 128 THEN
+        RAISE EXCEPTION 'checkpoint_id has 1 to 128 bytes' USING ERRCODE = 'check_violation';
+    END IF;
     IF NEW.global_sequence IS NOT NULL THEN  -- it must have been issued, and never used
         IF NOT EXISTS (SELECT 1 FROM journal_head j, task_heads h
                        WHERE j.id = 1 AND j.last >= NEW.global_sequence
-                         AND h.task_id = NEW.task_id AND h.last_sequence >= NEW.sequence_number)
-           OR NEW.global_sequence <= (SELECT last_global FROM checkpoint_gaps WHERE first_global <= NEW.global_sequence
-                                      ORDER BY first_global DESC LIMIT 1) THEN
+                         AND h.task_id = NEW.task_id AND h.last_sequence >= NEW.sequence_number
+                         AND coalesce((SELECT g.last_global FROM checkpoint_gaps g
+                                       WHERE g.first_global <= NEW.global_sequence
+                                       ORDER BY g.first_global DESC LIMIT 1), 0) < NEW.global_sequence) THEN
             RAISE EXCEPTION 'global_sequence is given by the store: leave it out'
                 USING ERRCODE = 'integrity_constraint_violation';
         END IF;
         RETURN NEW;
+    END IF;
+    IF NEW.checksum IS NOT NULL OR NEW.chain IS NOT NULL OR NEW.chunk_count <> 0 OR NEW.snapshot_len IS NOT NULL
+       OR NEW.origin_session IS NOT NULL OR NEW.origin_global IS NOT NULL OR NEW.origin_number IS NOT NULL THEN
+        RAISE EXCEPTION 'checksum, chain, chunk_count, snapshot_len and origin are given by the store: leave them out'
+            USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.sequence_number > 9007199254740992 THEN
         RAISE EXCEPTION 'sequence_number is at most 9007199254740992' USING ERRCODE = 'integrity_constraint_violation';
@@ -1594,7 +1663,56 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER check_checkpoints_type BEFORE INSERT ON checkpoints FOR EACH ROW EXECUTE FUNCTION tide_checkpoint_check();
+CREATE TRIGGER check_checkpoints_type BEFORE INSERT ON checkpoints FOR EACH ROW
+    WHEN (new.checksum IS NULL OR new.global_sequence IS NULL OR new.origin_global IS NOT NULL)
+    EXECUTE FUNCTION tide_checkpoint_check();
+-- What the library appends has been looked at already; its numbers are checked all the same. In the session's own
+-- search_path: to set another one would cost more than the question.
+CREATE FUNCTION tide_checkpoint_issued() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.checkpoint_type NOT IN ('iteration_start', 'iteration_end', 'tool_executed', 'llm_response', 'approval_point',
+                                   'state_transition', 'manual_checkpoint', 'error_boundary') THEN  -- those are never removed
+        IF NOT EXISTS (SELECT 1 FROM checkpoint_types WHERE checkpoint_type = NEW.checkpoint_type) THEN
+            RAISE EXCEPTION 'unknown checkpoint_type: see the table checkpoint_types'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM journal_head j, task_heads h
+                   WHERE j.id = 1 AND j.last >= NEW.global_sequence
+                     AND h.task_id = NEW.task_id AND h.last_sequence >= NEW.sequence_number
+                     AND coalesce((SELECT g.last_global FROM checkpoint_gaps g WHERE g.first_global <= NEW.global_sequence
+                                   ORDER BY g.first_global DESC LIMIT 1), 0) < NEW.global_sequence) THEN
+        RAISE EXCEPTION 'global_sequence is given by the store: leave it out'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER check_checkpoints_issued BEFORE INSERT ON checkpoints FOR EACH ROW
+    WHEN (new.checksum IS NOT NULL AND new.global_sequence IS NOT NULL AND new.origin_global IS NULL)
+    EXECUTE FUNCTION tide_checkpoint_issued();
+-- One checkpoint of the library: both numbers and the row, in one statement instead of three. Appenders queue at an
+-- advisory lock before the journal's head: at a row each would sleep twice, for its turn and for the transaction before it.
+CREATE FUNCTION tide_checkpoint_append(task text, new_id text, item text, type text, snapshot text, snapshot_bytes bigint,
+                                       more text, note text, cause text, digest bytea, clock timestamptz,
+                                       OUT own_number bigint, OUT global_number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    link bytea;
+    at timestamptz;
+BEGIN
+    UPDATE task_heads SET last_sequence = last_sequence + 1, chain = tide_link(chain, last_sequence + 1, digest)
+    WHERE task_id = task RETURNING last_sequence, chain INTO own_number, link;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no such task' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    PERFORM pg_advisory_xact_lock(6073460636925384772);
+    UPDATE journal_head SET last = last + 1, last_at = greatest(last_at, coalesce(clock, clock_timestamp())) WHERE id = 1
+    RETURNING last, last_at INTO global_number, at;
+    INSERT INTO checkpoints (global_sequence, sequence_number, checkpoint_id, task_id, work_item_id, checkpoint_type,
+                             snapshot_data, metadata, created_at, message, trigger_kind, snapshot_len, chunk_count, checksum,
+                             chain)
+    VALUES (global_number, own_number, new_id, task, item, type, snapshot, more, at, note, cause, snapshot_bytes, 0, digest,
+            link);
+END $$;
 CREATE TRIGGER checkpoints_keep BEFORE UPDATE ON checkpoints
     FOR EACH ROW EXECUTE FUNCTION tide_refuse('checkpoints are append-only: they never change');
 CREATE TRIGGER checkpoints_stay BEFORE DELETE ON checkpoints FOR EACH ROW

@@ -341,6 +341,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_export(tide_store *store, cons
 /* Also takes the older document {"checkpoints":[...],"global_sequence":n}. TIDE_E_DAMAGED: truncated or altered; nothing
  * is changed then, nor after any other failure. Numbers are accepted up to TIDE_JOURNAL_NUMBER_MAX.
  *
+ * The file is read in steps, but all of it is published by one transaction, which the store's closure_us bounds: open the
+ * store with more than the usual 30 s for files of some hundred thousand checkpoints. TIDE_E_TIMEOUT: it was not enough.
+ *
  * What was removed stays removed: a checkpoint that this store has numbered itself, by append or by an earlier import, and
  * has removed since (compact, archive, delete, deletion of its task) is skipped and counted in `removed`, whether the file was
  * made here or comes back from another store. Another store takes the same file whole. */

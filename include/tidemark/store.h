@@ -201,6 +201,13 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_run(tide_query *query, int64_t *
  * PostgreSQL travels together with them and the COMMIT. Its rows are not seen by anybody. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer(tide_query **query, tide_error *err);
 
+/* The same, and each row of its answer is given to fn, before tide_write returns; what fn learns is final only when tide_write
+ * succeeds. So a closure of one statement takes one round trip. The rows tell every change: where none
+ * comes, nothing was changed, and nothing has to be brought to disk. */
+typedef void tide_row_fn(tide_query *query, void *arg);
+TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer_rows(tide_query **query, tide_row_fn *fn,
+                                                           void *arg, tide_error *err);
+
 /* Use the statement again with other values: forgets row and binds. */
 TIDE_API void tide_query_reset(tide_query *query);
 

@@ -17,6 +17,8 @@
 #include "cli/whole_file.h"
 #include "cli/work_output.h"
 
+#define PUBLISH_MAX_US INT64_C(3600000000) /* of an import: an hour */
+
 /* One argument serves the bytes and the progress. */
 typedef struct export_job {
     tide_cli_whole_file file;
@@ -142,6 +144,14 @@ static tide_status read_bytes(void *arg, void *bytes, size_t len, size_t *got, t
     return TIDE_OK;
 }
 
+/* All of a file is published by one transaction, however large it is. */
+static tide_status open_for_import(const tide_cli *cli, tide_store **out, tide_error *err)
+{
+    const tide_store_options options = {
+        .mode = TIDE_STORE_CREATE, .is_inline = true, .closure_us = PUBLISH_MAX_US};
+    return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
+}
+
 tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
 {
     const char *path = cli->args[0];
@@ -153,7 +163,7 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
                          path, strerror(errno));
     tide_journal_transfer moved = {.tasks = 0};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_TRY(open_for_import(cli, &store, err));
     TIDE_TRY(tide_journal_import(store, read_bytes, &job, show_import, &moved, err));
     tide_cli_progress_end(&job.progress);
     if (!cli->out.is_json) {

@@ -78,7 +78,7 @@ static tide_status print_verdict(verification *v, bool is_sound, tide_error *err
 
 tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
     if (!v)
@@ -130,7 +130,7 @@ tide_status tide_cli_feed_salvage(tide_cli *cli, tide_error *err)
     const char *path = cli->args[0];
     if (!*path)
         return tide_fail(err, TIDE_E_INVALID, "OUT is empty; name the store to write");
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     tide_feed_salvaged saved = {.streams = 0};
     /* Half a copy must not be taken for one. */

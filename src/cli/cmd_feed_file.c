@@ -129,7 +129,7 @@ static tide_status print_record(walk *w, const tide_record_row *row, tide_error 
 
 tide_status tide_cli_feed_tail(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     const bool is_following = tide_cli_is_given(cli, TIDE_CLI_FOLLOW);
     TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
@@ -232,7 +232,7 @@ tide_status tide_cli_feed_dump(tide_cli *cli, tide_error *err)
     if (tide_cli_is_given(cli, TIDE_CLI_TO) && to < (from > 0 ? from : 1))
         return tide_fail(err, TIDE_E_INVALID,
                          "the range ends before it begins: %" PRId64 " to %" PRId64, from, to);
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(end_dump) dump d = {.file = {.fd = -1}};
     tide_buffer_init(&d.block, (size_t)FILE_BLOCK + LINE_MAX_LEN + 1);

@@ -177,7 +177,7 @@ static tide_status print_streams(tide_cli_output *out, const look *l, tide_error
 
 tide_status tide_cli_feed_ls(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(tide_freep) looked *rows = calloc(TIDE_FEED_STREAMS_MAX, sizeof *rows);
     if (!rows)
@@ -407,7 +407,7 @@ static tide_status show_text(tide_cli_feed_handle *handle, showing *s, tide_erro
 
 tide_status tide_cli_feed_show(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {NULL};
+    TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     showing s = {.out = &cli->out, .limit = tide_cli_number(cli, TIDE_CLI_LIMIT)};
     TIDE_TRY(tide_feed_show(handle.feed, cli->args[0], &s.row.stream, err));

@@ -40,7 +40,7 @@ void tide_cli_sql_output_done(tide_cli_sql_output *sql)
 static bool has_name(const tide_cli_sql_output *sql, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
-        if (strcmp(sql->names[i], name) == 0)
+        if (sql->names[i] && strcmp(sql->names[i], name) == 0)
             return true;
     return false;
 }

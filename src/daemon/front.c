@@ -7,11 +7,9 @@
 
 #include <pthread.h>
 
-#include <tidemark/token.h>
-
 #include "base/cleanup.h"
+#include "daemon/access.h"
 #include "daemon/service.h"
-#include "net/auth.h"
 #include "net/health.h"
 #include "net/reflection.h"
 #include "net/server.h"
@@ -23,7 +21,7 @@ struct tide_front {
     tide_health *health;
     tide_reflection *reflection;
     tide_tls *tls;
-    tide_auth *auth;
+    tide_access *access;
     tide_server *server;
     tide_service *service;
     pthread_t drainer;
@@ -128,34 +126,6 @@ static const tide_route own_routes[] = {
     {.method = NULL},
 };
 
-/* ---- tokens ---- */
-
-static tide_call_role role_of(tide_token_role role)
-{
-    switch (role) {
-    case TIDE_TOKEN_READ:
-        return TIDE_ROLE_READ;
-    case TIDE_TOKEN_WRITE:
-        return TIDE_ROLE_WRITE;
-    case TIDE_TOKEN_ADMIN:
-        return TIDE_ROLE_ADMIN;
-    }
-    return TIDE_ROLE_NONE;
-}
-
-static tide_status look_up(void *arg, tide_view text, tide_auth_answer *out, tide_error *err)
-{
-    const tide_front *front = arg;
-    tide_token token;
-    TIDE_TRY(tide_token_check(front->options.store, text, &token, err));
-    *out = (tide_auth_answer){.role = role_of(token.role), .expires_at_us = token.expires_at_us};
-    memcpy(out->name, token.name, sizeof token.name);
-    memcpy(out->agent, token.agent, sizeof token.agent);
-    tide_error ignored;
-    TIDE_IGNORE(tide_token_use(front->options.store, token.name, &ignored));
-    return TIDE_OK;
-}
-
 /* ---- opening ---- */
 
 static tide_status open_tls(tide_front *front, tide_error *err)
@@ -176,20 +146,16 @@ static tide_status open_tls(tide_front *front, tide_error *err)
                                 err);
 }
 
-static tide_status open_auth(tide_front *front, tide_error *err)
+static tide_status open_access(tide_front *front, tide_error *err)
 {
     const tide_front_options *options = &front->options;
-    return tide_auth_open(
-        &front->auth,
-        &(tide_auth_options){.env = options->env,
-                             .lookup = options->store ? look_up : NULL,
-                             .lookup_arg = front,
-                             .token_file = options->token_file,
-                             .certificate_role = TIDE_ROLE_WRITE,
-                             .local_role = options->wants_tokens ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
-                             .stranger_role =
-                                 options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE},
-        err);
+    return tide_access_open(&front->access, options->store,
+                            &(tide_access_options){.token_file = options->token_file,
+                                                   .certificate_role = TIDE_ROLE_WRITE,
+                                                   .is_required = options->wants_tokens,
+                                                   .is_insecure = options->is_insecure,
+                                                   .env = options->env},
+                            err);
 }
 
 static tide_status open_parts(tide_front *front, tide_error *err)
@@ -201,7 +167,7 @@ static tide_status open_parts(tide_front *front, tide_error *err)
     TIDE_TRY(tide_reflection_new(&front->reflection, tide_view_bytes(NULL, 0), err));
     TIDE_TRY(tide_routes_new(&front->routes, err));
     TIDE_TRY(open_tls(front, err));
-    TIDE_TRY(open_auth(front, err));
+    TIDE_TRY(open_access(front, err));
     TIDE_TRY(tide_routes_add(front->routes, own_routes, front, err));
     TIDE_TRY(tide_routes_add_methods(front->routes, tide_health_methods, front->health, err));
     TIDE_TRY(
@@ -238,7 +204,7 @@ void tide_front_close(tide_front *front)
     if (front->has_drainer)
         (void)pthread_join(front->drainer, NULL);
     tide_server_close(front->server);
-    tide_auth_close(front->auth);
+    tide_access_close(front->access);
     tide_tls_close(front->tls);
     tide_routes_free(front->routes);
     tide_reflection_free(front->reflection);
@@ -293,7 +259,7 @@ static tide_status reload(void *arg, tide_error *err)
     tide_front *front = arg;
     tide_error tls_err = {0};
     const tide_status tls = front->tls ? tide_tls_reload(front->tls, &tls_err) : TIDE_OK;
-    const tide_status tokens = tide_auth_reload(front->auth, err);
+    const tide_status tokens = tide_access_reload(front->access, err);
     const bool is_good = tls >= TIDE_OK && tokens >= TIDE_OK;
     tide_series_add(
         tide_metrics_series(front->metrics, TIDE_METRIC_RELOADS, is_good ? "ok" : "failed"), 1);
@@ -347,7 +313,7 @@ static tide_status listen_all(tide_front *front, tide_error *err)
                                                    .limits = &front->options.limits,
                                                    .env = front->options.env,
                                                    .authorise = tide_auth_check,
-                                                   .authorise_arg = front->auth,
+                                                   .authorise_arg = tide_access_auth(front->access),
                                                    .tls = front->tls,
                                                    .is_insecure = front->options.is_insecure},
                             err);

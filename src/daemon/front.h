@@ -35,7 +35,7 @@ typedef struct tide_front_port {
 typedef struct tide_front_options {
     tide_front_port ports[TIDE_FRONT_PORTS_MAX];
     int port_count;
-    tide_store *store; /* of tokens; must outlive the front */
+    tide_store *store; /* of tokens; must outlive the front; not NULL */
     tide_log *log;
     tide_env *env;
     const char *version;

@@ -8,6 +8,7 @@
 
 enum {
     ZSTD_LEVEL = 1,
+    LZ4_HASTE = 4, /* two thirds of the time for 3 % more bytes, measured on spans */
     HEAD_NUMBERS = 10,
 };
 
@@ -43,7 +44,7 @@ static tide_status pack_lz4(tide_buffer *out, tide_view raw)
 {
     const int bound = LZ4_compressBound((int)raw.len);
     TIDE_TRY(tide_buffer_reserve(out, (size_t)bound));
-    const int len = LZ4_compress_default(raw.ptr, out->ptr, (int)raw.len, bound);
+    const int len = LZ4_compress_fast(raw.ptr, out->ptr, (int)raw.len, bound, LZ4_HASTE);
     if (len <= 0)
         return TIDE_NONE;
     out->len = (size_t)len;

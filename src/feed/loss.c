@@ -61,7 +61,7 @@ static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *
     if (status != TIDE_OK)
         return status;
     const int64_t before_first = tide_col_i64(query);
-    if (tide_loss_reason(tide_col_text(query)) != loss->reason)
+    if (strcmp(tide_loss_reason(tide_col_text(query)), loss->reason) != 0)
         return TIDE_OK;
     *first_seq = before_first;
     return drop_loss(tx, stream_id, loss->first_seq - 1, err);

@@ -97,7 +97,7 @@ static tide_status add_hole(tide_page *page, int64_t last_seq, const char *reaso
     const int64_t first_seq = get_position(page) + 1;
     page->is_chain_known = false;
     tide_feed_hole *before = answer->hole_count > 0 ? &answer->holes[answer->hole_count - 1] : NULL;
-    if (before && before->last_seq + 1 == first_seq && before->reason == reason) {
+    if (before && before->last_seq + 1 == first_seq && strcmp(before->reason, reason) == 0) {
         before->last_seq = last_seq;
         move_to(page, last_seq);
         return TIDE_OK;

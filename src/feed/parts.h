@@ -179,7 +179,8 @@ bool tide_reserve_shrink(tide_reserve *reserve);
 /* Take it again, if it is gone and the disk has it. */
 void tide_reserve_restore(tide_reserve *reserve);
 
-/* Write; if the disk is full, with the reserve's help. For what must fit: receipts and what makes room. */
+/* Write; if the disk is full, with the reserve's help. For what must fit: receipts and what makes room. fn
+ * may run again after it has taken effect, and then changes nothing. */
 TIDE_MUST_CHECK tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg,
                                                    tide_error *err);
 

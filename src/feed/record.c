@@ -146,6 +146,17 @@ tide_status tide_record_next(const tide_stream_type *type, tide_view *rest, tide
     return TIDE_OK;
 }
 
+/* d(n) from d(n-1), as tide_digest_chain makes it; in one piece where the record is short, which takes half the time. */
+tide_digest128 tide_record_chain(tide_digest128 previous, tide_view record)
+{
+    char joined[1024];
+    if (record.len > sizeof joined - sizeof previous.bytes)
+        return tide_digest_chain(previous, record);
+    memcpy(joined, previous.bytes, sizeof previous.bytes);
+    memcpy(joined + sizeof previous.bytes, record.ptr, record.len);
+    return tide_digest128_of(tide_view_bytes(joined, sizeof previous.bytes + record.len));
+}
+
 tide_status tide_record_number(const tide_stream_type *type, char *bytes, size_t len, int count,
                                int64_t first, tide_digest128 *chain, tide_error *err)
 {
@@ -159,7 +170,7 @@ tide_status tide_record_number(const tide_stream_type *type, char *bytes, size_t
             break;
         const size_t at = (size_t)(record.message.ptr - bytes);
         tide_record_put_seq(bytes + at + 1, (uint64_t)(first + walked));
-        digest = tide_digest_chain(digest, record.bytes);
+        digest = tide_record_chain(digest, record.bytes);
         walked++;
     }
     if (status != TIDE_NONE || walked != count)

@@ -325,6 +325,9 @@ void tide_record_abandon(tide_record_batch *batch);
 /* The number of a padded field: ten bytes. */
 void tide_record_put_seq(char *at, uint64_t seq);
 
+/* The digest of a history that ends in record, given the one before it. */
+tide_digest128 tide_record_chain(tide_digest128 previous, tide_view record);
+
 /* Number the records in bytes from first on, and go on with their chain: *chain is d(first - 1) and becomes d of the last.
  * TIDE_E_DAMAGED: these are not count whole records of this type; bytes may be partly numbered, *chain is untouched. */
 TIDE_MUST_CHECK tide_status tide_record_number(const tide_stream_type *type, char *bytes,

@@ -149,7 +149,9 @@ void tide_reserve_close(tide_reserve *reserve)
 tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const tide_status status = tide_write(feed->store, fn, arg, err);
-    if (status == TIDE_E_FULL && tide_reserve_release(feed->reserve))
+    /* A disk without a byte left cannot even tell that nothing was written. What comes here may run twice: it goes by numbers. */
+    const bool may_be_full = status == TIDE_E_FULL || status == TIDE_E_OUTCOME_UNKNOWN;
+    if (may_be_full && tide_reserve_release(feed->reserve))
         return tide_write(feed->store, fn, arg, err);
     return status;
 }

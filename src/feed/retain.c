@@ -169,7 +169,7 @@ static int choose(const turn *t, const char **reason)
 static void add_loss(kept_stream *stream, int64_t first_seq, const char *reason, const char *detail)
 {
     tide_loss *last = stream->loss_count > 0 ? &stream->losses[stream->loss_count - 1] : NULL;
-    if (last && last->last_seq + 1 == first_seq && last->reason == reason) {
+    if (last && last->last_seq + 1 == first_seq && strcmp(last->reason, reason) == 0) {
         last->last_seq = stream->last_seq;
         return;
     }

@@ -55,7 +55,7 @@ typedef struct salvage {
 static void lose(salvage *s, int64_t last_seq, const char *reason, const char *detail)
 {
     tide_loss *before = s->loss_count > 0 ? &s->losses[s->loss_count - 1] : NULL;
-    if (before && before->last_seq == s->at && before->reason == reason)
+    if (before && before->last_seq == s->at && strcmp(before->reason, reason) == 0)
         before->last_seq = last_seq;
     else if (last_seq > s->at && s->loss_count < PAGE_BATCHES) {
         tide_loss *loss = &s->losses[s->loss_count++];

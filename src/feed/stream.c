@@ -168,7 +168,7 @@ tide_digest128 tide_feed_walk_digest(const tide_stream_type *type, const tide_ba
     tide_digest128 digest = head->chain_before;
     tide_record record;
     while (tide_record_next(type, &raw, &record) == TIDE_OK && record.seq <= seq)
-        digest = tide_digest_chain(digest, record.bytes);
+        digest = tide_record_chain(digest, record.bytes);
     return digest;
 }
 

@@ -93,7 +93,7 @@ static void check_records(verification *v, const tide_stream_type *type,
     tide_digest128 chain = head->chain_before;
     while (tide_record_next(type, &rest, &record) == TIDE_OK) {
         tide_record_row row;
-        chain = tide_digest_chain(chain, record.bytes);
+        chain = tide_record_chain(chain, record.bytes);
         if (tide_record_decode(type, record.message, &row) != TIDE_OK) {
             find(v, "%" PRId64 ": not a record of %s", record.seq, type->name);
             continue;

@@ -18,16 +18,16 @@ typedef struct asked {
     sqlite3_context *context;
 } asked;
 
-__attribute__((format(printf, 3, 4))) static void refuse(const asked *a, int code,
-                                                         const char *format, ...)
+/* words come from sqlite3_mprintf; without memory for them the error is that there is none. */
+static void refuse(const asked *a, int code, char *words)
 {
-    char words[TIDE_ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args);
-    va_end(args);
-    char *text = sqlite3_mprintf("%s: %s", a->function, words);
-    sqlite3_result_error(a->context, text ? text : words, -1);
+    char *text = words ? sqlite3_mprintf("%s: %s", a->function, words) : NULL;
+    sqlite3_free(words);
+    if (!text) {
+        sqlite3_result_error_nomem(a->context);
+        return;
+    }
+    sqlite3_result_error(a->context, text, -1);
     sqlite3_free(text);
     if (code != SQLITE_ERROR)
         sqlite3_result_error_code(a->context, code);
@@ -46,16 +46,16 @@ static bool read_arguments(asked *a, const char *function, sqlite3_context *cont
         a->schema = (const char *)sqlite3_value_text(values[1]);
     if (!a->name || sqlite3_value_type(values[0]) != SQLITE_TEXT ||
         strlen(a->name) != (size_t)sqlite3_value_bytes(values[0])) {
-        refuse(a, SQLITE_ERROR, "the name of a sequence is a text");
+        refuse(a, SQLITE_ERROR, sqlite3_mprintf("the name of a sequence is a text"));
         return false;
     }
     if (!a->schema || strlen(a->schema) > TIDE_VTAB_SCHEMA_MAX) {
-        refuse(a, SQLITE_ERROR, "the schema is the name of an attached database");
+        refuse(a, SQLITE_ERROR, sqlite3_mprintf("the schema is the name of an attached database"));
         return false;
     }
     tide_error err;
     if (tide_sequence_check_name(a->name, &err) < TIDE_OK) {
-        refuse(a, SQLITE_ERROR, "%s", err.text);
+        refuse(a, SQLITE_ERROR, sqlite3_mprintf("%s", err.text));
         return false;
     }
     return true;
@@ -67,20 +67,22 @@ static void tell_failure(const asked *a, int code)
     switch (code & 0xff) {
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-        refuse(a, SQLITE_READONLY,
-               "the next number of '%s' cannot be taken: this connection is read only", a->name);
+        refuse(
+            a, SQLITE_READONLY,
+            sqlite3_mprintf("the next number of '%s' cannot be taken: this connection is read only",
+                            a->name));
         break;
     case SQLITE_CONSTRAINT: /* the triggers say whose numbers they are; a STRICT column that there is none left */
         if (sqlite3_extended_errcode(a->db) == SQLITE_CONSTRAINT_DATATYPE)
-            refuse(a, SQLITE_ERROR, "'%s' has no number left", a->name);
+            refuse(a, SQLITE_ERROR, sqlite3_mprintf("'%s' has no number left", a->name));
         else
-            refuse(a, SQLITE_ERROR, "'%s': %s", a->name, sqlite3_errmsg(a->db));
+            refuse(a, SQLITE_ERROR, sqlite3_mprintf("'%s': %s", a->name, sqlite3_errmsg(a->db)));
         break;
     case SQLITE_NOMEM:
         sqlite3_result_error_nomem(a->context);
         break;
     default:
-        refuse(a, code, "'%s': %s", a->name, sqlite3_errmsg(a->db));
+        refuse(a, code, sqlite3_mprintf("'%s': %s", a->name, sqlite3_errmsg(a->db)));
     }
 }
 
@@ -132,7 +134,7 @@ void tide_vtab_currval(sqlite3_context *context, int count, sqlite3_value **valu
     if (code == SQLITE_ROW)
         sqlite3_result_int64(context, sqlite3_column_int64(statement, 0));
     else if (code == SQLITE_DONE)
-        refuse(&a, SQLITE_ERROR, "no number of '%s' was ever taken", a.name);
+        refuse(&a, SQLITE_ERROR, sqlite3_mprintf("no number of '%s' was ever taken", a.name));
     else
         tell_failure(&a, code);
 }

@@ -82,6 +82,21 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", (int)task.len, task.ptr);
 }
 
+/* The same for one without a list. */
+static tide_status check_tasks(const tide_append *a, tide_tx *tx, tide_error *err)
+{
+    if (a->count > 1)
+        return tide_append_check_tasks(a, tx, err);
+    const char *task_id = a->items[0].given->task_id;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASK_KNOWN, err));
+    tide_bind_text(query, "task_id", task_id);
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
+    return status;
+}
+
 /* Give each item that is written its place, within its task and among all. */
 static void place_items(tide_append *a)
 {
@@ -228,14 +243,9 @@ static tide_status defer_chunks(const tide_append *a, const tide_append_item *it
     return tide_query_defer(&query, err);
 }
 
-static tide_status defer_row(const tide_append *a, const tide_append_item *it, tide_tx *tx,
-                             tide_error *err)
+static void bind_row(tide_query *query, const tide_append_item *it)
 {
     const tide_checkpoint_new *given = it->given;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD, err));
-    tide_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_bind_i64(query, "back", back_of(a, it));
     tide_bind_text(query, "checkpoint_id", it->checkpoint_id);
     tide_bind_text(query, "task_id", given->task_id);
     tide_bind_text(query, "work_item_id", given->work_item_id);
@@ -245,10 +255,46 @@ static tide_status defer_row(const tide_append *a, const tide_append_item *it, t
     tide_bind_text(query, "message", given->message);
     tide_bind_text(query, "trigger", tide_append_trigger(given));
     tide_bind_i64(query, "snapshot_len", (int64_t)given->snapshot.len);
-    tide_bind_i64(query, "chunk_count", it->snapshot.count);
     tide_bind_blob(query, "checksum",
                    tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+}
+
+static tide_status defer_row(const tide_append *a, const tide_append_item *it, tide_tx *tx,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD, err));
+    tide_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_bind_i64(query, "back", back_of(a, it));
+    tide_bind_i64(query, "chunk_count", it->snapshot.count);
+    bind_row(query, it);
     return tide_query_defer(&query, err);
+}
+
+/* ---- all at once (PostgreSQL) ---- */
+
+static void read_numbers(tide_query *query, void *arg)
+{
+    tide_checkpoint_numbers *out = arg;
+    out->sequence_number = tide_col_i64(query);
+    out->global_sequence = tide_col_i64(query);
+}
+
+/* One checkpoint alone, without tags, chunks or expectations, needs no answer before its commit, and one statement. */
+static bool is_simple(const tide_append *a)
+{
+    const tide_append_item *it = &a->items[0];
+    return a->count == 1 && a->out && !a->is_inside && !it->given->checkpoint_id &&
+           it->tag_count == 0 && it->snapshot.count == 0 && it->given->expect_global == 0;
+}
+
+static tide_status defer_append(const tide_append *a, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_APPEND, err));
+    bind_row(query, &a->items[0]);
+    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    return tide_query_defer_rows(&query, read_numbers, a->out, err);
 }
 
 static tide_status defer_item(const tide_append *a, const tide_append_item *it, tide_tx *tx,
@@ -278,8 +324,12 @@ tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
     place_items(a);
     if (a->new_count == 0)
         return TIDE_OK;
+    if (a->is_known && is_simple(a)) {
+        TIDE_TRY(tide_tx_notify(tx, TIDE_JOURNAL_TOPIC, err));
+        return defer_append(a, tx, err);
+    }
     if (!a->is_known)
-        TIDE_TRY(tide_append_check_tasks(a, tx, err));
+        TIDE_TRY(check_tasks(a, tx, err));
     for (int i = 0; i < a->count; i++)
         if (!a->items[i].is_existing)
             TIDE_TRY(tide_snapshot_store(&a->items[i].snapshot, tx, err));

@@ -202,6 +202,11 @@ static tide_status check_end(task_check *check, tide_tx *tx, tide_error *err)
     return TIDE_OK;
 }
 
+static void cuts_done(cuts *c)
+{
+    tide_query_endp(&c->query);
+}
+
 static tide_status begin_cuts(cuts *c, const task_check *check, tide_tx *tx, tide_error *err)
 {
     const tide_segment *segment = segment_of(check);
@@ -226,10 +231,8 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(check_below(check, tx, err));
     check->after = check->before;
     TIDE_TRY(tide_walk_read_in(walk, tx, err));
-    cuts c = {0};
-    TIDE_CLEANUP(tide_query_endp) tide_query *owner = NULL;
+    TIDE_CLEANUP(cuts_done) cuts c = {0};
     TIDE_TRY(begin_cuts(&c, check, tx, err));
-    owner = c.query;
     for (int i = 0; i < walk->page->count; i++) {
         const tide_journal_row *row = &walk->page->rows[i];
         TIDE_TRY(pass_cuts(check, &c, row->checkpoint.sequence_number, err));

@@ -20,6 +20,14 @@ static void close_fd(const int *fd)
         (void)close(*fd);
 }
 
+/* The descriptor leaves the scope that would close it. */
+static int take_fd(int *fd)
+{
+    const int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
 static void free_addresses(struct addrinfo **list)
 {
     if (*list)
@@ -79,7 +87,7 @@ static tide_status split_text(const char *text, char host[TIDE_ADDRESS_TEXT_MAX]
 static tide_status listen_tcp(int *out, const char *text, char bound[TIDE_ADDRESS_TEXT_MAX],
                               tide_error *err)
 {
-    char host[TIDE_ADDRESS_TEXT_MAX];
+    char host[TIDE_ADDRESS_TEXT_MAX] = "";
     const char *port = "";
     TIDE_TRY(split_text(text, host, &port, err));
     const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
@@ -98,8 +106,7 @@ static tide_status listen_tcp(int *out, const char *text, char bound[TIDE_ADDRES
         getsockname(fd, (struct sockaddr *)&name, &len) != 0)
         return fail_listen(text, err);
     tide_address_text(bound, (const struct sockaddr *)&name);
-    *out = fd;
-    fd = -1;
+    *out = take_fd(&fd);
     return TIDE_OK;
 }
 
@@ -131,8 +138,7 @@ static tide_status listen_unix(int *out, const char *text, char bound[TIDE_ADDRE
         listen(fd, TIDE_ADDRESS_BACKLOG) != 0)
         return fail_listen(text, err);
     memcpy(bound, text, strlen(text) + 1);
-    *out = fd;
-    fd = -1;
+    *out = take_fd(&fd);
     return TIDE_OK;
 }
 

@@ -141,13 +141,21 @@ void tide_call_finish(tide_call *call, const tide_ending *ending)
     tide_call_wake(call);
 }
 
+static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_list args)
+    TIDE_PRINTF(2, 0);
+
+static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_list args)
+{
+    (void)vsnprintf(out, TIDE_ERROR_TEXT_MAX, format, args);
+}
+
 void tide_call_refuse(tide_call *call, int grpc_code, int http_code, double retry_after_s,
                       const char *format, ...)
 {
     char text[TIDE_ERROR_TEXT_MAX];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    format_text(text, format, args);
     va_end(args);
     const tide_ending ending = {
         .grpc_code = grpc_code,

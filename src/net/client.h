@@ -33,6 +33,9 @@
  * has changed. It is not sent over a plain connection to another machine, unless is_insecure. Redirects are not
  * followed, proxies of the environment not used.
  *
+ * Known: a server that refuses a call at its headers and resets the stream at once can outrun the message; libcurl 7.88
+ * then loses the answer, and the call ends as one whose connection broke.
+ *
  * gRPC codes become statuses (tide_client_status_of); the code itself, its message and details are in the reply.
  *
  * Threads: tide_client_stop, tide_client_cancel, calls and begins may come from any thread; a stream's send and next may be on

@@ -1,5 +1,4 @@
 /* client_stream.c - what callers do with a transfer: begin, send, next, end; see client_parts.h. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +161,6 @@ static tide_status tell_end(const tide_client_stream *stream, tide_error *err)
 
 tide_status tide_client_send(tide_client_stream *stream, tide_view message, tide_error *err)
 {
-    assert(!stream->is_out_ended);
     pthread_mutex_lock(&stream->lock);
     while (!stream->is_over && !stream->is_cancelled &&
            stream->out.len - stream->out_at >= stream->client->options.queue_len)
@@ -172,6 +170,8 @@ tide_status tide_client_send(tide_client_stream *stream, tide_view message, tide
         status = tell_end(stream, err);
         if (status == TIDE_NONE)
             status = tide_fail(err, TIDE_E_INTERRUPTED, "the server has ended the call already");
+    } else if (stream->is_out_ended) {
+        status = tide_fail(err, TIDE_E_INTERRUPTED, "the server has ended the call already");
     } else {
         status = put_message(stream, message, err);
     }

@@ -220,6 +220,12 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
     return taken;
 }
 
+static bool has_status(const tide_client_stream *stream)
+{
+    return tide_head_find(&stream->reply.head, "grpc-status") ||
+           tide_head_find(&stream->reply.trailers, "grpc-status");
+}
+
 static size_t take_line(char *bytes, size_t size, size_t count, void *arg)
 {
     tide_client_stream *stream = arg;
@@ -227,7 +233,13 @@ static size_t take_line(char *bytes, size_t size, size_t count, void *arg)
     pthread_mutex_lock(&stream->lock);
     tide_client_answer_line(stream, tide_view_bytes(bytes, len));
     const bool is_good = stream->failure >= TIDE_OK;
+    /* The server has ended the call: nothing more is sent, or libcurl would wait for it. */
+    const bool is_ended = stream->is_grpc && !stream->is_out_ended && has_status(stream);
+    if (is_ended)
+        stream->is_out_ended = true;
     pthread_mutex_unlock(&stream->lock);
+    if (is_ended)
+        tide_client_wake(stream);
     return is_good ? len : 0;
 }
 

@@ -41,9 +41,9 @@ void tide_loop_give_back(tide_loop_shared *shared, const tide_peer_key *key, boo
     (void)pthread_mutex_unlock(&shared->lock);
 }
 
-void tide_link_wake(void *arg)
+void tide_link_wake(void *woken)
 {
-    tide_link *link = arg;
+    tide_link *link = woken;
     tide_loop *loop = link->loop;
     if (pthread_equal(loop->thread, pthread_self()) && loop->pumping == link) {
         link->has_news = true;

@@ -103,7 +103,7 @@ bool tide_loop_is_draining(tide_loop *loop);
 void tide_link_open(tide_loop *loop, const tide_arrival *arrival);
 void tide_link_free(tide_link *link);
 void tide_link_pump(tide_link *link);
-void tide_link_wake(void *link); /* any thread */
+void tide_link_wake(void *woken); /* a tide_link; any thread */
 
 /* The reservation that the acceptor made for a connection is given back. */
 void tide_loop_give_back(tide_loop_shared *shared, const tide_peer_key *key, bool has_key);

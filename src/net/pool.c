@@ -85,7 +85,7 @@ tide_status tide_pool_new(tide_pool **out, size_t threads, size_t queue_max, tid
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
     pool->threads = calloc(threads, sizeof *pool->threads);
-    pool->queue = calloc(queue_max, sizeof *pool->queue);
+    pool->queue = calloc(queue_max, sizeof(void *));
     pool->queue_max = queue_max;
     if (!pool->threads || !pool->queue) {
         tide_pool_free(pool);

@@ -1,6 +1,6 @@
 #include "net/server.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <event2/listener.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,11 +123,12 @@ static tide_status listen_on(tide_server *server, const tide_server_options *opt
 static tide_status make_loops(tide_server *server, tide_error *err)
 {
     const size_t count = (size_t)server->shared.site->limits.loops;
-    server->loops = calloc(count, sizeof *server->loops);
+    server->loops = calloc(count, sizeof(void *));
     if (!server->loops)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for loops");
     for (; server->loop_count < count; server->loop_count++)
         TIDE_TRY(tide_loop_new(&server->loops[server->loop_count], &server->shared, err));
+    assert(server->loops[0]);
     server->loops[0]->on_drain = stop_listening;
     server->loops[0]->on_drain_arg = server;
     server->retry = evtimer_new(server->loops[0]->base, on_retry, server);

@@ -52,6 +52,8 @@ struct tide_query {
     bool is_done;
     bool has_row;
     int64_t changed;
+    tide_row_fn *on_row; /* of a deferred query: who is given its rows */
+    void *on_row_arg;
     /* The engine's part. */
     void *statement;
     void *result;
@@ -89,6 +91,8 @@ struct tide_tx {
     tide_query *deferred_first; /* in order */
     tide_query *deferred_last;
     size_t deferred_len; /* bytes bound by deferred statements */
+    bool is_told;        /* every change is told by a row (tide_query_defer_rows) */
+    bool has_told;       /* ... and there was one */
 };
 
 typedef struct tide_host {

@@ -84,6 +84,8 @@ static const char *text_of(tide_pg_command command)
         return "SET LOCAL synchronous_commit=on";
     case TIDE_PG_LISTEN:
         return "LISTEN tidemark";
+    case TIDE_PG_NOTIFY:
+        return TIDE_SQL_NOTIFY->engine[TIDE_ENGINE_POSTGRES].text;
     case TIDE_PG_COMMAND_COUNT:
         break;
     }
@@ -234,11 +236,13 @@ tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command
     return tide_pg_fail_lost(err, connection);
 }
 
-tide_status tide_pg_send_text(tide_pg_connection *connection, const char *command,
-                              const char *const *values, int count, tide_error *err)
+tide_status tide_pg_send_text(tide_pg_connection *connection, tide_pg_command command,
+                              const char *value, tide_error *err)
 {
+    char name[16];
+    name_command(name, command);
     TIDE_TRY(expect(connection, (tide_pg_expectation){0}, err));
-    if (PQsendQueryParams(connection->pg, command, count, NULL, values, NULL, NULL, 1) == 1)
+    if (PQsendQueryPrepared(connection->pg, name, 1, &value, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);

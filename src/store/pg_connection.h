@@ -46,6 +46,7 @@ typedef struct tide_pg_connection {
     bool is_begun;              /* BEGIN was sent */
     bool is_commit_sent;        /* from here on a lost connection leaves the outcome open */
     bool is_committed;          /* COMMIT was answered */
+    bool is_vain;               /* ... and had changed nothing */
     bool is_lost;               /* no further use */
     bool is_ended;              /* the server said, in order, that it ends this session */
     bool has_warned;            /* the server sent a WARNING */
@@ -89,6 +90,7 @@ typedef enum tide_pg_command {
     TIDE_PG_FLUSH_PROBE,
     TIDE_PG_SYNCHRONOUS, /* this transaction's commit waits for the disk */
     TIDE_PG_LISTEN,
+    TIDE_PG_NOTIFY, /* one parameter: the topic */
     TIDE_PG_COMMAND_COUNT,
 } tide_pg_command;
 
@@ -98,9 +100,9 @@ TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg
 TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
                                                tide_pg_expectation expectation, tide_error *err);
 
-/* The same with text parameters, for commands that are not prepared. */
-TIDE_MUST_CHECK tide_status tide_pg_send_text(tide_pg_connection *connection, const char *command,
-                                              const char *const *values, int count,
+/* The same with a text parameter. */
+TIDE_MUST_CHECK tide_status tide_pg_send_text(tide_pg_connection *connection,
+                                              tide_pg_command command, const char *value,
                                               tide_error *err);
 
 /* Send what is queued and read every answer. Returns the first failure. */

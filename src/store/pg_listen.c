@@ -92,11 +92,9 @@ void *tide_pg_listen(void *arg)
 static void send_topics(tide_pg_connection *connection, const tide_topics *topics, bool is_all)
 {
     tide_error ignored;
-    const char *values[1];
-    const tide_sql_text *sql = &TIDE_SQL_NOTIFY->engine[TIDE_ENGINE_POSTGRES];
     for (int i = 0; i < topics->count || (i == 0 && is_all); i++) {
-        values[0] = is_all ? all_topics : topics->names[i];
-        if (tide_pg_send_text(connection, sql->text, values, 1, &ignored) < TIDE_OK)
+        if (tide_pg_send_text(connection, TIDE_PG_NOTIFY, is_all ? all_topics : topics->names[i],
+                              &ignored) < TIDE_OK)
             return;
         if (is_all)
             break;

@@ -51,6 +51,7 @@ static void begin_tx(tide_pg_connection *connection, bool is_write)
     connection->is_begun = false;
     connection->is_commit_sent = false;
     connection->is_committed = false;
+    connection->is_vain = false;
     connection->xid[0] = '\0';
     tide_tx_init(&connection->tx, connection->store, connection, &connection->pool, is_write);
 }
@@ -72,6 +73,18 @@ static tide_status send_takes(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
+static void tell_rows(tide_query *query)
+{
+    const int count = query->on_row ? PQntuples(query->result) : 0;
+    query->is_started = true;
+    query->has_row = true;
+    for (query->row = 0; query->row < count; query->row++) {
+        query->column = 0;
+        query->tx->has_told = true;
+        query->on_row(query, query->on_row_arg);
+    }
+}
+
 /* Numbers last: what is left of the transaction travels in one pipeline. */
 static tide_status complete(tide_pg_connection *connection, tide_error *err)
 {
@@ -79,17 +92,23 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
     const bool is_empty = !connection->is_begun && tx->take_count == 0 && !tx->deferred_first;
     if (is_empty)
         return TIDE_OK;
+    const bool is_alone = !connection->is_begun && tx->take_count == 0;
     TIDE_TRY(tide_pg_begin(connection, false, err));
     if (!tx->is_settled) {
         tide_tx_sort_takes(tx);
         TIDE_TRY(send_takes(connection, err));
     }
     for (tide_query *query = tx->deferred_first; query; query = query->next)
-        TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){0}, err));
+        TIDE_TRY(tide_pg_send_query(
+            connection, query, (tide_pg_expectation){.query = query->on_row ? query : NULL}, err));
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;
-    return tide_pg_sync(connection, err);
+    TIDE_TRY(tide_pg_sync(connection, err));
+    for (tide_query *query = tx->deferred_first; query; query = query->next)
+        tell_rows(query);
+    connection->is_vain = is_alone && tx->is_told && !tx->has_told;
+    return TIDE_OK;
 }
 
 static tide_status run_write(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
@@ -224,8 +243,8 @@ static void release(tide_pg_connection *connection)
 static tide_status flush_commit(tide_pg_connection *connection, tide_error *err)
 {
     pg_engine *engine = connection->store->engine;
-    if (!connection->is_commit_sent)
-        return TIDE_OK; /* nothing was read or written */
+    if (!connection->is_commit_sent || connection->is_vain)
+        return TIDE_OK; /* nothing was read or written, or nothing came of it */
     if (tide_pg_flush(&engine->flusher, connection->witness, err) >= TIDE_OK)
         return TIDE_OK;
     if (tide_pg_flush_on(connection, err) >= TIDE_OK)

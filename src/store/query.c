@@ -63,6 +63,7 @@ static void forget_values(tide_query *query)
     query->is_done = false;
     query->has_row = false;
     query->changed = 0;
+    query->on_row = NULL;
     query->result = NULL;
     query->row = 0;
 }
@@ -302,6 +303,14 @@ tide_status tide_query_defer(tide_query **handle, tide_error *err)
     tx->deferred_last = query;
     tx->deferred_len += query->arena.used_len;
     return TIDE_OK;
+}
+
+tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *arg, tide_error *err)
+{
+    (*handle)->on_row = fn;
+    (*handle)->on_row_arg = arg;
+    (*handle)->tx->is_told = true;
+    return tide_query_defer(handle, err);
 }
 
 /* ---- columns ---- */

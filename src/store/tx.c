@@ -25,6 +25,8 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->deferred_first = NULL;
     tx->deferred_last = NULL;
     tx->deferred_len = 0;
+    tx->is_told = false;
+    tx->has_told = false;
 }
 
 void tide_tx_done(tide_tx *tx)
@@ -149,8 +151,13 @@ tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
 {
     if (!tx->is_settled)
         TIDE_TRY(tide_tx_settle(tx, err));
-    for (tide_query *query = tx->deferred_first; query; query = query->next)
-        TIDE_TRY(tide_query_run(query, NULL, err));
+    for (tide_query *query = tx->deferred_first; query; query = query->next) {
+        tide_status status = TIDE_OK;
+        while ((status = tide_query_step(query, err)) == TIDE_OK)
+            if (query->on_row)
+                query->on_row(query, query->on_row_arg);
+        TIDE_TRY(status);
+    }
     return TIDE_OK;
 }
 

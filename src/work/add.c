@@ -91,8 +91,8 @@ static tide_status plan_items(tide_item_batch *b, const tide_work_new *items, ti
 {
     const size_t count = (size_t)b->count;
     b->plans = tide_arena_alloc(&b->arena, count * sizeof *b->plans);
-    b->by_id = tide_arena_alloc(&b->arena, count * sizeof *b->by_id);
-    b->by_key = tide_arena_alloc(&b->arena, count * sizeof *b->by_key);
+    b->by_id = tide_arena_alloc(&b->arena, count * sizeof(tide_item_plan *));
+    b->by_key = tide_arena_alloc(&b->arena, count * sizeof(tide_item_plan *));
     if (!b->plans || !b->by_id || !b->by_key)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch of items");
     for (int i = 0; i < b->count; i++) {
@@ -111,8 +111,8 @@ static tide_status plan_items(tide_item_batch *b, const tide_work_new *items, ti
         if (items[i].unique_key)
             b->by_key[b->key_count++] = plan;
     }
-    qsort(b->by_id, (size_t)b->id_count, sizeof *b->by_id, compare_ids);
-    qsort(b->by_key, (size_t)b->key_count, sizeof *b->by_key, compare_keys);
+    qsort(b->by_id, (size_t)b->id_count, sizeof(tide_item_plan *), compare_ids);
+    qsort(b->by_key, (size_t)b->key_count, sizeof(tide_item_plan *), compare_keys);
     return TIDE_OK;
 }
 
@@ -176,6 +176,9 @@ static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_
     put_text(json, "input", item->input);
     tide_json_key(json, "at");
     tide_item_json_time(json, b->tx, now_us + plan->position);
+    if (tide_store_engine(tide_tx_store(b->tx)) == TIDE_ENGINE_POSTGRES) /* SQLite computes it */
+        put_number(json, "claim",
+                   now_us + plan->position - item->priority * TIDE_ITEM_PRIORITY_STEP_US);
     if (start_us > 0) {
         tide_json_key(json, "after");
         tide_item_json_time(json, b->tx, start_us);

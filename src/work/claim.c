@@ -26,18 +26,22 @@ enum {
     REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
     REACH_TRIES = 4,
     DUE_WALK = 10000, /* delayed items of others that are passed by to find the next of ours */
+    TURN_LIMIT = 10,  /* who wants fewer does not take turns: passing by a few costs less */
     TIDY_EVERY = 256, /* claimed items between two steps that raise the bounds, about */
 };
 
-#define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim */
+#define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim (SQLite) */
+#define ITEM_BYTES_MAX ((size_t)TIDE_WORK_DATA_MAX + 4096)
 
 typedef struct claim {
     const tide_work_claim_request *request;
     int limit;
     int64_t lease_us;
     tide_work_claims *out;
-    int64_t *keys; /* claim_key of each */
-    bool is_vain;  /* nothing was found, nothing was changed */
+    int64_t *keys;       /* claim_key of each */
+    bool is_vain;        /* nothing was found, nothing was changed */
+    bool is_first;       /* SQLite: of its task */
+    tide_status failure; /* of reading what was claimed */
 } claim;
 
 /* ---- what callers give ---- */
@@ -145,7 +149,7 @@ tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_i
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status read_claimed(tide_query *query, claim *c, bool *is_first, tide_error *err)
+static tide_status read_claimed(tide_query *query, claim *c, tide_error *err)
 {
     tide_work_claims *out = c->out;
     assert(out->count < c->limit);
@@ -164,7 +168,7 @@ static tide_status read_claimed(tide_query *query, claim *c, bool *is_first, tid
     item->deadline_at_us = tide_row_time(&row);
     item->lease_us = item->lease_expires_at_us - tide_row_time(&row);
     c->keys[out->count++] = tide_col_i64(query);
-    *is_first = tide_col_bool(query) || *is_first;
+    c->is_first = tide_col_bool(query) || c->is_first;
     return tide_row_end(&row, err);
 }
 
@@ -230,25 +234,32 @@ static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
+static tide_status begin_claim(tide_query **query, tide_tx *tx, const claim *c, bool is_promoted,
+                               int64_t reach, tide_error *err)
+{
+    TIDE_TRY(tide_query_begin(query, tx, choose_statement(c->request), err));
+    TIDE_TRY(bind_claim(*query, tx, c, err));
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
+        tide_bind_bool(*query, "is_promoted", is_promoted);
+        if (!c->request->task_id && c->request->type_count != 1)
+            tide_bind_i64(*query, "reach", c->limit + reach);
+    }
+    return TIDE_OK;
+}
+
 static tide_status take_items(tide_tx *tx, claim *c, bool is_promoted, int64_t reach,
                               tide_error *err)
 {
-    bool is_first = false;
+    c->is_first = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, choose_statement(c->request), err));
-    TIDE_TRY(bind_claim(query, tx, c, err));
-    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
-        tide_bind_bool(query, "is_promoted", is_promoted);
-        if (!c->request->task_id && c->request->type_count != 1)
-            tide_bind_i64(query, "reach", c->limit + reach);
-    }
+    TIDE_TRY(begin_claim(&query, tx, c, is_promoted, reach, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        TIDE_TRY(read_claimed(query, c, &is_first, err));
+        TIDE_TRY(read_claimed(query, c, err));
     TIDE_TRY(status);
     tide_query_endp(&query);
     sort_claims(c);
-    return is_first ? run_tasks(tx, c, err) : TIDE_OK;
+    return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;
 }
 
 /* What is due is promoted before anything is picked. On PostgreSQL an empty answer tells that something may be. */
@@ -278,14 +289,20 @@ static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item
     return TIDE_OK;
 }
 
+static void start_afresh(claim *c)
+{
+    c->out->count = 0;
+    c->out->next_due_us = -1;
+    c->failure = TIDE_OK;
+    tide_arena_reset(c->out->memory);
+}
+
 static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
 {
     claim *c = arg;
     tide_item_wakes wakes = {.count = 0};
     int64_t promoted = 0;
-    c->out->count = 0;
-    c->out->next_due_us = -1;
-    tide_arena_reset(c->out->memory);
+    start_afresh(c);
     TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
@@ -294,6 +311,36 @@ static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
     if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         return tide_fail(err, TIDE_E_NOT_FOUND, "nothing to do");
     return c->out->count > 0 ? TIDE_OK : TIDE_NONE;
+}
+
+/* ---- in one round trip (PostgreSQL) ---- */
+
+static void read_row(tide_query *query, void *arg)
+{
+    claim *c = arg;
+    if (c->failure >= TIDE_OK)
+        c->failure = read_claimed(query, c, NULL);
+}
+
+static tide_status defer_turn(tide_tx *tx, const char *type, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLAIM_TURN, err));
+    tide_bind_text(query, "type", type);
+    return tide_query_defer(&query, err);
+}
+
+/* Mostly there is something to claim and nothing to be promoted: then one statement does it, and travels with its
+ * COMMIT. */
+static tide_status claim_at_once(tide_tx *tx, void *arg, tide_error *err)
+{
+    claim *c = arg;
+    start_afresh(c);
+    if (c->limit >= TURN_LIMIT && choose_statement(c->request) == TIDE_SQL_WORK_CLAIM_TYPE)
+        TIDE_TRY(defer_turn(tx, c->request->types[0], err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin_claim(&query, tx, c, false, REACH_FIRST, err));
+    return tide_query_defer_rows(&query, read_row, c, err);
 }
 
 /* ---- the low-water bounds ---- */
@@ -324,6 +371,14 @@ static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
         if (!l.is_ready && !l.is_due)
             return TIDE_NONE;
     }
+    if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES) {
+        TIDE_TRY(tide_write(store, claim_at_once, c, err));
+        if (c->failure < TIDE_OK)
+            return tide_fail(err, c->failure, "no room for what was claimed: ask for less");
+        sort_claims(c);
+        if (c->out->count > 0)
+            return TIDE_OK;
+    }
     tide_status status = tide_write(store, claim_items, c, err);
     if (status == TIDE_E_NOT_FOUND && c->is_vain)
         status = TIDE_NONE;
@@ -340,8 +395,10 @@ tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *re
     out->items = calloc((size_t)c.limit, sizeof *out->items);
     TIDE_CLEANUP(tide_freep) int64_t *keys = calloc((size_t)c.limit, sizeof *keys);
     c.keys = keys;
+    /* Claimed at once means committed before it is read: then there is room for all of it. */
+    const bool is_at_once = tide_store_engine(store) == TIDE_ENGINE_POSTGRES;
     if (arena)
-        tide_arena_init(arena, CLAIM_BYTES_MAX);
+        tide_arena_init(arena, is_at_once ? (size_t)c.limit * ITEM_BYTES_MAX : CLAIM_BYTES_MAX);
     out->memory = arena;
     if (!arena || !out->items || !keys)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", c.limit);

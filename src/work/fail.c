@@ -55,7 +55,7 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     fail_request *request = arg;
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
-    tide_hold hold;
+    tide_hold hold = {0};
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     const tide_status held = tide_item_hold(tx, request->id, request->token, &arena, &hold, err);

@@ -45,7 +45,7 @@ static tide_status mark_repeated(tide_tx *tx, const tide_held *held, int count, 
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view id = tide_col_text(query);
-        tide_held_mark(held, count, id, tide_col_i64(query));
+        (void)tide_held_mark(held, count, id, tide_col_i64(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -55,6 +55,7 @@ static tide_status mark_repeated(tide_tx *tx, const tide_held *held, int count, 
 typedef struct finish_request {
     tide_work_result *result;
     tide_work_added *added; /* of the follow-ups; nobody asks for it */
+    bool has_dependents;
     tide_arena arena;
 } finish_request;
 
@@ -86,18 +87,25 @@ static tide_status lock_tasks(tide_tx *tx, const finish_request *request, tide_e
     return tide_query_run(query, NULL, err);
 }
 
+static tide_status begin_finish(tide_query **query, tide_tx *tx, const tide_work_result *result,
+                                tide_error *err)
+{
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_query_begin(query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
+    TIDE_TRY(tide_item_bind_clock(*query, tx, &clock, err));
+    tide_bind_text(*query, "id", result->work_item_id);
+    tide_bind_i64(*query, "token", result->token);
+    tide_bind_text(*query, "output", result->output);
+    return TIDE_OK;
+}
+
 /* TIDE_OK: completed now. TIDE_NONE: it was, before. */
 static tide_status complete_item(tide_tx *tx, finish_request *request, const char **task_id,
                                  bool *has_dependents, tide_error *err)
 {
     tide_work_result *result = request->result;
-    tide_item_clock clock = {0};
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
-    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    tide_bind_text(query, "id", result->work_item_id);
-    tide_bind_i64(query, "token", result->token);
-    tide_bind_text(query, "output", result->output);
+    TIDE_TRY(begin_finish(&query, tx, result, err));
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK) {
@@ -113,6 +121,35 @@ static tide_status complete_item(tide_tx *tx, finish_request *request, const cha
                             .is_lost = &result->is_lost};
     TIDE_TRY(mark_repeated(tx, &held, 1, err));
     return result->is_lost ? tide_item_fail_lost(tx, held.id, held.token, err) : TIDE_NONE;
+}
+
+/* Output alone: the statement travels with its COMMIT. Without a row the token was refused, or this was done before. */
+static void note_finished(tide_query *query, void *arg)
+{
+    finish_request *request = arg;
+    (void)tide_col_text(query); /* whose task */
+    request->result->is_lost = false;
+    request->has_dependents = tide_col_bool(query);
+}
+
+static tide_status finish_at_once(tide_tx *tx, void *arg, tide_error *err)
+{
+    finish_request *request = arg;
+    request->has_dependents = false;
+    request->result->is_lost = true;
+    request->result->numbers = (tide_checkpoint_numbers){.sequence_number = 0};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(begin_finish(&query, tx, request->result, err));
+    return tide_query_defer_rows(&query, note_finished, request, err);
+}
+
+static tide_status wake_in_a_write(tide_tx *tx, void *arg, tide_error *err)
+{
+    const finish_request *request = arg;
+    tide_item_wakes wakes = {.count = 0};
+    TIDE_TRY(wake_dependents(tx, &request->result->work_item_id, 1, &wakes, err));
+    tide_item_notify(&wakes, tx);
+    return TIDE_OK;
 }
 
 /* The numbers that the first call was given. */
@@ -176,6 +213,25 @@ static tide_status finish_item(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status finish_by_parts(tide_store *store, finish_request *request, tide_error *err)
+{
+    const tide_work_result *result = request->result;
+    const bool is_plain =
+        !result->checkpoint && !result->idempotency_name && result->follow_up_count == 0;
+    if (!is_plain)
+        return tide_write(store, finish_item, request, err);
+    const tide_status status = tide_write(store, finish_at_once, request, err);
+    if (status == TIDE_E_OUTCOME_UNKNOWN) { /* asking again may tell */
+        tide_error ignored;
+        const tide_status again = tide_write(store, finish_item, request, &ignored);
+        return again >= TIDE_OK || again == TIDE_E_LEASE_LOST ? again : status;
+    }
+    TIDE_TRY(status);
+    if (result->is_lost)
+        return tide_write(store, finish_item, request, err);
+    return request->has_dependents ? tide_write(store, wake_in_a_write, request, err) : TIDE_OK;
+}
+
 tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_error *err)
 {
     TIDE_TRY(check_result(result, err));
@@ -188,7 +244,7 @@ tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_e
     }
     request.added = added;
     tide_arena_init(&request.arena, TIDE_HOLD_BYTES_MAX);
-    const tide_status status = tide_write(store, finish_item, &request, err);
+    const tide_status status = finish_by_parts(store, &request, err);
     tide_arena_done(&request.arena);
     result->is_lost = status == TIDE_E_LEASE_LOST || status == TIDE_E_NOT_FOUND;
     return status;
@@ -201,36 +257,35 @@ typedef struct many_request {
     const char **needed; /* ids of those with dependents */
     int needed_count;
     int count;
-    tide_arena arena;
 } many_request;
 
-static tide_status complete_all(tide_tx *tx, many_request *request, tide_error *err)
+static void note_completed(tide_query *query, void *arg)
 {
+    many_request *request = arg;
+    const tide_view id = tide_col_text(query);
+    const int64_t token = tide_col_i64(query);
+    const tide_held *held = tide_held_mark(request->held, request->count, id, token);
+    if (held && tide_col_bool(query))
+        request->needed[request->needed_count++] = held->id;
+}
+
+/* One statement, which travels with its COMMIT. What it did not find is asked for behind it. */
+static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
+{
+    many_request *request = arg;
     tide_item_clock clock = {0};
+    request->needed_count = 0;
+    tide_held_reset(request->held, request->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_MANY, err));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
     TIDE_TRY(tide_held_bind(query, "items", request->held, request->count, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_row row = {.query = query, .arena = &request->arena};
-        const char *id = tide_row_text(&row);
-        const int64_t token = tide_col_i64(query);
-        TIDE_TRY(tide_row_end(&row, err));
-        tide_held_mark(request->held, request->count, tide_view_of(id), token);
-        if (tide_col_bool(query))
-            request->needed[request->needed_count++] = id;
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return tide_query_defer_rows(&query, note_completed, request, err);
 }
 
-static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
+static tide_status follow_up_items(tide_tx *tx, void *arg, tide_error *err)
 {
-    many_request *request = arg;
-    request->needed_count = 0;
-    tide_held_reset(request->held, request->count);
-    tide_arena_reset(&request->arena);
-    TIDE_TRY(complete_all(tx, request, err));
+    const many_request *request = arg;
     if (tide_held_count_lost(request->held, request->count) > 0)
         TIDE_TRY(mark_repeated(tx, request->held, request->count, err));
     if (request->needed_count == 0)
@@ -239,6 +294,18 @@ static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(wake_dependents(tx, request->needed, request->needed_count, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;
+}
+
+static tide_status finish_all(tide_store *store, many_request *request, tide_error *err)
+{
+    const tide_status status = tide_write(store, finish_items, request, err);
+    tide_error ignored; /* asking again may tell */
+    if (status < TIDE_OK && (status != TIDE_E_OUTCOME_UNKNOWN ||
+                             tide_write(store, finish_items, request, &ignored) < TIDE_OK))
+        return status;
+    if (tide_held_count_lost(request->held, request->count) == 0 && request->needed_count == 0)
+        return TIDE_OK;
+    return tide_write(store, follow_up_items, request, err);
 }
 
 static tide_status check_plain(const tide_work_result *result, tide_error *err)
@@ -270,9 +337,6 @@ tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, 
     if (tide_held_has_twins(held, count))
         return tide_fail(err, TIDE_E_INVALID, "a work item is named twice");
     many_request request = {.held = held, .needed = needed, .count = count};
-    tide_arena_init(&request.arena, TIDE_ITEM_PAGE_MAX);
-    const tide_status status = tide_write(store, finish_items, &request, err);
-    tide_arena_done(&request.arena);
-    TIDE_TRY(status);
+    TIDE_TRY(finish_all(store, &request, err));
     return tide_item_fail_some(tide_held_count_lost(held, count), count, err);
 }

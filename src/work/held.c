@@ -72,8 +72,9 @@ static int compare_view(tide_view a, tide_view b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-void tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token)
+const tide_held *tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token)
 {
+    const tide_held *marked = NULL;
     int low = 0;
     int high = count;
     while (low < high) {
@@ -84,8 +85,11 @@ void tide_held_mark(const tide_held *list, int count, tide_view id, int64_t toke
             high = middle;
     }
     for (; low < count && tide_view_equal(tide_view_of(list[low].id), id); low++)
-        if (list[low].token == token)
+        if (list[low].token == token) {
             *list[low].is_lost = false;
+            marked = &list[low];
+        }
+    return marked;
 }
 
 int tide_held_count_lost(const tide_held *list, int count)

@@ -29,8 +29,8 @@ void tide_held_reset(const tide_held *list, int count);
 TIDE_MUST_CHECK tide_status tide_held_bind(tide_query *query, const char *name,
                                            const tide_held *list, int count, tide_error *err);
 
-/* This one was answered: it is not lost. */
-void tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token);
+/* This one was answered: it is not lost. Returns it; NULL: nobody asked for it. */
+const tide_held *tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token);
 
 int tide_held_count_lost(const tide_held *list, int count);
 

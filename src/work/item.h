@@ -14,6 +14,8 @@
 #include "base/arena.h"
 #include "base/json.h"
 
+/* One step of priority weighs as much as ten minutes of age (claim_key). */
+#define TIDE_ITEM_PRIORITY_STEP_US INT64_C(600000000)
 #define TIDE_ITEM_DELAY_MAX_US INT64_C(315360000000000) /* 10 years */
 
 enum {

@@ -33,7 +33,7 @@ static tide_status renew_leases(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view id = tide_col_text(query);
-        tide_held_mark(r->held, r->count, id, tide_col_i64(query));
+        (void)tide_held_mark(r->held, r->count, id, tide_col_i64(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -98,7 +98,7 @@ tide_status tide_work_check(tide_tx *tx, const char *work_item_id, int64_t token
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
-    tide_hold hold;
+    tide_hold hold = {0};
     return tide_item_hold(tx, work_item_id, token, &arena, &hold, err);
 }
 
@@ -116,7 +116,7 @@ static tide_status put_checkpoint(tide_tx *tx, void *arg, tide_error *err)
     checkpoint_request *request = arg;
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
-    tide_hold hold;
+    tide_hold hold = {0};
     TIDE_TRY(tide_item_hold(tx, request->id, request->token, &arena, &hold, err));
     request->checkpoint.task_id = hold.task_id;
     return tide_journal_append_known_in(tx, &request->checkpoint, 1, &request->numbers, err);

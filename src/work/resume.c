@@ -4,8 +4,9 @@
  * read may be run again. A task's history is that of its forks' parents, too. */
 #include <tidemark/work.h>
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <tidemark/lease.h>
 
@@ -96,11 +97,13 @@ tide_status tide_task_release(tide_store *store, const char *task_id, int64_t le
 static bool read_integer(tide_view text, int64_t *out)
 {
     char digits[24];
-    int end = 0;
-    if (text.len >= sizeof digits)
+    char *end = NULL;
+    if (text.len == 0 || text.len >= sizeof digits)
         return false;
     (void)snprintf(digits, sizeof digits, "%.*s", (int)text.len, text.ptr);
-    return sscanf(digits, "%" SCNd64 "%n", out, &end) == 1 && (size_t)end == text.len;
+    errno = 0;
+    *out = strtoll(digits, &end, 10);
+    return errno == 0 && end == digits + text.len;
 }
 
 /* The member "iteration" of an object, if it is a whole number. */

@@ -144,7 +144,7 @@ static tide_status add_schedule(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(insert_schedule(tx, request, &inserted, err));
     if (inserted == 1)
         return TIDE_OK;
-    tide_schedule found;
+    tide_schedule found = {0};
     const tide_status status =
         find_schedule(tx, request->wanted->name, &request->arena, &found, err);
     TIDE_TRY(status);
@@ -367,7 +367,7 @@ static tide_status fail_missing(const char *name, tide_error *err)
 static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
 {
     change_request *request = arg;
-    tide_schedule found;
+    tide_schedule found = {0};
     int64_t now_us = 0;
     tide_arena_reset(&request->arena);
     const tide_status status = find_schedule(tx, request->name, &request->arena, &found, err);

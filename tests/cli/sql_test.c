@@ -361,8 +361,8 @@ static void an_interrupted_write_leaves_nothing(void **state)
 {
     cli_fixture *t = *state;
     feed_put_logs(t, 1, "api");
-    const char *const argv[] = {
-        t->program, "sql", "INSERT INTO db_metadata VALUES ('k', 'v'); " ENDLESS, "--write", NULL};
+    static const char sql[] = "INSERT INTO db_metadata VALUES ('k', 'v'); " ENDLESS;
+    const char *const argv[] = {t->program, "sql", sql, "--write", NULL};
     proc_options options = cli_options(t, argv);
     proc child;
     assert_ok_err(proc_start(&child, &options, &t->err), &t->err);

@@ -52,7 +52,7 @@ static void keep_promise(promises *p, uint64_t seq, const char *text)
             abort();
     }
     p->all[p->count].seq = seq;
-    (void)snprintf(p->all[p->count].text, TEXT, "%s", text);
+    (void)snprintf(p->all[p->count].text, TEXT, "%.*s", TEXT - 1, text);
     p->count++;
 }
 

@@ -268,11 +268,18 @@ static void receipts_fit_on_a_full_disk(void **state)
     tide_feed_answer answer = read_feed(d.feed, (tide_feed_request){0});
     assert_int_equal(1, answer.oldest_seq);
     assert_true(answer.count >= 1000);
-    const int64_t head = answer.head_seq;
     tide_feed_answer_done(&answer);
+    /* Not a byte is left but the reserve's. */
+    fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk));
+    for (int i = 0; i < 20; i++)
+        TIDE_IGNORE(try_logs(d.feed, 1000, &d.err));
+    fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk));
     step(d.feed);
     assert_int_equal(1000, count_receipts(d.feed, "logs", "expired"));
     fault_vfs_set_quota(d.disk, FAULT_VFS_NO_QUOTA);
+    answer = read_feed(d.feed, (tide_feed_request){0});
+    const int64_t head = answer.head_seq;
+    tide_feed_answer_done(&answer);
     assert_ok_err(try_logs(d.feed, 10, &d.err), &d.err);
     answer = read_feed(d.feed, (tide_feed_request){.start_seq = head});
     assert_numbers(&answer, TIDE_STREAM_LOGS, head + 1,

@@ -68,8 +68,7 @@ static void put_and_ask(void *arg)
 static void a_query_ends_cleanly_wherever_memory_runs_out(void **state)
 {
     static const char *const questions[] = {
-        "SELECT attributes || body FROM logs_local WHERE service_name IN ('a', 'b') ORDER BY "
-        "seq_id DESC",
+        "SELECT attributes || body FROM logs_local WHERE service_name IN ('a', 'b') ORDER BY 1",
         "SELECT count(*) FROM logs_local WHERE seq_id > 3",
         "SELECT currval('seq_logs')",
     };

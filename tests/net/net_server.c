@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "net/server.h"
 #include "net/test_service.h"
 
@@ -78,10 +79,36 @@ static void wait_for_end(void)
     (void)poll(fds, 2, -1);
 }
 
-static int fail(const tide_error *err)
+static tide_status serve(const setting *s, tide_error *err)
 {
-    (void)fprintf(stderr, "net-server: %s\n", err->text);
-    return tide_status_get(err->status)->exit_code;
+    TIDE_CLEANUP(tide_tls_closep) tide_tls *tls = NULL;
+    TIDE_CLEANUP(tide_routes_freep) tide_routes *routes = NULL;
+    test_service service = {0};
+    if (s->tls.cert_file)
+        TIDE_TRY(tide_tls_open_server(&tls, &s->tls, err));
+    TIDE_TRY(tide_routes_new(&routes, err));
+    TIDE_TRY(test_service_add(&service, routes, err));
+    const tide_server_options options = {
+        .listen = s->addresses,
+        .routes = routes,
+        .limits = &s->limits,
+        .authorise = s->has_auth ? test_service_authorise : NULL,
+        .tls = tls,
+        .is_insecure = s->is_insecure,
+    };
+    tide_server *server = NULL;
+    TIDE_TRY(tide_server_open(&server, &options, err));
+    service.counters = tide_server_counters(server);
+    service.server = server;
+    (void)printf("ready");
+    for (size_t i = 0; tide_server_address(server, i); i++)
+        (void)printf(" %s", tide_server_address(server, i));
+    (void)printf("\n");
+    (void)fflush(stdout);
+    wait_for_end();
+    tide_server_close(server);
+    (void)printf("done\n");
+    return TIDE_OK;
 }
 
 int main(int argc, char **argv)
@@ -100,36 +127,9 @@ int main(int argc, char **argv)
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     tide_error err = {0};
-    tide_tls *tls = NULL;
-    if (s.tls.cert_file && tide_tls_open_server(&tls, &s.tls, &err) != TIDE_OK)
-        return fail(&err);
-    tide_routes *routes = NULL;
-    test_service service = {0};
-    if (tide_routes_new(&routes, &err) != TIDE_OK ||
-        test_service_add(&service, routes, &err) != TIDE_OK)
-        return fail(&err);
-    const tide_server_options options = {
-        .listen = s.addresses,
-        .routes = routes,
-        .limits = &s.limits,
-        .authorise = s.has_auth ? test_service_authorise : NULL,
-        .tls = tls,
-        .is_insecure = s.is_insecure,
-    };
-    tide_server *server = NULL;
-    if (tide_server_open(&server, &options, &err) != TIDE_OK)
-        return fail(&err);
-    service.counters = tide_server_counters(server);
-    service.server = server;
-    (void)printf("ready");
-    for (size_t i = 0; tide_server_address(server, i); i++)
-        (void)printf(" %s", tide_server_address(server, i));
-    (void)printf("\n");
-    (void)fflush(stdout);
-    wait_for_end();
-    tide_server_close(server);
-    tide_routes_free(routes);
-    tide_tls_close(tls);
-    (void)printf("done\n");
-    return 0;
+    const tide_status status = serve(&s, &err);
+    if (status == TIDE_OK)
+        return 0;
+    (void)fprintf(stderr, "net-server: %s\n", err.text);
+    return (int)tide_status_get(status)->exit_code;
 }

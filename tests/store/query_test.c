@@ -209,6 +209,49 @@ static void deferred_statements_share_the_budget(void **state)
     assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
 }
 
+typedef struct told {
+    int count;
+    int64_t value;
+} told;
+
+static void note_row(tide_query *query, void *arg)
+{
+    told *t = arg;
+    t->count++;
+    t->value = tide_col_i64(query);
+}
+
+/* Puts a row (when there is a value) and asks for it, both behind the closure. */
+static tide_status defer_put_and_get(tide_tx *tx, void *arg, tide_error *err)
+{
+    told *t = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *put = NULL;
+    TIDE_CLEANUP(tide_query_endp) tide_query *get = NULL;
+    t->count = 0;
+    if (t->value != 0) {
+        TIDE_TRY(tide_query_begin(&put, tx, TEST_SQL_TYPED_PUT, err));
+        tide_bind_i64(put, "id", 7);
+        tide_bind_i64(put, "i", t->value);
+        TIDE_TRY(tide_query_defer(&put, err));
+    }
+    TIDE_TRY(tide_query_begin(&get, tx, TEST_SQL_TYPED_GET, err));
+    tide_bind_i64(get, "id", 7);
+    return tide_query_defer_rows(&get, note_row, t, err);
+}
+
+/* A closure of one statement needs no answer before its commit, and still learns what it did. */
+static void rows_of_a_deferred_statement_are_given(void **state)
+{
+    store_test *t = *state;
+    told nothing = {.count = -1};
+    assert_ok(tide_write(t->store, defer_put_and_get, &nothing, &t->err));
+    assert_int_equal(0, nothing.count);
+    told one = {.value = 42};
+    assert_ok(tide_write(t->store, defer_put_and_get, &one, &t->err));
+    assert_int_equal(1, one.count);
+    assert_int_equal(42, one.value);
+}
+
 static tide_status put_bad_time(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
@@ -234,6 +277,7 @@ int main(void)
         STORE_CASE(nothing_found_is_none_and_not_a_failure),
         STORE_CASE(more_bytes_than_the_budget_are_refused),
         STORE_CASE(deferred_statements_share_the_budget),
+        STORE_CASE(rows_of_a_deferred_statement_are_given),
         STORE_CASE(a_time_beyond_the_calendar_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,11 +150,25 @@ static void lists_are_walked_by_id(void **state)
     }
 }
 
+/* An import of n checkpoints takes n steps: from each row to the next by its key, and not through all of the file's rows. */
+static void an_import_goes_from_row_to_row_by_key(void **state)
+{
+    store_test *t = *state;
+    static const char by_key[] =
+        "SEARCH o USING PRIMARY KEY (import_id=? AND task_id=? AND task_rank=?)";
+    const char *at = plan_of(t, TIDE_SQL_IMPORT_ROWS_PUBLISH);
+    int count = 0;
+    for (; (at = strstr(at, by_key)) != NULL; at++)
+        count++;
+    assert_int_equal(2, count); /* the first of a task, and the next one */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(claims_walk_their_index_in_order),
         STORE_CASE(lists_are_walked_by_id),
+        STORE_CASE_SQLITE(an_import_goes_from_row_to_row_by_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,8 +163,9 @@ static void without_an_iteration_it_begins_at_one(void **state)
     /* States that do not say their number are counted. */
     append(t, "t", "iteration_end", "[1]");
     append(t, "t", "iteration_end", "{\"iteration\":\"two\"}");
+    append(t, "t", "iteration_end", "{\"iteration\":99999999999999999999}"); /* no int64_t */
     assert_ok(try_resume(t, "t", "r", &r));
-    assert_int_equal(3, r.next);
+    assert_int_equal(4, r.next);
     assert_string_equal("", r.later);
 }
 
