@@ -168,7 +168,10 @@ static tide_status run(tide_client *client, const tide_client_request *request, 
 tide_status tide_client_call(tide_client *client, const tide_client_request *request,
                              tide_client_reply *reply, tide_error *err)
 {
-    return run(client, request, true, reply, err);
+    tide_client_request whole = *request;
+    if (!whole.message.ptr)
+        whole.message = tide_view_of(""); /* a call has a message, if only an empty one */
+    return run(client, &whole, true, reply, err);
 }
 
 tide_status tide_client_post(tide_client *client, const tide_client_request *request,

@@ -45,6 +45,8 @@ typedef enum work_kind {
 } work_kind;
 
 /* An item, as a row has it and as the model has it. Times in microseconds, 0: none. */
+enum { WORK_FAILED_MAX = 16 }; /* more than an item has attempts */
+
 typedef struct work_row {
     work_status status;
     int64_t token;
@@ -65,6 +67,11 @@ typedef struct work_row {
     /* the model's own */
     int64_t order;    /* of insertion */
     bool is_rebooted; /* the machine was started anew under its lease */
+    struct {
+        int64_t token;
+        bool is_final;
+    } failed[WORK_FAILED_MAX]; /* tokens whose holder said that it failed */
+    int failed_count;
 } work_row;
 
 typedef struct work_checkpoint_row {

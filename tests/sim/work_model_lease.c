@@ -223,17 +223,39 @@ static int64_t longest_backoff_us(int64_t retries)
     return most_us;
 }
 
+/* Said again, because the answer was lost: the same words are answered alike, and nothing happens. */
+static bool is_failed_again(const work_row *row, const work_request *r)
+{
+    for (int i = 0; i < row->failed_count; i++)
+        if (row->failed[i].token == r->items[0].token)
+            return row->failed[i].is_final == (r->is_final != 0);
+    return false;
+}
+
+static void note_failed(work_case *c, work_row *row)
+{
+    if (row->failed_count == WORK_FAILED_MAX) {
+        work_complain(c->m, "fail: more attempts than there can be");
+        return;
+    }
+    row->failed[row->failed_count].token = c->request->items[0].token;
+    row->failed[row->failed_count++].is_final = c->request->is_final != 0;
+}
+
 void work_judge_fail(work_case *c)
 {
     work_model *m = c->m;
     const work_request *r = c->request;
+    const int64_t item = r->items[0].item;
+    work_row *row = &m->items[item];
     if (!work_is_held(c, &r->items[0])) {
-        work_expect_status(c, TIDE_E_LEASE_LOST);
+        const bool is_again = is_failed_again(row, r);
+        m->tally.repeats += is_again;
+        work_expect_status(c, is_again ? TIDE_OK : TIDE_E_LEASE_LOST);
         return;
     }
     work_expect_status(c, TIDE_OK);
-    const int64_t item = r->items[0].item;
-    work_row *row = &m->items[item];
+    note_failed(c, row);
     const bool is_over = r->is_final || row->retries >= m->plan->items[item].max_retries;
     work_expect_number(c, "is_final", is_over, c->answer->is_final);
     row->failures++;

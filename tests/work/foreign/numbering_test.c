@@ -177,7 +177,7 @@ static void removed_numbers_are_recorded_and_never_used_again(void **state)
                                         "WHERE checkpoint_id = 'c6'"));
     raw_refuse(raw, "stays", "DELETE FROM checkpoint_gaps");
     raw_refuse(
-        raw, "shrink",
+        raw, "stays as it is",
         "UPDATE checkpoint_gaps SET first_global = first_global + 1, last_global = last_global + 1 "
         "WHERE first_global = 2");
     remove_with_permit(raw, "DELETE FROM checkpoint_gaps WHERE first_global = 2");
