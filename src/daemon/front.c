@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <pthread.h>
 
@@ -176,12 +177,23 @@ static tide_status open_parts(tide_front *front, tide_error *err)
     return tide_reflection_add_methods(front->reflection, tide_reflection_methods, err);
 }
 
+/* As many connections as the system lets us have, not as many as a shell thinks right. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 tide_status tide_front_open(tide_front **out, const tide_front_options *options, tide_error *err)
 {
     tide_front *front = calloc(1, sizeof *front);
     if (!front)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a daemon");
     front->options = *options;
+    raise_file_limit();
     tide_status status = tide_service_open(&front->service,
                                            &(tide_service_options){.log = options->log,
                                                                    .env = options->env,
