@@ -2,13 +2,15 @@
  *
  * Growth: one worker claims and finishes single items while 1 k, 10 k, ... 5 M wait. Dead rows (PostgreSQL): an open
  * snapshot keeps vacuum from removing anything while 100 k items are worked off; then claims again. Medians over 300
- * claims; what counts is how they grow. */
+ * claims; what counts is how they grow, against a durable write of the same store at the same moment: filling it leaves
+ * the disk busy. */
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/sequence.h>
 #include <tidemark/work.h>
 
 #include "bench.h"
@@ -106,6 +108,22 @@ static double median_claim(field *f)
     return us;
 }
 
+/* What a durable write costs at this moment, whatever the queue: a number of a sequence. */
+static double median_write(field *f)
+{
+    tide_error err;
+    bench_latencies latencies = {.count = 0};
+    for (int i = 0; i < SAMPLES; i++) {
+        tide_sequence_range range;
+        const int64_t before_us = bench_now_us();
+        bench_must(tide_sequence_next(f->store, "scale", 1, &range, &err), &err, "a number");
+        bench_latencies_add(&latencies, bench_now_us() - before_us);
+    }
+    const double us = (double)bench_latencies_at(&latencies, 0.5);
+    bench_latencies_done(&latencies);
+    return us;
+}
+
 static void measure_growth(field *f, const char *name, int64_t most)
 {
     double first_us = 0;
@@ -113,12 +131,15 @@ static void measure_growth(field *f, const char *name, int64_t most)
     (void)printf("\n%s: one claim beside so many waiting items\n", name);
     for (int64_t count = 1000; count <= most; count = count == 1000000 ? 5000000 : count * 10) {
         fill(f, count);
-        last_us = median_claim(f);
+        const double write_us = median_write(f);
+        const double claim_us = median_claim(f);
+        last_us = claim_us / write_us;
         first_us = first_us > 0 ? first_us : last_us;
-        (void)printf("  %10lld items  %8.0f us\n", (long long)count, last_us);
+        (void)printf("  %10lld items  %8.0f us; a durable write %8.0f us; ratio %.2f\n",
+                     (long long)count, claim_us, write_us, last_us);
         (void)fflush(stdout);
     }
-    (void)printf("  growth from 1 k: %.2f\n", last_us / first_us);
+    (void)printf("  growth of the ratio from 1 k: %.2f\n", last_us / first_us);
 }
 
 static void measure_dead(field *f)

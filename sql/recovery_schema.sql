@@ -154,8 +154,7 @@ WHEN EXISTS (SELECT 1 FROM work_items WHERE work_item_id = old.work_item_id)
 BEGIN SELECT RAISE(ABORT, 'attempts live as long as their work item'); END;
 CREATE TRIGGER work_attempts_once BEFORE INSERT ON work_attempts
 WHEN EXISTS (SELECT 1 FROM work_attempts WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token)
-    OR (new.via <> 'api'  -- the library's claim is at the item's row already
-        AND NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token))
+    OR NOT EXISTS (SELECT 1 FROM work_items WHERE work_item_id = new.work_item_id AND lease_token >= new.lease_token)
 BEGIN SELECT RAISE(ABORT, 'an attempt carries the newest token of its work item'); END;
 
 -- An item waits until everything it depends on is completed.
@@ -1297,7 +1296,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER check_work_items_new AFTER INSERT ON work_items FOR EACH ROW WHEN (new.revision <> 1)
+CREATE TRIGGER check_work_items_new AFTER INSERT ON work_items FOR EACH ROW
     EXECUTE FUNCTION tide_work_values();
 CREATE TRIGGER check_work_items_values AFTER UPDATE OF work_item_id, work_type, priority, retry_count, max_retries,
     waits_for, timeout_us, failure_kind, failure_count, crash_count, created_at, run_after ON work_items
@@ -1594,6 +1593,19 @@ CREATE TRIGGER work_attempts_stay AFTER DELETE ON work_attempts FOR EACH ROW EXE
 CREATE TRIGGER work_attempts_once AFTER INSERT ON work_attempts FOR EACH ROW
     WHEN (pg_trigger_depth() = 0 AND new.via <> 'api')
     EXECUTE FUNCTION tide_attempt_guard();
+-- The library opens attempts in the statement that claims their items: looked at together, when both are written.
+CREATE FUNCTION tide_attempts_added() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM added a WHERE a.via = 'api'
+               AND NOT EXISTS (SELECT 1 FROM work_items w
+                               WHERE w.work_item_id = a.work_item_id AND w.lease_token = a.lease_token)) THEN
+        RAISE EXCEPTION 'an attempt carries the newest token of its work item'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER work_attempts_added AFTER INSERT ON work_attempts REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION tide_attempts_added();
 CREATE TRIGGER work_attempts_full BEFORE TRUNCATE ON work_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('attempts live as long as their work item');
 

@@ -1023,8 +1023,13 @@ FROM work_schedules s JOIN tasks t ON t.task_id = s.task_id
 WHERE NOT s.is_paused AND s.next_run_at <= :now AND t.status IN ('pending', 'running')
 ORDER BY s.next_run_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
 
--- statement: schedule_advance
+-- statement: schedule_advance  engine: sqlite
 -- Compare and set: the item of a time is made by whoever moves the schedule on, in the same transaction.
+-- Plain SQL may write a time with fewer digits than we do.
+UPDATE work_schedules SET next_run_at = :next, last_run_at = :now, run_count = run_count + 1
+WHERE name = :name AND substr(next_run_at || CASE length(next_run_at) WHEN 19 THEN '.000000' ELSE '000000' END, 1, 26) = :due;
+
+-- statement: schedule_advance  engine: postgres
 UPDATE work_schedules SET next_run_at = :next, last_run_at = :now, run_count = run_count + 1
 WHERE name = :name AND next_run_at = :due;
 
@@ -1041,7 +1046,14 @@ SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.prior
 FROM work_schedules s WHERE NOT s.is_paused AND coalesce(s.last_run_at, s.created_at) > :ahead
 ORDER BY s.name LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
 
--- statement: schedule_pull_in
+-- statement: schedule_pull_in  engine: sqlite
+-- Plain SQL may write a time with fewer digits than we do.
+UPDATE work_schedules
+SET next_run_at = :next, last_run_at = :last,
+    created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
+WHERE name = :name AND substr(next_run_at || CASE length(next_run_at) WHEN 19 THEN '.000000' ELSE '000000' END, 1, 26) = :due;
+
+-- statement: schedule_pull_in  engine: postgres
 UPDATE work_schedules
 SET next_run_at = :next, last_run_at = :last,
     created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END

@@ -283,6 +283,7 @@ tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
     TIDE_TRY(read_strayed(tx, rows, &count, now_us, &arena, err));
+    *pulled = 0;
     for (int i = 0; i < count; i++) {
         const tide_schedule fresh = {
             .cron = rows[i].cron, .every_us = rows[i].every_us, .next_run_at_us = now_us};
@@ -294,9 +295,10 @@ tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
         tide_bind_time(query, "now", now_us);
         if (rows[i].last_run_at_us != 0)
             tide_bind_time(query, "last", now_us);
-        TIDE_TRY(tide_query_run(query, NULL, err));
+        int64_t changed = 0;
+        TIDE_TRY(tide_query_run(query, &changed, err));
+        *pulled += changed;
     }
-    *pulled = count;
     return TIDE_OK;
 }
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/work.h>
+
 /* ---- transitions ---- */
 
 static const char *const statuses[] = {"pending", "in_progress", "completed", "failed", "expired"};
@@ -419,6 +421,70 @@ static void plain_sql_gives_neither_token_nor_revision(void **state)
     raw_work_end(&c);
 }
 
+/* An attempt with a token that was never given would stand in the way of the claim that gets it. */
+static void attempts_are_opened_by_claims_alone(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char add[] =
+        "INSERT INTO work_attempts (work_item_id, lease_token, attempt, via, started_at) "
+        "VALUES ('x', %s, 1, '%s', %s)";
+    static const char *const tokens[] = {"1", "1099511627777", "9000000000000000"};
+    raw_ok(raw,
+           "INSERT INTO work_items (work_item_id, task_id, work_type) VALUES ('x', 't', 'job')");
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        assert_false(raw_try(raw, add, tokens[i], "api", raw_time(raw, 0)));
+        assert_false(raw_try(raw, add, tokens[i], "sql", raw_time(raw, 0)));
+    }
+    raw_work_end(&c);
+}
+
+/* Times of plain SQL may have fewer digits than ours: its schedules run, and a sweep comes to its end. */
+static void schedules_of_plain_sql_run(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char *const times[][2] = {{"2000-01-01 00:00:00", "2000-01-01 00:00:00"},
+                                           {"2000-01-01 00:00:00.5", "2000-01-01 00:00:00.5"},
+                                           {"2090-01-01 00:00:00", "2090-01-01 00:00:00"}};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        raw_ok(raw,
+               "INSERT INTO work_schedules (name, task_id, work_type, every_us, next_run_at, "
+               "created_at) VALUES ('s%d', 't', 'job', 3600000000, '%s', '%s')",
+               (int)i, times[i][0], times[i][1]);
+    tide_work_swept swept;
+    assert_ok_err(tide_work_sweep(c.t->store, 0, 0, &swept, &c.t->err), &c.t->err);
+    assert_int_equal(2, swept.scheduled);
+    assert_false(swept.has_more && swept.scheduled == 0);
+    assert_ok_err(tide_work_sweep(c.t->store, 0, 0, &swept, &c.t->err), &c.t->err);
+    assert_int_equal(0, swept.scheduled);
+    assert_false(swept.has_more);
+    raw_work_end(&c);
+}
+
+/* Who imitates the library (it writes revision 1) is held to the same bounds. */
+static void bounds_hold_for_everybody(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char *const bad[] = {
+        "priority) VALUES ('x', 't', 'job', 1, 0, 99999999999)",
+        "max_retries) VALUES ('x', 't', 'job', 1, 0, -7)",
+        "timeout_us) VALUES ('x', 't', 'job', 1, 0, -5)",
+        "priority) VALUES ('', 't', 'job', 1, 0, 0)",
+    };
+    const bool is_sqlite = tide_store_engine(c.t->store) == TIDE_ENGINE_SQLITE;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (!is_sqlite) /* there claim_key is computed: nobody can give it */
+            assert_false(
+                raw_try(raw,
+                        "INSERT INTO work_items (work_item_id, task_id, work_type, revision, "
+                        "claim_key, %s",
+                        bad[i]));
+    assert_int_equal(0, raw_number(raw, "SELECT count(*) FROM work_items"));
+    raw_work_end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +505,9 @@ int main(void)
         STORE_CASE(an_expired_key_is_born_again_for_plain_sql_alone),
         STORE_CASE(gaps_are_recorded_only_where_numbers_were_given_and_rows_are_gone),
         STORE_CASE(plain_sql_gives_neither_token_nor_revision),
+        STORE_CASE(attempts_are_opened_by_claims_alone),
+        STORE_CASE(schedules_of_plain_sql_run),
+        STORE_CASE(bounds_hold_for_everybody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
