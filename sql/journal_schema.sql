@@ -107,7 +107,8 @@ CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events WHEN NOT EXIS
 BEGIN SELECT RAISE(ABORT, 'events are append-only: tidemark checkpoint compact removes old ones'); END;
 CREATE TRIGGER journal_events_once BEFORE INSERT ON journal_events
 WHEN EXISTS (SELECT 1 FROM journal_events WHERE event_id >= new.event_id)
-BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+    OR new.event_id IS NOT (SELECT last FROM sequences WHERE name = 'journal/events')
+BEGIN SELECT RAISE(ABORT, 'events are append-only, and numbered by the store'); END;
 
 -- Checksum, chain, chunks and origin are the library's; it takes its numbers first.
 CREATE TRIGGER checkpoints_bare BEFORE INSERT ON checkpoints
@@ -345,6 +346,16 @@ CREATE TRIGGER journal_events_keep BEFORE UPDATE ON journal_events
 CREATE TRIGGER journal_events_stay BEFORE DELETE ON journal_events FOR EACH ROW
     WHEN (coalesce(current_setting('tidemark.permit', true), '') = '')
     EXECUTE FUNCTION tide_refuse('events are append-only: tidemark checkpoint compact removes old ones');
+CREATE FUNCTION tide_event_check() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF NEW.event_id IS DISTINCT FROM (SELECT last FROM sequences WHERE name = 'journal/events')
+       OR EXISTS (SELECT 1 FROM journal_events WHERE event_id >= NEW.event_id) THEN
+        RAISE EXCEPTION 'events are append-only, and numbered by the store'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER journal_events_once BEFORE INSERT ON journal_events FOR EACH ROW EXECUTE FUNCTION tide_event_check();
 CREATE TRIGGER journal_events_full BEFORE TRUNCATE ON journal_events
     FOR EACH STATEMENT EXECUTE FUNCTION tide_refuse('events are append-only');
 

@@ -154,6 +154,9 @@ typedef struct tide_feed_request {
     const char *where_column;
     const char *where_value;
     const char *session; /* NULL: any; another than the store's: TIDE_E_CONFLICT */
+    /* 0: any. Another one than the store's, with a start behind that one's first number and no points to judge by:
+     * TIDE_E_CONFLICT. */
+    int64_t epoch;
     const tide_feed_point *points;
     int point_count;
     const char *reader;  /* NULL: nobody's; start_seq is what this reader has settled */

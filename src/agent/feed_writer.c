@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct tide_feed_writer {
     tide_env *env;
     tide_metrics *metrics;
     int64_t queue_max;
+    atomic_int_fast64_t failures;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -215,7 +217,9 @@ static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *
     for (int i = 0; i < g->portion_count; i++)
         records[i] = g->portions[i].records;
     const int64_t before_us = writer->env->mono_us(writer->env);
-    TIDE_TRY(tide_feed_commit(writer->feed, records, g->portion_count, err));
+    const tide_status status = tide_feed_commit(writer->feed, records, g->portion_count, err);
+    (void)atomic_fetch_add(&writer->failures, status < TIDE_OK);
+    TIDE_TRY(status);
     for (int i = 0; i < g->portion_count; i++)
         g->portions[i].records = records[i];
     hand_out_numbers(g);
@@ -291,6 +295,11 @@ static void *run_writer(void *arg)
 }
 
 /* ---- outside ---- */
+
+int64_t tide_feed_writer_failures(const tide_feed_writer *writer)
+{
+    return atomic_load(&writer->failures);
+}
 
 tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_env *env,
                                   const tide_feed_writer_options *options, tide_error *err)

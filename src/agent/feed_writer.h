@@ -56,6 +56,9 @@ TIDE_MUST_CHECK tide_status tide_feed_writer_open(tide_feed_writer **out, tide_f
 /* Stores what was put, then ends. Takes NULL. */
 void tide_feed_writer_close(tide_feed_writer *writer);
 
+/* Groups that could not be stored since it was opened. */
+int64_t tide_feed_writer_failures(const tide_feed_writer *writer);
+
 /* A put without records is done at once. TIDE_E_BUSY: no room, done is not called. */
 TIDE_MUST_CHECK tide_status tide_feed_writer_put(tide_feed_writer *writer, tide_feed_put *put,
                                                  tide_error *err);

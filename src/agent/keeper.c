@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 
 #define RETRY_US INT64_C(1000000)
+#define LOOK_US INT64_C(1000000)    /* for what came in */
 #define REPEAT_US INT64_C(60000000) /* the same trouble is not told more often */
 
 struct tide_keeper {
@@ -17,6 +18,8 @@ struct tide_keeper {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_closing;
+    int64_t commits; /* of the feed, and failures of its writer, at the last step */
+    int64_t failures;
     int64_t told_us; /* when a failure was logged last; 0: never */
 };
 
@@ -37,6 +40,19 @@ static void tell(tide_keeper *keeper, const char *what, tide_status status, cons
 }
 
 /* ---- retention ---- */
+
+/* What came in, or could not, may be more than there is room for: that is not known when a step says when it wants to
+ * run again. */
+static bool has_news(tide_keeper *keeper)
+{
+    tide_feed_counters counters;
+    tide_feed_count(keeper->options.feed, &counters);
+    const int64_t failures = tide_feed_writer_failures(keeper->options.writer);
+    const bool has = counters.commits != keeper->commits || failures != keeper->failures;
+    keeper->commits = counters.commits;
+    keeper->failures = failures;
+    return has;
+}
 
 static int64_t step_feed(tide_keeper *keeper)
 {
@@ -112,13 +128,21 @@ static bool wait_until(tide_keeper *keeper, int64_t until_us)
     return !is_closing;
 }
 
+static int64_t next_of(const tide_keeper *keeper, int64_t feed_due_us, int64_t look_due_us)
+{
+    int64_t next_us = now_of(keeper) + LOOK_US;
+    next_us = feed_due_us < next_us ? feed_due_us : next_us;
+    return look_due_us < next_us ? look_due_us : next_us;
+}
+
 static void *run_keeper(void *arg)
 {
     tide_keeper *keeper = arg;
     int64_t feed_due_us = now_of(keeper);
     int64_t look_due_us = keeper->collector ? feed_due_us : INT64_MAX;
-    while (wait_until(keeper, feed_due_us < look_due_us ? feed_due_us : look_due_us)) {
-        if (now_of(keeper) >= feed_due_us)
+    while (wait_until(keeper, next_of(keeper, feed_due_us, look_due_us))) {
+        const bool is_due = now_of(keeper) >= feed_due_us;
+        if (has_news(keeper) || is_due)
             feed_due_us = now_of(keeper) + step_feed(keeper);
         if (now_of(keeper) >= look_due_us) {
             look_at_machine(keeper);

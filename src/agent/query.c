@@ -47,6 +47,7 @@ static tide_status read_position(tide_feed_request *request,
     TIDE_TRY(check_seq(position->epoch, "epoch", err));
     TIDE_TRY(read_points(points, position, err));
     request->session = tide_rpc_text(position->session_id);
+    request->epoch = (int64_t)position->epoch;
     request->last_seq = (int64_t)position->last_seq_id;
     request->max_bytes = position->max_bytes;
     request->reader = tide_rpc_text(position->reader);

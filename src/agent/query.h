@@ -26,7 +26,7 @@ typedef struct tide_query_part {
     size_t service_count;
     const AGENT(Position) * position; /* NULL: none */
     const char *trace_id;             /* only records of this trace; NULL: all */
-    bool is_left_out;                 /* not asked for: nothing is read, its state is still told */
+    bool is_left_out; /* not asked for: nothing is read, and nothing is said of it */
 } tide_query_part;
 
 /* TIDE_OK: *answer is to be freed with tide_feed_answer_done. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/identity.h>
+
 #include "agent/query.h"
 #include "base/cleanup.h"
 #include "rpc/messages.h"
@@ -148,28 +150,17 @@ static tide_status put_frames(const tide_agent_services *services, const query_k
 
 /* ---- one look ---- */
 
-/* Its state, and no records. */
-static tide_status stand_at_head(const tide_agent_services *services, tide_query_part *part,
-                                 tide_error *err)
-{
-    tide_feed_stream stream;
-    TIDE_TRY(tide_feed_show(services->feed, part->stream, &stream, err));
-    *part = (tide_query_part){
-        .stream = part->stream, .start_seq_id = (uint64_t)stream.head_seq, .max_records = 1};
-    return TIDE_OK;
-}
-
 static tide_status read_parts(const tide_agent_services *services, const question *q, answers *a,
                               tide_error *err)
 {
     for (int i = 0; i < q->part_count; i++) {
-        tide_query_part part = q->parts[i];
-        if (part.is_left_out)
-            TIDE_TRY(stand_at_head(services, &part, err));
-        const tide_status status = tide_query_read(services, &part, &a->parts[a->count], err);
+        const tide_query_part *part = &q->parts[i];
+        a->count = i + 1;
+        if (part->is_left_out)
+            continue;
+        const tide_status status = tide_query_read(services, part, &a->parts[i], err);
         if (status < TIDE_OK)
-            return q->part_count == 1 ? status : tide_fail_context(err, status, "%s", part.stream);
-        a->count++;
+            return q->part_count == 1 ? status : tide_fail_context(err, status, "%s", part->stream);
     }
     return TIDE_OK;
 }
@@ -180,6 +171,8 @@ static tide_status encode(const tide_agent_services *services, const query_kind 
     int64_t total = 0;
     for (int i = 0; i < a->count; i++) {
         const tide_feed_answer *answer = &a->parts[i];
+        if (q->parts[i].is_left_out) /* nothing is said of it: a reader must not take it for read */
+            continue;
         total += answer->count;
         if (tide_buffer_append(out, answer->bytes, answer->len) < TIDE_OK)
             return tide_fail(err, TIDE_E_LIMIT, "the answer is too long: ask for fewer records");
@@ -189,7 +182,9 @@ static tide_status encode(const tide_agent_services *services, const query_kind 
     }
     TIDE_TRY(put_number(out, kind->total_field, (uint64_t)total, err));
     TIDE_TRY(put_frames(services, kind, q, a, out, err));
-    return tide_rpc_put_bytes(out, kind->session_field, tide_view_of(a->parts[0].session), err);
+    tide_identity identity;
+    tide_store_identity(tide_feed_store(services->feed), &identity);
+    return tide_rpc_put_bytes(out, kind->session_field, tide_view_of(identity.session_id), err);
 }
 
 static bool has_news(const answers *a)

@@ -148,6 +148,12 @@ void tide_loss_tell(const tide_feed *feed, const char *stream, const tide_loss *
 
 /* ---- reader.c ---- */
 
+/* How a request's points fit this history. */
+typedef struct tide_reader_standing {
+    tide_feed_standing standing;
+    int64_t matched_seq;
+} tide_reader_standing;
+
 /* Is this reader welcome? TIDE_E_LEASE_LOST: a higher token was seen. *is_due: its row is to be written. */
 TIDE_MUST_CHECK tide_status tide_reader_check(tide_feed *feed, tide_tx *tx,
                                               const tide_stream_state *state,
@@ -155,7 +161,7 @@ TIDE_MUST_CHECK tide_status tide_reader_check(tide_feed *feed, tide_tx *tx,
                                               bool *is_due, tide_error *err);
 /* In a transaction of its own. */
 TIDE_MUST_CHECK tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
-                                             tide_error *err);
+                                             const tide_reader_standing *standing, tide_error *err);
 /* What all readers of a stream have settled; INT64_MAX: nobody reads it. */
 TIDE_MUST_CHECK tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out,
                                                 tide_error *err);

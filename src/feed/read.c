@@ -111,7 +111,9 @@ static tide_status note_reader(tide_feed *feed, const tide_page *page, tide_erro
 {
     if (!page->is_reader_due)
         return TIDE_OK;
-    const tide_status status = tide_reader_note(feed, page->request, err);
+    const tide_reader_standing standing = {.standing = page->answer->standing,
+                                           .matched_seq = page->answer->matched_seq};
+    const tide_status status = tide_reader_note(feed, page->request, &standing, err);
     /* What was read may be had all the same: a position that could not be noted only keeps records longer. */
     const bool is_refusal = status == TIDE_E_LEASE_LOST || status == TIDE_E_LIMIT;
     return is_refusal ? status : TIDE_OK;

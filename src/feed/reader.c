@@ -42,10 +42,20 @@ static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reade
     return TIDE_OK;
 }
 
-/* Nobody has read what was not given. */
-static int64_t clamp_position(const tide_stream_state *state, int64_t start_seq)
+/* Nobody has read what was not given, nor, of a history that has parted from his, what he did not have in common with it:
+ * whoever comes from an earlier epoch, and does not show that he knows this one, stands before its first number. */
+static int64_t clamp_position(const tide_stream_state *state, const tide_feed_request *request,
+                              int64_t row_epoch, const tide_reader_standing *standing)
 {
-    return start_seq < state->head_seq ? start_seq : state->head_seq;
+    int64_t position = request->start_seq < state->head_seq ? request->start_seq : state->head_seq;
+    const bool is_known =
+        standing->standing == TIDE_FEED_STANDING_OK || request->epoch == state->epoch;
+    if (standing->standing == TIDE_FEED_STANDING_DIVERGED && standing->matched_seq < position)
+        position = standing->matched_seq;
+    else if (!is_known && row_epoch != 0 && row_epoch != state->epoch &&
+             state->epoch_first_seq <= position)
+        position = state->epoch_first_seq - 1;
+    return position;
 }
 
 tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_state *state,
@@ -64,7 +74,8 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
         return tide_fail(err, TIDE_E_LEASE_LOST,
                          "reader %s came with token %" PRId64 " after %" PRId64, request->reader,
                          request->lease_token, row.lease_token);
-    const int64_t position = clamp_position(state, request->start_seq);
+    const int64_t position =
+        clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
     *is_due = row.epoch != state->epoch || position > row.position ||
               request->lease_token > row.lease_token ||
               now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS;
@@ -86,6 +97,7 @@ static tide_status check_room(tide_tx *tx, const tide_stream_state *state, tide_
 typedef struct note {
     tide_feed *feed;
     const tide_feed_request *request;
+    tide_reader_standing standing;
 } note;
 
 static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
@@ -99,12 +111,12 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_reader_check(n->feed, tx, &state, n->request, now_us, &is_due, err));
     if (!is_due)
         return TIDE_OK;
-    reader_row row = {.epoch = state.epoch};
+    reader_row row = {.epoch = 0};
     const tide_status found = find_reader(tx, state.id, n->request->reader, &row, err);
     TIDE_TRY(found);
     if (found == TIDE_NONE)
         TIDE_TRY(check_room(tx, &state, err));
-    const int64_t position = clamp_position(&state, n->request->start_seq);
+    const int64_t position = clamp_position(&state, n->request, row.epoch, &n->standing);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_PUT, err));
     tide_bind_i64(query, "stream", state.id);
@@ -117,9 +129,10 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
-tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request, tide_error *err)
+tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
+                             const tide_reader_standing *standing, tide_error *err)
 {
-    note n = {.feed = feed, .request = request};
+    note n = {.feed = feed, .request = request, .standing = *standing};
     return tide_write(feed->store, put_reader, &n, err);
 }
 

@@ -41,6 +41,9 @@ typedef struct salvage {
     bool is_first; /* nothing of this stream was copied yet */
     /* the page */
     tide_stream_state state; /* of the source */
+    bool is_begun;
+    tide_feed_salvaged total_before;
+    int64_t begin;
     int64_t at;
     picked batches[PAGE_BATCHES];
     int count;
@@ -116,7 +119,10 @@ static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *hea
 static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
 {
     salvage *s = arg;
-    const tide_feed_salvaged total = s->total;
+    if (s->is_begun) /* once more: a read may be run again */
+        s->total = s->total_before;
+    s->is_begun = true;
+    s->total_before = s->total;
     s->count = 0;
     s->loss_count = 0;
     s->is_done = false;
@@ -124,10 +130,14 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&s->arena);
     TIDE_TRY(tide_stream_find(&s->state, tx, s->stream, err));
     s->at = s->position > s->state.floor_seq ? s->position : s->state.floor_seq;
+    s->begin = s->at;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_feed_walk_begin(&query, tx, s->state.id, s->at, err));
     int64_t bytes = 0;
     while (s->count < PAGE_BATCHES && s->loss_count < PAGE_BATCHES / 2 && bytes < PAGE_BYTES) {
+        const tide_feed_salvaged total = s->total;
+        const int loss_count = s->loss_count;
+        const tide_loss last_loss = s->losses[loss_count > 0 ? loss_count - 1 : 0];
         s->reading = s->at;
         tide_status status = tide_query_step(query, err);
         if (status == TIDE_NONE) {
@@ -149,8 +159,11 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
             status = pick_gap(s, tx, head.first_seq - 1, err);
         if (status >= TIDE_OK)
             status = pick_body(s, tx, &head, err);
-        if (status < TIDE_OK) {
+        if (status < TIDE_OK) { /* what was picked before this batch stands */
             s->total = total;
+            s->loss_count = loss_count;
+            s->losses[loss_count > 0 ? loss_count - 1 : 0] = last_loss;
+            s->at = s->reading;
             return status;
         }
         bytes += head.body_len;
@@ -178,7 +191,7 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* A row that cannot be read ends its page: what was picked before it is read again, up to it. */
+/* A row that cannot be read ends its page; the next page begins with it, and passes it by here. */
 static tide_status pass_unreadable(salvage *s, tide_error *err)
 {
     range_request range = {.owner = s};
@@ -289,10 +302,11 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
     s->is_done = false;
     while (!s->is_done) {
         tide_error why;
+        s->is_begun = false;
         const tide_status status = tide_read(s->from->store, pick_page, s, &why);
-        if (status == TIDE_E_DAMAGED && s->reading >= 0)
+        if (status == TIDE_E_DAMAGED && s->reading >= 0 && s->reading == s->begin)
             TIDE_TRY(pass_unreadable(s, err));
-        else if (status < TIDE_OK)
+        else if (status < TIDE_OK && !(status == TIDE_E_DAMAGED && s->reading > s->begin))
             return tide_fail(err, status, "%s", why.text);
         s->position = s->at;
         TIDE_TRY(tide_write(s->to->store, put_page, s, err));

@@ -27,9 +27,14 @@ static tide_status find_hash(char out[TIDE_IDEMPOTENCY_HASH_SIZE], const WORK(Be
 {
     if (*given->request_hash && *given->request)
         return tide_fail(err, TIDE_E_INVALID, "give request or request_hash, not both");
+    if (!*given->request_hash && !*given->request)
+        return tide_fail(err, TIDE_E_INVALID, "what is asked for? give request or request_hash");
     if (!*given->request_hash)
         return tide_idempotency_hash(out, tide_view_of(given->request), err);
-    if (strlen(given->request_hash) >= TIDE_IDEMPOTENCY_HASH_SIZE)
+    const char *hex = given->request_hash + strlen("sha256:");
+    if (strncmp(given->request_hash, "sha256:", strlen("sha256:")) != 0 ||
+        strlen(given->request_hash) != TIDE_IDEMPOTENCY_HASH_SIZE - 1 ||
+        strspn(hex, "0123456789abcdef") != strlen(hex))
         return tide_fail(err, TIDE_E_INVALID, "a request_hash is sha256: and 64 hex digits");
     memcpy(out, given->request_hash, strlen(given->request_hash) + 1);
     return TIDE_OK;

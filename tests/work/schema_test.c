@@ -439,6 +439,20 @@ static void attempts_are_opened_by_claims_alone(void **state)
     raw_work_end(&c);
 }
 
+/* An event that nobody numbered would stand in the way of every later one. */
+static void events_are_numbered_by_the_store(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char *const ids[] = {"1", "2", "9000000000000000"};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        raw_refuse(raw, "numbered by the store",
+                   "INSERT INTO journal_events (event_id, kind, head, first_global, last_global, "
+                   "checkpoint_count, task_id, at) VALUES (%s, 'deleted', 1, 1, 1, 1, 't', %s)",
+                   ids[i], raw_time(raw, 0));
+    raw_work_end(&c);
+}
+
 /* Times of plain SQL may have fewer digits than ours: its schedules run, and a sweep comes to its end. */
 static void schedules_of_plain_sql_run(void **state)
 {
@@ -482,6 +496,11 @@ static void bounds_hold_for_everybody(void **state)
                         "claim_key, %s",
                         bad[i]));
     assert_int_equal(0, raw_number(raw, "SELECT count(*) FROM work_items"));
+    add_item(raw, "y");
+    if (!is_sqlite) {
+        assert_false(raw_try(raw, "UPDATE work_items SET claim_key = NULL"));
+        assert_false(raw_try(raw, "UPDATE work_items SET input_data = repeat('x', 17000000)"));
+    }
     raw_work_end(&c);
 }
 
@@ -506,6 +525,7 @@ int main(void)
         STORE_CASE(gaps_are_recorded_only_where_numbers_were_given_and_rows_are_gone),
         STORE_CASE(plain_sql_gives_neither_token_nor_revision),
         STORE_CASE(attempts_are_opened_by_claims_alone),
+        STORE_CASE(events_are_numbered_by_the_store),
         STORE_CASE(schedules_of_plain_sql_run),
         STORE_CASE(bounds_hold_for_everybody),
     };
