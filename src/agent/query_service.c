@@ -34,6 +34,8 @@ struct query_kind {
     uint32_t state_fields[PARTS_MAX];
 };
 
+static void read_records(question *out, const ProtobufCMessage *request);
+
 /* ---- answers ---- */
 
 typedef struct answers {
@@ -196,6 +198,16 @@ static bool has_news(const answers *a)
     return false;
 }
 
+/* Records of a built-in stream are of another message than QueryRecords answers with. */
+static tide_status check_stream(const query_kind *kind, const question *q, tide_error *err)
+{
+    if (kind->read != read_records || !tide_stream_type_find(q->parts[0].stream))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID,
+                     "stream '%s' is built in: its records have a call of their own",
+                     q->parts[0].stream);
+}
+
 /* TIDE_NONE: there is nothing yet, and somebody may wait. */
 static tide_status look(const tide_agent_services *services, const query_kind *kind,
                         const question *q, bool is_last, tide_buffer *out, tide_error *err)
@@ -264,6 +276,7 @@ static tide_status answer_query(tide_call *call, tide_view message,
     int64_t wait_us = 0;
     TIDE_TRY(tide_call_decode(call, message, &request, err));
     kind->read(&q, request);
+    TIDE_TRY(check_stream(kind, &q, err));
     TIDE_TRY(find_wait(&q, &wait_us, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
     tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);

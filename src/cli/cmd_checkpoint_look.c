@@ -160,8 +160,11 @@ tide_status tide_cli_checkpoint_head(tide_cli *cli, tide_error *err)
 {
     int64_t head = 0;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    TIDE_TRY(tide_journal_head(store, &head, err));
+    const tide_status opened = tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err);
+    if (opened != TIDE_E_NOT_FOUND) { /* where there is no store, none was ever issued */
+        TIDE_TRY(opened);
+        TIDE_TRY(tide_journal_head(store, &head, err));
+    }
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "%" PRId64 "\n", head);
         return TIDE_OK;

@@ -137,6 +137,9 @@ static tide_status list_one(void *arg, const tide_work_item *item, tide_error *e
 
 tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
 {
+    static const char *const statuses[] = {"pending", "in_progress", "completed",
+                                           "failed",  "expired",     NULL};
+    TIDE_TRY(tide_cli_check_status(cli, statuses, err));
     static const tide_cli_column columns[] = {
         {.title = "ITEM"},    {.title = "TYPE"},
         {.title = "STATUS"},  {.title = "PRIORITY", .is_number = true},

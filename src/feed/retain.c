@@ -78,7 +78,8 @@ static tide_status look_at_oldest(tide_tx *tx, kept_stream *stream, tide_error *
     stream->is_sound = tide_batch_is_head_sound(&head, state->id);
     stream->batch_id = head.id;
     stream->first_seq = state->floor_seq + 1;
-    stream->last_seq = head.last_seq;
+    /* A damaged row may tell any number: the floor never rises above what was given. */
+    stream->last_seq = head.last_seq < state->head_seq ? head.last_seq : state->head_seq;
     stream->arrived_us = stream->is_sound ? head.arrived_us : state->floor_arrived_us;
     stream->through = stream->is_sound ? head.stored_through : state->floor_bytes + head.body_len;
     memset(&stream->chain, 0, sizeof stream->chain);

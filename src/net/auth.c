@@ -235,8 +235,9 @@ static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], tide_s
     pthread_mutex_unlock(&auth->lock);
 }
 
+/* Who guesses is not answered; who is known to be good at the same address is. */
 static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TIDE_SHA256_LEN],
-                       tide_auth_answer *out, tide_error *err)
+                       bool is_guessed, tide_auth_answer *out, tide_error *err)
 {
     const int64_t now_us = auth->env->mono_us(auth->env);
     int64_t age_us = INT64_MAX;
@@ -244,6 +245,8 @@ static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TI
     *out = get_known(auth, digest, now_us, &age_us, &generation);
     if (age_us < auth->options.fresh_us)
         return TIDE_OK;
+    if (is_guessed && age_us >= auth->options.fresh_us + auth->options.stale_us)
+        return tide_fail(err, TIDE_E_BUSY, "too many bad tokens from this address; wait a while");
     if (!auth->options.lookup)
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no such token");
     tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
@@ -263,7 +266,8 @@ static tide_status check_token(tide_auth *auth, const tide_credentials *given,
     if (token.len > TIDE_AUTH_SECRET_MAX)
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no such token");
     TIDE_TRY(tide_sha256_of(token, digest, err));
-    TIDE_TRY(ask(auth, token, digest, out, err));
+    const char *peer = given->peer ? given->peer : "";
+    TIDE_TRY(ask(auth, token, digest, is_guessing(auth, peer), out, err));
     if (out->expires_at_us <= auth->env->wall_us(auth->env))
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "the token has expired");
     if (out->agent[0] && given->certificate && strcmp(out->agent, given->certificate) != 0)
@@ -294,8 +298,6 @@ tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_
         return name_peer(
             out, "",
             tide_auth_is_local(peer) ? auth->options.local_role : auth->options.stranger_role, err);
-    if (is_guessing(auth, peer))
-        return tide_fail(err, TIDE_E_BUSY, "too many bad tokens from this address; wait a while");
     tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
     const tide_status status = check_token(auth, given, &answer, err);
     if (status == TIDE_E_UNAUTHENTICATED)

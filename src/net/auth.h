@@ -13,7 +13,7 @@
  * The lookup is the daemon's (it asks the store); this folder knows no stores. What it says of a good token counts for
  * fresh_us without being asked again, and for stale_us more while it cannot tell (the store is away). Bad tokens are
  * never kept; who sends more than TIDE_AUTH_BAD_MAX of them from one address within TIDE_AUTH_BAD_WINDOW_US is
- * refused without a look (TIDE_E_BUSY) until the window is over. tide_auth_forget empties the cache: after a
+ * refused without a look (TIDE_E_BUSY) until the window is over; tokens that were good a moment ago pass all the same. tide_auth_forget empties the cache: after a
  * revocation, on SIGHUP.
  *
  * Tokens are compared by their SHA-256, in a time that does not depend on where they differ; the cache holds digests,
