@@ -123,7 +123,10 @@ static void remove_entry(tide_otlp_series *series, int32_t at)
 
 static void forget_oldest(tide_otlp_series *series)
 {
+    const uint64_t start_ns = series->entries[series->oldest].state.start_ns;
     series->has_forgotten = true;
+    if (start_ns > series->forgotten_start_ns)
+        series->forgotten_start_ns = start_ns;
     remove_entry(series, series->oldest);
 }
 
@@ -360,7 +363,10 @@ static tide_status advance_new(tide_otlp_series *series, const tide_digest128 *k
     TIDE_TRY(remember(series, at, point));
     const bool began_after_us =
         series->started_ms > 0 && point->start_ns / 1000000 >= (uint64_t)series->started_ms;
-    *is_news = is_new || began_after_us;
+    /* One that began no later than one that was forgotten may be that one: what it counts may be stored already. */
+    const bool may_be_forgotten =
+        series->has_forgotten && point->start_ns <= series->forgotten_start_ns;
+    *is_news = is_new || (began_after_us && !may_be_forgotten);
     return TIDE_OK;
 }
 

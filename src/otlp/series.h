@@ -47,6 +47,7 @@ typedef struct tide_otlp_series {
     uint64_t request; /* counts requests */
     uint64_t version; /* counts changes */
     bool has_forgotten;
+    uint64_t forgotten_start_ns; /* the latest start of those that were forgotten */
 } tide_otlp_series;
 
 /* Allocates nothing yet. */
