@@ -476,6 +476,25 @@ static void schedules_of_plain_sql_run(void **state)
     raw_work_end(&c);
 }
 
+/* What a schedule makes is an item: one that could not be made would stop every sweep. */
+static void schedules_are_within_the_bounds_of_items(void **state)
+{
+    schema_case c;
+    raw_sql *raw = raw_work_begin(&c, state);
+    static const char *const bad[][2] = {{"priority", "5000000"},
+                                         {"max_retries", "-1"},
+                                         {"timeout_us", "-1"},
+                                         {"timeout_us", "4000000000000000"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(
+            raw_try(raw,
+                    "INSERT INTO work_schedules (name, task_id, work_type, every_us, "
+                    "next_run_at, created_at, %s) VALUES ('s', 't', 'job', 3600000000, %s, %s, %s)",
+                    bad[i][0], raw_time(raw, 0), raw_time(raw, 0), bad[i][1]));
+    assert_int_equal(0, raw_number(raw, "SELECT count(*) FROM work_schedules"));
+    raw_work_end(&c);
+}
+
 /* Who imitates the library (it writes revision 1) is held to the same bounds. */
 static void bounds_hold_for_everybody(void **state)
 {
@@ -527,6 +546,7 @@ int main(void)
         STORE_CASE(attempts_are_opened_by_claims_alone),
         STORE_CASE(events_are_numbered_by_the_store),
         STORE_CASE(schedules_of_plain_sql_run),
+        STORE_CASE(schedules_are_within_the_bounds_of_items),
         STORE_CASE(bounds_hold_for_everybody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
