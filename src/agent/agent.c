@@ -102,12 +102,14 @@ static void stop(void *arg)
     a->keeper = NULL;
 }
 
+/* Whoever may still be told something is ended before what he is told of: calls, those who wait, those who write. */
 static void agent_done(agent *a)
 {
+    tide_front_stop(a->front);
     tide_keeper_close(a->keeper);
-    tide_front_close(a->front); /* no calls from here on */
     tide_waiter_close(a->waiter);
     tide_feed_writer_close(a->writer);
+    tide_front_close(a->front);
     tide_otlp_pool_free(a->otlp);
     tide_feed_close(a->feed);
 }
@@ -123,5 +125,8 @@ tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
     front.arg = &a;
     TIDE_TRY(tide_front_open(&a.front, &front, err));
     TIDE_TRY(open_parts(&a, err));
-    return tide_front_serve(a.front, err);
+    const tide_status status = tide_front_serve(a.front, err);
+    if (status == TIDE_E_INTERRUPTED)
+        a = (agent){.options = options}; /* somebody is in a hurry: the process ends as it is */
+    return status;
 }

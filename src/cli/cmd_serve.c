@@ -20,9 +20,10 @@ static void leave(void *arg)
 
 static void serving_done(serving *s)
 {
-    tide_front_close(s->front); /* no calls from here on */
+    tide_front_stop(s->front); /* no calls from here on */
     tide_waiter_close(s->context.work);
     tide_waiter_close(s->context.journal);
+    tide_front_close(s->front);
 }
 
 static tide_status add_services(serving *s, tide_error *err)

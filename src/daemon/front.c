@@ -209,13 +209,22 @@ tide_status tide_front_open(tide_front **out, const tide_front_options *options,
     return TIDE_OK;
 }
 
-void tide_front_close(tide_front *front)
+void tide_front_stop(tide_front *front)
 {
     if (!front)
         return;
     if (front->has_drainer)
         (void)pthread_join(front->drainer, NULL);
+    front->has_drainer = false;
     tide_server_close(front->server);
+    front->server = NULL;
+}
+
+void tide_front_close(tide_front *front)
+{
+    if (!front)
+        return;
+    tide_front_stop(front);
     tide_access_close(front->access);
     tide_tls_close(front->tls);
     tide_routes_free(front->routes);
@@ -345,11 +354,7 @@ tide_status tide_front_serve(tide_front *front, tide_error *err)
     atomic_store(&front->is_ready, false);
     if (status == TIDE_E_INTERRUPTED)
         return status; /* somebody is in a hurry: the process ends as it is */
-    if (front->has_drainer)
-        (void)pthread_join(front->drainer, NULL);
-    front->has_drainer = false;
-    tide_server_close(front->server);
-    front->server = NULL;
+    tide_front_stop(front);
     if (options->stop)
         options->stop(options->arg);
     return status;

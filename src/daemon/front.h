@@ -59,6 +59,8 @@ typedef struct tide_front_options {
 
 TIDE_MUST_CHECK tide_status tide_front_open(tide_front **out, const tide_front_options *options,
                                             tide_error *err);
+/* Close the ports, if they are open: from here on nobody is called, and metrics are still there. Takes NULL. */
+void tide_front_stop(tide_front *front);
 void tide_front_close(tide_front *front); /* takes NULL */
 void tide_front_closep(tide_front **front);
 
