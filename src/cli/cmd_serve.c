@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/front_options.h"
 #include "rpc/rpc.h"
+#include "rpc/work_metrics.h"
 
 typedef struct serving {
     tide_rpc_context context;
@@ -33,6 +34,7 @@ static tide_status add_services(serving *s, tide_error *err)
         tide_rpc_idempotency, tide_rpc_journal, tide_rpc_journal_streams};
     char topic[64];
     tide_work_topic(topic, NULL);
+    tide_metrics_add_source(tide_front_metrics(s->front), tide_work_metrics, s->context.store);
     TIDE_TRY(tide_waiter_open(&s->context.work, s->context.store, topic, err));
     TIDE_TRY(tide_waiter_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
