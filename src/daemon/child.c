@@ -250,6 +250,17 @@ static void turn_once(tide_child *child)
     kill_when_due(child);
 }
 
+/* What it had written by its end counts, also when it was told to stop: that is in the pipe, and nobody waits for more. */
+static void hear_rest(tide_child *child)
+{
+    uint64_t heard;
+    do {
+        heard = child->result->out_len;
+        if (child->at.out_fd >= 0)
+            hear_stdout(child);
+    } while (child->result->out_len > heard);
+}
+
 /* It has ended, and so has its stdout, or nobody listens to that any longer. */
 static bool is_over(const tide_child *child)
 {
@@ -314,6 +325,7 @@ tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *resul
     hold_sigpipe(&before);
     while (!is_over(child))
         turn_once(child);
+    hear_rest(child);
     reap(child);
     release_sigpipe(&before);
     close_fd(&child->at.in_fd);
