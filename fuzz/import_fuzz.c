@@ -39,13 +39,15 @@ static void check_checkpoint(const tide_import_checkpoint *checkpoint)
     assert(strlen(fields->checkpoint_id) <= TIDE_JOURNAL_ID_MAX && *fields->checkpoint_id);
     assert(strlen(fields->task_id) <= TIDE_JOURNAL_ID_MAX && *fields->task_id);
     assert(fields->type && fields->trigger && fields->snapshot.ptr);
-    assert(tide_utf8_valid(fields->snapshot) && tide_utf8_valid(tide_view_of(fields->task_id)));
+    const tide_view task_id = tide_view_of(fields->task_id);
+    assert(tide_utf8_valid(fields->snapshot) && tide_utf8_valid(task_id));
     for (int i = 1; i < fields->tag_count; i++)
         assert(strcmp(fields->tags[i - 1], fields->tags[i]) < 0);
     tide_seal seal;
     assert(tide_seal_checksum(&seal, fields, NULL) == TIDE_OK);
-    assert(tide_seal_equal(
-        &seal, tide_view_bytes(checkpoint->checksum.bytes, sizeof checkpoint->checksum.bytes)));
+    const tide_view checksum =
+        tide_view_bytes(checkpoint->checksum.bytes, sizeof checkpoint->checksum.bytes);
+    assert(tide_seal_equal(&seal, checksum));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

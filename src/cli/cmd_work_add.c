@@ -146,7 +146,7 @@ static tide_status check_names(const line_reader *r, tide_error *err)
                                         "work_type",    "input",     "input_data", "priority",
                                         "max_retries",  "delay",     "run_after",  "timeout",
                                         "unique_key",   "depends_on"};
-    const char *key = NULL;
+    const char *key = "";
     json_t *value = NULL;
     json_object_foreach(r->object, key, value)
     {

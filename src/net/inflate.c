@@ -190,7 +190,7 @@ static tide_status step_zlib(tide_inflater *inflater, tide_buffer *out, bool *is
 {
     size_t room;
     TIDE_TRY(make_room(inflater, out, &room, err));
-    uint8_t beyond; /* output that there is no room for: one byte of it is proof enough */
+    uint8_t beyond = 0; /* output that there is no room for: one byte of it is proof enough */
     z_stream *zlib = &inflater->zlib;
     zlib->next_out = room > 0 ? (Bytef *)out->ptr + out->len : &beyond;
     zlib->avail_out = room > 0 ? (uInt)room : 1;
@@ -307,7 +307,7 @@ static tide_status feed_zstd(tide_inflater *inflater, tide_view bytes, tide_buff
     while (in.pos < in.size || has_more) {
         size_t room;
         TIDE_TRY(make_room(inflater, out, &room, err));
-        char beyond;
+        char beyond = 0;
         ZSTD_outBuffer piece = {.dst = room > 0 ? out->ptr + out->len : &beyond,
                                 .size = room > 0 ? room : 1};
         const size_t start = in.pos;

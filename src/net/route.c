@@ -47,6 +47,7 @@ static bool is_prefix(const tide_route_entry *entry)
 static tide_status add_entry(tide_routes *routes, const tide_method *method,
                              const tide_route *route, void *arg, tide_error *err)
 {
+    assert(method || route);
     const char *path = method ? method->path : route->path;
     if (!path || path[0] != '/')
         return tide_fail(err, TIDE_E_INVALID, "route path '%s' must begin with /",
