@@ -47,6 +47,16 @@ static void write_streams(void *arg, tide_metrics_writer *writer)
     }
 }
 
+/* Retention and reads tell what was given up; they begin when the figures are there (open_parts). */
+static void count_lost(void *arg, const char *stream, const char *reason, int64_t records)
+{
+    const agent *a = arg;
+    if (a->front)
+        tide_series_add(tide_metrics_series(tide_front_metrics(a->front), TIDE_METRIC_FEED_LOST,
+                                            stream, reason),
+                        records);
+}
+
 /* ---- wiring ---- */
 
 static tide_status open_parts(agent *a, tide_error *err)
@@ -117,7 +127,10 @@ static void agent_done(agent *a)
 tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
     TIDE_CLEANUP(agent_done) agent a = {.options = options};
-    TIDE_TRY(tide_feed_open(&a.feed, options->front.store, &options->feed, err));
+    tide_feed_options feed = options->feed;
+    feed.on_loss = count_lost;
+    feed.on_loss_arg = &a;
+    TIDE_TRY(tide_feed_open(&a.feed, options->front.store, &feed, err));
     tide_front_options front = options->front;
     front.start = start;
     front.leave = leave;
