@@ -7,7 +7,7 @@ WERROR := $(if $(CI),true,false)
 CONFIGURE = scripts/configure
 TEST = scripts/test-report --jobs $(JOBS)
 
-.PHONY: help setup build run test test-quick check format asan tsan bench fuzz soak install clean
+.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -44,9 +44,13 @@ tsan: setup ## every test under the thread sanitizer
 	@scripts/quietly ninja -C build/tsan
 	@$(TEST) build/tsan --slower 8 --fixed-addresses
 
-bench: build ## the benchmarks, one after the other, the last beside the queues of others
+bench: build ## the benchmarks, one after the other, some beside the servers of others
+	-@scripts/bench-peers --install
 	@scripts/run-each build/bench
 	@scripts/bench-work --rounds 3 --seconds 2
+
+bench-long: build ## what a record costs beside 10^8 others: some minutes, 12 GB of disk
+	@build/bench/feed_scale --long
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
 	@CC=clang $(CONFIGURE) build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \

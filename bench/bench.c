@@ -31,6 +31,14 @@ void bench_must(tide_status status, const tide_error *err, const char *what)
         bench_die("%s: %s", what, err->text);
 }
 
+void *bench_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory)
+        bench_die("no memory for %zu bytes", size);
+    return memory;
+}
+
 /* ---- options and figures ---- */
 
 bench_options bench_read_options(int argc, char **argv, double seconds)

@@ -19,6 +19,7 @@
 #define TIDEMARK_BENCH_BENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <tidemark/export.h>
@@ -91,5 +92,8 @@ void bench_write_numbered(void *store, int thread, int64_t n);
 
 TIDE_PRINTF(1, 2) _Noreturn void bench_die(const char *format, ...);
 void bench_must(tide_status status, const tide_error *err, const char *what);
+
+/* Zeroed, and never NULL. */
+void *bench_alloc(size_t size);
 
 #endif

@@ -16,6 +16,8 @@ static void make_span(feed_load_span *span, int i, int service, prng *p)
     span->duration_ms = (double)prng_below(p, 100000) / 100;
     (void)snprintf(span->attributes, sizeof span->attributes, "10.0.%d.%d", (int)prng_below(p, 256),
                    (int)prng_below(p, 256));
+    (void)snprintf(span->attributes_json, sizeof span->attributes_json, "{\"net.peer.ip\":\"%s\"}",
+                   span->attributes);
 }
 
 static void add_span(tide_record_batch *batch, const feed_load_span *span)

@@ -1,5 +1,4 @@
-/* feed_read.c - reading a feed: from the start, through a filter, and whether the cost of a record stays the same as records
- * become many.
+/* feed_read.c - reading a feed: from the start, and through a filter; beside a DuckDB table of the same spans, paged through by number.
  *
  * Batches of 1,000 spans, pages of 10,000. The filter lets 1 in 100 records pass: once when each batch has one service, so that batches are
  * passed over by their set, and once when every service is in every batch, so that every record is looked at. */
@@ -11,11 +10,13 @@
 
 #include "bench.h"
 #include "feed_load.h"
+#include "raw_duckdb.h"
 
 enum {
     BATCH = 1000,
     SERVICES = 100,
-    READ_BATCHES = 500,
+    BATCHES = 500,
+    PAGE = 10000,
 };
 
 static const double seconds = 1;
@@ -49,13 +50,14 @@ static void append(library *l, feed_load *load)
     bench_must(tide_feed_commit(l->feed, &records, 1, &err), &err, "commit");
 }
 
-/* Reads everything; returns records looked at per second. */
+/* Reads everything, again and again; returns records looked at per second. */
 static double read_all(library *l, const char *service, double length_s)
 {
     int64_t scanned = 0;
     const int64_t begin_us = bench_now_us();
     while ((double)(bench_now_us() - begin_us) < length_s * 1e6) {
-        tide_feed_request request = {.stream = "telemetry", .max_bytes = 32 << 20};
+        tide_feed_request request = {
+            .stream = "telemetry", .max_records = PAGE, .max_bytes = 32 << 20};
         request.services = service ? &service : NULL;
         request.service_count = service ? 1 : 0;
         bool has_more = true;
@@ -72,81 +74,34 @@ static double read_all(library *l, const char *service, double length_s)
     return (double)scanned / ((double)(bench_now_us() - begin_us) / 1e6);
 }
 
-static void bench_reading(const bench_options *options, const tempdir *dir)
+/* Goes on where the last stretch ended: a pass takes longer than a stretch. */
+static double read_duckdb(raw_duckdb *db, int64_t *after, double length_s)
 {
-    library mixed = open_library(dir, "mixed.db");
-    library apart = open_library(dir, "apart.db");
-    feed_load all;
-    feed_load_init(&all, BATCH, SERVICES, 0, 1);
-    for (int i = 0; i < READ_BATCHES; i++)
-        append(&mixed, &all);
-    for (int i = 0; i < READ_BATCHES; i++) {
-        feed_load one;
-        feed_load_init(&one, BATCH, 1, i % SERVICES, (uint64_t)i);
-        append(&apart, &one);
-        feed_load_done(&one);
+    int64_t rows = 0;
+    const int64_t begin_us = bench_now_us();
+    while ((double)(bench_now_us() - begin_us) < length_s * 1e6) {
+        const int64_t got = raw_duckdb_page(db, *after, PAGE);
+        *after = got > 0 ? *after + got : 0;
+        rows += got;
     }
-    bench_series plain = {.name = "from the start, pages of 10,000"};
-    bench_series walked = {.name = "filter of 1 %, every service in every batch"};
-    bench_series skipped = {.name = "filter of 1 %, one service per batch"};
-    for (int round = 0; round < options->rounds; round++) {
-        bench_add(&plain, read_all(&mixed, NULL, options->seconds / 3));
-        bench_add(&walked, read_all(&mixed, "service-7", options->seconds / 3));
-        bench_add(&skipped, read_all(&apart, "service-7", options->seconds / 3));
-    }
-    bench_print_heading("Reading 500,000 spans", "records/s, passed over ones included");
-    bench_print_series(&plain);
-    bench_print_series(&walked);
-    bench_print_series(&skipped);
-    bench_series million = {.name = "1,000,000 records/s"};
-    for (int i = 0; i < plain.count; i++)
-        bench_add(&million, 1e6);
-    (void)printf("\n");
-    bench_print_ratio("from the start / 1,000,000 records/s", &plain, &million, 1);
-    bench_print_ratio("filter, one service per batch / every service in every batch", &skipped,
-                      &walked, 0);
-    feed_load_done(&all);
-    close_library(&mixed);
-    close_library(&apart);
+    return (double)rows / ((double)(bench_now_us() - begin_us) / 1e6);
 }
 
-/* The last tenth of each decade, in nanoseconds per record; and a page at its end. */
-static void bench_scale(const tempdir *dir, bool is_quick)
+static void fill(library *mixed, library *apart, raw_duckdb *db)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
-    const int64_t most = is_quick ? 1000000 : soak && *soak ? 100000000 : 10000000;
-    library l = open_library(dir, "scale.db");
-    feed_load load;
-    feed_load_init(&load, 10000, SERVICES, 0, 1);
-    (void)printf("\nCost as records become many (10,000 per sync)\n");
-    int64_t stored = 0;
-    for (int64_t decade = 100000; decade <= most; decade *= 10) {
-        int64_t begin_us = bench_now_us();
-        int64_t from = stored;
-        while (stored < decade) {
-            if (stored < decade - decade / 10) {
-                begin_us = bench_now_us();
-                from = stored;
-            }
-            append(&l, &load);
-            stored += load.count;
-        }
-        const double append_ns =
-            (double)(bench_now_us() - begin_us) * 1000 / (double)(stored - from);
-        tide_feed_request request = {.stream = "telemetry", .start_seq = stored - 10000};
-        begin_us = bench_now_us();
-        for (int i = 0; i < 20; i++) {
-            tide_feed_answer answer = {0};
-            tide_error err;
-            bench_must(tide_feed_read(l.feed, &request, &answer, &err), &err, "read");
-            tide_feed_answer_done(&answer);
-        }
-        const double read_ns = (double)(bench_now_us() - begin_us) * 1000 / (20 * 10000.0);
-        (void)printf("  %10lld records: append %.0f ns, read at the head %.0f ns per record\n",
-                     (long long)stored, append_ns, read_ns);
+    feed_load all;
+    feed_load_init(&all, BATCH, SERVICES, 0, 1);
+    for (int i = 0; i < BATCHES; i++)
+        append(mixed, &all);
+    for (int i = 0; i < BATCHES; i++) {
+        feed_load one;
+        feed_load_init(&one, BATCH, 1, i % SERVICES, (uint64_t)i);
+        append(apart, &one);
+        feed_load_done(&one);
     }
-    feed_load_done(&load);
-    close_library(&l);
+    if (db)
+        raw_duckdb_fill(db, &all, BATCHES);
+    feed_load_done(&all);
 }
 
 int main(int argc, char **argv)
@@ -154,9 +109,45 @@ int main(int argc, char **argv)
     const bench_options options = bench_read_options(argc, argv, seconds);
     tide_error err;
     tempdir dir;
+    char path[TEMPDIR_PATH_MAX];
     bench_must(tempdir_make(&dir, &err), &err, "a directory");
-    bench_reading(&options, &dir);
-    bench_scale(&dir, argc > 1 && strcmp(argv[1], "--quick") == 0);
+    library mixed = open_library(&dir, "mixed.db");
+    library apart = open_library(&dir, "apart.db");
+    tempdir_join(&dir, "spans.duckdb", path);
+    raw_duckdb *db = raw_duckdb_open(path);
+    fill(&mixed, &apart, db);
+    (void)printf("DuckDB %s\n", db ? raw_duckdb_version(db) : "is not here: make setup");
+
+    bench_series plain = {.name = "tide_feed_read from the start, pages of 10,000"};
+    bench_series table = {.name = "DuckDB, WHERE seq_id > ? ORDER BY seq_id LIMIT 10000"};
+    bench_series walked = {.name = "filter of 1 %, every service in every batch"};
+    bench_series skipped = {.name = "filter of 1 %, one service per batch"};
+    bench_series million = {.name = "1,000,000 records/s"};
+    int64_t after = 0;
+    for (int round = 0; round < options.rounds; round++) {
+        bench_add(&plain, read_all(&mixed, NULL, options.seconds / 2));
+        if (db)
+            bench_add(&table, read_duckdb(db, &after, options.seconds / 2));
+        bench_add(&walked, read_all(&mixed, "service-7", options.seconds / 2));
+        bench_add(&skipped, read_all(&apart, "service-7", options.seconds / 2));
+        bench_add(&million, 1e6);
+    }
+    bench_print_heading("Reading 500,000 spans", "records/s, passed over ones included");
+    bench_print_series(&plain);
+    if (db)
+        bench_print_series(&table);
+    bench_print_series(&walked);
+    bench_print_series(&skipped);
+    (void)printf("\n");
+    bench_print_ratio("from the start / 1,000,000 records/s", &plain, &million, 1);
+    if (db)
+        bench_print_ratio("from the start / DuckDB", &plain, &table, 5);
+    bench_print_ratio("filter, every service in every batch / no filter", &walked, &plain, 0);
+    bench_print_ratio("filter, one service per batch / no filter", &skipped, &plain, 0);
+
+    raw_duckdb_close(db);
+    close_library(&mixed);
+    close_library(&apart);
     TIDE_IGNORE(tempdir_remove(&dir, &err));
     return EXIT_SUCCESS;
 }

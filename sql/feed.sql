@@ -41,6 +41,12 @@ ON CONFLICT (name) DO UPDATE SET last = excluded.last, last_at = max(sequences.l
 INSERT INTO feed_epochs (stream_id, epoch, first_seq) VALUES (:stream, :epoch, :first)
 ON CONFLICT (stream_id, epoch) DO NOTHING;
 
+-- statement: feed_epoch_starts  only: sqlite
+-- The newest epochs of a stream, newest first.
+SELECT f.epoch, f.first_seq, coalesce(e.epoch_id, ''), coalesce(e.reason, '')
+FROM feed_epochs f LEFT JOIN epochs e ON e.epoch = f.epoch
+WHERE f.stream_id = :stream ORDER BY f.epoch DESC LIMIT :limit;
+
 -- statement: feed_epoch_list  only: sqlite
 SELECT epoch, first_seq FROM feed_epochs WHERE stream_id = :stream ORDER BY epoch;
 
@@ -124,7 +130,7 @@ SELECT reader, epoch, position, lease_token, seen_at FROM feed_readers WHERE str
 DELETE FROM feed_readers WHERE stream_id = :stream AND reader = :reader;
 
 -- statement: feed_reader_forget  only: sqlite
-DELETE FROM feed_readers WHERE seen_at < :before;
+DELETE FROM feed_readers WHERE seen_at < :before OR seen_at > :ahead;
 
 -- statement: feed_reader_oldest  only: sqlite
 SELECT min(seen_at) FROM feed_readers;

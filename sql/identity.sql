@@ -20,6 +20,9 @@ SELECT value FROM db_metadata WHERE key = 'epoch' FOR UPDATE;
 INSERT INTO epochs (epoch, epoch_id, started_at, reason, evidence)
 VALUES (:epoch, :epoch_id, :started_at, :reason, :evidence);
 
+-- statement: epoch_find
+SELECT epoch_id, reason FROM epochs WHERE epoch = :epoch;
+
 -- statement: epoch_list
 SELECT epoch, epoch_id, started_at, reason, evidence FROM epochs ORDER BY epoch;
 

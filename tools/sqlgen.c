@@ -5,6 +5,7 @@
  *     -- statement: NAME                      the text serves every engine
  *     -- statement: NAME  engine: ENGINE      a variant; the other engines need one too
  *     -- statement: NAME  only: ENGINE        exists for this engine alone
+ *     -- statement: NAME  bulk: ENGINE        a variant for tide_bulk: many rows at once; cannot be prepared everywhere
  *     -- migration: NUMBER  version: TEXT  name: NAME  engine: ENGINE
  *
  * In statements, :name is a parameter: it becomes ?N for SQLite and $N for PostgreSQL, numbered by first
@@ -39,6 +40,7 @@ typedef struct block {
     char version[NAME_SIZE];
     int number; /* of a migration; 0: a statement */
     bool is_only;
+    bool is_bulk;
     variant engine[ENGINES];
 } block;
 
@@ -224,6 +226,9 @@ static void add_block(const char *file, int line, const char *marker, const char
     if (find_field(engine, marker, " only:")) {
         b->is_only = true;
         add_variant(b, find_engine(file, line, engine), file, line, source, len);
+    } else if (find_field(engine, marker, " bulk:")) {
+        b->is_bulk = true;
+        add_variant(b, find_engine(file, line, engine), file, line, source, len);
     } else if (find_field(engine, marker, " engine:")) {
         add_variant(b, find_engine(file, line, engine), file, line, source, len);
     } else {
@@ -330,7 +335,7 @@ static void emit_header(FILE *out, const char *prefix)
 
 static void emit_statement(FILE *out, const block *b)
 {
-    (void)fprintf(out, "    {.name = \"%s\", .engine = {", b->name);
+    (void)fprintf(out, "    {.name = \"%s\", .is_bulk = %d, .engine = {", b->name, b->is_bulk);
     for (int e = 0; e < ENGINES; e++) {
         const variant *v = &b->engine[e];
         (void)fprintf(out, "\n        {");

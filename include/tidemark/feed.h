@@ -17,7 +17,8 @@
  * that everybody has read, or that nobody reads, go without a receipt when they are too old or too many.
  *
  * Time: records have times of their own, which nobody trusts; retention goes by arrival, on the clock of leases (lease.h),
- * which setting the wall clock does not move. Beside the numbers arrival never goes back.
+ * which setting the wall clock does not move. Beside the numbers arrival does not go back, but for a boot whose clock was found to have been
+ * minutes ahead: records that came with such a stamp are reckoned from when retention first saw them.
  *
  * Counters: the streams' sequences are those of sequence.h (seq_otel_spans, ...). They can be read there, and refuse to be
  * taken from there.
@@ -41,12 +42,15 @@ enum {
     TIDE_FEED_BATCH_RECORDS_MAX = 65536,
     TIDE_FEED_BATCH_BYTES_MAX = 16 << 20,
     TIDE_FEED_COMMIT_STREAMS_MAX = 32, /* of one commit */
+    TIDE_FEED_COMMIT_RECORDS_MAX = 4 << 20,
+    TIDE_FEED_COMMIT_BYTES_MAX = 128 << 20,
     TIDE_FEED_PAGE_RECORDS_MAX = 50000,
     TIDE_FEED_PAGE_BYTES_DEFAULT = 4 << 20,
     TIDE_FEED_PAGE_BYTES_MAX = 32 << 20,
     TIDE_FEED_SCAN_BYTES_MAX = 64 << 20, /* that one read looks through for a filter */
     TIDE_FEED_SERVICES_MAX = 256,        /* names of one filter */
     TIDE_FEED_POINTS_MAX = 32,
+    TIDE_FEED_EPOCHS_MAX = 64,  /* of one answer */
     TIDE_FEED_HOLES_MAX = 1024, /* of one answer */
     TIDE_FEED_DIGEST_SIZE = 16,
     TIDE_FEED_READER_MAX = 128,  /* bytes of a name */
@@ -65,14 +69,16 @@ typedef struct tide_feed_options {
     int64_t hard_us;        /* and after so long; 24 h */
     int64_t reader_idle_us; /* readers are forgotten after so long; 24 h */
     int64_t
-        reserve_bytes; /* kept beside the file, so that receipts fit on a full disk; 1 MiB; -1: none */
+        reserve_bytes; /* kept beside the file, so that receipts fit on a full disk; 1 MiB; -1: none. With 16 MiB, or more than half of
+                        * what the disk has, the log can be emptied on a full disk whatever it holds */
     const char *codec; /* "lz4" (default), "zstd", "none" */
     /* Told of losses once they are noted, on the thread that noted them; NULL: nobody. reason is static. */
     void (*on_loss)(void *arg, const char *stream, const char *reason, int64_t records);
     void *on_loss_arg;
 } tide_feed_options;
 
-/* The store stays the caller's and outlives the feed. Options may be NULL.
+/* The store stays the caller's and outlives the feed. Options may be NULL. A counter that stands below a sound batch of its stream is
+ * raised (unless the store is opened as it is): no number is given twice.
  * TIDE_E_UNSUPPORTED: not on SQLite. TIDE_E_INVALID: an unknown codec, a hard cap below its soft one. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_open(tide_feed **out, tide_store *store,
                                                     const tide_feed_options *options,
@@ -93,6 +99,7 @@ typedef struct tide_feed_counters {
     int64_t damaged;  /* batches found damaged */
     int64_t receipts; /* written */
     int64_t dropped;  /* batches, by retention */
+    int64_t raised;   /* streams whose counter stood below their batches when it was opened */
 } tide_feed_counters;
 TIDE_API void tide_feed_count(const tide_feed *feed, tide_feed_counters *out);
 
@@ -112,11 +119,12 @@ typedef struct tide_feed_records {
     int64_t last_seq;
 } tide_feed_records;
 
-/* Number and store records of several streams in one durable transaction, all or nothing; each stream at most once.
+/* Number and store records of several streams in one durable transaction, all or nothing; each stream at most once. More records of a
+ * stream than a batch takes (TIDE_FEED_BATCH_*) become several batches, and have numbers without a gap.
  * Who watches tide_feed_topic is told.
  * TIDE_E_NOT_FOUND: a stream that is neither built in nor declared. TIDE_E_INVALID: no records, a stream twice, bytes that are
- * not records. TIDE_E_LIMIT: too many records or bytes. TIDE_E_FULL: no room on the disk, or retention is far behind
- * hard_bytes; nothing was written, try again later. TIDE_E_OUTCOME_UNKNOWN: they may be there. Whoever cannot look (head_seq before and after)
+ * not records. TIDE_E_LIMIT: too many records or bytes. TIDE_E_FULL: no room on the disk, or the reserve has yet to be
+ * built up again (tide_feed_step does), or retention is far behind hard_bytes; nothing was written, try again later. TIDE_E_OUTCOME_UNKNOWN: they may be there. Whoever cannot look (head_seq before and after)
  * says so to its client, which sends again and may have them twice, under two numbers; nothing is lost. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records,
                                                       int count, tide_error *err);
@@ -157,6 +165,8 @@ typedef struct tide_feed_request {
     /* 0: any. Another one than the store's, with a start behind that one's first number and no points to judge by:
      * TIDE_E_CONFLICT. */
     int64_t epoch;
+    const char
+        *epoch_id; /* what the reader knows it by, who then looks at `standing`; NULL: nothing */
     const tide_feed_point *points;
     int point_count;
     const char *reader;  /* NULL: nobody's; start_seq is what this reader has settled */
@@ -168,6 +178,14 @@ typedef struct tide_feed_hole {
     int64_t last_seq;
     const char *reason; /* expired, evicted, damaged, lost; static */
 } tide_feed_hole;
+
+typedef struct tide_feed_epoch {
+    int64_t epoch;
+    int64_t first_seq;
+    char epoch_id[37];
+    char reason
+        [16]; /* as identity.h has it; restored and copied: what came before is what was there */
+} tide_feed_epoch;
 
 typedef enum tide_feed_standing {
     TIDE_FEED_STANDING_NONE, /* no points were shown */
@@ -202,7 +220,20 @@ typedef struct tide_feed_answer {
     int64_t filtered;        /* records left out by services, column and time */
     tide_feed_standing standing;
     int64_t matched_seq;
+    /* The epochs of this stream, ascending, the last TIDE_FEED_EPOCHS_MAX of them: when the request named another epoch than the
+     * present one, or diverged. */
+    tide_feed_epoch *epochs;
+    int epoch_count;
 } tide_feed_answer;
+
+/* A reader that names session and epoch has diverged also without a point that tells: when its start lies above our head, when its epoch lies above
+ * ours, or when we know the epoch by another id.
+ *
+ * A reader of this session that shows a point which our history does not have, though no epoch of ours tells of a cut there, has seen what
+ * was taken back unnoticed (a volume put back to an earlier state): a new epoch begins before it is answered, above every epoch
+ * that it has shown, so that no two histories share one. At most once in TIDE_FEED_RAISE_US; until then it is told DIVERGED in the
+ * present epoch. */
+#define TIDE_FEED_RAISE_US INT64_C(10000000)
 
 /* One page. A damaged batch is skipped, with a receipt, and is a hole of the answer. An answer may be empty and still have_more,
  * when a filter has looked through TIDE_FEED_SCAN_BYTES_MAX. The answer is filled on TIDE_OK alone.
@@ -260,8 +291,10 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_feed_forget(tide_feed *feed, const cha
 /* ---- looking after ---- */
 
 /* One bounded turn of retention: forgets idle readers, drops what is too old or too much, writes receipts. *next_us: when
- * it wants to run again, from now; 0: there is more to do. A full disk is met with the reserve (reserve_bytes), which is
- * built up again when there is room. */
+ * it wants to run again, from now; 0: there is more to do. A full disk is met with the reserve (reserve_bytes): with it the log
+ * is emptied and free pages at the end of the file are given back, and then it is built up again, before commits go on.
+ * TIDE_E_DAMAGED: a stream cannot be cut, because the index of its batches is damaged. It is left out until the feed is opened again; everything
+ * else was done. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_step(tide_feed *feed, int64_t *next_us,
                                                     tide_error *err);
 

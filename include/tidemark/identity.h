@@ -58,6 +58,12 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, cons
                                                          const char *evidence, tide_identity *out,
                                                          tide_error *err);
 
+/* The same, above an epoch that somebody has seen of another history: its number is not used again. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise_above(tide_store *store, int64_t above,
+                                                               const char *reason,
+                                                               const char *evidence,
+                                                               tide_identity *out, tide_error *err);
+
 /* Every epoch, oldest first; fn returns a failure to stop. */
 typedef tide_status tide_epoch_fn(void *arg, const tide_epoch *epoch, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn,

@@ -67,6 +67,8 @@ typedef struct tide_sql_text {
 
 typedef struct tide_sql {
     const char *name;
+    bool
+        is_bulk; /* many rows at once: run by tide_bulk alone, cannot be prepared on every engine */
     tide_sql_text engine[TIDE_ENGINE_COUNT];
 } tide_sql;
 

@@ -1,10 +1,14 @@
 #include "agent/agent.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/keeper.h"
 #include "agent/services.h"
 #include "base/cleanup.h"
+
+enum { RESERVE_LEN = 16 << 20 }; /* not shorter than the log between two checkpoints */
 
 typedef struct agent {
     const tide_agent_options *options;
@@ -59,6 +63,18 @@ static void count_lost(void *arg, const char *stream, const char *reason, int64_
 
 /* ---- wiring ---- */
 
+static void tell_raised(const agent *a)
+{
+    tide_feed_counters counters;
+    char count[24];
+    tide_feed_count(a->feed, &counters);
+    (void)snprintf(count, sizeof count, "%" PRId64, counters.raised);
+    if (counters.raised > 0)
+        tide_log_write(a->options->front.log, TIDE_LOG_ERROR,
+                       "counters stood below stored records and were raised: look with feed verify",
+                       TIDE_F("streams", count), TIDE_F_END);
+}
+
 static tide_status open_parts(agent *a, tide_error *err)
 {
     const tide_agent_options *options = a->options;
@@ -81,6 +97,7 @@ static tide_status open_parts(agent *a, tide_error *err)
     tide_metrics_add_source(metrics, write_streams, a);
     TIDE_TRY(tide_front_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
     TIDE_TRY(tide_front_add(a->front, tide_agent_queries, NULL, &a->services, err));
+    TIDE_TRY(tide_front_add(a->front, tide_agent_streams, NULL, &a->services, err));
     return tide_front_add(a->front, tide_agent_ingest, NULL, &a->services, err);
 }
 
@@ -96,6 +113,12 @@ static tide_status start(void *arg, tide_error *err)
                                                    .metrics = tide_front_metrics(a->front),
                                                    .collect_us = a->options->collect_us},
                             err);
+}
+
+static bool is_well(void *arg)
+{
+    const agent *a = arg;
+    return !a->writer || tide_feed_writer_is_well(a->writer);
 }
 
 static void leave(void *arg)
@@ -128,13 +151,17 @@ tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
     TIDE_CLEANUP(agent_done) agent a = {.options = options};
     tide_feed_options feed = options->feed;
+    if (feed.reserve_bytes == 0)
+        feed.reserve_bytes = RESERVE_LEN;
     feed.on_loss = count_lost;
     feed.on_loss_arg = &a;
     TIDE_TRY(tide_feed_open(&a.feed, options->front.store, &feed, err));
+    tell_raised(&a);
     tide_front_options front = options->front;
     front.start = start;
     front.leave = leave;
     front.stop = stop;
+    front.is_well = is_well;
     front.arg = &a;
     TIDE_TRY(tide_front_open(&a.front, &front, err));
     TIDE_TRY(open_parts(&a, err));

@@ -8,7 +8,10 @@
 
 #include "base/cleanup.h"
 
-enum { GROUP_STREAMS_MAX = TIDE_FEED_COMMIT_STREAMS_MAX };
+enum {
+    GROUP_STREAMS_MAX = TIDE_FEED_COMMIT_STREAMS_MAX,
+    DAMAGED_MAX = 3, /* commits that meet damage, one after the other, until somebody should look */
+};
 
 struct tide_feed_writer {
     tide_feed *feed;
@@ -16,6 +19,7 @@ struct tide_feed_writer {
     tide_metrics *metrics;
     int64_t queue_max;
     atomic_int_fast64_t failures;
+    atomic_int damaged; /* commits that have met damage since the last one that was stored */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -219,6 +223,10 @@ static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *
     const int64_t before_us = writer->env->mono_us(writer->env);
     const tide_status status = tide_feed_commit(writer->feed, records, g->portion_count, err);
     (void)atomic_fetch_add(&writer->failures, status < TIDE_OK);
+    if (status >= TIDE_OK)
+        atomic_store(&writer->damaged, 0);
+    else if (status == TIDE_E_DAMAGED && atomic_load(&writer->damaged) < DAMAGED_MAX)
+        (void)atomic_fetch_add(&writer->damaged, 1);
     TIDE_TRY(status);
     for (int i = 0; i < g->portion_count; i++)
         g->portions[i].records = records[i];
@@ -295,6 +303,11 @@ static void *run_writer(void *arg)
 }
 
 /* ---- outside ---- */
+
+bool tide_feed_writer_is_well(const tide_feed_writer *writer)
+{
+    return atomic_load(&writer->damaged) < DAMAGED_MAX;
+}
 
 int64_t tide_feed_writer_failures(const tide_feed_writer *writer)
 {

@@ -56,6 +56,9 @@ TIDE_MUST_CHECK tide_status tide_feed_writer_open(tide_feed_writer **out, tide_f
 /* Stores what was put, then ends. Takes NULL. */
 void tide_feed_writer_close(tide_feed_writer *writer);
 
+/* Can records be stored? false: the last groups, several of them, met damage in the store, and none has been stored since. */
+bool tide_feed_writer_is_well(const tide_feed_writer *writer);
+
 /* Groups that could not be stored since it was opened. */
 int64_t tide_feed_writer_failures(const tide_feed_writer *writer);
 

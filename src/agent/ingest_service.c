@@ -13,6 +13,7 @@
 #include "agent/services.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "net/grpc.h"
 #include "rpc/messages.h"
 
 #define SERVICE "/tidemark.agent.v1.AgentService"
@@ -217,6 +218,7 @@ typedef struct frame_map {
     size_t count;
     uint64_t *stack; /* of the sample under way, with our numbers */
     size_t stack_capacity;
+    bool is_numbered; /* false: every frame has the longest number there is */
 } frame_map;
 
 static void frame_map_done(frame_map *map)
@@ -232,40 +234,56 @@ static int compare_pairs(const void *a, const void *b)
     return (x->theirs > y->theirs) - (x->theirs < y->theirs);
 }
 
-static tide_status number_frames(frame_map *map, const tide_agent_services *services,
-                                 AGENT(ProfileFrame) * *frames, tide_view *names, uint64_t *ids,
-                                 tide_error *err)
+/* Two names for one number: nobody could tell which one a stack means. */
+static tide_status check_pairs(const frame_map *map, AGENT(ProfileFrame) * *frames, tide_error *err)
 {
-    for (size_t i = 0; i < map->count; i++) {
-        names[i] = text(frames[i]->frame_name);
-        if (names[i].len == 0)
-            return tide_fail(err, TIDE_E_INVALID, "frame %zu has no name", i + 1);
+    for (size_t i = 1; i < map->count; i++) {
+        const frame_pair *a = &map->pairs[i - 1];
+        const frame_pair *b = &map->pairs[i];
+        if (a->theirs == b->theirs &&
+            strcmp(frames[a->ours]->frame_name, frames[b->ours]->frame_name) != 0)
+            return tide_fail(err, TIDE_E_INVALID, "frame %llu has two names",
+                             (unsigned long long)a->theirs);
     }
-    TIDE_TRY(tide_feed_frames_put(services->feed, names, ids, (int)map->count, err));
-    for (size_t i = 0; i < map->count; i++)
-        map->pairs[i] = (frame_pair){.theirs = frames[i]->frame_id, .ours = ids[i]};
-    qsort(map->pairs, map->count, sizeof *map->pairs, compare_pairs);
     return TIDE_OK;
 }
 
-static tide_status map_frames(frame_map *map, const tide_agent_services *services,
-                              AGENT(ProfileFrame) * *frames, size_t count, tide_error *err)
+/* With places in the request for our numbers: they are given when everything else is right, and are not longer. */
+static tide_status list_frames(frame_map *map, AGENT(ProfileFrame) * *frames, size_t count,
+                               tide_error *err)
 {
     if (count > TIDE_FEED_FRAMES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%zu frames, at most %d", count, TIDE_FEED_FRAMES_MAX);
     if (count == 0)
         return TIDE_OK;
-    map->count = count;
     map->pairs = calloc(count, sizeof *map->pairs);
-    tide_view *names = calloc(count, sizeof *names);
-    uint64_t *ids = calloc(count, sizeof *ids);
-    const tide_status status =
-        map->pairs && names && ids
-            ? number_frames(map, services, frames, names, ids, err)
-            : tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", count);
-    free(names);
-    free(ids);
-    return status;
+    if (!map->pairs)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", count);
+    map->count = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!*frames[i]->frame_name)
+            return tide_fail(err, TIDE_E_INVALID, "frame %zu has no name", i + 1);
+        map->pairs[i] = (frame_pair){.theirs = frames[i]->frame_id, .ours = i};
+    }
+    qsort(map->pairs, count, sizeof *map->pairs, compare_pairs);
+    return check_pairs(map, frames, err);
+}
+
+static tide_status number_frames(frame_map *map, const tide_agent_services *services,
+                                 AGENT(ProfileFrame) * *frames, tide_error *err)
+{
+    if (map->count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep) tide_view *names = calloc(map->count, sizeof *names);
+    TIDE_CLEANUP(tide_freep) uint64_t *ids = calloc(map->count, sizeof *ids);
+    if (!names || !ids)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", map->count);
+    for (size_t i = 0; i < map->count; i++)
+        names[i] = text(frames[i]->frame_name);
+    TIDE_TRY(tide_feed_frames_put(services->feed, names, ids, (int)map->count, err));
+    for (size_t i = 0; i < map->count; i++)
+        map->pairs[i].ours = ids[map->pairs[i].ours];
+    return TIDE_OK;
 }
 
 static tide_status map_stack(frame_map *map, const uint64_t *given, size_t count, size_t index,
@@ -287,7 +305,7 @@ static tide_status map_stack(frame_map *map, const uint64_t *given, size_t count
             return tide_fail(err, TIDE_E_INVALID,
                              "record %zu names frame %llu, which the request does not have",
                              index + 1, (unsigned long long)given[i]);
-        map->stack[i] = found->ours;
+        map->stack[i] = map->is_numbered ? found->ours : TIDE_FEED_FRAMES_MAX;
     }
     return TIDE_OK;
 }
@@ -304,12 +322,17 @@ static uint64_t hash_of(uint64_t given, const frame_map *map, size_t count)
     return hash;
 }
 
-static tide_status keep_binaries(const tide_agent_services *services,
-                                 AGENT(BinaryMetadata) * *given, size_t count, tide_error *err)
+static tide_status check_binaries(size_t count, tide_error *err)
 {
     if (count > TIDE_FEED_BINARIES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%zu binaries, at most %d", count,
                          TIDE_FEED_BINARIES_MAX);
+    return TIDE_OK;
+}
+
+static tide_status keep_binaries(const tide_agent_services *services,
+                                 AGENT(BinaryMetadata) * *given, size_t count, tide_error *err)
+{
     if (count == 0)
         return TIDE_OK;
     tide_feed_binary *binaries = calloc(count, sizeof *binaries);
@@ -327,25 +350,20 @@ static tide_status keep_binaries(const tide_agent_services *services,
     return status;
 }
 
-static tide_status read_cpu(ingest *in, const ProtobufCMessage *request, tide_error *err)
+static tide_status put_cpu(const ingest *in, const AGENT(IngestCPUProfileSamplesRequest) * given,
+                           frame_map *map, tide_record_batch *batch, tide_error *err)
 {
-    const AGENT(IngestCPUProfileSamplesRequest) *given =
-        (const AGENT(IngestCPUProfileSamplesRequest) *)request;
-    TIDE_CLEANUP(frame_map_done) frame_map map = {0};
-    TIDE_TRY(map_frames(&map, in->services, given->frames, given->n_frames, err));
-    TIDE_TRY(keep_binaries(in->services, given->binaries, given->n_binaries, err));
-    tide_record_batch *batch = add_batch(in, TIDE_STREAM_CPU_PROFILE);
     for (size_t i = 0; i < given->n_samples; i++) {
         const AGENT(CPUProfileSample) *s = given->samples[i];
-        TIDE_TRY(map_stack(&map, s->stack_frame_ids, s->n_stack_frame_ids, i, err));
+        TIDE_TRY(map_stack(map, s->stack_frame_ids, s->n_stack_frame_ids, i, err));
         tide_record_begin(batch);
         tide_record_i64(batch, TIDE_CPU_PROFILE_TIMESTAMP, time_of(in, s->timestamp));
         tide_record_text(batch, TIDE_CPU_PROFILE_SERVICE_ID, text(s->service_id));
         tide_record_text(batch, TIDE_CPU_PROFILE_BUILD_ID, text(s->build_id));
         tide_record_i64(batch, TIDE_CPU_PROFILE_TGID, s->tgid);
         tide_record_u64(batch, TIDE_CPU_PROFILE_STACK_HASH,
-                        hash_of(s->stack_hash, &map, s->n_stack_frame_ids));
-        tide_record_ids(batch, TIDE_CPU_PROFILE_STACK_FRAME_IDS, map.stack,
+                        hash_of(s->stack_hash, map, s->n_stack_frame_ids));
+        tide_record_ids(batch, TIDE_CPU_PROFILE_STACK_FRAME_IDS, map->stack,
                         (int)s->n_stack_frame_ids);
         tide_record_i64(batch, TIDE_CPU_PROFILE_SAMPLE_COUNT, s->sample_count);
         TIDE_TRY(end_record(batch, i, err));
@@ -353,30 +371,60 @@ static tide_status read_cpu(ingest *in, const ProtobufCMessage *request, tide_er
     return TIDE_OK;
 }
 
-static tide_status read_memory(ingest *in, const ProtobufCMessage *request, tide_error *err)
+/* Twice: numbers of frames are given when everything has been found right, so that a request that is refused leaves nothing. */
+static tide_status read_cpu(ingest *in, const ProtobufCMessage *request, tide_error *err)
 {
-    const AGENT(IngestMemoryProfileSamplesRequest) *given =
-        (const AGENT(IngestMemoryProfileSamplesRequest) *)request;
+    const AGENT(IngestCPUProfileSamplesRequest) *given =
+        (const AGENT(IngestCPUProfileSamplesRequest) *)request;
     TIDE_CLEANUP(frame_map_done) frame_map map = {0};
-    TIDE_TRY(map_frames(&map, in->services, given->frames, given->n_frames, err));
+    tide_record_batch *batch = add_batch(in, TIDE_STREAM_CPU_PROFILE);
+    TIDE_TRY(list_frames(&map, given->frames, given->n_frames, err));
+    TIDE_TRY(check_binaries(given->n_binaries, err));
+    TIDE_TRY(put_cpu(in, given, &map, batch, err));
+    TIDE_TRY(number_frames(&map, in->services, given->frames, err));
     TIDE_TRY(keep_binaries(in->services, given->binaries, given->n_binaries, err));
-    tide_record_batch *batch = add_batch(in, TIDE_STREAM_MEMORY_PROFILE);
+    tide_record_batch_clear(batch);
+    map.is_numbered = true;
+    return put_cpu(in, given, &map, batch, err);
+}
+
+static tide_status put_memory(const ingest *in,
+                              const AGENT(IngestMemoryProfileSamplesRequest) * given,
+                              frame_map *map, tide_record_batch *batch, tide_error *err)
+{
     for (size_t i = 0; i < given->n_samples; i++) {
         const AGENT(MemoryProfileSample) *s = given->samples[i];
-        TIDE_TRY(map_stack(&map, s->stack_frame_ids, s->n_stack_frame_ids, i, err));
+        TIDE_TRY(map_stack(map, s->stack_frame_ids, s->n_stack_frame_ids, i, err));
         tide_record_begin(batch);
         tide_record_i64(batch, TIDE_MEMORY_PROFILE_TIMESTAMP, time_of(in, s->timestamp));
         tide_record_text(batch, TIDE_MEMORY_PROFILE_SERVICE_ID, text(s->service_id));
         tide_record_text(batch, TIDE_MEMORY_PROFILE_BUILD_ID, text(s->build_id));
         tide_record_u64(batch, TIDE_MEMORY_PROFILE_STACK_HASH,
-                        hash_of(s->stack_hash, &map, s->n_stack_frame_ids));
-        tide_record_ids(batch, TIDE_MEMORY_PROFILE_STACK_FRAME_IDS, map.stack,
+                        hash_of(s->stack_hash, map, s->n_stack_frame_ids));
+        tide_record_ids(batch, TIDE_MEMORY_PROFILE_STACK_FRAME_IDS, map->stack,
                         (int)s->n_stack_frame_ids);
         tide_record_i64(batch, TIDE_MEMORY_PROFILE_ALLOC_BYTES, s->alloc_bytes);
         tide_record_i64(batch, TIDE_MEMORY_PROFILE_ALLOC_OBJECTS, s->alloc_objects);
         TIDE_TRY(end_record(batch, i, err));
     }
     return TIDE_OK;
+}
+
+/* Twice: numbers of frames are given when everything has been found right, so that a request that is refused leaves nothing. */
+static tide_status read_memory(ingest *in, const ProtobufCMessage *request, tide_error *err)
+{
+    const AGENT(IngestMemoryProfileSamplesRequest) *given =
+        (const AGENT(IngestMemoryProfileSamplesRequest) *)request;
+    TIDE_CLEANUP(frame_map_done) frame_map map = {0};
+    tide_record_batch *batch = add_batch(in, TIDE_STREAM_MEMORY_PROFILE);
+    TIDE_TRY(list_frames(&map, given->frames, given->n_frames, err));
+    TIDE_TRY(check_binaries(given->n_binaries, err));
+    TIDE_TRY(put_memory(in, given, &map, batch, err));
+    TIDE_TRY(number_frames(&map, in->services, given->frames, err));
+    TIDE_TRY(keep_binaries(in->services, given->binaries, given->n_binaries, err));
+    tide_record_batch_clear(batch);
+    map.is_numbered = true;
+    return put_memory(in, given, &map, batch, err);
 }
 
 /* ---- records of streams that users declare ---- */
@@ -455,11 +503,27 @@ static void ingest_free(ingest *in)
 
 static void end_with(tide_call *call, tide_status status, const tide_error *err)
 {
-    if (!tide_status_get(status)->is_retryable) {
+    const tide_status_row *row = tide_status_get(status);
+    if (!row->is_retryable) {
         tide_call_end(call, status, err);
         return;
     }
-    tide_call_end_with(call, &(tide_call_status){.grpc_code = tide_status_get(status)->grpc_code,
+    /* A full disk passes, and the request is not too large: as with OTLP, come again. */
+    tide_call_end_with(call, &(tide_call_status){.grpc_code = status == TIDE_E_FULL
+                                                                  ? TIDE_GRPC_UNAVAILABLE
+                                                                  : row->grpc_code,
+                                                 .message = err->text,
+                                                 .retry_after_s = 1.0});
+}
+
+/* A damaged store is replaced or salvaged one day; nothing was stored, and the request is not at fault. */
+static void end_unstored(tide_call *call, tide_status status, const tide_error *err)
+{
+    if (status != TIDE_E_DAMAGED) {
+        end_with(call, status, err);
+        return;
+    }
+    tide_call_end_with(call, &(tide_call_status){.grpc_code = TIDE_GRPC_UNAVAILABLE,
                                                  .message = err->text,
                                                  .retry_after_s = 1.0});
 }
@@ -470,7 +534,7 @@ static void note_stored(tide_feed_put *put, tide_status status, const tide_error
     if (status >= TIDE_OK)
         in->answer(in);
     else
-        end_with(in->call, status, err);
+        end_unstored(in->call, status, err);
     ingest_free(in);
 }
 
@@ -492,9 +556,9 @@ static void receive(tide_call *call, tide_view message, const tide_agent_service
     ProtobufCMessage *request = NULL;
     tide_status status = tide_call_decode(call, message, &request, &err);
     ingest *in = status >= TIDE_OK ? calloc(1, sizeof *in) : NULL;
-    if (status >= TIDE_OK && !in)
-        status = tide_fail(&err, TIDE_E_NOMEM, "no memory for a request");
-    if (status < TIDE_OK) {
+    if (!in) {
+        if (status >= TIDE_OK)
+            status = tide_fail(&err, TIDE_E_NOMEM, "no memory for a request");
         end_with(call, status, &err);
         return;
     }

@@ -38,9 +38,11 @@ static const char *content_type_of(tide_otlp_format format)
     return format == TIDE_OTLP_JSON ? "application/json" : "application/x-protobuf";
 }
 
+/* A damaged store is replaced or salvaged one day: what was not stored may be sent again. */
 static bool may_try_again(tide_status status)
 {
-    return tide_status_get(status)->is_retryable || status == TIDE_E_OUTCOME_UNKNOWN;
+    return tide_status_get(status)->is_retryable || status == TIDE_E_OUTCOME_UNKNOWN ||
+           status == TIDE_E_DAMAGED;
 }
 
 static int http_code_of(tide_status status)

@@ -46,14 +46,24 @@ static tide_status read_position(tide_feed_request *request,
     TIDE_TRY(check_seq(position->lease_token, "lease_token", err));
     TIDE_TRY(check_seq(position->epoch, "epoch", err));
     TIDE_TRY(read_points(points, position, err));
+    TIDE_TRY(check_seq(position->after_seq_id, "after_seq_id", err));
     request->session = tide_rpc_text(position->session_id);
     request->epoch = (int64_t)position->epoch;
+    request->epoch_id = tide_rpc_text(position->epoch_id);
     request->last_seq = (int64_t)position->last_seq_id;
     request->max_bytes = position->max_bytes;
     request->reader = tide_rpc_text(position->reader);
     request->lease_token = (int64_t)position->lease_token;
     request->points = points;
     request->point_count = (int)position->n_points;
+    if (position->after_seq_id == 0)
+        return TIDE_OK;
+    /* What a filter by time has passed over is not what a reader has read. */
+    if (request->start_seq > 0 || request->reader)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "after_seq_id goes on with a request by time, not together with %s",
+                         request->reader ? "reader" : "start_seq_id");
+    request->start_seq = (int64_t)position->after_seq_id;
     return TIDE_OK;
 }
 
@@ -74,6 +84,14 @@ static tide_status read_times(tide_feed_request *request, const tide_query_part 
     return TIDE_OK;
 }
 
+int64_t tide_query_page_len(const tide_query_part *part)
+{
+    const int64_t wanted = part->position ? part->position->max_bytes : 0;
+    if (wanted <= 0)
+        return TIDE_FEED_PAGE_BYTES_DEFAULT;
+    return wanted < TIDE_FEED_PAGE_BYTES_MAX ? wanted : TIDE_FEED_PAGE_BYTES_MAX;
+}
+
 tide_status tide_query_read(const tide_agent_services *services, const tide_query_part *part,
                             tide_feed_answer *answer, tide_error *err)
 {
@@ -91,6 +109,8 @@ tide_status tide_query_read(const tide_agent_services *services, const tide_quer
                          part->service_count, TIDE_FEED_SERVICES_MAX);
     TIDE_TRY(read_times(&request, part, err));
     TIDE_TRY(read_position(&request, points, part->position, err));
+    if (part->room_len > 0 && part->room_len < tide_query_page_len(part))
+        request.max_bytes = part->room_len;
     TIDE_TRY(tide_feed_read(services->feed, &request, answer, err));
     if (services->metrics && answer->count > 0)
         tide_series_add(tide_metrics_series(services->metrics, TIDE_METRIC_FEED_READ, part->stream),
@@ -109,6 +129,22 @@ static tide_status put_holes(tide_buffer *out, const tide_feed_answer *answer, t
         tide_buffer_init(&bytes, 1024);
         TIDE_TRY(tide_rpc_pack(&bytes, &hole.base, err));
         TIDE_TRY(tide_rpc_put_bytes(out, 6, tide_buffer_view(&bytes), err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status put_epochs(tide_buffer *out, const tide_feed_answer *answer, tide_error *err)
+{
+    for (int i = 0; i < answer->epoch_count; i++) {
+        AGENT(EpochStart) start = AGENT_INIT(EPOCH_START);
+        start.epoch = (uint64_t)answer->epochs[i].epoch;
+        start.first_seq_id = (uint64_t)answer->epochs[i].first_seq;
+        start.epoch_id = answer->epochs[i].epoch_id;
+        start.reason = answer->epochs[i].reason;
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
+        tide_buffer_init(&bytes, 1024);
+        TIDE_TRY(tide_rpc_pack(&bytes, &start.base, err));
+        TIDE_TRY(tide_rpc_put_bytes(out, 19, tide_buffer_view(&bytes), err));
     }
     return TIDE_OK;
 }
@@ -156,6 +192,7 @@ tide_status tide_query_put_state(const tide_agent_services *services, tide_buffe
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &state.base, err));
     TIDE_TRY(put_holes(&bytes, answer, err));
+    TIDE_TRY(put_epochs(&bytes, answer, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
 

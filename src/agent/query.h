@@ -3,7 +3,8 @@
  * The query methods differ in their messages and are alike in what they do: read a position and filters, ask the feed, copy the
  * records' bytes, say how the stream stands. A tide_query_part is what they have in common; eBPF's method has four of them.
  *
- * Sequence form: a start number above 0, or no times. Time form: otherwise. Times of requests are Unix seconds. */
+ * Sequence form: a start number above 0, or no times. Time form: otherwise; position.after_seq_id goes on with it. Times of requests are Unix
+ * seconds. */
 #ifndef TIDE_AGENT_QUERY_H
 #define TIDE_AGENT_QUERY_H
 
@@ -26,8 +27,12 @@ typedef struct tide_query_part {
     size_t service_count;
     const AGENT(Position) * position; /* NULL: none */
     const char *trace_id;             /* only records of this trace; NULL: all */
+    int64_t room_len; /* bytes of records that there is room for; 0: as many as asked for */
     bool is_left_out; /* not asked for: nothing is read, and nothing is said of it */
 } tide_query_part;
+
+/* How many bytes of records this part asks for at most. */
+int64_t tide_query_page_len(const tide_query_part *part);
 
 /* TIDE_OK: *answer is to be freed with tide_feed_answer_done. */
 TIDE_MUST_CHECK tide_status tide_query_read(const tide_agent_services *services,

@@ -15,7 +15,12 @@
 #define SERVICE "/tidemark.agent.v1.AgentService"
 #define DEBUG_SERVICE "/tidemark.agent.v1.AgentDebugService"
 
-enum { PARTS_MAX = 4, STATE_FIELD = 20, FRAMES_FIELD = 21 };
+enum {
+    PARTS_MAX = 4,
+    STATE_FIELD = 20,
+    FRAMES_FIELD = 21,
+    ANSWER_REST = 4096, /* bytes of an answer besides its records, about */
+};
 
 typedef struct question {
     tide_query_part parts[PARTS_MAX];
@@ -152,6 +157,23 @@ static tide_status put_frames(const tide_agent_services *services, const query_k
 
 /* ---- one look ---- */
 
+/* Memory for the answer, before anything is read: while readers are slow there is less of it, and pages are shorter.
+ * What is set aside is the call's until it is answered. */
+static tide_status find_room(tide_call *call, question *q, tide_error *err)
+{
+    int64_t wanted = 0;
+    for (int i = 0; i < q->part_count; i++)
+        wanted += q->parts[i].is_left_out ? 0 : tide_query_page_len(&q->parts[i]);
+    const size_t room = tide_call_reserve(call, (size_t)wanted + ANSWER_REST);
+    if (room == 0)
+        return tide_fail(err, TIDE_E_NOMEM,
+                         "too much waits for its readers: there is no room for an answer now");
+    const double share = (double)room / ((double)wanted + ANSWER_REST);
+    for (int i = 0; i < q->part_count; i++)
+        q->parts[i].room_len = 1 + (int64_t)((double)tide_query_page_len(&q->parts[i]) * share);
+    return TIDE_OK;
+}
+
 static tide_status read_parts(const tide_agent_services *services, const question *q, answers *a,
                               tide_error *err)
 {
@@ -171,6 +193,11 @@ static tide_status encode(const tide_agent_services *services, const query_kind 
                           const question *q, const answers *a, tide_buffer *out, tide_error *err)
 {
     int64_t total = 0;
+    size_t len = ANSWER_REST;
+    for (int i = 0; i < a->count; i++)
+        len += a->parts[i].len;
+    if (tide_buffer_reserve(out, len) < TIDE_OK) /* as much as it takes, not twice as much */
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
     for (int i = 0; i < a->count; i++) {
         const tide_feed_answer *answer = &a->parts[i];
         if (q->parts[i].is_left_out) /* nothing is said of it: a reader must not take it for read */
@@ -209,14 +236,26 @@ static tide_status check_stream(const query_kind *kind, const question *q, tide_
 }
 
 /* TIDE_NONE: there is nothing yet, and somebody may wait. */
-static tide_status look(const tide_agent_services *services, const query_kind *kind,
-                        const question *q, bool is_last, tide_buffer *out, tide_error *err)
+static tide_status look(tide_call *call, const tide_agent_services *services,
+                        const query_kind *kind, question *q, bool is_last, tide_buffer *out,
+                        tide_error *err)
 {
     TIDE_CLEANUP(answers_done) answers a = {.count = 0};
+    TIDE_TRY(find_room(call, q, err));
     TIDE_TRY(read_parts(services, q, &a, err));
-    if (!is_last && !has_news(&a))
+    if (!is_last && !has_news(&a)) {
+        (void)tide_call_reserve(call, 0);
         return TIDE_NONE;
+    }
     return encode(services, kind, q, &a, out, err);
+}
+
+static void reply(tide_call *call, tide_buffer *out)
+{
+    const size_t len = out->len;
+    char *bytes = TIDE_TAKE(out->ptr);
+    tide_buffer_init(out, 0);
+    tide_call_reply_owned(call, bytes, len);
 }
 
 /* ---- waiting ---- */
@@ -230,15 +269,15 @@ typedef struct waiting {
 static int64_t step_query(tide_call *call, tide_store *store, void *arg, bool is_over)
 {
     (void)store;
-    const waiting *w = arg;
+    waiting *w = arg;
     tide_error err = {0};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
     tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
-    const tide_status status = look(w->services, w->kind, &w->q, is_over, &out, &err);
+    const tide_status status = look(call, w->services, w->kind, &w->q, is_over, &out, &err);
     if (status == TIDE_NONE)
         return INT64_MAX;
     if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&out));
+        reply(call, &out);
     else
         tide_call_end(call, status, &err);
     return -1;
@@ -280,11 +319,11 @@ static tide_status answer_query(tide_call *call, tide_view message,
     TIDE_TRY(find_wait(&q, &wait_us, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
     tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
-    const tide_status status = look(services, kind, &q, wait_us == 0, &out, err);
+    const tide_status status = look(call, services, kind, &q, wait_us == 0, &out, err);
     if (status == TIDE_NONE)
         return wait_for(call, services, kind, &q, wait_us, err);
     TIDE_TRY(status);
-    tide_call_reply(call, tide_buffer_view(&out));
+    reply(call, &out);
     return TIDE_OK;
 }
 
@@ -442,46 +481,7 @@ RUN(cpu)
 RUN(memory)
 RUN(ebpf)
 
-/* ---- what is there ---- */
-
-typedef struct stream_list {
-    const tide_agent_services *services;
-    tide_buffer out;
-    char session[37];
-} stream_list;
-
-static tide_status put_stream(void *arg, const tide_feed_stream *stream, tide_error *err)
-{
-    stream_list *list = arg;
-    const tide_feed_request request = {
-        .stream = stream->name, .start_seq = stream->head_seq, .max_records = 1};
-    tide_feed_answer state = {0};
-    TIDE_TRY(tide_feed_read(list->services->feed, &request, &state, err));
-    memcpy(list->session, state.session, sizeof list->session);
-    const tide_status status =
-        tide_query_put_state(list->services, &list->out, 1, stream->name, &state, err);
-    tide_feed_answer_done(&state);
-    return status;
-}
-
-static void run_streams(tide_call *call, tide_view message, void *arg)
-{
-    (void)message;
-    tide_error err = {0};
-    stream_list list = {.services = arg};
-    tide_buffer_init(&list.out, TIDE_RPC_ANSWER_MAX);
-    tide_status status = tide_feed_list(list.services->feed, put_stream, &list, &err);
-    AGENT(ListStreamsResponse) rest = AGENT_INIT(LIST_STREAMS_RESPONSE);
-    rest.session_id = list.session;
-    rest.agent = tide_rpc_borrow(list.services->name);
-    if (status >= TIDE_OK)
-        status = tide_rpc_pack(&list.out, &rest.base, &err);
-    if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&list.out));
-    else
-        tide_call_end(call, status, &err);
-    tide_buffer_done(&list.out);
-}
+/* ---- binaries ---- */
 
 static tide_status put_binary(void *arg, const tide_feed_binary *binary, tide_error *err)
 {
@@ -530,7 +530,6 @@ const tide_method tide_agent_queries[] = {
     ROW(SERVICE, "QueryLogs", query_logs_request, query_logs_response, logs),
     ROW(SERVICE, "QueryRecords", query_records_request, query_records_response, records),
     ROW(SERVICE, "QueryLossReceipts", query_loss_receipts_request, query_loss_receipts_response, receipts),
-    ROW(SERVICE, "ListStreams", list_streams_request, list_streams_response, streams),
     ROW(DEBUG_SERVICE, "QueryCPUProfileSamples", query_cpuprofile_samples_request, query_cpuprofile_samples_response, cpu),
     ROW(DEBUG_SERVICE, "QueryMemoryProfileSamples", query_memory_profile_samples_request, query_memory_profile_samples_response, memory),
     ROW(DEBUG_SERVICE, "ListBinaries", list_binaries_request, list_binaries_response, binaries),

@@ -29,6 +29,7 @@ typedef struct tide_agent_services {
 } tide_agent_services;
 
 extern const tide_method tide_agent_queries[];
+extern const tide_method tide_agent_streams[];
 extern const tide_method tide_agent_ingest[];
 extern const tide_method tide_agent_otlp[];
 extern const tide_route tide_agent_otlp_routes[];

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,6 +30,8 @@ static tide_status fail_errno(const char *path, tide_error *err)
         status = TIDE_E_INVALID;
     else if (reason == ENOMEM)
         status = TIDE_E_NOMEM;
+    else if (reason == ENOSPC || reason == EDQUOT)
+        status = TIDE_E_FULL;
     return tide_fail(err, status, "%s: %s", path, strerror(reason));
 }
 
@@ -81,5 +85,33 @@ tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err)
     const tide_status status = read_all(out, fd, path, err);
     if (status < TIDE_OK)
         tide_buffer_truncate(out, before_len);
+    return status;
+}
+
+static tide_status write_all(int fd, tide_view bytes, const char *path, tide_error *err)
+{
+    while (bytes.len > 0) {
+        const ssize_t len = write(fd, bytes.ptr, bytes.len);
+        if (len < 0 && errno != EINTR)
+            return fail_errno(path, err);
+        bytes.ptr += len > 0 ? len : 0;
+        bytes.len -= len > 0 ? (size_t)len : 0;
+    }
+    return fsync(fd) == 0 ? TIDE_OK : fail_errno(path, err);
+}
+
+tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err)
+{
+    char partial[PATH_MAX];
+    if (snprintf(partial, sizeof partial, "%s.part", path) >= (int)sizeof partial)
+        return tide_fail(err, TIDE_E_INVALID, "%s: too long a path", path);
+    TIDE_CLEANUP(close_fd) int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return fail_errno(partial, err);
+    tide_status status = write_all(fd, bytes, partial, err);
+    if (status >= TIDE_OK && rename(partial, path) != 0)
+        status = fail_errno(path, err);
+    if (status < TIDE_OK)
+        (void)unlink(partial);
     return status;
 }

@@ -15,4 +15,8 @@
  * directory, or more bytes than the buffer may hold. TIDE_E_NOMEM. On failure out is as before. */
 TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err);
 
+/* Make bytes the whole of a file, for others to read: it appears under its name complete, or stays as it was. TIDE_E_DENIED, TIDE_E_IO,
+ * TIDE_E_FULL, TIDE_E_NOT_FOUND: no such directory. */
+TIDE_MUST_CHECK tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err);
+
 #endif

@@ -1,6 +1,7 @@
 /* cli.h - a command and what it is given.
  *
- * A command is a noun with verbs; a noun that stands alone (doctor) has one verb with an empty name. Each
+ * A command is a noun with verbs; a noun that stands alone (doctor) has a verb with an empty name, its first, and perhaps
+ * others beside it (colony). A verb may have two words (colony agent add). Each
  * cmd_<noun>.c holds its table; help, parser and completions are read from the tables, so that a verb exists
  * exactly once.
  *
@@ -62,6 +63,10 @@ extern const tide_cli_command tide_cli_feed;
 extern const tide_cli_command tide_cli_sql;
 extern const tide_cli_command tide_cli_store;
 extern const tide_cli_command tide_cli_agent;
+extern const tide_cli_command tide_cli_colony_command;
+extern const tide_cli_command tide_cli_gaps;
+extern const tide_cli_command tide_cli_query;
+extern const tide_cli_command tide_cli_export;
 extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_token;
 extern const tide_cli_command tide_cli_doctor;
@@ -74,6 +79,9 @@ extern const tide_cli_command *const tide_cli_commands[];
 /* NULL: no such name. */
 const tide_cli_command *tide_cli_find_command(const char *name);
 const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const char *name);
+/* A verb whose name is two words: "agent add". */
+const tide_cli_verb *tide_cli_find_verb_of_two(const tide_cli_command *command, const char *first,
+                                               const char *second);
 
 /* How many arguments a verb demands and allows, read from its table:
  *

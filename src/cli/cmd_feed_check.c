@@ -98,6 +98,8 @@ tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err)
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)
         return status;
     TIDE_TRY(print_verdict(v, status == TIDE_OK, status < TIDE_OK ? NULL : err));
+    if (status < TIDE_OK) /* of all streams, not of the last one */
+        TIDE_IGNORE(tide_fail(err, status, "%" PRId64 " findings", v->findings));
     (void)snprintf(cli->hint, sizeof cli->hint,
                    "the other records are served; 'tidemark feed salvage OUT' copies them");
     return status;

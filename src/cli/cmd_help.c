@@ -15,7 +15,9 @@ static tide_status show_help(tide_cli *cli, tide_error *err)
         tide_cli_help_command(cli->out.file, command);
         return TIDE_OK;
     }
-    const tide_cli_verb *verb = tide_cli_find_verb(command, cli->args[1]);
+    const tide_cli_verb *verb = cli->arg_count > 2
+                                    ? tide_cli_find_verb_of_two(command, cli->args[1], cli->args[2])
+                                    : tide_cli_find_verb(command, cli->args[1]);
     if (!verb)
         return tide_fail(err, TIDE_E_INVALID, "%s has no verb '%s'", command->name, cli->args[1]);
     tide_cli_help_verb(cli->out.file, command, verb);
@@ -24,7 +26,7 @@ static tide_status show_help(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "[COMMAND] [VERB]",
+     .arguments = "[COMMAND] [VERB] [VERB]",
      .summary = "tell what a command does and which options it takes",
      .run = show_help},
     {.name = NULL},

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "cli/input.h"
+#include "cli/sql_cells.h"
 #include "cli/sql_guard.h"
 #include "cli/sql_output.h"
 #include "feed/vtab.h"
@@ -204,17 +205,17 @@ static tide_status check_kept(const session *s, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status print_rows(session *s, sqlite3 *db, sqlite3_stmt *statement,
+static tide_status print_rows(session *s, sqlite3 *db, tide_cli_sql_cells *cells,
                               tide_cli_sql_output *rows, tide_error *err)
 {
     int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while ((code = sqlite3_step(cells->statement)) == SQLITE_ROW) {
         if (s->row_limit > 0 && rows->row_count == s->row_limit) {
             tide_cli_print(stderr, "tidemark: sql: there are more than %" PRId64 " rows\n",
                            s->row_limit);
             return TIDE_OK;
         }
-        TIDE_TRY(tide_cli_sql_output_row(rows, err));
+        TIDE_TRY(tide_cli_sql_output_row(rows, tide_cli_sql_cells_read(cells), err));
         TIDE_TRY(check_kept(s, err));
     }
     return code == SQLITE_DONE ? TIDE_OK : tell_failure(s, db, code, err);
@@ -239,8 +240,10 @@ static tide_status run_statement(session *s, sqlite3 *db, const char **sql,
         return tide_fail(err, TIDE_E_DENIED, "nothing is written without --write");
     }
     TIDE_TRY(bind_parameters(s, db, statement, err));
-    TIDE_TRY(tide_cli_sql_output_begin(rows, statement, err));
-    const tide_status status = print_rows(s, db, statement, rows, err);
+    TIDE_CLEANUP(tide_cli_sql_cells_done) tide_cli_sql_cells cells = {.statement = NULL};
+    TIDE_TRY(tide_cli_sql_cells_init(&cells, statement, err));
+    TIDE_TRY(tide_cli_sql_output_begin(rows, cells.names, cells.count, err));
+    const tide_status status = print_rows(s, db, &cells, rows, err);
     /* Rows that came before a failure are printed, too. */
     tide_error ignored;
     const tide_status ended = tide_cli_sql_output_end(

@@ -114,6 +114,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "create",
      .arguments = "NAME",
      .takes = TIDE_CLI_LIST(ROLE, AGENT, EXPIRES),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_AGENT, .max = 1}),
      .summary = "make a token and print it, this once",
      .details = "The store keeps a digest only: a token that is lost is revoked and made anew. "
                 "Whoever has it\n"

@@ -83,6 +83,9 @@ tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_front_opti
         .is_insecure = tide_cli_is_given(cli, TIDE_CLI_INSECURE),
         .drain_us = tide_cli_number(cli, TIDE_CLI_DRAIN),
     };
+    const tide_cli_values hosts = tide_cli_list(cli, TIDE_CLI_ALLOW_HOST);
+    out->hosts = (const char *const *)hosts.items;
+    out->host_count = (size_t)hosts.count;
     tide_net_limits_init(&out->limits);
     const tide_cli_values given = tide_cli_list(cli, TIDE_CLI_NET_LIMIT);
     for (int i = 0; i < given.count; i++)

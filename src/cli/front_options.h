@@ -8,7 +8,7 @@
 /* For .takes of such a verb: what is read below. */
 #define TIDE_CLI_FRONT_OPTIONS                                                                     \
     CONFIG, TLS_CERT, TLS_KEY, TLS_CA, CLIENT_CERTS, TOKEN_FILE, REQUIRE_TOKEN, INSECURE,          \
-        NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
+        ALLOW_HOST, NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
 
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
 TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,

@@ -12,7 +12,7 @@ enum {
 
 static bool stands_alone(const tide_cli_command *command)
 {
-    return command->verbs[0].name[0] == '\0';
+    return command->verbs[0].name[0] == '\0' && !command->verbs[1].name;
 }
 
 void tide_cli_help_usage(char *out, size_t size, const tide_cli_command *command,
@@ -190,7 +190,8 @@ void tide_cli_help_verb(FILE *file, const tide_cli_command *command, const tide_
 
 static void name_verb(char *out, size_t size, const tide_cli_verb *verb)
 {
-    (void)snprintf(out, size, "%s%s%s", verb->name, *verb->arguments ? " " : "", verb->arguments);
+    (void)snprintf(out, size, "%s%s%s", *verb->name ? verb->name : "(none)",
+                   *verb->arguments ? " " : "", verb->arguments);
 }
 
 void tide_cli_help_command(FILE *file, const tide_cli_command *command)

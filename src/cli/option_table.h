@@ -131,7 +131,7 @@ enum {
     X(CONFIG, "config", 0, "FILE", NULL, "TIDEMARK_CONFIG", TEXT, 0, 0,                            \
       "settings from this file: NAME = VALUE, one per line")                                       \
     X(ROLE, "role", 0, "read|write|admin", "read", NULL, CHOICE, 0, 0, "what its holder may do")   \
-    X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXT, 0, 0, "for this agent only")                    \
+    X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "for this agent only")  \
     X(EXPIRES, "expires", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
       "ends by itself after this long")
 
@@ -157,6 +157,8 @@ enum {
       "demand a token from callers of this machine, too")                                          \
     X(INSECURE, "insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                                       \
       "serve other machines without TLS and without tokens")                                       \
+    X(ALLOW_HOST, "allow-host", 0, "NAME", NULL, NULL, TEXTS, 0, 64,                               \
+      "a name of this machine that callers without a token may use, besides localhost")            \
     X(NET_LIMIT, "net-limit", 0, "NAME=N", NULL, NULL, TEXTS, 0, 64,                               \
       "set a limit of the network; an unknown NAME lists them")                                    \
     X(LOG_LEVEL, "log-level", 0, "error|warn|info|debug", "info", NULL, CHOICE, 0, 0,              \
@@ -182,6 +184,34 @@ enum {
     X(NO_DECLARE, "no-declare", 0, NULL, NULL, NULL, FLAG, 0, 0,                                   \
       "refuse records of streams that were not declared")
 
+#define TIDE_CLI_OPTIONS_COLONY(X)                                                                 \
+    X(AGENTS_FILE, "agents", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                    \
+      "further agents: NAME ADDRESS per line")                                                     \
+    X(ONCE, "once", 0, NULL, NULL, NULL, FLAG, 0, 0, "until everything is caught up, then end")    \
+    X(DATA_TYPE, "data-type", 0, "TYPE", NULL, NULL, TEXT, 0, 0, "only this data type")            \
+    X(CLOSED, "closed", 0, NULL, NULL, NULL, FLAG, 0, 0, "also sessions and epochs that are over") \
+    X(OFFLINE, "offline", 0, NULL, NULL, NULL, FLAG, 0, 0, "do not ask the agents")                \
+    X(GRACE, "grace", 0, "DURATION", "10s", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,              \
+      "how long a missing number may still come before it is a gap (agents that do not say)")      \
+    X(RECOVER_EVERY, "recover-every", 0, "DURATION", "5m", NULL, DURATION, 1000000,                \
+      TIDE_CLI_DURATION_MAX, "between two attempts to recover a gap")                              \
+    X(ATTEMPTS, "attempts", 0, "N", "3", NULL, NUMBER, 1, 100, "attempts to recover a gap")        \
+    X(WORKERS, "workers", 0, "N", "4", NULL, NUMBER, 1, 64, "threads that store answers")          \
+    X(BUDGET, "budget", 0, "SIZE", "64MiB", NULL, SIZE, 1 << 20, INT64_C(1) << 40,                 \
+      "bytes of answers under way")                                                                \
+    X(AGENT_CA, "agent-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                     \
+      "speak TLS with agents, and check their certificates against this authority (PEM)")          \
+    X(AGENT_CERT, "agent-cert", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                 \
+      "the colony's own certificate for agents (PEM)")                                             \
+    X(AGENT_KEY, "agent-key", 0, "FILE", NULL, NULL, TEXT, 0, 0, "its key (PEM)")                  \
+    X(AGENT_TOKEN_FILE, "agent-token-file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                     \
+      "the token that agents are shown: the file's first line")                                    \
+    X(AGENT_INSECURE, "agent-insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                           \
+      "send the token to other machines without TLS")                                              \
+    X(DUCKDB_LIBRARY, "duckdb-library", 0, "FILE", NULL, "TIDEMARK_DUCKDB", TEXT, 0, 0,            \
+      "where libduckdb.so is, for stores of DuckDB")                                               \
+    X(PARQUET, "parquet", 0, "DIR", NULL, NULL, TEXT, 0, 0, "write Parquet files below this one")
+
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
     X(PARAM, "param", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
@@ -196,6 +226,7 @@ enum {
     TIDE_CLI_OPTIONS_IDEMPOTENCY(X)                                                                \
     TIDE_CLI_OPTIONS_ACCESS(X)                                                                     \
     TIDE_CLI_OPTIONS_SERVICE(X)                                                                    \
+    TIDE_CLI_OPTIONS_COLONY(X)                                                                     \
     TIDE_CLI_OPTIONS_SQL(X)
 
 #endif

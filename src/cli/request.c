@@ -37,6 +37,14 @@ const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const c
     return verb ? verb : find_named(command, translate_verb(name));
 }
 
+const tide_cli_verb *tide_cli_find_verb_of_two(const tide_cli_command *command, const char *first,
+                                               const char *second)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%.30s %.30s", first, translate_verb(second));
+    return find_named(command, name);
+}
+
 static bool ends_with(const char *word, size_t len, const char *end)
 {
     const size_t end_len = strlen(end);
@@ -104,7 +112,8 @@ static tide_status find_verb(tide_cli *cli, tide_cli_request *asked, tide_error 
     const tide_cli_verb *verbs = asked->command->verbs;
     cli->args = cli->words.words + 1;
     cli->arg_count = cli->words.word_count - 1;
-    if (verbs[0].name[0] == '\0') {
+    const bool is_bare = verbs[0].name[0] == '\0';
+    if (is_bare && (!verbs[1].name || cli->arg_count == 0)) {
         asked->verb = &verbs[0];
         return TIDE_OK;
     }
@@ -112,9 +121,14 @@ static tide_status find_verb(tide_cli *cli, tide_cli_request *asked, tide_error 
         return TIDE_OK;
     const char *name = cli->args[0];
     asked->verb = tide_cli_find_verb(asked->command, name);
+    int word_count = 1;
+    if (!asked->verb && cli->arg_count > 1) {
+        asked->verb = tide_cli_find_verb_of_two(asked->command, name, cli->args[1]);
+        word_count = 2;
+    }
     if (asked->verb) {
-        cli->args++;
-        cli->arg_count--;
+        cli->args += word_count;
+        cli->arg_count -= word_count;
         (void)snprintf(asked->name, sizeof asked->name, "%s %s", asked->command->name,
                        asked->verb->name);
         return TIDE_OK;

@@ -1,6 +1,7 @@
 #include "cli/sql_output.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +47,9 @@ static bool has_name(const tide_cli_sql_output *sql, int count, const char *name
 }
 
 /* A JSON object has each member once. NULL: no memory. */
-static char *name_column(const tide_cli_sql_output *sql, int column)
+static char *name_column(const tide_cli_sql_output *sql, int column, const char *given)
 {
-    const char *given = sqlite3_column_name(sql->statement, column);
-    char *name = given ? strdup(given) : NULL;
+    char *name = strdup(given);
     for (int i = 2; name && sql->form == TIDE_CLI_SQL_JSON && has_name(sql, column, name); i++) {
         free(name);
         if (asprintf(&name, "%s_%d", given, i) < 0)
@@ -58,13 +58,14 @@ static char *name_column(const tide_cli_sql_output *sql, int column)
     return name;
 }
 
-static tide_status name_columns(tide_cli_sql_output *sql, tide_error *err)
+static tide_status name_columns(tide_cli_sql_output *sql, const char *const *names, int count,
+                                tide_error *err)
 {
-    const int count = sqlite3_column_count(sql->statement);
     sql->names = calloc((size_t)count + 1, sizeof *sql->names);
     for (; sql->names && sql->column_count < count; sql->column_count++) {
-        sql->names[sql->column_count] = name_column(sql, sql->column_count);
-        if (!sql->names[sql->column_count])
+        const int at = sql->column_count;
+        sql->names[at] = name_column(sql, at, names[at]);
+        if (!sql->names[at])
             break;
     }
     return sql->names && sql->column_count == count
@@ -74,51 +75,77 @@ static tide_status name_columns(tide_cli_sql_output *sql, tide_error *err)
 
 /* ---- values ---- */
 
-/* Called before sqlite3_column_bytes: that order is SQLite's rule. */
-static tide_view bytes_of(sqlite3_stmt *statement, int column)
-{
-    const void *bytes = sqlite3_column_type(statement, column) == SQLITE_BLOB
-                            ? sqlite3_column_blob(statement, column)
-                            : sqlite3_column_text(statement, column);
-    const size_t len = (size_t)sqlite3_column_bytes(statement, column);
-    return tide_view_bytes(bytes ? bytes : "", len);
-}
-
 /* The value's base64, in sql->text. */
-static tide_status encode_blob(tide_cli_sql_output *sql, int column, tide_error *err)
+static tide_status encode_blob(tide_cli_sql_output *sql, tide_view bytes, int column,
+                               tide_error *err)
 {
     tide_buffer_clear(&sql->text);
-    const tide_status status =
-        tide_base64_encode(&sql->text, bytes_of(sql->statement, column), true);
+    const tide_status status = tide_base64_encode(&sql->text, bytes, true);
     return status < TIDE_OK
                ? tide_fail(err, status, "column %s does not fit into a line", sql->names[column])
                : TIDE_OK;
 }
 
+static tide_status append_double(tide_buffer *out, double number)
+{
+    if (isnan(number))
+        return tide_buffer_append_text(out, "NaN");
+    if (isinf(number))
+        return tide_buffer_append_text(out, number > 0 ? "Infinity" : "-Infinity");
+    return tide_json_append_double(out, number);
+}
+
+/* What a value is called in a table or in CSV; a number in sql->text. Without a pointer: NULL. BLOBs are the caller's. */
+static tide_view text_of(tide_cli_sql_output *sql, const tide_cell *cell)
+{
+    tide_status status = TIDE_OK;
+    tide_buffer_clear(&sql->text);
+    switch (cell->kind) {
+    case TIDE_CELL_NULL:
+        return tide_view_bytes(NULL, 0);
+    case TIDE_CELL_BOOL:
+        return tide_view_of(cell->i64 ? "true" : "false");
+    case TIDE_CELL_I64:
+        status = tide_buffer_printf(&sql->text, "%" PRId64, cell->i64);
+        break;
+    case TIDE_CELL_F64:
+        status = append_double(&sql->text, cell->f64);
+        break;
+    case TIDE_CELL_TEXT:
+    case TIDE_CELL_BLOB:
+        return cell->bytes;
+    }
+    return status == TIDE_OK ? tide_buffer_view(&sql->text) : tide_view_of("?");
+}
+
 /* ---- JSON ---- */
 
-static tide_status put_json(tide_cli_sql_output *sql, tide_error *err)
+static tide_status put_json(tide_cli_sql_output *sql, const tide_cell *cells, tide_error *err)
 {
     tide_cli_output *out = sql->out;
     tide_cli_json_begin(out);
     for (int i = 0; i < sql->column_count; i++) {
         const char *name = sql->names[i];
-        switch (sqlite3_column_type(sql->statement, i)) {
-        case SQLITE_INTEGER:
-            tide_cli_json_i64(out, name, sqlite3_column_int64(sql->statement, i));
+        switch (cells[i].kind) {
+        case TIDE_CELL_NULL:
+            tide_cli_json_null(out, name);
             break;
-        case SQLITE_FLOAT:
-            tide_cli_json_double(out, name, sqlite3_column_double(sql->statement, i));
+        case TIDE_CELL_BOOL:
+            tide_cli_json_bool(out, name, cells[i].i64 != 0);
             break;
-        case SQLITE_TEXT:
-            tide_cli_json_view(out, name, bytes_of(sql->statement, i));
+        case TIDE_CELL_I64:
+            tide_cli_json_i64(out, name, cells[i].i64);
             break;
-        case SQLITE_BLOB:
-            TIDE_TRY(encode_blob(sql, i, err));
+        case TIDE_CELL_F64:
+            tide_cli_json_double(out, name, cells[i].f64);
+            break;
+        case TIDE_CELL_TEXT:
+            tide_cli_json_view(out, name, cells[i].bytes);
+            break;
+        case TIDE_CELL_BLOB:
+            TIDE_TRY(encode_blob(sql, cells[i].bytes, i, err));
             tide_cli_json_view(out, name, tide_view_of(tide_buffer_text(&sql->text)));
             break;
-        default:
-            tide_cli_json_null(out, name);
         }
     }
     return tide_cli_json_end(out, err);
@@ -155,18 +182,17 @@ static void put_field(FILE *file, tide_view text)
         (void)fwrite(text.ptr, 1, text.len, file);
 }
 
-static tide_status put_csv(tide_cli_sql_output *sql, tide_error *err)
+static tide_status put_csv(tide_cli_sql_output *sql, const tide_cell *cells, tide_error *err)
 {
     FILE *file = sql->out->file;
     for (int i = 0; i < sql->column_count; i++) {
-        const int type = sqlite3_column_type(sql->statement, i);
         if (i > 0)
             (void)fputc(',', file);
-        if (type == SQLITE_BLOB) {
-            TIDE_TRY(encode_blob(sql, i, err));
+        if (cells[i].kind == TIDE_CELL_BLOB) {
+            TIDE_TRY(encode_blob(sql, cells[i].bytes, i, err));
             put_field(file, tide_buffer_view(&sql->text));
-        } else if (type != SQLITE_NULL) {
-            put_field(file, bytes_of(sql->statement, i));
+        } else if (cells[i].kind != TIDE_CELL_NULL) {
+            put_field(file, text_of(sql, &cells[i]));
         }
     }
     (void)fputc('\n', file);
@@ -189,14 +215,11 @@ static void put_csv_title(tide_cli_sql_output *sql)
 /* ---- tables ---- */
 
 /* For people: bytes as x'..', cut where nobody reads on. Without a pointer: NULL. */
-static tide_view cell_of(tide_cli_sql_output *sql, int column)
+static tide_view shown_of(tide_cli_sql_output *sql, const tide_cell *cell)
 {
-    const int type = sqlite3_column_type(sql->statement, column);
-    if (type == SQLITE_NULL)
-        return tide_view_bytes(NULL, 0);
-    const tide_view bytes = bytes_of(sql->statement, column);
-    if (type != SQLITE_BLOB)
-        return bytes;
+    if (cell->kind != TIDE_CELL_BLOB)
+        return text_of(sql, cell);
+    const tide_view bytes = cell->bytes;
     const size_t shown = bytes.len < BLOB_SHOWN ? bytes.len : (size_t)BLOB_SHOWN;
     tide_buffer_clear(&sql->text);
     tide_status status = tide_buffer_append_text(&sql->text, "x'");
@@ -209,20 +232,19 @@ static tide_view cell_of(tide_cli_sql_output *sql, int column)
 }
 
 /* Numbers stand to the right: what the first row says counts. */
-static void begin_table(tide_cli_sql_output *sql)
+static void begin_table(tide_cli_sql_output *sql, const tide_cell *cells)
 {
     if (sql->result_count > 1)
         (void)fputc('\n', sql->out->file);
-    for (int i = 0; i < sql->column_count; i++) {
-        const int type = sqlite3_column_type(sql->statement, i);
-        sql->columns[i] = (tide_cli_column){
-            .title = sql->names[i], .is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT};
-    }
+    for (int i = 0; i < sql->column_count; i++)
+        sql->columns[i] = (tide_cli_column){.title = sql->names[i],
+                                            .is_number = cells[i].kind == TIDE_CELL_I64 ||
+                                                         cells[i].kind == TIDE_CELL_F64};
     tide_cli_table_init(&sql->table, sql->out, sql->columns, sql->column_count);
     sql->is_table_open = true;
 }
 
-static void put_lines(tide_cli_sql_output *sql)
+static void put_lines(tide_cli_sql_output *sql, const tide_cell *cells)
 {
     int width = 0;
     for (int i = 0; i < sql->column_count; i++)
@@ -230,29 +252,28 @@ static void put_lines(tide_cli_sql_output *sql)
     if (sql->row_count > 0 || sql->result_count > 1)
         (void)fputc('\n', sql->out->file);
     for (int i = 0; i < sql->column_count; i++) {
-        const tide_view cell = cell_of(sql, i);
-        const int len = (int)(cell.len < TIDE_CLI_CELL_MAX ? cell.len : TIDE_CLI_CELL_MAX);
-        tide_cli_print(sql->out->file, "%-*s  %.*s\n", width, sql->names[i], cell.ptr ? len : 1,
-                       cell.ptr ? cell.ptr : "-");
+        const tide_view text = shown_of(sql, &cells[i]);
+        const int len = (int)(text.len < TIDE_CLI_CELL_MAX ? text.len : TIDE_CLI_CELL_MAX);
+        tide_cli_print(sql->out->file, "%-*s  %.*s\n", width, sql->names[i], text.ptr ? len : 1,
+                       text.ptr ? text.ptr : "-");
     }
 }
 
-static void put_cells(tide_cli_sql_output *sql)
+static void put_cells(tide_cli_sql_output *sql, const tide_cell *cells)
 {
     if (!sql->is_table_open)
-        begin_table(sql);
+        begin_table(sql, cells);
     for (int i = 0; i < sql->column_count; i++)
-        tide_cli_table_view(&sql->table, cell_of(sql, i));
+        tide_cli_table_view(&sql->table, shown_of(sql, &cells[i]));
 }
 
-/* ---- a statement ---- */
+/* ---- a result ---- */
 
-tide_status tide_cli_sql_output_begin(tide_cli_sql_output *sql, sqlite3_stmt *statement,
+tide_status tide_cli_sql_output_begin(tide_cli_sql_output *sql, const char *const *names, int count,
                                       tide_error *err)
 {
-    sql->statement = statement;
     sql->row_count = 0;
-    TIDE_TRY(name_columns(sql, err));
+    TIDE_TRY(name_columns(sql, names, count, err));
     if (sql->column_count == 0)
         return TIDE_OK;
     sql->result_count++;
@@ -261,17 +282,18 @@ tide_status tide_cli_sql_output_begin(tide_cli_sql_output *sql, sqlite3_stmt *st
     return TIDE_OK;
 }
 
-tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql, tide_error *err)
+tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql, const tide_cell *cells,
+                                    tide_error *err)
 {
     tide_status status = TIDE_OK;
     if (sql->form == TIDE_CLI_SQL_JSON)
-        status = put_json(sql, err);
+        status = put_json(sql, cells, err);
     else if (sql->form == TIDE_CLI_SQL_CSV)
-        status = put_csv(sql, err);
+        status = put_csv(sql, cells, err);
     else if (sql->column_count > TIDE_CLI_TABLE_COLUMNS)
-        put_lines(sql);
+        put_lines(sql, cells);
     else
-        put_cells(sql);
+        put_cells(sql, cells);
     sql->row_count++;
     return status;
 }
@@ -296,6 +318,5 @@ tide_status tide_cli_sql_output_end(tide_cli_sql_output *sql, int64_t changed, t
         status = tide_cli_table_done(&sql->table, err);
     sql->is_table_open = false;
     end_names(sql);
-    sql->statement = NULL;
     return status < TIDE_OK || has_columns ? status : tell_changed(sql, changed, err);
 }

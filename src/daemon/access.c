@@ -114,6 +114,8 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .token_file = options->token_file,
         .certificate_role = options->certificate_role,
         .local_role = options->is_required ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
+        .hosts = options->hosts,
+        .host_count = options->host_count,
         .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
     };
     TIDE_TRY(tide_auth_open(&access->auth, &auth, err));

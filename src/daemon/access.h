@@ -29,7 +29,9 @@ typedef struct tide_access_options {
     tide_call_role certificate_role; /* of who shows a certificate alone; NONE: it opens nothing */
     bool is_required;                /* also from this machine */
     bool is_insecure;                /* strangers may do everything: somebody insists */
-    tide_env *env;                   /* NULL: tide_env_system() */
+    const char *const *hosts;        /* names by which callers without credentials may call it */
+    size_t host_count;
+    tide_env *env; /* NULL: tide_env_system() */
 } tide_access_options;
 
 /* The store must outlive it. Statuses as of tide_auth_open. */

@@ -28,6 +28,8 @@ struct tide_front {
     pthread_t drainer;
     bool has_drainer;
     atomic_bool is_ready;
+    tide_series **durations;        /* by index of the route */
+    atomic_uint_fast64_t lost_seen; /* lines of the log that are in the metrics */
 };
 
 /* ---- figures ---- */
@@ -55,6 +57,21 @@ static void write_counters(tide_front *front, tide_metrics_writer *writer)
     }
 }
 
+/* Why credentials opened nothing. */
+static void write_auth(tide_front *front, tide_metrics_writer *writer)
+{
+    const tide_net_counters *counters = tide_server_counters(front->server);
+    const struct {
+        const char *reason;
+        int64_t count;
+    } rows[] = {{"unauthenticated", tide_counted(&counters->refused_unauthenticated)},
+                {"denied", tide_counted(&counters->refused_denied)},
+                {"guessing", tide_counted(&counters->refused_guessing)}};
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_AUTH_FAILURES]);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        tide_metrics_sample(writer, (const char *const[]){rows[i].reason}, rows[i].count);
+}
+
 static void write_calls(tide_front *front, tide_metrics_writer *writer)
 {
     tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_RPC_CALLS]);
@@ -77,7 +94,42 @@ static void write_net(void *arg, tide_metrics_writer *writer)
     if (!front->server)
         return;
     write_counters(front, writer);
+    write_auth(front, writer);
     write_calls(front, writer);
+}
+
+static void observe_call(void *arg, const tide_route_entry *entry, int grpc_code, int64_t took_us)
+{
+    (void)grpc_code;
+    const tide_front *front = arg;
+    tide_series_observe(front->durations[entry->index], took_us);
+}
+
+/* Series are found once: counting takes no lock. */
+static tide_status find_series(tide_front *front, tide_error *err)
+{
+    const size_t count = tide_routes_count(front->routes);
+    front->durations = calloc(count + 1, sizeof(void *));
+    if (!front->durations)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for metrics");
+    for (size_t i = 0; i < count; i++)
+        front->durations[i] =
+            tide_metrics_series(front->metrics, TIDE_METRIC_RPC_DURATION,
+                                tide_route_entry_path(tide_routes_at(front->routes, i)));
+    return TIDE_OK;
+}
+
+/* The log counts for itself; what is new since somebody looked last comes to the metric. */
+static void count_lost_lines(tide_front *front)
+{
+    if (!front->options.log)
+        return;
+    const uint_fast64_t lost = atomic_load(&front->options.log->lost);
+    uint_fast64_t seen = atomic_load(&front->lost_seen);
+    while (seen < lost && !atomic_compare_exchange_weak(&front->lost_seen, &seen, lost)) {
+    }
+    if (seen < lost)
+        tide_metrics_add(front->metrics, TIDE_METRIC_LOG_LOST, (int64_t)(lost - seen));
 }
 
 static void serve_metrics(tide_call *call, tide_view body, void *arg)
@@ -88,6 +140,7 @@ static void serve_metrics(tide_call *call, tide_view body, void *arg)
     const tide_metrics_format format = tide_metrics_choose(tide_call_metadata(call, "accept"));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = {0};
     tide_buffer_init(&text, TIDE_METRICS_TEXT_MAX);
+    count_lost_lines(front);
     if (front->tls)
         tide_metrics_set(front->metrics, TIDE_METRIC_CERTIFICATE_EXPIRY,
                          tide_tls_expires_us(front->tls));
@@ -111,7 +164,9 @@ static void serve_readyz(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
     const tide_front *front = arg;
-    const bool is_ready = atomic_load(&front->is_ready);
+    const tide_front_options *options = &front->options;
+    const bool is_ready =
+        atomic_load(&front->is_ready) && (!options->is_well || options->is_well(options->arg));
     tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
                          tide_view_of(is_ready ? "ready\n" : "not ready\n"));
 }
@@ -129,6 +184,15 @@ static const tide_route own_routes[] = {
 
 /* ---- opening ---- */
 
+/* A file that an option names is not there: that is a mistake in the options, whatever else is looked up by name. */
+static tide_status blame_option(tide_status status, const char *option, tide_error *err)
+{
+    if (status != TIDE_E_NOT_FOUND)
+        return status;
+    tide_error found = *err;
+    return tide_fail(err, TIDE_E_INVALID, "%s: %s", option, found.text);
+}
+
 static tide_status open_tls(tide_front *front, tide_error *err)
 {
     const tide_front_options *options = &front->options;
@@ -138,25 +202,27 @@ static tide_status open_tls(tide_front *front, tide_error *err)
                              "a key, an authority or client certificates need --tls-cert");
         return TIDE_OK;
     }
-    return tide_tls_open_server(&front->tls,
-                                &(tide_tls_options){.cert_file = options->tls_cert,
-                                                    .key_file = options->tls_key,
-                                                    .ca_file = options->tls_ca,
-                                                    .verify = options->verify,
-                                                    .env = options->env},
-                                err);
+    const tide_tls_options tls = {.cert_file = options->tls_cert,
+                                  .key_file = options->tls_key,
+                                  .ca_file = options->tls_ca,
+                                  .verify = options->verify,
+                                  .env = options->env};
+    return blame_option(tide_tls_open_server(&front->tls, &tls, err),
+                        "--tls-cert, --tls-key or --tls-ca", err);
 }
 
 static tide_status open_access(tide_front *front, tide_error *err)
 {
     const tide_front_options *options = &front->options;
-    return tide_access_open(&front->access, options->store,
-                            &(tide_access_options){.token_file = options->token_file,
-                                                   .certificate_role = TIDE_ROLE_WRITE,
-                                                   .is_required = options->wants_tokens,
-                                                   .is_insecure = options->is_insecure,
-                                                   .env = options->env},
-                            err);
+    const tide_access_options access = {.token_file = options->token_file,
+                                        .certificate_role = TIDE_ROLE_WRITE,
+                                        .is_required = options->wants_tokens,
+                                        .is_insecure = options->is_insecure,
+                                        .hosts = options->hosts,
+                                        .host_count = options->host_count,
+                                        .env = options->env};
+    return blame_option(tide_access_open(&front->access, options->store, &access, err),
+                        "--token-file", err);
 }
 
 static tide_status open_parts(tide_front *front, tide_error *err)
@@ -228,6 +294,7 @@ void tide_front_close(tide_front *front)
     tide_access_close(front->access);
     tide_tls_close(front->tls);
     tide_routes_free(front->routes);
+    free(front->durations);
     tide_reflection_free(front->reflection);
     tide_health_free(front->health);
     tide_metrics_free(front->metrics);
@@ -243,6 +310,11 @@ void tide_front_closep(tide_front **front)
 tide_metrics *tide_front_metrics(tide_front *front)
 {
     return front->metrics;
+}
+
+const char *tide_front_address(const tide_front *front, int port)
+{
+    return tide_server_address(front->server, (size_t)port);
 }
 
 /* Services are told healthy by their names: what stands between the slashes of a path. */
@@ -325,6 +397,7 @@ static void say_ready(tide_front *front)
 
 static tide_status listen_all(tide_front *front, tide_error *err)
 {
+    TIDE_TRY(find_series(front, err));
     const char *listen[TIDE_FRONT_PORTS_MAX + 1] = {NULL};
     for (int i = 0; i < front->options.port_count; i++)
         listen[i] = front->options.ports[i].address;
@@ -335,6 +408,8 @@ static tide_status listen_all(tide_front *front, tide_error *err)
                                                    .env = front->options.env,
                                                    .authorise = tide_auth_check,
                                                    .authorise_arg = tide_access_auth(front->access),
+                                                   .on_ended = observe_call,
+                                                   .on_ended_arg = front,
                                                    .tls = front->tls,
                                                    .is_insecure = front->options.is_insecure},
                             err);

@@ -5,10 +5,11 @@
  *     tide_front_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
  *     tide_front_close
  *
- * Besides what is added there are /healthz (the process lives), /readyz (200 from `ready` on, 503 while it drains), /metrics,
+ * Besides what is added there are /healthz (the process lives), /readyz (200 from `ready` on, 503 while it drains or is not well), /metrics,
  * grpc.health.v1 and reflection; they need no credentials, except /metrics, which wants the role read.
  *
- * Who may come in: callers of this machine may do everything, unless tokens are demanded; others need a token of the store
+ * Who may come in: callers of this machine may do everything, unless tokens are demanded or it may be a web page's doing
+ * (net/auth.h); others need a token of the store
  * or of the token file, or a certificate. Without TLS nobody but this machine is listened to, unless somebody insists.
  *
  * Threads: open, add, serve and close from the main thread, in this order. */
@@ -47,6 +48,9 @@ typedef struct tide_front_options {
     const char *token_file; /* NULL: none */
     bool wants_tokens;      /* from callers of this machine, too */
     bool is_insecure;
+    const char *const
+        *hosts; /* names of this machine besides addresses and localhost; see net/auth.h */
+    size_t host_count;
     int64_t drain_us; /* 0: the default of service.h */
     /* Called when everything listens and before `ready`; a failure ends it. NULL: nothing. */
     tide_status (*start)(void *arg, tide_error *err);
@@ -54,6 +58,8 @@ typedef struct tide_front_options {
     void (*leave)(void *arg);
     /* Called when no more calls come in, before serve returns. NULL: nothing. */
     void (*stop)(void *arg);
+    /* Asked by /readyz, from any thread: can it do its work? NULL: always. */
+    bool (*is_well)(void *arg);
     void *arg;
 } tide_front_options;
 
@@ -65,6 +71,9 @@ void tide_front_close(tide_front *front); /* takes NULL */
 void tide_front_closep(tide_front **front);
 
 tide_metrics *tide_front_metrics(tide_front *front);
+
+/* Where a port really is, with its number: from `start` on. Borrowed. */
+const char *tide_front_address(const tide_front *front, int port);
 
 /* The tables must outlive the front. */
 TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,

@@ -92,7 +92,44 @@ enum {
     X(TEXT_CLEANED, "tidemark_text_cleaned", COUNTER, "", "", NONE,                                \
       "characters that were no valid UTF-8 and were replaced")                                     \
     X(OTLP_REFUSED, "tidemark_otlp_refused_records", COUNTER, "records", "signal,reason", NONE,    \
-      "records that an OTLP client was told to keep or drop")
+      "records that an OTLP client was told to keep or drop")                                      \
+    X(CHECKPOINT_LAG, "checkpoint_lag_seconds", GAUGE, "seconds", "agent_id,data_type", NONE,      \
+      "age of the oldest unread record, on the agent's clock")                                     \
+    X(GAPS_DETECTED, "sequence_gaps_detected", COUNTER, "", "agent_id,data_type", NONE,            \
+      "gaps that were found")                                                                      \
+    X(GAPS_RECOVERED, "sequence_gaps_recovered", COUNTER, "", "agent_id,data_type", NONE,          \
+      "gaps whose records came after all")                                                         \
+    X(GAPS_PERMANENT, "sequence_gaps_permanent", COUNTER, "", "agent_id,data_type", NONE,          \
+      "gaps whose records are lost")                                                               \
+    X(GAPS_VOID, "sequence_gaps_void", COUNTER, "", "agent_id,data_type", NONE,                    \
+      "gaps of numbers that no record ever had")                                                   \
+    X(POLL_QUERY, "poll_query_duration_seconds", HISTOGRAM, "seconds", "poller_type,agent_id",     \
+      LATENCY, "from a poll's question to its answer")                                             \
+    X(CHECKPOINT_FAILURES, "checkpoint_update_failures", COUNTER, "", "poller_type,agent_id",      \
+      NONE, "answers that could not be stored, and are asked for again")                           \
+    X(COLONY_RECEIVED, "tidemark_colony_received_records", COUNTER, "records", "data_type", NONE,  \
+      "records that agents have answered with")                                                    \
+    X(COLONY_RECEIVED_BYTES, "tidemark_colony_received_bytes", COUNTER, "bytes", "data_type",      \
+      NONE, "bytes of their answers")                                                              \
+    X(COLONY_STORED, "tidemark_colony_stored_records", COUNTER, "records", "data_type", NONE,      \
+      "records that were stored")                                                                  \
+    X(COLONY_REPEATED, "tidemark_colony_repeated_records", COUNTER, "records", "data_type", NONE,  \
+      "records that were there already")                                                           \
+    X(COLONY_DEAD, "tidemark_colony_dead_letters", COUNTER, "", "data_type", NONE,                 \
+      "records that cannot be decoded")                                                            \
+    X(COLONY_FAILURES, "tidemark_colony_failures", COUNTER, "", "agent_id,status", NONE,           \
+      "questions without a usable answer")                                                         \
+    X(COLONY_LAG, "tidemark_colony_lag_records", GAUGE, "records", "agent_id,data_type", NONE,     \
+      "records that agents have and the colony has not")                                           \
+    X(COLONY_UNTIL_LOSS, "tidemark_colony_until_loss_seconds", GAUGE, "seconds",                   \
+      "agent_id,data_type", NONE, "until an agent drops its oldest unread record")                 \
+    X(COLONY_HOLD, "tidemark_colony_hold", GAUGE, "", "agent_id,data_type,reason", NONE,           \
+      "1 while nothing moves, and why")                                                            \
+    X(COLONY_AGENTS, "tidemark_colony_agents", GAUGE, "", "health", NONE, "agents by health")      \
+    X(COLONY_UNEXPLAINED, "tidemark_colony_unexplained_numbers", GAUGE, "", "", NONE,              \
+      "numbers that the books do not explain: 0, or something is wrong")                           \
+    X(COLONY_PENDING, "tidemark_colony_pending_numbers", GAUGE, "", "", NONE,                      \
+      "numbers that are unread, held or in open gaps")
 
 typedef enum tide_metric {
 #define TIDE_METRIC_ID(id, ...) TIDE_METRIC_##id,

@@ -1,9 +1,9 @@
 /* commit.c - records become numbered and durable.
  *
  * Numbers are taken inside the transaction. Patching them in, chaining and packing cost more than the rows do, and the
- * writer serves everybody; so a batch is prepared before, for the place where the stream's head stood a moment ago, and the
- * transaction looks whether it still stands there. If it does not, the batch is made again inside. With one
- * committer per stream that does not happen. */
+ * writer serves everybody; so a batch is prepared before, for the place where the stream's head stood a moment ago (where
+ * our last commit left it, or where a look finds it), and the transaction looks whether it still stands there. If it
+ * does not, the batch is made again inside. With one committer per stream that does not happen. */
 #include "feed/parts.h"
 
 #include <inttypes.h>
@@ -15,10 +15,14 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "feed/portion.h"
 #include "feed/walk.h"
 #include "tidemark_sql.h"
 
-enum { BODY_MAX = TIDE_FEED_BATCH_BYTES_MAX + (TIDE_FEED_BATCH_BYTES_MAX >> 7) + 4096 };
+enum {
+    BODY_MAX = TIDE_FEED_BATCH_BYTES_MAX + (TIDE_FEED_BATCH_BYTES_MAX >> 7) + 4096,
+    LOOKS_AFTER_REDONE = 64,
+};
 
 typedef struct commit {
     tide_feed *feed;
@@ -90,12 +94,68 @@ static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* By its id; 0: this process has not committed to it. */
+static int find_known(const tide_feed *feed, const char *stream)
+{
+    for (int i = 1; i <= TIDE_FEED_STREAMS_MAX; i++)
+        if (atomic_load(&feed->heads[i].is_named) == 2 && strcmp(feed->heads[i].name, stream) == 0)
+            return i;
+    return 0;
+}
+
+/* A look costs a snapshot and the pages that the last commit changed: a fifth of a small commit. */
+static bool guess_head(tide_feed *feed, tide_draft *draft)
+{
+    const int id = find_known(feed, draft->records->stream);
+    tide_feed_known *known = &feed->heads[id];
+    if (id == 0 || atomic_exchange(&known->is_guess_held, true))
+        return false;
+    const bool is_guess = known->guess.type && known->guess.looks_left == 0;
+    if (is_guess) {
+        draft->type = known->guess.type;
+        draft->is_ready = false;
+        draft->first_seq = known->guess.head_seq + 1;
+        draft->chain_before = known->guess.chain;
+    } else if (known->guess.looks_left > 0) {
+        known->guess.looks_left--;
+    }
+    atomic_store(&known->is_guess_held, false);
+    return is_guess;
+}
+
+static void note_head(tide_feed_known *known, const tide_draft *draft)
+{
+    if (atomic_exchange(&known->is_guess_held, true))
+        return;
+    if (draft->is_redone || draft->records->last_seq > known->guess.head_seq) {
+        known->guess.type = draft->type;
+        known->guess.head_seq = draft->records->last_seq;
+        known->guess.chain = draft->chain;
+    }
+    if (draft->is_redone)
+        known->guess.looks_left = LOOKS_AFTER_REDONE;
+    atomic_store(&known->is_guess_held, false);
+}
+
+static bool guess_heads(commit *c)
+{
+    bool are_guessed = !c->is_head_given_up;
+    for (int i = 0; i < c->count && are_guessed; i++)
+        are_guessed = guess_head(c->feed, &c->drafts[i]);
+    return are_guessed;
+}
+
 static tide_status prepare(commit *c, tide_error *err)
 {
     c->is_prepared = false;
-    TIDE_TRY(tide_read_local(c->feed->store, look_at_heads, c, err));
+    if (!guess_heads(c))
+        TIDE_TRY(tide_read_local(c->feed->store, look_at_heads, c, err));
     for (int i = 0; i < c->count; i++) {
         tide_draft *draft = &c->drafts[i];
+        if (draft->is_next) {
+            draft->first_seq = draft[-1].first_seq + draft[-1].records->count;
+            draft->chain_before = draft[-1].chain;
+        }
         const tide_digest128 chain = draft->chain_before;
         TIDE_TRY(make_draft(c->feed, draft, draft->first_seq, &chain, err));
     }
@@ -152,6 +212,14 @@ tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head, tide_vi
     return tide_query_run(query, NULL, err);
 }
 
+/* A boot whose clock was ahead must not lend its stamps to all that comes later: that would never be too old. See retain.c for what
+ * becomes of stamps that do not fit. */
+static int64_t get_arrival(const tide_stream_state *state, int64_t now_us)
+{
+    const int64_t ahead_us = state->arrived_us > now_us ? state->arrived_us - now_us : 0;
+    return ahead_us > 0 && ahead_us <= TIDE_FEED_AHEAD_US ? state->arrived_us : now_us;
+}
+
 tide_status tide_feed_append(tide_feed *feed, tide_tx *tx, tide_stream_state *state,
                              tide_draft *draft, int64_t now_us, tide_error *err)
 {
@@ -166,7 +234,7 @@ tide_status tide_feed_append(tide_feed *feed, tide_tx *tx, tide_stream_state *st
         .epoch = state->epoch,
         .min_time_ms = records->min_time_ms,
         .max_time_ms = records->max_time_ms,
-        .arrived_us = now_us > state->arrived_us ? now_us : state->arrived_us,
+        .arrived_us = get_arrival(state, now_us),
         .codec = (int64_t)draft->codec,
         .raw_len = (int64_t)records->len,
         .stored_through = state->stored_through + (int64_t)body.len,
@@ -202,7 +270,8 @@ static tide_status store_drafts(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(tide_stream_find(&state, tx, draft->records->stream, err));
         if (!c->is_head_given_up)
             TIDE_TRY(tide_stream_read_head(&state, tx, err));
-        if (draft->first_seq != state.head_seq + 1)
+        draft->is_redone = draft->first_seq != state.head_seq + 1;
+        if (draft->is_redone)
             c->redone++;
         draft->type = state.type;
         draft->stream_id = state.id;
@@ -219,11 +288,11 @@ static tide_status check_records(const tide_feed_records *records, tide_error *e
         return tide_fail(err, TIDE_E_INVALID, "records of no stream");
     if (records->count < 1 || records->len == 0 || !records->bytes)
         return tide_fail(err, TIDE_E_INVALID, "%s: no records", records->stream);
-    if (records->count > TIDE_FEED_BATCH_RECORDS_MAX || records->len > TIDE_FEED_BATCH_BYTES_MAX)
+    if (records->count > TIDE_FEED_COMMIT_RECORDS_MAX || records->len > TIDE_FEED_COMMIT_BYTES_MAX)
         return tide_fail(err, TIDE_E_LIMIT,
                          "%s: %d records of %zu bytes in one commit, at most %d of %d",
-                         records->stream, records->count, records->len, TIDE_FEED_BATCH_RECORDS_MAX,
-                         TIDE_FEED_BATCH_BYTES_MAX);
+                         records->stream, records->count, records->len,
+                         TIDE_FEED_COMMIT_RECORDS_MAX, TIDE_FEED_COMMIT_BYTES_MAX);
     if (records->min_time_ms > records->max_time_ms)
         return tide_fail(err, TIDE_E_INVALID, "%s: the records' times end before they begin",
                          records->stream);
@@ -247,6 +316,9 @@ static tide_status check_all(const tide_feed *feed, const tide_feed_records *rec
                 return tide_fail(err, TIDE_E_INVALID, "%s stands in one commit twice",
                                  records[i].stream);
     }
+    /* The room that was freed is the reserve's first: with it the next full disk can be met. */
+    if (tide_reserve_is_lent(feed->reserve))
+        return tide_fail(err, TIDE_E_FULL, "the disk is full; room is being made");
     /* Retention is given a margin to catch up; without it the disk would fill. */
     const int64_t bytes = atomic_load_explicit(&feed->bytes, memory_order_relaxed);
     if (bytes - feed->options.hard_bytes > feed->options.hard_bytes / 8)
@@ -267,6 +339,7 @@ static void know_head(tide_feed *feed, const tide_draft *draft)
         (void)snprintf(known->name, sizeof known->name, "%s", draft->records->stream);
         atomic_store(&known->is_named, 2);
     }
+    note_head(known, draft);
     int64_t head_seq = atomic_load(&known->head_seq);
     while (head_seq < draft->records->last_seq &&
            !atomic_compare_exchange_weak(&known->head_seq, &head_seq, draft->records->last_seq)) {
@@ -276,10 +349,8 @@ static void know_head(tide_feed *feed, const tide_draft *draft)
 
 int64_t tide_feed_head(const tide_feed *feed, const char *stream)
 {
-    for (int i = 1; i <= TIDE_FEED_STREAMS_MAX; i++)
-        if (atomic_load(&feed->heads[i].is_named) == 2 && strcmp(feed->heads[i].name, stream) == 0)
-            return atomic_load(&feed->heads[i].head_seq);
-    return -1;
+    const int id = find_known(feed, stream);
+    return id > 0 ? atomic_load(&feed->heads[id].head_seq) : -1;
 }
 
 static void count_commit(tide_feed *feed, const commit *c)
@@ -339,26 +410,41 @@ static tide_status resolve(commit *c, tide_error *err)
                      "the commit failed, and nothing was stored");
 }
 
+static tide_status commit_drafts(commit *c, tide_error *err)
+{
+    tide_status status = run(c, err);
+    if (status == TIDE_E_DAMAGED) {
+        c->is_head_given_up = true;
+        status = run(c, err);
+    }
+    if (status == TIDE_E_OUTCOME_UNKNOWN)
+        status = resolve(c, err);
+    if (status == TIDE_OK)
+        count_commit(c->feed, c);
+    else if (status == TIDE_E_FULL || status == TIDE_E_OUTCOME_UNKNOWN)
+        atomic_store(&c->feed->is_full, true);
+    return status;
+}
+
 tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int count,
                              tide_error *err)
 {
     TIDE_TRY(check_all(feed, records, count, err));
-    tide_draft drafts[TIDE_FEED_COMMIT_STREAMS_MAX];
-    commit c = {.feed = feed, .drafts = drafts, .count = count};
-    for (int i = 0; i < count; i++) {
-        drafts[i] = (tide_draft){.records = &records[i]};
+    TIDE_CLEANUP(tide_portions_done) tide_portions p = {.count = 0};
+    TIDE_TRY(tide_portions_cut(&p, records, count, err));
+    TIDE_CLEANUP(tide_freep) tide_draft *drafts = calloc((size_t)p.count, sizeof *drafts);
+    if (!drafts)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a commit");
+    for (int i = 0; i < p.count; i++) {
+        drafts[i].records = &p.list[i];
+        drafts[i].is_next = i > 0 && p.list[i].stream == p.list[i - 1].stream;
         tide_buffer_init(&drafts[i].body, BODY_MAX);
     }
-    tide_status status = run(&c, err);
-    if (status == TIDE_E_DAMAGED) {
-        c.is_head_given_up = true;
-        status = run(&c, err);
-    }
-    if (status == TIDE_E_OUTCOME_UNKNOWN)
-        status = resolve(&c, err);
+    commit c = {.feed = feed, .drafts = drafts, .count = p.count};
+    const tide_status status = commit_drafts(&c, err);
     if (status == TIDE_OK)
-        count_commit(feed, &c);
-    for (int i = 0; i < count; i++)
+        tide_portions_number(&p, records, count);
+    for (int i = 0; i < p.count; i++)
         tide_draft_done(&drafts[i]);
     return status;
 }

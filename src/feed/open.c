@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "feed/walk.h"
+#include "store/engine.h"
 #include "tidemark_sql.h"
 
 static const int64_t hour_us = INT64_C(3600) * 1000000;
@@ -38,8 +39,16 @@ static tide_status set_options(tide_feed *feed, const tide_feed_options *given, 
         return tide_fail(err, TIDE_E_INVALID, "codec '%.32s', want lz4, zstd or none", codec);
     if (options.keep_us < 0 || options.keep_bytes < 0 || options.reader_idle_us < 0)
         return tide_fail(err, TIDE_E_INVALID, "times and sizes are not negative");
-    if (options.hard_us < options.keep_us || options.hard_bytes < options.keep_bytes)
-        return tide_fail(err, TIDE_E_INVALID, "a hard cap is not below the soft one");
+    if (options.hard_us < options.keep_us)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "hard-for (%" PRId64 " s) is below keep-for (%" PRId64
+                         " s): set both, or a hard cap that is not below the soft one",
+                         options.hard_us / 1000000, options.keep_us / 1000000);
+    if (options.hard_bytes < options.keep_bytes)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "hard-bytes (%" PRId64 ") is below keep-bytes (%" PRId64
+                         "): set both, or a hard cap that is not below the soft one",
+                         options.hard_bytes, options.keep_bytes);
     options.codec = codec;
     feed->options = options;
     return TIDE_OK;
@@ -51,6 +60,82 @@ static tide_status count_streams(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
     *(int64_t *)arg = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+/* ---- counters ---- */
+
+/* The highest number of a stream that a sound batch carries, if it is above the counter; otherwise the counter. */
+static tide_status find_highest(tide_tx *tx, const tide_stream_state *state, int64_t *highest,
+                                int64_t *arrived_us, tide_error *err)
+{
+    *highest = state->head_seq;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->head_seq, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_batch_head head;
+        tide_feed_walk_read(query, &head);
+        if (!tide_batch_is_head_sound(&head, state->id) || head.last_seq <= *highest)
+            continue;
+        *highest = head.last_seq;
+        *arrived_us = head.arrived_us;
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+typedef struct raising {
+    tide_stream_name_list names;
+    int64_t behind; /* streams whose counter was */
+    bool is_writing;
+} raising;
+
+static tide_status raise_one(raising *r, tide_tx *tx, const char *name, tide_error *err)
+{
+    tide_stream_state state;
+    int64_t highest = 0;
+    int64_t arrived_us = 0;
+    TIDE_TRY(tide_stream_find(&state, tx, name, err));
+    TIDE_TRY(find_highest(tx, &state, &highest, &arrived_us, err));
+    if (highest == state.head_seq)
+        return TIDE_OK;
+    r->behind++;
+    if (!r->is_writing)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
+    tide_bind_text(query, "name", state.sequence);
+    tide_bind_i64(query, "last", highest);
+    tide_bind_time(query, "at", arrived_us);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status raise_all(tide_tx *tx, void *arg, tide_error *err)
+{
+    raising *r = arg;
+    r->behind = 0;
+    TIDE_TRY(tide_stream_names(tx, &r->names, err));
+    for (int i = 0; i < r->names.count; i++)
+        TIDE_TRY(raise_one(r, tx, r->names.names[i], err));
+    return TIDE_OK;
+}
+
+/* A counter that stands below numbers that are stored was damaged: it would give them a second time. Where the rows cannot be
+ * read there is nothing to go by, and those who read and write say so. */
+static tide_status raise_counters(tide_feed *feed, tide_error *err)
+{
+    if (feed->store->options.mode == TIDE_STORE_AS_IS)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep) raising *r = calloc(1, sizeof *r);
+    if (!r)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
+    const tide_status looked = tide_read(feed->store, raise_all, r, err);
+    if (looked == TIDE_E_DAMAGED || (looked >= TIDE_OK && r->behind == 0))
+        return TIDE_OK;
+    TIDE_TRY(looked);
+    r->is_writing = true;
+    TIDE_TRY(tide_write(feed->store, raise_all, r, err));
+    atomic_store(&feed->raised, r->behind);
     return TIDE_OK;
 }
 
@@ -69,6 +154,7 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
     TIDE_TRY(set_options(feed, options, err));
     int64_t streams = 0;
     TIDE_TRY(tide_read(store, count_streams, &streams, err));
+    TIDE_TRY(raise_counters(feed, err));
     if (feed->options.reserve_bytes > 0)
         tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
     *out = TIDE_TAKE(feed);
@@ -109,6 +195,7 @@ void tide_feed_count(const tide_feed *feed, tide_feed_counters *out)
     out->damaged = atomic_load(&feed->damaged);
     out->receipts = atomic_load(&feed->receipts);
     out->dropped = atomic_load(&feed->dropped);
+    out->raised = atomic_load(&feed->raised);
 }
 
 /* ---- declaring ---- */

@@ -47,7 +47,7 @@ static tide_status check_request(const tide_feed_request *request, tide_error *e
 tide_status tide_page_init(tide_page *page, tide_feed *feed, const tide_feed_request *request,
                            tide_feed_answer *answer, tide_error *err)
 {
-    *page = (tide_page){.feed = feed, .request = request, .answer = answer};
+    *page = (tide_page){.feed = feed, .request = request, .answer = answer, .end_seq = -1};
     tide_buffer_init(&page->bytes, TIDE_FEED_PAGE_BYTES_MAX + TIDE_FEED_RECORD_MAX);
     tide_buffer_init(&page->raw, TIDE_FEED_BATCH_BYTES_MAX);
     TIDE_TRY(check_request(request, err));
@@ -126,6 +126,12 @@ static tide_status look_at_losses(tide_page *page, tide_tx *tx, tide_error *err)
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         page->next_loss.last_seq = -1;
+    for (int i = 0; i < page->passed_count; i++) {
+        const tide_loss *passed = &page->passed[i];
+        if (passed->last_seq > get_position(page) &&
+            (page->next_loss.last_seq < 0 || passed->first_seq < page->next_loss.first_seq))
+            page->next_loss = *passed;
+    }
     return TIDE_OK;
 }
 
@@ -446,7 +452,8 @@ static void reset(tide_page *page)
 {
     tide_feed_answer *answer = page->answer;
     tide_feed_hole *holes = answer->holes;
-    *answer = (tide_feed_answer){.holes = holes};
+    tide_feed_epoch *epochs = answer->epochs;
+    *answer = (tide_feed_answer){.holes = holes, .epochs = epochs};
     tide_buffer_clear(&page->bytes);
     page->scanned_bytes = 0;
     page->is_full = false;
@@ -464,8 +471,8 @@ static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
     if (request->session && strcmp(request->session, page->identity.session_id) != 0)
         return tide_fail(err, TIDE_E_CONFLICT, "the session is %s, not %.64s",
                          page->identity.session_id, request->session);
-    if (request->epoch != 0 && request->epoch != page->state.epoch && request->point_count == 0 &&
-        request->start_seq >= page->state.epoch_first_seq)
+    if (request->epoch != 0 && request->epoch < page->state.epoch && request->point_count == 0 &&
+        !request->epoch_id && request->start_seq >= page->state.epoch_first_seq)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "number %" PRId64 " of epoch %" PRId64
                          " is not of this history: epoch %" PRId64 " began at %" PRId64,
@@ -474,10 +481,14 @@ static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
     if (request->reader)
         TIDE_TRY(tide_reader_check(page->feed, tx, &page->state, request, answer->now_us,
                                    &page->is_reader_due, err));
-    if (request->point_count == 0)
-        return TIDE_OK;
-    return tide_point_judge(tx, &page->state, request->points, request->point_count,
-                            &answer->standing, &answer->matched_seq, err);
+    if (request->point_count > 0)
+        TIDE_TRY(tide_point_judge(tx, &page->state, request->points, request->point_count,
+                                  &answer->standing, &answer->matched_seq, err));
+    bool has_diverged = false;
+    TIDE_TRY(tide_epochs_judge(page, tx, &has_diverged, err));
+    if (has_diverged)
+        answer->standing = TIDE_FEED_STANDING_DIVERGED;
+    return TIDE_OK;
 }
 
 /* The chain where the page begins; where it cannot be told it stays zero. */
@@ -519,18 +530,21 @@ tide_status tide_page_read(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(tide_stream_read_head(&page->state, tx, err));
     TIDE_TRY(describe(page, tx, err));
     TIDE_TRY(check_standing(page, tx, err));
+    TIDE_TRY(tide_epochs_tell(page, tx, err));
     page->max_records = request->max_records > 0 ? request->max_records : page->state.type->page;
     if (page->max_records > TIDE_FEED_PAGE_RECORDS_MAX)
         page->max_records = TIDE_FEED_PAGE_RECORDS_MAX;
 
     const int64_t head = page->state.head_seq;
-    const int64_t limit =
-        request->last_seq > 0 && request->last_seq < head ? request->last_seq : head;
+    int64_t limit = request->last_seq > 0 && request->last_seq < head ? request->last_seq : head;
+    if (page->end_seq >= 0 && page->end_seq < limit)
+        limit = page->end_seq;
     move_to(page, request->start_seq < head ? request->start_seq : head);
     if (get_position(page) >= limit)
         TIDE_TRY(begin_chain(page, tx, err));
     else
         TIDE_TRY(fill(page, tx, limit, err));
     page->answer->has_more = get_position(page) < head;
-    return page->answer->has_more ? look_ahead(page, tx, err) : TIDE_OK;
+    const bool is_end = page->end_seq >= 0 && get_position(page) >= page->end_seq;
+    return page->answer->has_more && !is_end ? look_ahead(page, tx, err) : TIDE_OK;
 }

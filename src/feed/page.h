@@ -10,7 +10,10 @@
 
 #include "feed/parts.h"
 
-enum { TIDE_PAGE_FOUND_MAX = 16 };
+enum {
+    TIDE_PAGE_FOUND_MAX = 16,
+    TIDE_PAGE_PASSED_MAX = 16,
+};
 
 typedef struct tide_page {
     tide_feed *feed;
@@ -34,6 +37,11 @@ typedef struct tide_page {
     tide_loss found[TIDE_PAGE_FOUND_MAX];
     int found_count;
     int64_t unreadable_after; /* a page of the file failed behind this number; -1: none did */
+
+    /* kept when it is read again */
+    tide_loss passed[TIDE_PAGE_PASSED_MAX]; /* unreadable, and it could not be noted */
+    int passed_count;
+    int64_t end_seq; /* nothing behind this number can be read; -1: unknown */
 } tide_page;
 
 /* Check the request and get ready; the answer is filled as the page is read. */
@@ -45,5 +53,13 @@ void tide_page_done(tide_page *page);
 /* Fits tide_read; starts over when it is run again. TIDE_E_DAMAGED with unreadable_after set: the batch behind that number cannot be
  * read from the file. */
 TIDE_MUST_CHECK tide_status tide_page_read(tide_tx *tx, void *page, tide_error *err);
+
+/* epochs.c: does what the reader says of itself, without points, belong to another history? */
+TIDE_MUST_CHECK tide_status tide_epochs_judge(const tide_page *page, tide_tx *tx,
+                                              bool *has_diverged, tide_error *err);
+/* The stream's epochs, where the reader needs them. */
+TIDE_MUST_CHECK tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err);
+/* Begin a new epoch if the reader's points tell of a cut that nobody noticed; true: the page is to be read again. */
+bool tide_epochs_raise(const tide_page *page);
 
 #endif

@@ -4,7 +4,8 @@
  *     batch.c     bytes of batches           commit.c   records in, numbered
  *     stream.c    where a stream stands      page.c     one answer; read.c around it
  *     loss.c      holes and receipts         point.c    whose history is it; reader.c: who has read what
- *     retain.c    what is dropped            reserve.c  room for receipts on a full disk
+ *     retain.c    what is dropped            reserve.c  room for receipts on a full disk; room.c: what is done with it
+ *     portion.c   many records as batches
  *     verify.c, salvage.c, dump.c            profile.c  frames and binaries
  *
  * Threads: the feed is constant after its opening, but for counters. */
@@ -18,13 +19,24 @@
 #include "feed/batch.h"
 #include "feed/record.h"
 
+/* Beside the numbers arrival does not go back by less than this. By more: the clock was ahead, and is right again. */
+#define TIDE_FEED_AHEAD_US (INT64_C(300) * 1000000)
+
 typedef struct tide_reserve tide_reserve;
 
-/* What this process knows of a stream's head without looking. */
+/* What this process knows of a stream's head without looking. The guess is where its last commit left the head: the next
+ * is prepared for that place without a look. Whoever finds it held does without. */
 typedef struct tide_feed_known {
     atomic_int is_named; /* 0: no, 1: being written, 2: yes, and name stays as it is */
     char name[TIDE_FEED_NAME_MAX + 1];
     _Atomic int64_t head_seq;
+    atomic_bool is_guess_held;
+    struct {
+        const tide_stream_type *type; /* NULL: none */
+        int64_t head_seq;
+        tide_digest128 chain;
+        int looks_left; /* somebody else writes there too: look, so often, before guessing again */
+    } guess;
 } tide_feed_known;
 
 struct tide_feed {
@@ -42,8 +54,15 @@ struct tide_feed {
     _Atomic int64_t damaged;
     _Atomic int64_t receipts;
     _Atomic int64_t dropped;
+    _Atomic int64_t raised;
+    _Atomic int64_t
+        diverged_at_us;       /* when a reader last made an epoch begin; monotonic, 0: never */
+    _Atomic int64_t since_us; /* the first look of retention, on the clock of leases; 0: not yet */
     atomic_bool has_told_retention;                   /* in db_metadata */
+    atomic_bool is_full;                              /* the disk, when it was last written to */
     tide_feed_known heads[TIDE_FEED_STREAMS_MAX + 1]; /* by the streams' ids */
+    /* By the place in tide_stream_names: retention cannot cut it, and does not try again until the feed is opened anew. */
+    atomic_bool is_left_out[TIDE_FEED_STREAMS_MAX];
 };
 
 /* ---- stream.c ---- */
@@ -107,6 +126,8 @@ typedef struct tide_draft {
     const tide_stream_type *type;
     int64_t stream_id;
     bool is_ready;
+    bool is_next;   /* goes on with the stream of the draft before it */
+    bool is_redone; /* the head stood elsewhere than it was made for */
     int64_t first_seq;
     tide_digest128 chain_before;
     tide_digest128 chain;
@@ -178,12 +199,25 @@ TIDE_MUST_CHECK tide_status tide_point_judge(tide_tx *tx, const tide_stream_stat
 /* A file beside the store that holds nothing but room. *out is NULL when it could not be made: that is no failure. */
 void tide_reserve_open(tide_reserve **out, tide_store *store, int64_t len);
 void tide_reserve_close(tide_reserve *reserve);
-/* Give the room back to the disk. True: there was some. Both do nothing with NULL. */
-bool tide_reserve_release(tide_reserve *reserve);
+/* Give the room back to the disk; returns how much there was. Both do nothing with NULL. */
+int64_t tide_reserve_release(tide_reserve *reserve);
 /* Give a part of it back, and never the last: for what must be certain on a full disk, but is no receipt. */
 bool tide_reserve_shrink(tide_reserve *reserve);
+/* It was given to a full disk and could not be taken again: what is not to make room waits. */
+bool tide_reserve_is_lent(const tide_reserve *reserve);
 /* Take it again, if it is gone and the disk has it. */
 void tide_reserve_restore(tide_reserve *reserve);
+
+/* ---- room.c ---- */
+
+int64_t tide_feed_log_len(const tide_feed *feed); /* bytes that are not yet in the file */
+
+/* The disk is full: give the reserve to it, and empty the log with its help. */
+void tide_feed_make_room(tide_feed *feed);
+/* Move the log into the file as far as there is room, and cut it off. */
+void tide_feed_empty_log(tide_feed *feed);
+/* Give free pages back to the disk, if there are many; if it is full, all that can be had. */
+void tide_feed_shorten(tide_feed *feed, bool is_full);
 
 /* Write; if the disk is full, with the reserve's help. For what must fit: receipts and what makes room. fn
  * may run again after it has taken effect, and then changes nothing. */

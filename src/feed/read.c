@@ -58,21 +58,26 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status note_unreadable(tide_feed *feed, const tide_page *page, tide_error *err)
+/* The batch becomes a hole, noted if that can be done: where the file cannot be written to any more, the answer has the hole all the
+ * same, and the next read finds it again. Where even the index is unreadable the answer ends before it. */
+static void pass_unreadable(tide_feed *feed, tide_page *page)
 {
     unreadable u = {.page = page, .after = page->unreadable_after};
-    const tide_status status = tide_read(feed->store, find_range, &u, err);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE || u.loss.first_seq < 1 || u.loss.last_seq < u.loss.first_seq)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s cannot be read, and neither can its index",
-                         page->request->stream);
+    const tide_status status = tide_read(feed->store, find_range, &u, NULL);
+    if (status != TIDE_OK || u.loss.first_seq < 1 || u.loss.last_seq < u.loss.first_seq ||
+        u.loss.last_seq <= u.after || page->passed_count == TIDE_PAGE_PASSED_MAX) {
+        page->end_seq = u.after;
+        return;
+    }
     u.loss.reason = "damaged";
     (void)strcpy(u.loss.detail, "its pages cannot be read from the file");
     finding f = {.feed = feed, .stream = page->request->stream, .losses = &u.loss, .count = 1};
-    TIDE_TRY(tide_feed_write_firmly(feed, note_losses, &f, err));
+    if (tide_feed_write_firmly(feed, note_losses, &f, NULL) < TIDE_OK) {
+        page->passed[page->passed_count++] = u.loss;
+        return;
+    }
     atomic_fetch_add(&feed->damaged, 1);
     tide_loss_tell(feed, f.stream, f.losses, f.count);
-    return TIDE_OK;
 }
 
 /* ---- reading ---- */
@@ -81,10 +86,12 @@ static tide_status read_page(tide_feed *feed, tide_page *page, tide_error *err)
 {
     for (int tries = 0;; tries++) {
         const tide_status status = tide_read(feed->store, tide_page_read, page, err);
-        if (status != TIDE_E_DAMAGED || tries == UNREADABLE_MAX)
+        if (status != TIDE_E_DAMAGED || tries == 2 * UNREADABLE_MAX)
             return status;
-        if (page->unreadable_after >= 0)
-            TIDE_TRY(note_unreadable(feed, page, err));
+        if (page->unreadable_after >= 0 && tries >= UNREADABLE_MAX)
+            page->end_seq = page->unreadable_after;
+        else if (page->unreadable_after >= 0)
+            pass_unreadable(feed, page);
         else if (!page->is_head_given_up)
             page->is_head_given_up = true;
         else
@@ -126,6 +133,8 @@ tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *request,
     TIDE_CLEANUP(tide_page_done) tide_page page;
     TIDE_TRY(tide_page_init(&page, feed, request, &found, err));
     TIDE_TRY(read_page(feed, &page, err));
+    if (tide_epochs_raise(&page))
+        TIDE_TRY(read_page(feed, &page, err));
     note_found(feed, &page);
     TIDE_TRY(note_reader(feed, &page, err));
     *answer = found;
@@ -133,6 +142,7 @@ tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *request,
     answer->len = page.bytes.len;
     tide_buffer_init(&page.bytes, 0);
     found.holes = NULL;
+    found.epochs = NULL;
     return TIDE_OK;
 }
 
@@ -140,7 +150,10 @@ void tide_feed_answer_done(tide_feed_answer *answer)
 {
     free(answer->bytes);
     free(answer->holes);
+    free(answer->epochs);
     answer->bytes = NULL;
+    answer->epochs = NULL;
+    answer->epoch_count = 0;
     answer->holes = NULL;
     answer->len = 0;
     answer->hole_count = 0;

@@ -77,7 +77,7 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
     const int64_t position =
         clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
     *is_due = row.epoch != state->epoch || position > row.position ||
-              request->lease_token > row.lease_token ||
+              request->lease_token > row.lease_token || row.seen_us > now_us ||
               now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS;
     return TIDE_OK;
 }

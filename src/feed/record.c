@@ -2,6 +2,7 @@
 #include "feed/record.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,50 +100,86 @@ tide_status tide_stream_check_name(const char *name, tide_error *err)
 
 /* ---- numbers ---- */
 
-enum { SEQ_DIGITS = 10 };
+enum {
+    SEQ_DIGITS = 10,
+    SEQ_WORD =
+        8, /* digits that are made and read at once: every record of every commit and answer passes here */
+};
+
+#define MORE_BITS UINT64_C(0x8080808080808080)
+
+/* 56 bits, seven to a byte, the lowest first. */
+static uint64_t spread_digits(uint64_t bits)
+{
+    bits = (bits & 0x000000000FFFFFFF) | (bits & 0x00FFFFFFF0000000) << 4;
+    bits = (bits & 0x00003FFF00003FFF) | (bits & 0x0FFFC0000FFFC000) << 2;
+    return (bits & 0x007F007F007F007F) | (bits & 0x3F803F803F803F80) << 1;
+}
+
+static uint64_t join_digits(uint64_t digits)
+{
+    digits = (digits & 0x007F007F007F007F) | (digits & 0x7F007F007F007F00) >> 1;
+    digits = (digits & 0x00003FFF00003FFF) | (digits & 0x3FFF00003FFF0000) >> 2;
+    return (digits & 0x000000000FFFFFFF) | (digits & 0x0FFFFFFF00000000) >> 4;
+}
 
 void tide_record_put_seq(char *at, uint64_t seq)
 {
-    for (int i = 0; i < SEQ_DIGITS - 1; i++) {
-        at[i] = (char)(0x80U | (seq & 0x7FU));
-        seq >>= 7;
-    }
-    at[SEQ_DIGITS - 1] = (char)seq;
+    const uint64_t word = htole64(spread_digits(seq & 0x00FFFFFFFFFFFFFF) | MORE_BITS);
+    memcpy(at, &word, sizeof word);
+    at[SEQ_WORD] = (char)(0x80U | (seq >> 56 & 0x7FU));
+    at[SEQ_DIGITS - 1] = (char)(seq >> 63);
 }
 
 /* False: not a padded number within int64. */
 static bool get_seq(const char *at, int64_t *seq)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < SEQ_DIGITS; i++) {
-        const uint8_t byte = (uint8_t)at[i];
-        if (i < SEQ_DIGITS - 1 ? byte < 0x80U : byte != 0)
-            return false;
-        value |= (uint64_t)(byte & 0x7FU) << (7 * i);
-    }
-    *seq = (int64_t)value;
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    word = le64toh(word);
+    const uint8_t high = (uint8_t)at[SEQ_WORD];
+    if ((word & MORE_BITS) != MORE_BITS || high < 0x80U || at[SEQ_DIGITS - 1] != 0)
+        return false;
+    *seq = (int64_t)(join_digits(word & ~MORE_BITS) | (uint64_t)(high & 0x7FU) << 56);
     return true;
+}
+
+/* Tag and length: most lengths have two digits. */
+static tide_status read_head(const tide_stream_type *type, tide_view bytes, size_t *head_len,
+                             uint64_t *len)
+{
+    if (bytes.len >= 3 && (uint8_t)bytes.ptr[1] >= 0x80U && (uint8_t)bytes.ptr[2] < 0x80U &&
+        bytes.ptr[2] != 0) {
+        *head_len = 3;
+        *len = ((uint8_t)bytes.ptr[1] & 0x7FU) | (uint64_t)(uint8_t)bytes.ptr[2] << 7;
+    } else {
+        tide_reader reader = tide_reader_of(bytes);
+        uint8_t tag = 0;
+        TIDE_TRY(tide_reader_byte(&reader, &tag));
+        TIDE_TRY(tide_reader_varint_shortest(&reader, len));
+        *head_len = reader.offset;
+    }
+    return (uint8_t)bytes.ptr[0] == type->tag ? TIDE_OK : TIDE_E_DAMAGED;
 }
 
 tide_status tide_record_next(const tide_stream_type *type, tide_view *rest, tide_record *out)
 {
     if (rest->len == 0)
         return TIDE_NONE;
-    tide_reader reader = tide_reader_of(*rest);
-    uint8_t tag = 0;
+    size_t head_len = 0;
     uint64_t len = 0;
-    TIDE_TRY(tide_reader_byte(&reader, &tag));
-    TIDE_TRY(tide_reader_varint_shortest(&reader, &len));
-    if (tag != type->tag || len < TIDE_RECORD_SEQ_LEN || len > TIDE_FEED_RECORD_MAX)
+    TIDE_TRY(read_head(type, *rest, &head_len, &len));
+    if (len < TIDE_RECORD_SEQ_LEN || len > TIDE_FEED_RECORD_MAX || len > rest->len - head_len)
         return TIDE_E_DAMAGED;
-    tide_record record = {0};
-    TIDE_TRY(tide_reader_bytes(&reader, (size_t)len, &record.message));
-    if ((uint8_t)record.message.ptr[0] != type->seq_tag ||
-        !get_seq(record.message.ptr + 1, &record.seq))
+    const char *message = rest->ptr + head_len;
+    int64_t seq = 0;
+    if ((uint8_t)message[0] != type->seq_tag || !get_seq(message + 1, &seq))
         return TIDE_E_DAMAGED;
-    record.bytes = tide_view_bytes(rest->ptr, reader.offset);
-    *rest = tide_view_bytes(rest->ptr + reader.offset, rest->len - reader.offset);
-    *out = record;
+    const size_t record_len = head_len + (size_t)len;
+    *out = (tide_record){.seq = seq,
+                         .bytes = tide_view_bytes(rest->ptr, record_len),
+                         .message = tide_view_bytes(message, (size_t)len)};
+    *rest = tide_view_bytes(rest->ptr + record_len, rest->len - record_len);
     return TIDE_OK;
 }
 

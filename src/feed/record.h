@@ -264,6 +264,7 @@ typedef struct tide_record_batch {
     const tide_stream_type *type;
     tide_buffer bytes; /* whole records, one behind the other */
     int count;
+    int count_max;
     int64_t min_time_ms; /* of the records; 0 where there are none */
     int64_t max_time_ms;
     tide_buffer services; /* the set, each name with its NUL */
@@ -282,7 +283,8 @@ typedef struct tide_record_batch {
     uint64_t open_replaced;
 } tide_record_batch;
 
-/* Allocates nothing yet. bytes_max: at most TIDE_FEED_BATCH_BYTES_MAX; 0: that. */
+/* Allocates nothing yet. bytes_max: at most TIDE_FEED_COMMIT_BYTES_MAX; 0: TIDE_FEED_BATCH_BYTES_MAX. Up to that it takes as many records as
+ * one stored batch; beyond, as many as one commit. */
 void tide_record_batch_init(tide_record_batch *batch, const tide_stream_type *type,
                             size_t bytes_max);
 /* Fits TIDE_CLEANUP. The batch is then empty and usable again. */

@@ -17,9 +17,13 @@ enum {
 void tide_record_batch_init(tide_record_batch *batch, const tide_stream_type *type,
                             size_t bytes_max)
 {
-    if (bytes_max == 0 || bytes_max > TIDE_FEED_BATCH_BYTES_MAX)
+    if (bytes_max == 0)
         bytes_max = TIDE_FEED_BATCH_BYTES_MAX;
+    if (bytes_max > TIDE_FEED_COMMIT_BYTES_MAX)
+        bytes_max = TIDE_FEED_COMMIT_BYTES_MAX;
     *batch = (tide_record_batch){.type = type, .has_all_services = true};
+    batch->count_max = bytes_max > TIDE_FEED_BATCH_BYTES_MAX ? TIDE_FEED_COMMIT_RECORDS_MAX
+                                                             : TIDE_FEED_BATCH_RECORDS_MAX;
     tide_buffer_init(&batch->bytes, bytes_max);
     tide_buffer_init(&batch->services, TIDE_RECORD_SERVICES_LEN_MAX);
 }
@@ -98,7 +102,7 @@ static void add_services_of(tide_record_batch *batch, const tide_record_batch *f
 tide_status tide_record_batch_join(tide_record_batch *batch, const tide_record_batch *from)
 {
     assert(!batch->is_open && !from->is_open && batch->type == from->type);
-    if (from->count > TIDE_FEED_BATCH_RECORDS_MAX - batch->count)
+    if (from->count > batch->count_max - batch->count)
         return TIDE_E_LIMIT;
     TIDE_TRY(tide_buffer_append_view(&batch->bytes, tide_buffer_view(&from->bytes)));
     if (from->count > 0) {
@@ -185,7 +189,7 @@ static tide_status close_length(tide_record_batch *batch)
 tide_status tide_record_end(tide_record_batch *batch)
 {
     assert(batch->is_open);
-    if (batch->status == TIDE_OK && batch->count == TIDE_FEED_BATCH_RECORDS_MAX)
+    if (batch->status == TIDE_OK && batch->count == batch->count_max)
         batch->status = TIDE_E_LIMIT;
     if (batch->status == TIDE_OK)
         batch->status = close_length(batch);

@@ -1,9 +1,13 @@
 /* reserve.c - room for receipts on a disk that is full.
  *
  * A store writes ahead: on a full disk not even a row that would fit into the file's free pages can be written, because the
- * log has to grow first. So a file of zeros lies beside the store, and is cut to nothing when a receipt, or a transaction
- * that makes room, meets a full disk. It is made by the first step of retention and removed with the feed; one that a killed
- * process left behind is taken over.
+ * log has to grow first, and not even the log can be emptied, because the file has to grow for that. So a file of zeros lies
+ * beside the store, and is cut to nothing when a receipt, or a transaction that makes room, meets a full disk. It is made by
+ * the first step of retention and removed with the feed; one that a killed process left behind is taken over.
+ *
+ * Where a reserve is not shorter than the log, the log can always be emptied with its help, and gives back at least what that took:
+ * so it is made again before anybody else writes (tide_reserve_is_lent). On a disk that has not room for all of it, a half
+ * of it is made, or a half of that: what is left for the log is then shorter still.
  *
  * It is written through the store's own VFS, as everything that shares the store's disk. */
 #include "feed/parts.h"
@@ -20,6 +24,7 @@
 enum {
     CHUNK = 65536,
     PART = 8 * CHUNK, /* what one shrinking gives back */
+    LEN_MIN = 4 * CHUNK,
 };
 
 static const int64_t retry_us = INT64_C(60) * 1000000;
@@ -28,10 +33,50 @@ struct tide_reserve {
     tide_store *store;
     sqlite3_vfs *vfs;
     int64_t len;
-    _Atomic int64_t held;        /* bytes of the file */
-    _Atomic int64_t next_try_us; /* monotonic */
+    _Atomic int64_t held; /* bytes of the file */
+    _Atomic int64_t aim;  /* what is made again: as much as the disk had room for at first */
+    atomic_bool is_lent;  /* given back to a full disk, and not yet made again */
+    _Atomic int64_t lent_until_us; /* monotonic */
+    _Atomic int64_t next_try_us;   /* monotonic */
     char path[];
 };
+
+static sqlite3_file *open_file(tide_reserve *reserve, int more_flags)
+{
+    sqlite3_file *file = calloc(1, (size_t)reserve->vfs->szOsFile);
+    int flags = SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_READWRITE | more_flags;
+    if (file &&
+        reserve->vfs->xOpen(reserve->vfs, reserve->path, file, flags, &flags) != SQLITE_OK) {
+        free(file);
+        return NULL;
+    }
+    return file;
+}
+
+static void close_file(sqlite3_file *file)
+{
+    if (file->pMethods)
+        (void)file->pMethods->xClose(file);
+    free(file);
+}
+
+/* What a killed process left behind is there when the disk is full now. */
+static void take_over(tide_reserve *reserve)
+{
+    sqlite3_int64 len = 0;
+    int is_there = 0;
+    if (reserve->vfs->xAccess(reserve->vfs, reserve->path, SQLITE_ACCESS_EXISTS, &is_there) !=
+            SQLITE_OK ||
+        !is_there)
+        return;
+    sqlite3_file *file = open_file(reserve, 0);
+    if (!file)
+        return;
+    if (file->pMethods->xFileSize(file, &len) == SQLITE_OK)
+        atomic_store(&reserve->held, len < reserve->len ? len : reserve->len);
+    atomic_store(&reserve->aim, atomic_load(&reserve->held));
+    close_file(file);
+}
 
 void tide_reserve_open(tide_reserve **out, tide_store *store, int64_t len)
 {
@@ -50,26 +95,8 @@ void tide_reserve_open(tide_reserve **out, tide_store *store, int64_t len)
     reserve->vfs = vfs;
     reserve->len = len;
     (void)snprintf(reserve->path, size, "%s%s", engine->path, SUFFIX);
+    take_over(reserve);
     *out = reserve;
-}
-
-static sqlite3_file *open_file(tide_reserve *reserve)
-{
-    sqlite3_file *file = calloc(1, (size_t)reserve->vfs->szOsFile);
-    int flags = SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-    if (file &&
-        reserve->vfs->xOpen(reserve->vfs, reserve->path, file, flags, &flags) != SQLITE_OK) {
-        free(file);
-        return NULL;
-    }
-    return file;
-}
-
-static void close_file(sqlite3_file *file)
-{
-    if (file->pMethods)
-        (void)file->pMethods->xClose(file);
-    free(file);
 }
 
 static bool fill_file(sqlite3_file *file, int64_t len)
@@ -89,22 +116,67 @@ static bool fill_file(sqlite3_file *file, int64_t len)
     return code == SQLITE_OK;
 }
 
+/* All of it, or a half, or a half of that. What was held before is not given up for more. */
+static int64_t fill_afresh(sqlite3_file *file, int64_t len, int64_t held)
+{
+    for (; len >= LEN_MIN && len > held; len /= 2) {
+        if (fill_file(file, len))
+            return len;
+        (void)file->pMethods->xTruncate(file, held);
+    }
+    return held;
+}
+
+/* As much of it as the disk has. */
+static int64_t fill_up(sqlite3_file *file, int64_t len)
+{
+    sqlite3_int64 filled = 0;
+    if (fill_file(file, len))
+        return len;
+    if (file->pMethods->xFileSize(file, &filled) != SQLITE_OK)
+        return 0;
+    filled -= filled % CHUNK;
+    return file->pMethods->xTruncate(file, filled) == SQLITE_OK ? filled : 0;
+}
+
+/* Commits wait until there is as much as before. If it cannot be had for long, others have taken it: then less has to do. */
+static void fill_again(tide_reserve *reserve, sqlite3_file *file, int64_t now_us)
+{
+    const int64_t aim = atomic_load(&reserve->aim);
+    const int64_t held = fill_up(file, aim);
+    atomic_store(&reserve->held, held);
+    if (held >= aim || now_us >= atomic_load(&reserve->lent_until_us)) {
+        atomic_store(&reserve->aim, held);
+        atomic_store(&reserve->is_lent, false);
+    }
+}
+
 void tide_reserve_restore(tide_reserve *reserve)
 {
     if (!reserve || atomic_load(&reserve->held) == reserve->len)
         return;
     tide_env *env = tide_store_env(reserve->store);
-    if (env->mono_us(env) < atomic_load(&reserve->next_try_us))
+    const int64_t now_us = env->mono_us(env);
+    const int64_t held = atomic_load(&reserve->held);
+    const bool is_short = atomic_load(&reserve->is_lent) || held < atomic_load(&reserve->aim);
+    if (!is_short && now_us < atomic_load(&reserve->next_try_us))
         return;
-    atomic_store(&reserve->next_try_us, env->mono_us(env) + retry_us);
-    sqlite3_file *file = open_file(reserve);
+    atomic_store(&reserve->next_try_us, now_us + retry_us);
+    sqlite3_file *file = open_file(reserve, SQLITE_OPEN_CREATE);
     if (!file)
         return;
-    const bool is_filled = fill_file(file, reserve->len);
-    if (!is_filled)
-        (void)file->pMethods->xTruncate(file, 0);
+    if (is_short) {
+        fill_again(reserve, file, now_us);
+    } else {
+        atomic_store(&reserve->held, fill_afresh(file, reserve->len, held));
+        atomic_store(&reserve->aim, atomic_load(&reserve->held));
+    }
     close_file(file);
-    atomic_store(&reserve->held, is_filled ? reserve->len : 0);
+}
+
+bool tide_reserve_is_lent(const tide_reserve *reserve)
+{
+    return reserve && atomic_load(&reserve->is_lent);
 }
 
 /* Cut the file to len. */
@@ -112,7 +184,7 @@ static bool cut(tide_reserve *reserve, int64_t len)
 {
     tide_env *env = tide_store_env(reserve->store);
     atomic_store(&reserve->next_try_us, env->mono_us(env) + retry_us);
-    sqlite3_file *file = open_file(reserve);
+    sqlite3_file *file = open_file(reserve, SQLITE_OPEN_CREATE);
     if (!file)
         return false;
     const bool is_given = file->pMethods->xTruncate(file, len) == SQLITE_OK;
@@ -120,9 +192,15 @@ static bool cut(tide_reserve *reserve, int64_t len)
     return is_given;
 }
 
-bool tide_reserve_release(tide_reserve *reserve)
+int64_t tide_reserve_release(tide_reserve *reserve)
 {
-    return reserve && atomic_exchange(&reserve->held, 0) > 0 && cut(reserve, 0);
+    const int64_t held = reserve ? atomic_exchange(&reserve->held, 0) : 0;
+    if (held <= 0)
+        return 0;
+    tide_env *env = tide_store_env(reserve->store);
+    if (!atomic_exchange(&reserve->is_lent, true))
+        atomic_store(&reserve->lent_until_us, env->mono_us(env) + retry_us);
+    return cut(reserve, 0) ? held : 0;
 }
 
 bool tide_reserve_shrink(tide_reserve *reserve)
@@ -131,7 +209,7 @@ bool tide_reserve_shrink(tide_reserve *reserve)
         return false;
     int64_t held = atomic_load(&reserve->held);
     do
-        if (held - PART < reserve->len / 4)
+        if (held - PART < atomic_load(&reserve->aim) / 4)
             return false;
     while (!atomic_compare_exchange_weak(&reserve->held, &held, held - PART));
     return cut(reserve, held - PART);
@@ -144,14 +222,4 @@ void tide_reserve_close(tide_reserve *reserve)
     if (atomic_load(&reserve->held) > 0)
         (void)reserve->vfs->xDelete(reserve->vfs, reserve->path, 0);
     free(reserve);
-}
-
-tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg, tide_error *err)
-{
-    const tide_status status = tide_write(feed->store, fn, arg, err);
-    /* A disk without a byte left cannot even tell that nothing was written. What comes here may run twice: it goes by numbers. */
-    const bool may_be_full = status == TIDE_E_FULL || status == TIDE_E_OUTCOME_UNKNOWN;
-    if (may_be_full && tide_reserve_release(feed->reserve))
-        return tide_write(feed->store, fn, arg, err);
-    return status;
 }

@@ -25,10 +25,11 @@ enum {
     TURN_BATCHES = 256,
     TURN_BYTES = 32 << 20,
     STEP_TURNS = 8,
-    VACUUM_SHARE = 4, /* pages are given back when one in so many is free */
+    LOG_LONG = 1 << 20, /* bytes of a log that keeps room from a full disk */
 };
 
 static const int64_t second_us = 1000000;
+#define LONG_US (INT64_C(1000) * 365 * 86400 * 1000000)
 static const int64_t idle_us = INT64_C(60) * 1000000;
 
 /* A stream and its oldest batch. */
@@ -54,16 +55,21 @@ typedef struct turn {
     kept_stream streams[TIDE_FEED_STREAMS_MAX];
     int count;
     int64_t now_us;
+    int64_t since_us; /* when this feed looked for the first time */
     int64_t bytes;
     int64_t dropped;
-    int current; /* whose batch is being worked on; -1: nobody's */
-    bool is_due; /* there is, or may be, more to do */
+    int current;                             /* whose batch is being worked on; -1: nobody's */
+    int heading;                             /* whose last batch is being read; -1: nobody's */
+    bool is_headless[TIDE_FEED_STREAMS_MAX]; /* by index: its last batch cannot be read */
+    int troubles;                            /* how many of both */
+    tide_error why_left_out;                 /* of the last one */
+    bool is_due;                             /* there is, or may be, more to do */
     int64_t next_us;
 } turn;
 
 /* ---- what is there ---- */
 
-static tide_status look_at_oldest(tide_tx *tx, kept_stream *stream, tide_error *err)
+static tide_status look_at_oldest(tide_tx *tx, const turn *t, kept_stream *stream, tide_error *err)
 {
     const tide_stream_state *state = &stream->state;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -81,6 +87,12 @@ static tide_status look_at_oldest(tide_tx *tx, kept_stream *stream, tide_error *
     /* A damaged row may tell any number: the floor never rises above what was given. */
     stream->last_seq = head.last_seq < state->head_seq ? head.last_seq : state->head_seq;
     stream->arrived_us = stream->is_sound ? head.arrived_us : state->floor_arrived_us;
+    /* From a boot whose clock was behind: it came later than what was before it. From one whose clock was ahead: it came before we
+     * looked for the first time. */
+    if (stream->arrived_us < state->floor_arrived_us)
+        stream->arrived_us = state->floor_arrived_us;
+    if (stream->arrived_us > t->now_us)
+        stream->arrived_us = t->since_us;
     stream->through = stream->is_sound ? head.stored_through : state->floor_bytes + head.body_len;
     memset(&stream->chain, 0, sizeof stream->chain);
     if (stream->is_sound)
@@ -91,16 +103,29 @@ static tide_status look_at_oldest(tide_tx *tx, kept_stream *stream, tide_error *
 static tide_status look_at_stream(tide_tx *tx, turn *t, int index, tide_error *err)
 {
     kept_stream *stream = &t->streams[index];
-    memset(stream, 0, sizeof *stream);
     TIDE_TRY(tide_stream_find(&stream->state, tx, t->names.names[index], err));
     t->current = index;
-    TIDE_TRY(look_at_oldest(tx, stream, err));
+    TIDE_TRY(look_at_oldest(tx, t, stream, err));
     t->current = -1;
     if (!stream->has_batch)
         return TIDE_OK;
-    TIDE_TRY(tide_stream_read_head(&stream->state, tx, err));
+    t->heading = index;
+    if (!t->is_headless[index])
+        TIDE_TRY(tide_stream_read_head(&stream->state, tx, err));
+    t->heading = -1;
     t->bytes += stream->state.stored_through - stream->state.floor_bytes;
     return tide_reader_settled(tx, stream->state.id, &stream->settled, err);
+}
+
+static void note_since(turn *t)
+{
+    int64_t since_us = 0;
+    if (t->now_us == INT64_MAX) /* the first moments after a boot: no anchor yet */
+        t->since_us = INT64_MAX;
+    else if (atomic_compare_exchange_strong(&t->feed->since_us, &since_us, t->now_us))
+        t->since_us = t->now_us;
+    else
+        t->since_us = since_us;
 }
 
 static tide_status look_at_all(tide_tx *tx, turn *t, tide_error *err)
@@ -108,12 +133,17 @@ static tide_status look_at_all(tide_tx *tx, turn *t, tide_error *err)
     t->bytes = 0;
     t->dropped = 0;
     t->current = -1;
+    t->heading = -1;
     t->is_due = false;
     TIDE_TRY(tide_lease_now(tx, &t->now_us, err));
+    note_since(t);
     TIDE_TRY(tide_stream_names(tx, &t->names, err));
     t->count = t->names.count;
-    for (int i = 0; i < t->count; i++)
-        TIDE_TRY(look_at_stream(tx, t, i, err));
+    for (int i = 0; i < t->count; i++) {
+        memset(&t->streams[i], 0, sizeof t->streams[i]);
+        if (!atomic_load(&t->feed->is_left_out[i]))
+            TIDE_TRY(look_at_stream(tx, t, i, err));
+    }
     return TIDE_OK;
 }
 
@@ -218,7 +248,7 @@ static tide_status drop_oldest(tide_tx *tx, turn *t, int index, const char *reas
     state->floor_bytes = stream->through;
     stream->is_cut = true;
     t->dropped++;
-    TIDE_TRY(look_at_oldest(tx, stream, err));
+    TIDE_TRY(look_at_oldest(tx, t, stream, err));
     t->current = -1;
     return TIDE_OK;
 }
@@ -242,21 +272,12 @@ static tide_status forget_idle(tide_tx *tx, const turn *t, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_FORGET, err));
-    tide_bind_time(query, "before", t->now_us - t->feed->options.reader_idle_us);
+    /* Seen by a clock that was ahead, and not since we look: gone as well. */
+    const int64_t idle_us_max = t->feed->options.reader_idle_us;
+    const bool is_long = t->now_us - t->since_us > idle_us_max;
+    tide_bind_time(query, "before", t->now_us - idle_us_max);
+    tide_bind_time(query, "ahead", t->now_us + (is_long ? 0 : LONG_US));
     return tide_query_run(query, NULL, err);
-}
-
-static tide_status give_pages_back(tide_tx *tx, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_PAGES, err));
-    TIDE_TRY(tide_query_one(query, err));
-    const int64_t pages = tide_col_i64(query);
-    if (tide_col_i64(query) <= pages / VACUUM_SHARE)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *vacuum = NULL;
-    TIDE_TRY(tide_query_begin(&vacuum, tx, TIDE_SQL_FEED_VACUUM, err));
-    return tide_query_run(vacuum, NULL, err);
 }
 
 static tide_status finish_turn(tide_tx *tx, turn *t, tide_error *err)
@@ -270,8 +291,6 @@ static tide_status finish_turn(tide_tx *tx, turn *t, tide_error *err)
             TIDE_TRY(tide_loss_note(t->feed, tx, &stream->state, stream->losses, stream->loss_count,
                                     t->now_us, err));
     }
-    if (t->dropped > 0)
-        TIDE_TRY(give_pages_back(tx, err));
     return t->dropped > 0 ? tide_tx_notify(tx, TIDE_FEED_TOPIC, err) : TIDE_OK;
 }
 
@@ -280,8 +299,10 @@ static void plan_next(turn *t)
     t->next_us = idle_us;
     for (int i = 0; i < t->count; i++) {
         const kept_stream *stream = &t->streams[i];
+        if (!stream->has_batch)
+            continue;
         const int64_t left_us = get_end_us(t, stream) - t->now_us;
-        if (stream->has_batch && left_us < t->next_us)
+        if (left_us < t->next_us)
             t->next_us = left_us > second_us ? left_us : second_us;
     }
 }
@@ -340,18 +361,40 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     return tide_loss_note(s->feed, tx, &state, &loss, 1, now_us, err);
 }
 
-static tide_status take_turn(turn *t, tide_error *err)
+/* Others go on without it: one that cannot be cut must not keep everything. */
+static tide_status leave_out(turn *t, tide_status status, tide_error *err)
 {
-    const tide_status status = tide_feed_write_firmly(t->feed, drop_some, t, err);
-    if (status != TIDE_E_DAMAGED || t->current < 0)
-        return status;
-    skipping s = {.feed = t->feed, .stream = t->names.names[t->current]};
-    TIDE_TRY(tide_feed_write_firmly(t->feed, skip_oldest, &s, err));
-    t->is_due = true;
+    const char *name = t->names.names[t->current];
+    if (status != TIDE_E_DAMAGED)
+        TIDE_IGNORE(tide_fail(err, TIDE_E_DAMAGED, "%s: its oldest batch cannot be read", name));
+    atomic_store(&t->feed->is_left_out[t->current], true);
+    t->troubles++;
+    t->why_left_out = (tide_error){.status = TIDE_E_DAMAGED};
+    if (err)
+        t->why_left_out = *err;
     return TIDE_OK;
 }
 
-/* ---- the step ---- */
+static tide_status take_turn(turn *t, tide_error *err)
+{
+    const tide_status status = tide_feed_write_firmly(t->feed, drop_some, t, err);
+    if (status != TIDE_E_DAMAGED || (t->current < 0 && t->heading < 0))
+        return status;
+    t->dropped = 0;
+    t->is_due = true;
+    if (t->heading >= 0) {
+        t->is_headless[t->heading] = true;
+        t->troubles++;
+        return TIDE_OK;
+    }
+    skipping s = {.feed = t->feed, .stream = t->names.names[t->current]};
+    const tide_status skipped = tide_feed_write_firmly(t->feed, skip_oldest, &s, err);
+    if (skipped == TIDE_E_DAMAGED || skipped == TIDE_NONE)
+        return leave_out(t, skipped, err);
+    return skipped;
+}
+
+/* ---- what others are told, and whether there is anything to do ---- */
 
 static tide_status put_metadata(tide_tx *tx, const char *key, int64_t value, tide_error *err)
 {
@@ -397,6 +440,28 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* ---- the step ---- */
+
+static tide_status take_turns(turn *t, tide_error *err)
+{
+    tide_feed *feed = t->feed;
+    int64_t dropped = 0;
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < STEP_TURNS + t->troubles && t->is_due; i++) {
+        status = take_turn(t, err);
+        if (status < TIDE_OK)
+            break;
+        dropped += t->dropped;
+        atomic_fetch_add(&feed->dropped, t->dropped);
+        for (int j = 0; j < t->count; j++)
+            tide_loss_tell(feed, t->names.names[j], t->streams[j].losses, t->streams[j].loss_count);
+    }
+    const bool is_full = atomic_load(&feed->is_full);
+    if (dropped > 0)
+        tide_feed_shorten(feed, is_full);
+    return status;
+}
+
 tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) turn *t = calloc(1, sizeof *t);
@@ -407,18 +472,25 @@ tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
         tide_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)
         atomic_store(&feed->has_told_retention, true);
     const tide_status looked = tide_read(feed->store, look, t, err);
-    if (looked == TIDE_E_DAMAGED && t->current >= 0)
+    if (looked == TIDE_E_DAMAGED && (t->current >= 0 || t->heading >= 0))
         t->is_due = true; /* the turn deals with it */
     else
         TIDE_TRY(looked);
-    for (int i = 0; i < STEP_TURNS && t->is_due; i++) {
-        TIDE_TRY(take_turn(t, err));
-        atomic_fetch_add(&feed->dropped, t->dropped);
-        for (int j = 0; j < t->count; j++)
-            tide_loss_tell(feed, t->names.names[j], t->streams[j].losses, t->streams[j].loss_count);
-    }
-    atomic_store(&feed->bytes, t->bytes);
+    if (atomic_load(&feed->is_full) && (t->is_due || tide_feed_log_len(feed) > LOG_LONG))
+        tide_feed_make_room(feed);
+    const tide_status turned = take_turns(t, err);
     tide_reserve_restore(feed->reserve);
+    if (!tide_reserve_is_lent(feed->reserve))
+        atomic_store(&feed->is_full, false);
+    TIDE_TRY(turned);
+    atomic_store(&feed->bytes, t->bytes);
     *next_us = t->is_due ? 0 : t->next_us;
+    if (tide_reserve_is_lent(feed->reserve) && *next_us > second_us)
+        *next_us = second_us;
+    if (t->why_left_out.status < TIDE_OK && !t->is_due) {
+        if (err)
+            *err = t->why_left_out;
+        return TIDE_E_DAMAGED;
+    }
     return TIDE_OK;
 }

@@ -116,6 +116,15 @@ static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *hea
     return TIDE_OK;
 }
 
+/* Its first numbers are another's, which was picked: what it has behind those is lost with it. */
+static void pass_overlap(salvage *s, const tide_batch_head *head)
+{
+    s->total.lost_batches++;
+    s->total.lost_records += head->last_seq - head->first_seq + 1;
+    if (head->last_seq > s->at)
+        lose(s, head->last_seq, "damaged", "two batches had the same numbers");
+}
+
 static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
 {
     salvage *s = arg;
@@ -153,6 +162,10 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
                 s->total.lost_records += head.last_seq - s->at;
                 lose(s, head.last_seq, "damaged", "the head's checksum does not fit");
             }
+            continue;
+        }
+        if (status >= TIDE_OK && head.first_seq <= s->at) {
+            pass_overlap(s, &head);
             continue;
         }
         if (status >= TIDE_OK && head.first_seq > s->at + 1)

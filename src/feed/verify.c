@@ -131,7 +131,8 @@ static tide_status check_batch(verification *v, tide_tx *tx, const tide_stream_s
         find(v, "%" PRId64 ": stands in two batches", head->first_seq);
     if (v->is_at_chain_known && !tide_digest128_equal(&v->at_chain, &head->chain_before))
         find(v, "%" PRId64 ": the chain is broken before it", head->first_seq);
-    if (head->arrived_us < v->at_arrived_us)
+    if (head->arrived_us < v->at_arrived_us &&
+        v->at_arrived_us - head->arrived_us < TIDE_FEED_AHEAD_US)
         find(v, "%" PRId64 ": arrived before the batch before it", head->first_seq);
     bool is_row_readable = false;
     tide_error why;

@@ -287,6 +287,21 @@ static tide_status name_peer(tide_peer *out, const char *name, tide_call_role ro
     return TIDE_OK;
 }
 
+/* Nothing was shown: where does it come from? */
+static tide_status name_nobody(const tide_auth *auth, const tide_credentials *given,
+                               const char *peer, tide_peer *out, tide_error *err)
+{
+    const tide_auth_options *options = &auth->options;
+    if (!tide_auth_is_local(peer))
+        return name_peer(out, "", options->stranger_role, err);
+    TIDE_TRY(name_peer(out, "", options->local_role, err));
+    /* Where strangers may do as much it is not for the address. No browser gets at a local socket. */
+    if (options->local_role <= options->stranger_role || strncmp(peer, "unix:", 5) == 0)
+        return TIDE_OK;
+    return tide_auth_check_host(given->host, given->origin, options->hosts, options->host_count,
+                                err);
+}
+
 tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_peer *out,
                             tide_error *err)
 {
@@ -295,9 +310,7 @@ tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_
     if (!given->token && given->certificate)
         return name_peer(out, given->certificate, auth->options.certificate_role, err);
     if (!given->token)
-        return name_peer(
-            out, "",
-            tide_auth_is_local(peer) ? auth->options.local_role : auth->options.stranger_role, err);
+        return name_nobody(auth, given, peer, out, err);
     tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
     const tide_status status = check_token(auth, given, &answer, err);
     if (status == TIDE_E_UNAUTHENTICATED)

@@ -5,7 +5,7 @@
  *     a token of an agent, and       the token's name; refused when the certificate names another agent
  *       a certificate
  *     a certificate (checked by TLS) its name, with the role that the options give certificates
- *     nothing, from this machine     nobody in particular, with the options' role for local callers
+ *     nothing, from this machine     nobody in particular, with the options' role for local callers; but not a web page
  *     nothing, from elsewhere        nobody in particular, with the options' role for strangers
  *
  * A role that is TIDE_ROLE_NONE opens nothing: the call is refused with TIDE_E_UNAUTHENTICATED.
@@ -15,6 +15,12 @@
  * never kept; who sends more than TIDE_AUTH_BAD_MAX of them from one address within TIDE_AUTH_BAD_WINDOW_US is
  * refused without a look (TIDE_E_BUSY) until the window is over; tokens that were good a moment ago pass all the same. tide_auth_forget empties the cache: after a
  * revocation, on SIGHUP.
+ *
+ * Web pages: a browser on this machine calls from this machine, whoever wrote the page it shows, and a page can be at any
+ * name that its author lets point here (DNS rebinding). So who is trusted for its address alone must call us by an
+ * address, as localhost, or by a name of the options, and if a page calls (Origin), it must be one of ours. Otherwise it
+ * is refused with TIDE_E_DENIED. Callers with a token or a certificate call us what they like, and so do those on local
+ * sockets, which no browser can reach.
  *
  * Tokens are compared by their SHA-256, in a time that does not depend on where they differ; the cache holds digests,
  * never tokens.
@@ -68,8 +74,11 @@ typedef struct tide_auth_options {
     tide_call_role local_role;       /* of who shows nothing, from this machine */
     tide_call_role
         stranger_role; /* of who shows nothing, from elsewhere: NONE, unless somebody insists */
-    int64_t fresh_us;  /* 0: TIDE_AUTH_FRESH_US */
-    int64_t stale_us;  /* 0: TIDE_AUTH_STALE_US */
+    const char *const
+        *hosts; /* further names of this machine, for who shows nothing; must outlive it */
+    size_t host_count;
+    int64_t fresh_us; /* 0: TIDE_AUTH_FRESH_US */
+    int64_t stale_us; /* 0: TIDE_AUTH_STALE_US */
 } tide_auth_options;
 
 /* TIDE_E_INVALID and the statuses of tide_file_read: the token file. TIDE_E_NOMEM. */
@@ -85,7 +94,7 @@ TIDE_MUST_CHECK tide_status tide_auth_reload(tide_auth *auth, tide_error *err);
 void tide_auth_forget(tide_auth *auth);
 
 /* The server's hook: auth is a tide_auth. TIDE_E_UNAUTHENTICATED: credentials are missing or not good. TIDE_E_BUSY: too
- * many bad ones. Any other failure: the lookup cannot tell. */
+ * many bad ones. TIDE_E_DENIED: nothing was shown, and it may be a web page's doing. Any other failure: the lookup cannot tell. */
 TIDE_MUST_CHECK tide_status tide_auth_check(void *auth, const tide_credentials *given,
                                             tide_peer *out, tide_error *err);
 
@@ -93,6 +102,13 @@ TIDE_MUST_CHECK tide_status tide_auth_check(void *auth, const tide_credentials *
 
 /* Is this address ("127.0.0.1:80", "[::1]:80", "unix:...", with or without a port) of this machine? */
 bool tide_auth_is_local(const char *address);
+
+/* Was this machine meant by the request, and not a name that somebody else lets point to it? host is Host or :authority
+ * (NULL: none, no browser leaves it out), origin is Origin (NULL: no web page calls). TIDE_E_DENIED: the words say what
+ * to do. */
+TIDE_MUST_CHECK tide_status tide_auth_check_host(const char *host, const char *origin,
+                                                 const char *const *names, size_t name_count,
+                                                 tide_error *err);
 
 /* May a server listen here? Loopback always; elsewhere only with TLS and with credentials, or when somebody insists.
  * TIDE_E_INVALID otherwise; the words say what to do. */

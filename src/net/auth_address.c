@@ -5,12 +5,13 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-enum { HOST_SIZE = 64 };
+enum { HOST_SIZE = 64, NAME_SIZE = 256 };
 
 /* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1", "::1" stays. false: none of these, or longer than any
  * address. */
-static bool cut_host(char out[HOST_SIZE], const char *address)
+static bool cut_host(char *out, size_t size, const char *address)
 {
     const char *begin = address;
     const char *end = address + strlen(address);
@@ -24,7 +25,7 @@ static bool cut_host(char out[HOST_SIZE], const char *address)
         end = colon;
     }
     const size_t len = (size_t)(end - begin);
-    if (len >= HOST_SIZE)
+    if (len >= size)
         return false;
     memcpy(out, begin, len);
     out[len] = '\0';
@@ -43,7 +44,7 @@ bool tide_auth_is_local(const char *address)
     struct in6_addr v6;
     if (strncmp(address, "unix:", 5) == 0)
         return true;
-    if (!cut_host(host, address))
+    if (!cut_host(host, sizeof host, address))
         return false;
     if (strcmp(host, "localhost") == 0)
         return true;
@@ -56,6 +57,44 @@ bool tide_auth_is_local(const char *address)
         return is_loopback_v4(&v4);
     }
     return IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* "[::1]", "127.0.0.1", "localhost" or one of names; with or without a port. */
+static bool is_own_name(const char *host, const char *const *names, size_t name_count)
+{
+    char name[NAME_SIZE];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (!cut_host(name, sizeof name, host))
+        return false;
+    if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1 ||
+        inet_pton(AF_INET6, name, &v6) == 1)
+        return true;
+    for (size_t i = 0; i < name_count; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* "http://localhost:4318" is a page of "localhost:4318". */
+static bool is_same_host(const char *origin, const char *host)
+{
+    const char *colon = strstr(origin, "://");
+    return colon && host && strcasecmp(colon + 3, host) == 0;
+}
+
+tide_status tide_auth_check_host(const char *host, const char *origin, const char *const *names,
+                                 size_t name_count, tide_error *err)
+{
+    if (host && !is_own_name(host, names, name_count))
+        return tide_fail(err, TIDE_E_DENIED,
+                         "'%.100s' is not known to be this machine: without a token call it by its "
+                         "address or as localhost, or name it with --allow-host",
+                         host);
+    if (origin && !is_same_host(origin, host))
+        return tide_fail(err, TIDE_E_DENIED, "a web page of '%.100s' may not call without a token",
+                         origin);
+    return TIDE_OK;
 }
 
 tide_status tide_auth_check_listen(const char *address, bool has_tls, bool has_credentials,

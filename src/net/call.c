@@ -10,6 +10,7 @@
 #include "net/base64.h"
 #include "net/call_core.h"
 #include "net/protobuf_guard.h"
+#include "net/status_details.h"
 
 enum { METADATA_VALUE_MAX = 65536 };
 
@@ -138,6 +139,7 @@ void tide_call_release(tide_call *call)
     assert(!call->wake); /* the transport's reference is the last but those of late answers */
     tide_call_drop_inbox(call);
     tide_call_drop_queue(call);
+    tide_call_give_reserved(call);
     tide_held_done(&call->body);
     tide_head_done(&call->request);
     tide_head_done(&call->answer);
@@ -153,6 +155,8 @@ void tide_call_release(tide_call *call)
     free(call->message);
     free_memory(call);
     (void)pthread_mutex_destroy(&call->lock);
+    tide_account_release(&call->site->accounts, call->account);
+    tide_site_trim(call->site);
     tide_site_release(call->site);
     free(call);
 }
@@ -215,7 +219,7 @@ void tide_call_compress(tide_call *call, bool is_compressed)
 bool tide_call_is_full(const tide_call *call)
 {
     tide_call_lock(call);
-    const bool is_full = call->queue_len >= (size_t)call->site->limits.queue_len;
+    const bool is_full = tide_call_is_held_back(call);
     tide_call_unlock(call);
     return is_full;
 }
@@ -259,7 +263,7 @@ void tide_call_refuse_status(tide_call *call, tide_status status, const tide_err
         .grpc_code = row->grpc_code,
         .http_code = row->http_code,
         .message = status == TIDE_OK ? NULL : text,
-        .reason = status == TIDE_OK ? NULL : row->name,
+        .reason = status == TIDE_OK ? NULL : tide_status_reason(status),
         .retry_after_s = row->is_retryable ? 1 : 0,
     };
     tide_call_lock(call);

@@ -25,7 +25,9 @@
  * gzip; an HTTP answer when the client accepts it; short ones never.
  *
  * Threads: every function here may be called from any thread.
- * Limits: tide_net_limits (limits.h): bytes per message after decompression, bytes queued for a slow reader, time. */
+ * Limits: tide_net_limits (limits.h): bytes per message after decompression, bytes queued for a slow reader, for all
+ * readers of an address and for all together, time. Above answer_len an answer ends with RESOURCE_EXHAUSTED (HTTP 503)
+ * and advice when to try again; methods with long answers ask for room first (tide_call_reserve). */
 #ifndef TIDE_NET_CALL_H
 #define TIDE_NET_CALL_H
 
@@ -125,6 +127,12 @@ void tide_call_receive(tide_call *call, tide_call_fn *fn, void *arg);
 /* fn is called once, from the loop, when the peer leaves or the deadline passes; at once, if that has happened. It is
  * not called after the end, but may be running while another thread ends the call. fn NULL: nobody is told. */
 void tide_call_on_cancel(tide_call *call, void (*fn)(tide_call *call, void *arg), void *arg);
+
+/* How long an answer (a message, as protobuf) may be made now: at most wanted_len, less while readers are slow. 0: there is
+ * no room at all, end with TIDE_E_NOMEM. Memory for making and keeping it is set aside until the call is answered or
+ * ends; asking again replaces it, asking for 0 gives it back. An answer that becomes longer is given if there is room
+ * for it then; one that nobody reserved for likewise. */
+size_t tide_call_reserve(tide_call *call, size_t wanted_len);
 
 /* Answer a unary call and end it. The bytes are copied (or owned: malloc'ed). */
 void tide_call_reply(tide_call *call, tide_view message);

@@ -28,8 +28,7 @@ void tide_call_drop_queue(tide_call *call)
     while (call->queue) {
         tide_piece *piece = call->queue;
         call->queue = piece->next;
-        free(piece->bytes);
-        free(piece);
+        tide_call_free_piece(call, piece);
     }
     call->queue_tail = &call->queue;
     call->queue_len = 0;
@@ -56,7 +55,10 @@ static void count_end(tide_call *call)
     const int code = call->grpc_code >= 0 && call->grpc_code < TIDE_GRPC_CODES ? call->grpc_code
                                                                                : TIDE_GRPC_UNKNOWN;
     tide_count(&call->entry->ended[code], 1);
-    tide_count(&call->entry->busy_us, site->env->mono_us(site->env) - call->opened_us);
+    const int64_t took_us = site->env->mono_us(site->env) - call->opened_us;
+    tide_count(&call->entry->busy_us, took_us);
+    if (site->on_ended)
+        site->on_ended(site->on_ended_arg, call->entry, code, took_us);
 }
 
 static void add_text(tide_head *head, const char *name, const char *value)
@@ -95,7 +97,7 @@ static void queue_failure(tide_call *call, const tide_ending *ending)
     const size_t len = body.len;
     char *bytes = TIDE_TAKE(body.ptr);
     tide_buffer_init(&body, 0);
-    (void)tide_call_queue(call, bytes, len);
+    tide_call_queue(call, bytes, len);
 }
 
 /* What goes into grpc-status-details-bin: what the method gave, or what the rest says beyond code and message. */
@@ -134,6 +136,7 @@ void tide_call_finish(tide_call *call, const tide_ending *ending)
             queue_failure(call, ending);
     }
     call->is_ended = true;
+    tide_call_give_reserved(call);
     call->on_drain = NULL;
     call->on_cancel = NULL;
     tide_call_drop_inbox(call);
@@ -263,8 +266,7 @@ static size_t read_queue(tide_call *call, char *out, size_t size)
         call->queue = piece->next;
         if (!call->queue)
             call->queue_tail = &call->queue;
-        free(piece->bytes);
-        free(piece);
+        tide_call_free_piece(call, piece);
     }
     return done;
 }

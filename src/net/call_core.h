@@ -41,7 +41,8 @@ typedef struct tide_piece {
     size_t prefix_len;
     char *bytes;
     size_t len;
-    size_t offset; /* what was read, prefix included */
+    size_t offset;  /* what was read, prefix included */
+    size_t charged; /* to the account */
 } tide_piece;
 
 /* A message of a client stream that waits for its receiver. */
@@ -57,6 +58,7 @@ struct tide_call {
     /* constant once open */
     atomic_int refs;
     tide_site *site;
+    tide_account *account;   /* whom its memory is charged to */
     tide_route_entry *entry; /* NULL: refused before one was found */
     tide_call_form form;
     tide_call_kind kind;
@@ -113,6 +115,7 @@ struct tide_call {
     tide_piece *queue;
     tide_piece **queue_tail;
     size_t queue_len;
+    size_t reserved_len; /* charged for an answer that is being made */
     bool is_compressed;
     bool is_started; /* the head of the answer was handed out */
     bool has_sent;   /* pieces were queued */
@@ -218,7 +221,10 @@ typedef struct tide_ending {
 
 /* With the lock held. */
 void tide_call_finish(tide_call *call, const tide_ending *ending);
-bool tide_call_queue(tide_call *call, char *bytes, size_t len);
+void tide_call_queue(tide_call *call, char *bytes, size_t len); /* of a failure: never refused */
+void tide_call_free_piece(tide_call *call, tide_piece *piece);
+void tide_call_give_reserved(tide_call *call);
+bool tide_call_is_held_back(const tide_call *call); /* its reader is slow: send nothing more now */
 void tide_call_drop_queue(tide_call *call);
 void tide_call_drop_inbox(tide_call *call);
 void tide_call_wake(tide_call *call);

@@ -61,7 +61,7 @@ static tide_status unpack_held(tide_call *call, tide_held *held, tide_coding cod
 {
     const size_t limit = (size_t)call->site->limits.message_len;
     TIDE_CLEANUP(tide_held_done) tide_held plain;
-    tide_held_init(&plain, &call->site->budget, limit);
+    tide_held_init(&plain, &call->account->requests, limit);
     TIDE_TRY(unpack_into(&plain, tide_buffer_view(&held->bytes), coding, limit, err));
     const tide_held packed = *held;
     *held = plain;
@@ -115,7 +115,7 @@ void tide_call_run(tide_call *call)
     }
     /* The body changes hands: the loop is done with it, and cancellation leaves it to us. */
     tide_held message = call->body;
-    tide_held_init(&call->body, &call->site->budget, 0);
+    tide_held_init(&call->body, &call->account->requests, 0);
     const tide_coding coding =
         call->form == TIDE_FORM_GRPC && !call->is_packed ? TIDE_CODING_IDENTITY : call->coding;
     const bool is_empty_raw = call->form == TIDE_FORM_RAW && message.bytes.len == 0;
@@ -125,6 +125,7 @@ void tide_call_run(tide_call *call)
         run(call, view_held(&message), entry->arg);
         call->current = NULL;
     }
+    tide_site_note_freed(call->site, message.charged);
     tide_held_done(&message);
 }
 
@@ -149,7 +150,7 @@ void tide_call_dispatch(tide_call *call)
 static void push_message(tide_call *call)
 {
     tide_held message = call->body;
-    tide_held_init(&call->body, &call->site->budget, 0);
+    tide_held_init(&call->body, &call->account->requests, 0);
     tide_inbound *inbound = NULL;
     if (prepare_message(call, &message, call->is_packed ? call->coding : TIDE_CODING_IDENTITY))
         inbound = calloc(1, sizeof *inbound);
@@ -196,7 +197,7 @@ static void begin_message(tide_call *call)
     call->message_len = len;
     call->is_reading = true;
     tide_held_done(&call->body);
-    tide_held_init(&call->body, &call->site->budget, len);
+    tide_held_init(&call->body, &call->account->requests, len);
 }
 
 static void end_message(tide_call *call)
@@ -297,8 +298,8 @@ static bool deliver_next(tide_call *call)
     tide_call_lock(call);
     tide_call_fn *receive = call->receive;
     void *arg = call->receive_arg;
-    const bool is_open = receive && !call->is_ended && !call->is_end_told &&
-                         call->queue_len < (size_t)call->site->limits.queue_len;
+    const bool is_open =
+        receive && !call->is_ended && !call->is_end_told && !tide_call_is_held_back(call);
     tide_inbound *inbound = is_open ? call->inbox : NULL;
     const bool is_last = is_open && !inbound && call->is_half_closed;
     if (inbound) {
@@ -329,7 +330,8 @@ static void tell_drained(tide_call *call)
     tide_call_lock(call);
     tide_call_event_fn *fn = NULL;
     void *arg = call->on_drain_arg;
-    if (!call->is_ended && call->queue_len <= (size_t)call->site->limits.queue_len / 2) {
+    if (!call->is_ended && call->queue_len <= (size_t)call->site->limits.queue_len / 2 &&
+        !tide_call_is_held_back(call)) {
         fn = call->on_drain;
         call->on_drain = NULL;
     }

@@ -29,6 +29,11 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     if (!call)
         return NULL;
     atomic_init(&call->refs, 1);
+    call->account = tide_account_get(&site->accounts, origin->peer);
+    if (!call->account) {
+        free(call);
+        return NULL;
+    }
     call->site = site;
     tide_site_hold(site);
     (void)pthread_mutex_init(&call->lock, NULL);
@@ -37,7 +42,7 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     tide_head_init(&call->answer, ANSWER_HEAD_MAX);
     tide_head_init(&call->trailers, ANSWER_HEAD_MAX);
     tide_buffer_init(&call->details, DETAILS_LEN_MAX);
-    tide_held_init(&call->body, &site->budget, (size_t)site->limits.message_len);
+    tide_held_init(&call->body, &call->account->requests, (size_t)site->limits.message_len);
     call->queue_tail = &call->queue;
     call->inbox_tail = &call->inbox;
     const size_t path_len = strcspn(origin->target, "?");
@@ -135,6 +140,16 @@ static const char *bearer_token(const tide_head *head)
     return value + strspn(value, " ");
 }
 
+static void count_refusal(tide_net_counters *counters, tide_status status)
+{
+    if (status == TIDE_E_DENIED)
+        tide_count(&counters->refused_denied, 1);
+    else if (status == TIDE_E_BUSY)
+        tide_count(&counters->refused_guessing, 1);
+    else
+        tide_count(&counters->refused_unauthenticated, 1);
+}
+
 static bool authorise(tide_call *call, const char *certificate)
 {
     tide_site *site = call->site;
@@ -146,13 +161,19 @@ static bool authorise(tide_call *call, const char *certificate)
     }
     if (needed == TIDE_ROLE_NONE)
         return true;
+    const char *authority = tide_head_text(&call->request, ":authority");
     const tide_credentials given = {
-        .token = bearer_token(&call->request), .certificate = certificate, .peer = call->peer};
+        .token = bearer_token(&call->request),
+        .certificate = certificate,
+        .peer = call->peer,
+        .host = authority ? authority : tide_head_text(&call->request, "host"),
+        .origin = tide_head_text(&call->request, "origin"),
+    };
     tide_error err = {0};
     const tide_status status = site->authorise(site->authorise_arg, &given, &call->identity, &err);
     if (status != TIDE_OK) {
         call->identity = (tide_peer){0};
-        tide_count(&site->counters.refused_unauthenticated, 1);
+        count_refusal(&site->counters, status);
         if (status == TIDE_E_UNAUTHENTICATED)
             tide_call_add_header(call, "www-authenticate", "Bearer");
         tide_call_refuse_status(call, status, &err);

@@ -9,7 +9,10 @@
 #include "net/json_proto.h"
 #include "net/protobuf_guard.h"
 
-enum { GZIP_LEVEL = 1 };
+enum {
+    GZIP_LEVEL = 1,
+    TINY_LEN = 1024, /* answers that are smaller than the call they belong to: never refused */
+};
 
 static char *copy_bytes(tide_view bytes)
 {
@@ -41,14 +44,76 @@ static bool pack_bytes(const tide_call *call, char **bytes, size_t *len)
     return true;
 }
 
+void tide_call_give_reserved(tide_call *call)
+{
+    tide_budget_give(&call->account->answers, call->reserved_len);
+    call->reserved_len = 0;
+}
+
+/* With the lock held: charge for an answer, out of what was reserved for it first. */
+static bool charge_answer(tide_call *call, size_t len)
+{
+    tide_budget *answers = &call->account->answers;
+    const size_t reserved_len = call->reserved_len;
+    call->reserved_len = 0;
+    tide_budget_give(answers, reserved_len >= len ? reserved_len - len : reserved_len);
+    if (len <= TINY_LEN && reserved_len < len)
+        tide_budget_force(answers, len);
+    if (len <= TINY_LEN || reserved_len >= len || tide_budget_take(answers, len))
+        return true;
+    tide_count(&call->site->counters.refused_answers, 1);
+    return false;
+}
+
+void tide_call_free_piece(tide_call *call, tide_piece *piece)
+{
+    tide_budget_give(&call->account->answers, piece->charged);
+    tide_site_note_freed(call->site, piece->charged);
+    free(piece->bytes);
+    free(piece);
+}
+
+/* Small steps as long as its address holds much already: each reader may have one message waiting then. */
+bool tide_call_is_held_back(const tide_call *call)
+{
+    const tide_site *site = call->site;
+    if (call->queue_len == 0 || call->queue_len >= (size_t)site->limits.queue_len)
+        return call->queue_len > 0;
+    return tide_budget_left(&call->account->answers) < call->account->answers.max / 4 ||
+           tide_budget_left(&site->answers) < site->answers.max / 4;
+}
+
+size_t tide_call_reserve(tide_call *call, size_t wanted_len)
+{
+    /* What the method reads and what it makes of it, and then the text that becomes of that. */
+    const size_t copies = call->form == TIDE_FORM_JSON ? 4 : 2;
+    size_t room = (wanted_len < answer_max(call) ? wanted_len : answer_max(call)) * copies;
+    tide_call_lock(call);
+    tide_call_give_reserved(call);
+    if (wanted_len > 0 && !call->is_ended) {
+        tide_budget *answers = &call->account->answers;
+        /* Nobody takes all that is left, and the less who holds something already: pages become smaller, before anybody
+         * is turned away. */
+        const size_t left = tide_budget_left(answers) / (tide_budget_used(answers) > 0 ? 4 : 2);
+        room = room < left ? room : left;
+        if (room < TIDE_BUDGET_SMALL_LEN || !tide_budget_take(answers, room))
+            room = tide_budget_take(answers, TIDE_BUDGET_SMALL_LEN) ? TIDE_BUDGET_SMALL_LEN : 0;
+        call->reserved_len = room;
+    }
+    tide_call_unlock(call);
+    return room / copies;
+}
+
 /* With the lock held. The message becomes a frame of gRPC, or a piece of a body. */
-static bool queue_piece(tide_call *call, char *bytes, size_t len, bool is_packed)
+static bool queue_piece(tide_call *call, char *bytes, size_t len, bool is_packed, size_t charged)
 {
     tide_piece *piece = call->is_ended ? NULL : calloc(1, sizeof *piece);
     if (!piece) {
+        tide_budget_give(&call->account->answers, charged);
         free(bytes);
         return false;
     }
+    piece->charged = charged;
     if (call->form == TIDE_FORM_GRPC) {
         tide_grpc_prefix_encode(piece->prefix, is_packed, (uint32_t)len);
         piece->prefix_len = TIDE_GRPC_PREFIX_LEN;
@@ -63,9 +128,17 @@ static bool queue_piece(tide_call *call, char *bytes, size_t len, bool is_packed
     return true;
 }
 
-bool tide_call_queue(tide_call *call, char *bytes, size_t len)
+void tide_call_queue(tide_call *call, char *bytes, size_t len)
 {
-    return queue_piece(call, bytes, len, false);
+    (void)queue_piece(call, bytes, len, false, 0);
+}
+
+static void refuse_answer(tide_call *call, size_t len)
+{
+    tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
+                     "no memory for an answer of %zu bytes now: too much waits for its readers; "
+                     "ask for less, or try again",
+                     len);
 }
 
 bool tide_call_send_owned(tide_call *call, char *message, size_t len)
@@ -84,10 +157,13 @@ bool tide_call_send_owned(tide_call *call, char *message, size_t len)
 
     tide_call_lock(call);
     const bool is_over = call->queue_len > (size_t)call->site->limits.queue_len + answer_max(call);
-    const bool is_sent = !is_over && queue_piece(call, message, len, is_packed);
-    if (is_over)
+    const bool has_room = !is_over && charge_answer(call, len);
+    const bool is_sent = has_room && queue_piece(call, message, len, is_packed, len);
+    if (!has_room)
         free(message);
     tide_call_unlock(call);
+    if (!is_over && !has_room)
+        refuse_answer(call, len);
     if (is_over)
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 500, 0,
                          "the reader is too slow for what is sent");
@@ -163,13 +239,19 @@ static void reply_body(tide_call *call, int http_code, const char *content_type,
 {
     const bool is_packed = call->accepts_gzip && pack_bytes(call, &body, &len);
     tide_call_lock(call);
+    if (!charge_answer(call, len)) {
+        tide_call_unlock(call);
+        free(body);
+        refuse_answer(call, len);
+        return;
+    }
     if (content_type)
         add_answer_field(call, "content-type", content_type);
     if (is_packed) {
         add_answer_field(call, "content-encoding", "gzip");
         add_answer_field(call, "vary", "accept-encoding");
     }
-    (void)queue_piece(call, body, len, false);
+    (void)queue_piece(call, body, len, false, len);
     const tide_ending ending = {.grpc_code = TIDE_GRPC_OK, .http_code = http_code};
     tide_call_finish(call, &ending);
     tide_call_unlock(call);

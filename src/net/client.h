@@ -9,8 +9,11 @@
  *     tide_client_next                                          what comes back, message by message
  *     tide_client_end                                           over, or given up
  *
- * A client belongs to one target. A thread of its own moves the bytes of all calls (libcurl); they share
- * connections: HTTP/2 carries many at a time. Callers wait for their own call, on any number of threads.
+ *     tide_client_ask(NULL, client, &request, done, arg, err)   a call that nobody waits for: done is called at its end
+ *
+ * A client belongs to one target. A thread moves the bytes of all calls (libcurl): its own, or that of a hub which many
+ * clients share (client_hub.h). Calls share connections: HTTP/2 carries many at a time. Callers wait for their own call, on any
+ * number of threads.
  *
  * Every call has a deadline. It is told to the server (grpc-timeout) and kept here, over all tries and waits together.
  *
@@ -54,6 +57,7 @@
 
 #include "base/backoff.h"
 #include "base/buffer.h"
+#include "net/client_hub.h"
 #include "net/head.h"
 
 enum {
@@ -72,6 +76,15 @@ enum {
 typedef struct tide_client tide_client;
 typedef struct tide_client_stream tide_client_stream;
 
+/* A call that is over, for whoever keeps figures (daemon/client_metrics.h). */
+typedef struct tide_client_counted {
+    const char *path; /* of the request: borrowed */
+    int grpc_code;    /* as of the status that the caller gets */
+    int try_count;    /* 0: it was never begun */
+    int64_t took_us;  /* with all tries and waits */
+} tide_client_counted;
+typedef void tide_client_count_fn(void *arg, const tide_client_counted *counted);
+
 /* Zero and NULL mean the default everywhere. */
 typedef struct tide_client_options {
     const char *target;  /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
@@ -89,8 +102,12 @@ typedef struct tide_client_options {
     size_t message_max;
     size_t queue_len;
     int try_max;
-    int connection_max;
+    int connection_max;   /* of a client without a hub; others: the hub's */
+    tide_client_hub *hub; /* must outlive the client; NULL: one of its own */
     tide_backoff backoff; /* 100 ms to 5 s */
+    tide_client_count_fn
+        *count; /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: nobody */
+    void *count_arg;
 } tide_client_options;
 
 /* A header field of a request. The value of a name that ends in "-bin" is bytes, others are visible ASCII and spaces. */
@@ -179,6 +196,20 @@ void tide_client_cancel(tide_client_stream *stream);
 /* Give it back; cancels what is not over. Takes NULL. */
 void tide_client_end(tide_client_stream *stream);
 void tide_client_endp(tide_client_stream **stream);
+
+/* ---- calls that nobody waits for ---- */
+
+/* How it ended, on the hub's thread, which must not be held up: TIDE_OK and reply->message, which may be taken (swap it for
+ * an initialised buffer), or a failure and its words. */
+typedef void tide_client_done_fn(void *arg, tide_status status, tide_client_reply *reply,
+                                 const char *text);
+
+/* One message there and one back, one try. done is called exactly once if this returns TIDE_OK, also when the call is cancelled or
+ * the client stops, and never otherwise. out may be NULL; otherwise it is for tide_client_cancel, and to be given back with
+ * tide_client_end, which cancels what is not over. */
+TIDE_MUST_CHECK tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
+                                            const tide_client_request *request,
+                                            tide_client_done_fn *done, void *arg, tide_error *err);
 
 /* What a gRPC code means in our statuses. */
 tide_status tide_client_status_of(int grpc_code);

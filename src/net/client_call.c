@@ -165,17 +165,34 @@ static tide_status run(tide_client *client, const tide_client_request *request, 
     }
 }
 
+/* What the caller gets is what is counted, once per call, however often it was tried. */
+static tide_status run_counted(tide_client *client, const tide_client_request *request,
+                               bool is_grpc, tide_client_reply *reply, tide_error *err)
+{
+    const int64_t begun_us = tide_patience_until(0);
+    reply->try_count = 0;
+    const tide_status status = run(client, request, is_grpc, reply, err);
+    if (client->options.count)
+        client->options.count(
+            client->options.count_arg,
+            &(tide_client_counted){.path = request->path,
+                                   .grpc_code = tide_status_get(status)->grpc_code,
+                                   .try_count = reply->try_count,
+                                   .took_us = tide_patience_until(0) - begun_us});
+    return status;
+}
+
 tide_status tide_client_call(tide_client *client, const tide_client_request *request,
                              tide_client_reply *reply, tide_error *err)
 {
     tide_client_request whole = *request;
     if (!whole.message.ptr)
         whole.message = tide_view_of(""); /* a call has a message, if only an empty one */
-    return run(client, &whole, true, reply, err);
+    return run_counted(client, &whole, true, reply, err);
 }
 
 tide_status tide_client_post(tide_client *client, const tide_client_request *request,
                              tide_client_reply *reply, tide_error *err)
 {
-    return run(client, request, false, reply, err);
+    return run_counted(client, request, false, reply, err);
 }

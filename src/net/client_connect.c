@@ -10,6 +10,7 @@
  * The first transfer is fresh, those that come while it connects wait for it, all later ones are shared. A shared one
  * that finds no connection (closed meanwhile, or full) has sent nothing, and is started again as a fresh one. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,15 +33,25 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     }
     const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd >= 0)
-        stream->client->socket_count++;
+        stream->client->sockets->count++;
     return fd >= 0 ? fd : CURL_SOCKET_BAD;
 }
 
 static int close_socket(void *arg, curl_socket_t fd)
 {
-    tide_client *client = arg;
-    client->socket_count--;
+    tide_client_sockets *sockets = arg;
+    sockets->count--;
+    if (sockets->count == 0 && sockets->is_orphan)
+        free(sockets);
     return close(fd);
+}
+
+void tide_client_sockets_leave(tide_client_sockets *sockets)
+{
+    if (sockets && sockets->count == 0)
+        free(sockets);
+    else if (sockets)
+        sockets->is_orphan = true;
 }
 
 void tide_client_connect_set(tide_client_stream *stream)
@@ -55,7 +66,7 @@ void tide_client_connect_set(tide_client_stream *stream)
     (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, stream);
     (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, stream->client);
+    (void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, stream->client->sockets);
 }
 
 /* What libcurl does not take is over at once: the thread finds it given up. */
@@ -103,7 +114,7 @@ void tide_client_connect_start(tide_client_stream *stream)
     else if (client->connecting)
         wait_for_connection(stream);
     else
-        start(stream, client->socket_count == 0);
+        start(stream, client->sockets->count == 0);
 }
 
 /* Those that waited: all share the new connection, or the first of them tries to make one. */
@@ -123,8 +134,11 @@ void tide_client_connect_step(tide_client *client)
 
 void tide_client_connect_made(tide_client_stream *stream)
 {
-    if (stream->client->connecting == stream)
-        stream->client->connecting = NULL;
+    tide_client *client = stream->client;
+    if (client->connecting != stream)
+        return;
+    client->connecting = NULL;
+    tide_client_hub_step(client);
 }
 
 bool tide_client_connect_again(tide_client_stream *stream, CURLcode result)

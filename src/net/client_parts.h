@@ -1,6 +1,8 @@
 /* client_parts.h - what the parts of the client share: see client.h.
  *
- *     client.c          open, close, the thread that drives libcurl
+ *     client.c          open, close
+ *     client_hub.c      the thread that drives libcurl, for one client or for many
+ *     client_ask.c      calls that nobody waits for
  *     client_connect.c  which transfer makes a connection, which waits, which shares one
  *     client_request.c  what a request looks like on the wire
  *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
@@ -8,8 +10,8 @@
  *     client_stream.c   what callers do with a transfer
  *     client_call.c     whole calls, tried again
  *
- * A transfer is one HTTP exchange. Callers' threads and the client's thread share it by its lock; its libcurl handle
- * is touched by the client's thread alone, which is told by tide_client_wake to look at a transfer again. It is kept by
+ * A transfer is one HTTP exchange. Callers' threads and the hub's thread share it by its lock; its libcurl handle
+ * is touched by the hub's thread alone, which is told by tide_client_wake to look at a transfer again. It is kept by
  * two references: the caller's and the thread's. */
 #ifndef TIDE_NET_CLIENT_PARTS_H
 #define TIDE_NET_CLIENT_PARTS_H
@@ -20,8 +22,11 @@
 #include <sys/stat.h>
 
 #include "net/client.h"
+#include "net/client_hub.h"
 #include "net/grpc.h"
 #include "net/inflate.h"
+
+typedef struct tide_client_sockets tide_client_sockets;
 
 typedef struct tide_client_message {
     struct tide_client_message *next;
@@ -35,25 +40,37 @@ struct tide_client {
     char *socket_path;
     bool is_https;
     tide_env *env;
-    CURLM *multi;
-    pthread_t thread;
-    bool has_thread;
+    tide_client_hub *hub;
+    tide_client_hub *own_hub; /* NULL: somebody else's */
+    CURLM *multi;             /* the hub's */
+    tide_client_sockets *sockets;
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t stopped;
     bool is_stopping;
-    bool is_closing;
-    tide_client_stream *pending; /* to be looked at by the thread */
-    tide_client_stream **pending_end;
     struct stat token_facts; /* of the file as it was read last */
     char token[TIDE_CLIENT_TOKEN_MAX + 1];
 
+    /* under the hub's lock */
+    bool is_told; /* is in the list of those that stop */
+    bool is_closing;
+    bool is_gone; /* the hub's thread has let go of it */
+    tide_client *next_stopping;
+
     /* the thread's alone; see client_connect.c */
+    bool is_stepping;
+    tide_client *next_stepping;
     tide_client_stream *running;
     tide_client_stream *waiting; /* for the first connection to be made */
     tide_client_stream **waiting_end;
     tide_client_stream *connecting; /* who makes it */
-    int socket_count;
+};
+
+/* Connections may outlive the client that made them, in libcurl's cache: so does their count. The thread's alone, once the
+ * client is open. */
+struct tide_client_sockets {
+    int count;
+    bool is_orphan; /* the client is closed: freed with the last socket */
 };
 
 struct tide_client_stream {
@@ -72,13 +89,15 @@ struct tide_client_stream {
     tide_client_stream *next_waiting;
     tide_client_stream *next_running;
     tide_client_stream **running_link;
+    bool is_sending; /* much, or who knows how much */
+    tide_client_stream *next_sending;
 
     /* set before it starts */
     struct curl_slist *fields;
     char *url;
     int64_t body_len; /* < 0: not known yet */
 
-    /* under client->lock */
+    /* under the hub's lock */
     bool is_pending;
     tide_client_stream *next_pending;
 
@@ -105,14 +124,28 @@ struct tide_client_stream {
     tide_status failure; /* our own: too large, not gRPC */
     char failure_text[TIDE_ERROR_TEXT_MAX];
     bool is_over;
+    tide_client_done_fn
+        *on_over; /* called once, by the hub's thread, when it is over; NULL: nobody */
+    void *on_over_arg;
     bool was_unsent;       /* the server cannot have seen it */
     bool is_retry_refused; /* the server says: not again (pushback < 0) */
     tide_status status;
     char text[TIDE_ERROR_TEXT_MAX];
 };
 
-/* client.c: look at it again (a new one, one to resume or cancel). */
+/* client.c */
+bool tide_client_is_stopping(tide_client *client);
+
+/* client_hub.c: look at a stream again (a new one, one to resume or cancel). */
 void tide_client_wake(tide_client_stream *stream);
+void tide_client_hub_join(tide_client_hub *hub, tide_client *client);
+/* End all its calls, soon. */
+void tide_client_hub_stop(tide_client *client);
+/* The same, and wait until the thread knows nothing of the client any more. */
+void tide_client_hub_leave(tide_client *client);
+/* On the thread: streams that wait for a connection are to be looked at, or need not be. */
+void tide_client_hub_step(tide_client *client);
+void tide_client_hub_unstep(tide_client *client);
 
 /* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection for it. */
 void tide_client_connect_start(tide_client_stream *stream);
@@ -122,6 +155,8 @@ void tide_client_connect_made(tide_client_stream *stream);
 TIDE_MUST_CHECK bool tide_client_connect_again(tide_client_stream *stream, CURLcode result);
 /* It is over. */
 void tide_client_connect_end(tide_client_stream *stream);
+/* Let go of the sockets' count: the client closes. */
+void tide_client_sockets_leave(tide_client_sockets *sockets);
 /* Start those that have waited long enough. Not inside a callback of libcurl. */
 void tide_client_connect_step(tide_client *client);
 void tide_client_connect_set(tide_client_stream *stream);
@@ -142,7 +177,13 @@ void tide_client_answer_end(tide_client_stream *stream, CURLcode result);
 /* The delay of RetryInfo inside google.rpc.Status; < 0: none. */
 int64_t tide_client_retry_delay(tide_view details);
 
-/* client_stream.c */
+/* client_ask.c: tell whoever asked, on the hub's thread. */
+void tide_client_ask_end(tide_client_stream *stream);
+
+/* client_stream.c: a transfer that the thread does not know yet (tide_client_wake); and one that it does. */
+TIDE_MUST_CHECK tide_status tide_client_make(tide_client_stream **out, tide_client *client,
+                                             const tide_client_request *request, bool is_grpc,
+                                             int64_t timeout_us, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_client_start(tide_client_stream **out, tide_client *client,
                                               const tide_client_request *request, bool is_grpc,
                                               int64_t timeout_us, tide_error *err);

@@ -71,6 +71,8 @@ void tide_client_finish(tide_client_stream *stream, CURLcode result)
     stream->is_over = true;
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->lock);
+    if (stream->on_over)
+        tide_client_ask_end(stream);
 }
 
 static tide_client_stream *new_stream(tide_client *client, bool is_grpc)
@@ -125,9 +127,9 @@ static tide_status put_message(tide_client_stream *stream, tide_view message, ti
     return put_packed(stream, tide_buffer_view(&packed), true, err);
 }
 
-tide_status tide_client_start(tide_client_stream **out, tide_client *client,
-                              const tide_client_request *request, bool is_grpc, int64_t timeout_us,
-                              tide_error *err)
+tide_status tide_client_make(tide_client_stream **out, tide_client *client,
+                             const tide_client_request *request, bool is_grpc, int64_t timeout_us,
+                             tide_error *err)
 {
     TIDE_CLEANUP(releasep) tide_client_stream *stream = new_stream(client, is_grpc);
     if (!stream)
@@ -138,8 +140,16 @@ tide_status tide_client_start(tide_client_stream **out, tide_client *client,
         TIDE_TRY(put_message(stream, request->message, err));
     stream->body_len = request->is_open ? -1 : (int64_t)stream->out.len;
     TIDE_TRY(tide_client_request_set(stream, request, timeout_us, err));
-    tide_client_wake(stream);
     *out = TIDE_TAKE(stream);
+    return TIDE_OK;
+}
+
+tide_status tide_client_start(tide_client_stream **out, tide_client *client,
+                              const tide_client_request *request, bool is_grpc, int64_t timeout_us,
+                              tide_error *err)
+{
+    TIDE_TRY(tide_client_make(out, client, request, is_grpc, timeout_us, err));
+    tide_client_wake(*out);
     return TIDE_OK;
 }
 

@@ -207,7 +207,7 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
     size_t taken = len;
     pthread_mutex_lock(&stream->lock);
     if (speaks_grpc(stream)) {
-        if (stream->queued_len > stream->client->options.queue_len) {
+        if (!stream->on_over && stream->queued_len > stream->client->options.queue_len) {
             stream->is_in_paused = true;
             taken = CURL_WRITEFUNC_PAUSE;
         } else if (!take_frames(stream, tide_view_bytes(bytes, len))) {

@@ -20,9 +20,11 @@
     X(refused_connections, COUNTER, "connections above the limit of all")                          \
     X(refused_peer_connections, COUNTER, "connections above the limit of one address")             \
     X(refused_unauthenticated, COUNTER, "requests without valid credentials")                      \
-    X(refused_denied, COUNTER, "requests whose role was too low")                                  \
+    X(refused_denied, COUNTER, "requests whose role was too low, and those of web pages")          \
+    X(refused_guessing, COUNTER, "requests of addresses that had sent too many bad tokens")        \
     X(refused_message_len, COUNTER, "messages above the limit, also after decompression")          \
     X(refused_budget, COUNTER, "requests for which the memory budget had no room")                 \
+    X(refused_answers, COUNTER, "answers for which the memory of all readers had no room")         \
     X(refused_headers, COUNTER, "header lists above the limit")                                    \
     X(refused_flood, COUNTER, "connections closed for resets, continuations or control frames")    \
     X(refused_malformed, COUNTER, "connections closed for bytes that are no HTTP")                 \

@@ -4,7 +4,12 @@
  * peer nothing (PING, SETTINGS, PRIORITY, empty DATA) fill a bucket that leaks at control_rate.
  *
  * Windows: bytes of a message that is being gathered are credited at once, because the budget bounds them; while
- * complete messages wait for a slow receiver nothing is credited, so a peer can be at most one window ahead. */
+ * complete messages wait for a slow receiver nothing is credited, so a peer can be at most one window ahead.
+ *
+ * An answer may be complete before its request is (refused at the headers, too large). RFC 9113 8.1 lets us say so with
+ * RST_STREAM(NO_ERROR), but clients lose the answer when the reset meets them sending. So what they send is thrown away,
+ * and credited, until they have sent everything (a PING then makes them look at their socket); the reset comes when that takes longer than LINGER_US or is more than a
+ * request may have. */
 #include "net/h2.h"
 
 #include <assert.h>
@@ -12,6 +17,8 @@
 #include <string.h>
 
 #include "net/h2_session.h"
+
+#define LINGER_US (5 * TIDE_NET_SECOND)
 
 static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -75,7 +82,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     stream->h2 = h2;
     stream->id = frame->hd.stream_id;
-    stream->stalled_us = INT64_MAX;
+    stream->stalled_us = stream->busy_us = stream->refuse_us = INT64_MAX;
     tide_head_init(&stream->head, (size_t)h2->site->limits.header_list_len);
     stream->next = h2->streams;
     if (stream->next)
@@ -144,6 +151,9 @@ static int end_input(tide_h2_stream *stream, const nghttp2_frame *frame)
     stream->is_input_over = true;
     if (stream->call)
         tide_call_feed_end(stream->call);
+    /* libcurl 7.88 had its answer while it sent, and looks at it when something else comes. */
+    if (stream->refuse_us != INT64_MAX)
+        return nghttp2_submit_ping(stream->h2->session, NGHTTP2_FLAG_NONE, NULL);
     return 0;
 }
 
@@ -188,7 +198,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     if (stream && stream->call) {
         tide_call_feed(stream->call, tide_view_bytes(data, len));
         stream->uncredited += len;
-        tide_h2_credit(stream);
+        if (stream->refuse_us != INT64_MAX)
+            stream->refused_len += len;
+        if (stream->refused_len > (size_t)stream->h2->site->limits.message_len)
+            stream->refuse_us = 0;
+        else
+            tide_h2_credit(stream);
     }
     /* A slow receiver holds back its own stream, never the others. */
     return nghttp2_session_consume_connection(session, len);
@@ -205,7 +220,7 @@ static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t code, 
     return 0;
 }
 
-/* The answer is out, the request is not in: nobody wants the rest. */
+/* The answer is out, the request is not in: nobody wants the rest, but its sender has to hear us out. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     if (frame->hd.type == NGHTTP2_RST_STREAM)
@@ -214,8 +229,8 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *a
     if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) || stream->is_input_over ||
         (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
-    return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                     NGHTTP2_NO_ERROR);
+    stream->refuse_us = stream->h2->now_us + LINGER_US;
+    return 0;
 }
 
 void tide_h2_forget(tide_h2_stream *stream)

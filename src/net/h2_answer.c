@@ -10,8 +10,14 @@
 enum {
     ANSWER_FIELDS_MAX = 512,
     ANSWER_HEAD_MAX = 131072,
-    PROGRESS_LEN = 65536, /* bytes that a reader must take within write_us */
+    PROGRESS_LEN =
+        65536, /* bytes that a reader must take within write_us, however long it waited */
 };
+
+static int64_t earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
 
 void tide_h2_credit(tide_h2_stream *stream)
 {
@@ -53,6 +59,7 @@ static int submit_trailers(tide_h2_stream *stream)
 static void note_progress(tide_h2_stream *stream, size_t len)
 {
     stream->moved_len += len;
+    stream->busy_len += len;
     if (stream->moved_len < PROGRESS_LEN)
         return;
     stream->moved_len = 0;
@@ -131,31 +138,44 @@ static void step_answer(tide_h2_stream *stream)
         (void)nghttp2_session_resume_data(h2->session, stream->id);
     }
     if (answer.body_len == 0) {
-        stream->stalled_us = INT64_MAX;
+        stream->stalled_us = stream->busy_us = INT64_MAX;
     } else if (stream->stalled_us == INT64_MAX) {
-        stream->stalled_us = h2->now_us;
+        stream->stalled_us = stream->busy_us = h2->now_us;
         stream->moved_len = 0;
+        stream->busy_len = 0;
+        stream->crowd = 0;
     }
+    stream->crowd = stream->crowd > h2->stream_count ? stream->crowd : h2->stream_count;
 }
 
-/* A reader that lets its answer lie is given up. */
+/* A reader that lets its answer lie is given up, one that takes it too slowly as well: those that share a connection
+ * share what is asked of it. */
 static int64_t step_stall(tide_h2_stream *stream)
 {
     tide_h2 *h2 = stream->h2;
     if (stream->stalled_us == INT64_MAX)
         return INT64_MAX;
-    const int64_t until_us = stream->stalled_us + h2->site->limits.write_us;
+    const tide_net_limits *limits = &h2->site->limits;
+    const int64_t until_us = earlier(
+        stream->stalled_us + limits->write_us,
+        stream->busy_us + tide_net_limits_patience_us(limits, stream->busy_len, stream->crowd));
     if (h2->now_us < until_us)
         return until_us;
     tide_count(&h2->site->counters.timeouts_write, 1);
-    stream->stalled_us = INT64_MAX;
+    stream->stalled_us = stream->busy_us = INT64_MAX;
     (void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     return INT64_MAX;
 }
 
-static int64_t earlier(int64_t a_us, int64_t b_us)
+/* Answered long ago, and still sending. */
+static int64_t step_refusal(tide_h2_stream *stream)
 {
-    return a_us < b_us ? a_us : b_us;
+    if (stream->is_input_over || stream->refuse_us > stream->h2->now_us)
+        return stream->is_input_over ? INT64_MAX : stream->refuse_us;
+    stream->refuse_us = INT64_MAX;
+    (void)nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                    NGHTTP2_NO_ERROR);
+    return INT64_MAX;
 }
 
 static void terminate(tide_h2 *h2, uint32_t code)
@@ -203,6 +223,7 @@ static int64_t step_h2(tide_conn *conn, int64_t now_us)
         tide_h2_credit(stream);
         step_answer(stream);
         next_us = earlier(next_us, step_stall(stream));
+        next_us = earlier(next_us, step_refusal(stream));
     }
     if (!h2->is_broken)
         next_us = earlier(next_us, step_patience(h2));

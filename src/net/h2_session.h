@@ -24,6 +24,11 @@ typedef struct tide_h2_stream {
     size_t uncredited;  /* bytes received for which the peer got no window back */
     int64_t stalled_us; /* since when bytes wait and few go; INT64_MAX: none wait */
     size_t moved_len;   /* bytes that went since then */
+    int64_t busy_us;    /* since when bytes wait, however many went; INT64_MAX: none wait */
+    uint64_t busy_len;  /* bytes that went since then */
+    size_t crowd;       /* the most streams that the connection had meanwhile */
+    int64_t refuse_us;  /* answered before it was asked to the end: reset then; INT64_MAX: no */
+    size_t refused_len; /* bytes that were thrown away since */
 } tide_h2_stream;
 
 typedef struct tide_h2_bucket {

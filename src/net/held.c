@@ -34,7 +34,7 @@ tide_status tide_held_append(tide_held *held, tide_view bytes)
     if (!buffer->ptr || buffer->len + bytes.len > buffer->capacity) {
         const size_t capacity = foresee_capacity(buffer, bytes.len);
         const size_t more = capacity > held->charged ? capacity - held->charged : 0;
-        if (!tide_budget_take(held->budget, more))
+        if (!tide_budget_take_for(held->budget, more, held->charged + more))
             return TIDE_E_BUSY;
         held->charged += more;
     }
@@ -45,7 +45,7 @@ tide_status tide_held_charge(tide_held *held)
 {
     const size_t more =
         held->bytes.capacity > held->charged ? held->bytes.capacity - held->charged : 0;
-    if (!tide_budget_take(held->budget, more))
+    if (!tide_budget_take_for(held->budget, more, held->charged + more))
         return TIDE_E_BUSY;
     held->charged += more;
     return TIDE_OK;

@@ -29,6 +29,13 @@ void tide_net_limits_init(tide_net_limits *limits)
         memcpy((char *)limits + rows[i].offset, &rows[i].standard, sizeof rows[i].standard);
 }
 
+int64_t tide_net_limits_patience_us(const tide_net_limits *limits, uint64_t moved_len, size_t crowd)
+{
+    const double longest_us = 1e15; /* thirty years: far from any overflow */
+    const double taken_us = (double)moved_len * (double)crowd / (double)limits->write_rate * 1e6;
+    return limits->write_us + (int64_t)(taken_us < longest_us ? taken_us : longest_us);
+}
+
 tide_status tide_net_limits_check(const tide_net_limits *limits, tide_error *err)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

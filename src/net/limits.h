@@ -29,6 +29,12 @@ typedef enum tide_net_unit {
       "one request or message, as sent and after decompression")                                   \
     X(budget_len, 256 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                              \
       "all request bytes that are held at one time, of all connections together")                  \
+    X(peer_budget_len, 128 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                         \
+      "the share of budget_len that one address may hold")                                         \
+    X(answer_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                               \
+      "all answers that are made or wait for their readers, of all connections together")          \
+    X(peer_answer_len, 48 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                          \
+      "the share of answer_len that one address may hold")                                         \
     X(queue_len, TIDE_NET_MIB, 4096, 1024 * TIDE_NET_MIB, BYTES,                                   \
       "answers queued for one slow reader before its call is held back")                           \
     X(header_list_len, 16384, 1024, 65536, BYTES, "the header fields of one request")              \
@@ -47,6 +53,8 @@ typedef enum tide_net_unit {
       "from a request's headers to the end of its body")                                           \
     X(write_us, 30 * TIDE_NET_SECOND, 1000, 3600 * TIDE_NET_SECOND, MICROSECONDS,                  \
       "for a reader to take the next 64 KiB of what waits for it")                                 \
+    X(write_rate, 65536, 1, 1024 * TIDE_NET_MIB, PER_SECOND,                                       \
+      "bytes that a reader must take on average, once it has had write_us")                        \
     X(idle_us, 300 * TIDE_NET_SECOND, 1000, 86400 * TIDE_NET_SECOND, MICROSECONDS,                 \
       "a connection without a call is kept open")                                                  \
     X(drain_us, 10 * TIDE_NET_SECOND, 0, 3600 * TIDE_NET_SECOND, MICROSECONDS,                     \
@@ -76,6 +84,11 @@ typedef struct tide_net_limit_row {
 const tide_net_limit_row *tide_net_limit_rows(size_t *count);
 
 void tide_net_limits_init(tide_net_limits *limits);
+
+/* How long a reader may have kept us waiting in all, when it has taken moved_len bytes and shares its connection with
+ * crowd readers, itself included: write_us, and what the bytes take at write_rate. */
+int64_t tide_net_limits_patience_us(const tide_net_limits *limits, uint64_t moved_len,
+                                    size_t crowd);
 
 /* TIDE_E_INVALID: a value outside its row's range, which the text names. */
 TIDE_MUST_CHECK tide_status tide_net_limits_check(const tide_net_limits *limits, tide_error *err);

@@ -15,12 +15,13 @@ enum {
     INPUT_MAX = 256 * 1024,   /* bytes read ahead of the protocol */
     OUTPUT_HIGH = 256 * 1024, /* bytes given to the socket at a time */
     OUTPUT_LOW = 64 * 1024,   /* more is pulled when so little is left */
-    PROGRESS_LEN = 64 * 1024, /* bytes that a reader must take within write_us */
+    PROGRESS_LEN =
+        64 * 1024, /* bytes that a reader must take within write_us, however long it waited */
     PREFACE_LEN = 24,
     KEEP_ALIVE_S = 60, /* of silence, before TCP asks whether the peer still lives */
 };
 
-#define LINGER_US (2 * TIDE_NET_SECOND)
+#define LINGER_US (5 * TIDE_NET_SECOND)
 
 static int64_t now_of(const tide_link *link)
 {
@@ -78,7 +79,8 @@ static void set_timer(tide_link *link, int64_t now_us, int64_t next_us)
 }
 
 /* Say that we have finished and wait a little for the peer to stop: a socket that is closed while bytes come in is
- * reset, and the answer might be lost with it. */
+ * reset, and the answer might be lost with it. What comes until then is thrown away, LINGER_US long and no more than a
+ * request may have. */
 static void begin_linger(tide_link *link, int64_t now_us)
 {
     if (link->conn) {
@@ -93,20 +95,32 @@ static void begin_linger(tide_link *link, int64_t now_us)
     (void)shutdown(bufferevent_getfd(link->bev), SHUT_WR);
 }
 
+static int64_t earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
 /* Returns when to look again; -1: the reader is given up. */
 static int64_t check_stall(tide_link *link, int64_t now_us)
 {
     const size_t waiting = evbuffer_get_length(bufferevent_get_output(link->bev));
     const uint64_t moved = link->added_len - waiting;
     if (waiting == 0) {
-        link->stalled_us = INT64_MAX;
+        link->stalled_us = link->busy_us = INT64_MAX;
         return INT64_MAX;
+    }
+    if (link->busy_us == INT64_MAX) {
+        link->busy_us = now_us;
+        link->busy_mark = moved;
     }
     if (link->stalled_us == INT64_MAX || moved - link->moved_mark >= PROGRESS_LEN) {
         link->stalled_us = now_us;
         link->moved_mark = moved;
     }
-    const int64_t until_us = link->stalled_us + limits_of(link)->write_us;
+    const int64_t patience_us =
+        tide_net_limits_patience_us(limits_of(link), moved - link->busy_mark, 1);
+    const int64_t until_us =
+        earlier(link->stalled_us + limits_of(link)->write_us, link->busy_us + patience_us);
     return now_us >= until_us ? -1 : until_us;
 }
 
@@ -170,11 +184,6 @@ static bool pull_output(tide_link *link)
     return has_moved;
 }
 
-static int64_t earlier(int64_t a_us, int64_t b_us)
-{
-    return a_us < b_us ? a_us : b_us;
-}
-
 /* Let the protocol work until nothing moves any more. Returns when it wants to be called again. */
 static int64_t turn_protocol(tide_link *link, int64_t now_us)
 {
@@ -206,8 +215,11 @@ void tide_link_pump(tide_link *link)
     const int64_t now_us = now_of(link);
     struct evbuffer *output = bufferevent_get_output(link->bev);
     if (link->is_lingering) {
-        (void)evbuffer_drain(bufferevent_get_input(link->bev), SIZE_MAX);
-        if (now_us >= link->linger_until_us)
+        struct evbuffer *input = bufferevent_get_input(link->bev);
+        link->linger_len += evbuffer_get_length(input);
+        (void)evbuffer_drain(input, SIZE_MAX);
+        if (now_us >= link->linger_until_us ||
+            link->linger_len > (uint64_t)limits_of(link)->message_len)
             tide_link_free(link);
         else
             set_timer(link, now_us, link->linger_until_us);
@@ -344,7 +356,7 @@ void tide_link_open(tide_loop *loop, const tide_arrival *arrival)
     if (link->next)
         link->next->at = &link->next;
     loop->links = link;
-    link->timer_us = link->stalled_us = INT64_MAX;
+    link->timer_us = link->stalled_us = link->busy_us = INT64_MAX;
     link->opened_us = now_of(link);
     tide_address_text(link->peer, address);
     set_socket(link, arrival->fd, address->sa_family);

@@ -82,6 +82,9 @@ struct tide_link {
     int64_t stalled_us; /* since when little was sent of what waits; INT64_MAX: nothing waits */
     uint64_t added_len; /* bytes given to the socket's buffer, ever */
     uint64_t moved_mark;
+    int64_t busy_us; /* since when something waits, whatever was sent; INT64_MAX: nothing waits */
+    uint64_t busy_mark;  /* what had been sent by then */
+    uint64_t linger_len; /* bytes that came in after the end and were thrown away */
 
     tide_link *next_woken; /* the loop's lock */
     bool is_woken;

@@ -103,7 +103,9 @@ tide_status tide_reflection_add_methods(tide_reflection *reflection, const tide_
             return tide_fail(err, TIDE_E_INVALID, "%s is not the path of a method", method->path);
         const tide_view service =
             tide_view_bytes(method->path + 1, (size_t)(slash - method->path - 1));
-        TIDE_TRY(add_service(reflection, service, err));
+        /* A client asks for the file of every service that is listed, and gives up where there is none. */
+        if (tide_descriptors_find_symbol(reflection->descriptors, service))
+            TIDE_TRY(add_service(reflection, service, err));
     }
     return TIDE_OK;
 }

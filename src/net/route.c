@@ -69,6 +69,7 @@ static tide_status add_entry(tide_routes *routes, const tide_method *method,
             return tide_fail(err, TIDE_E_INVALID, "route %s twice", path);
         }
     }
+    entry->index = routes->count;
     routes->entries[routes->count++] = entry;
     return TIDE_OK;
 }

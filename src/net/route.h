@@ -34,6 +34,7 @@ typedef struct tide_route_entry {
     const tide_method *method;
     const tide_route *route;
     void *arg;
+    size_t index;                               /* of tide_routes_at */
     atomic_int_fast64_t ended[TIDE_GRPC_CODES]; /* calls by gRPC code */
     atomic_int_fast64_t busy_us;                /* sum of their durations */
 } tide_route_entry;

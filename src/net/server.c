@@ -2,6 +2,9 @@
 
 #include <assert.h>
 #include <event2/listener.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,6 +29,11 @@ struct tide_server {
 };
 
 #define ACCEPT_RETRY_US 100000
+
+enum {
+    MMAP_FROM_LEN = 1 << 20,  /* larger blocks are the system's */
+    HEAP_SPARE_LEN = 2 << 20, /* what a heap keeps at its end */
+};
 
 static bool enter_peer(tide_server *server, const tide_peer_key *key)
 {
@@ -161,6 +169,8 @@ static tide_status fill_server(tide_server *server, const tide_server_options *o
     tide_site *site = server->shared.site;
     site->authorise = options->authorise;
     site->authorise_arg = options->authorise_arg;
+    site->on_ended = options->on_ended;
+    site->on_ended_arg = options->on_ended_arg;
     server->shared.tls = options->tls;
     server->connection_max = bound_connections(site->limits.connections);
     TIDE_TRY(tide_pool_new(&server->pool, (size_t)site->limits.workers,
@@ -196,12 +206,23 @@ static void free_server(tide_server *server)
     free(server);
 }
 
+/* glibc raises its own bounds after the first large block is freed, and then keeps tens of MiB per thread for ever. With
+ * bounds that somebody has set it does not: large blocks go back to the system at once, the rest of a heap soon. */
+static void bound_allocator(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM_LEN);
+    (void)mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_LEN);
+#endif
+}
+
 tide_status tide_server_open(tide_server **out, const tide_server_options *options, tide_error *err)
 {
     tide_server *server = calloc(1, sizeof *server);
     if (!server)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a server");
     init_shared(&server->shared);
+    bound_allocator();
     tide_env *env = options->env ? options->env : tide_env_system();
     tide_status status =
         tide_site_new(&server->shared.site, env, options->limits, options->routes, err);
@@ -268,5 +289,10 @@ const tide_net_limits *tide_server_limits(const tide_server *server)
 
 size_t tide_server_held_len(const tide_server *server)
 {
-    return atomic_load_explicit(&server->shared.site->budget.used, memory_order_relaxed);
+    return tide_budget_used(&server->shared.site->budget);
+}
+
+size_t tide_server_answers_len(const tide_server *server)
+{
+    return tide_budget_used(&server->shared.site->answers);
 }

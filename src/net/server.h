@@ -12,6 +12,9 @@
  * Stopping: tide_server_drain stops accepting, says GOAWAY and Connection: close, and lets running calls end;
  * tide_server_close waits for that at most drain_us, then cancels what is left.
  *
+ * Memory: as limits.h bounds it; what was freed is the system's again. For that the bounds of the process's allocator are
+ * set when a server opens.
+ *
  * Threads: limits.loops for bytes, limits.workers for calls that wait; all signals are blocked in them. The functions here
  * may be called from any thread, open and close once.
  * Limits: limits.h. No more connections are taken than the process may have files, less a reserve. */
@@ -45,6 +48,8 @@ typedef struct tide_server_options {
     tide_env *env;                 /* NULL: tide_env_system() */
     tide_authorise_fn *authorise;  /* NULL: everybody may do everything */
     void *authorise_arg;
+    tide_ended_fn *on_ended; /* told of every call that has a route; NULL: nobody */
+    void *on_ended_arg;
     tide_tls *tls; /* NULL: plain; must outlive the server */
     bool is_insecure;
 } tide_server_options;
@@ -66,5 +71,7 @@ const tide_net_limits *tide_server_limits(const tide_server *server);
 
 /* Bytes of unfinished requests that are held now. */
 size_t tide_server_held_len(const tide_server *server);
+/* Bytes of answers that are made or wait for their readers now. */
+size_t tide_server_answers_len(const tide_server *server);
 
 #endif

@@ -32,13 +32,19 @@ enum {
 
 enum { RETRY_MAX_S = 24 * 60 * 60 };
 
+const char *tide_status_reason(tide_status status)
+{
+    const char *name = tide_status_get(status)->name;
+    return strncmp(name, "E_", 2) == 0 ? name + 2 : name;
+}
+
 tide_status_details tide_status_details_of(tide_status status, const tide_error *err)
 {
     const tide_status_row *row = tide_status_get(status);
     return (tide_status_details){
         .grpc_code = row->grpc_code,
         .message = err && err->text[0] != '\0' ? err->text : row->text,
-        .reason = strncmp(row->name, "E_", 2) == 0 ? row->name + 2 : row->name,
+        .reason = tide_status_reason(status),
     };
 }
 

@@ -47,6 +47,9 @@ typedef struct tide_status_details {
     size_t violation_count; /* 0: no BadRequest */
 } tide_status_details;
 
+/* What a status is called in errors: TIDE_E_INVALID is "INVALID". */
+const char *tide_status_reason(tide_status status);
+
 /* What a status says without further ado: its gRPC code, err's text (NULL: the table's), its name
  * as the reason. */
 tide_status_details tide_status_details_of(tide_status status, const tide_error *err);

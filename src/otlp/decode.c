@@ -173,15 +173,15 @@ tide_record_batch *tide_otlp_record_begin(tide_otlp *otlp, tide_stream_kind kind
 tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch, int attributes_column)
 {
     tide_otlp_attributes_write(&otlp->attributes, batch, attributes_column);
-    if (batch->count == TIDE_FEED_BATCH_RECORDS_MAX) {
+    if (batch->count == TIDE_FEED_COMMIT_RECORDS_MAX) {
         tide_record_abandon(batch);
         return tide_fail(otlp->err, TIDE_E_LIMIT, "more than %d records of %s in one request",
-                         TIDE_FEED_BATCH_RECORDS_MAX, batch->type->name);
+                         TIDE_FEED_COMMIT_RECORDS_MAX, batch->type->name);
     }
     const tide_status status = tide_record_end(batch);
     if (status == TIDE_E_LIMIT) /* one record alone is far below the limit: tide_otlp_accept */
         return tide_fail(otlp->err, status, "more than %d bytes of %s in one request",
-                         TIDE_FEED_BATCH_BYTES_MAX, batch->type->name);
+                         TIDE_FEED_COMMIT_BYTES_MAX, batch->type->name);
     if (status != TIDE_OK)
         return tide_fail(otlp->err, status, "no memory for a record of %s", batch->type->name);
     return TIDE_OK;

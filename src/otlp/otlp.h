@@ -48,7 +48,7 @@ enum {
     TIDE_OTLP_SERIES_MAX = 16384,              /* remembered; the longest unseen is forgotten */
     TIDE_OTLP_SERIES_BYTES_MAX = 16 << 20,     /* of their counts */
     TIDE_OTLP_MESSAGE_MAX = 512, /* of the words about rejected records, with the NUL */
-    /* Of one request and stream: TIDE_FEED_BATCH_RECORDS_MAX, TIDE_FEED_BATCH_BYTES_MAX. */
+    /* Of one request and stream: TIDE_FEED_COMMIT_RECORDS_MAX, TIDE_FEED_COMMIT_BYTES_MAX. */
 };
 
 typedef enum tide_otlp_signal {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -207,12 +208,27 @@ static bool parse_round_double(tide_view text, uint64_t *out)
     return true;
 }
 
+static bool parse_number(const tide_json_token *token, tide_otlp_field *field)
+{
+    const uint32_t instead = field->type->if_too_large;
+    if ((token->is_integer ? parse_whole(token->text, &field->u64)
+                           : parse_round_double(token->text, &field->u64)) &&
+        (!instead || field->u64 <= INT64_MAX || token->text.ptr[0] == '-'))
+        return true;
+    double number;
+    if (!instead || !tide_json_scan_double(token->text, &number) || trunc(number) != number)
+        return false;
+    field->type += (ptrdiff_t)instead - (ptrdiff_t)field->number; /* types lie by number */
+    field->number = instead;
+    field->f64 = number;
+    return true;
+}
+
 static tide_status read_whole(tide_otlp_reader *reader, const tide_json_token *token,
                               tide_otlp_field *field)
 {
     if (token->kind == TIDE_JSON_NUMBER) {
-        if (token->is_integer ? parse_whole(token->text, &field->u64)
-                              : parse_round_double(token->text, &field->u64))
+        if (parse_number(token, field))
             return TIDE_OK;
     } else if (token->kind == TIDE_JSON_STRING) {
         tide_view text;

@@ -14,6 +14,11 @@
     {                                                                                              \
         .name = (name_), .kind = TIDE_OTLP_KIND_##kind_, .is_list = true                           \
     }
+/* Exporters in JavaScript call every number without a fraction an integer, also 1e21. */
+#define SIGNED(name_, kind_, if_too_large_)                                                        \
+    {                                                                                              \
+        .name = (name_), .kind = TIDE_OTLP_KIND_##kind_, .if_too_large = (if_too_large_)           \
+    }
 #define ENUM(name_, values_)                                                                       \
     {                                                                                              \
         .name = (name_), .kind = TIDE_OTLP_KIND_INT, .values = &(values_)                          \
@@ -81,7 +86,7 @@ static const tide_otlp_message_type kvlist_value = MESSAGE_TYPE(kvlist_fields);
 static const tide_otlp_field_type any_fields[] = {
     [TIDE_OTLP_ANY_STRING] = FIELD("stringValue", TEXT),
     [TIDE_OTLP_ANY_BOOL] = FIELD("boolValue", BOOL),
-    [TIDE_OTLP_ANY_INT] = FIELD("intValue", INT),
+    [TIDE_OTLP_ANY_INT] = SIGNED("intValue", INT, TIDE_OTLP_ANY_DOUBLE),
     [TIDE_OTLP_ANY_DOUBLE] = FIELD("doubleValue", DOUBLE),
     [TIDE_OTLP_ANY_ARRAY] = ONE("arrayValue", array_value),
     [TIDE_OTLP_ANY_KVLIST] = ONE("kvlistValue", kvlist_value),
@@ -168,7 +173,7 @@ static const tide_otlp_field_type number_fields[] = {
     [TIDE_OTLP_POINT_START] = FIELD("startTimeUnixNano", FIXED64),
     [TIDE_OTLP_POINT_TIME] = FIELD("timeUnixNano", FIXED64),
     [TIDE_OTLP_NUMBER_DOUBLE] = FIELD("asDouble", DOUBLE),
-    [TIDE_OTLP_NUMBER_INT] = FIELD("asInt", FIXED64),
+    [TIDE_OTLP_NUMBER_INT] = SIGNED("asInt", FIXED64, TIDE_OTLP_NUMBER_DOUBLE),
     [TIDE_OTLP_NUMBER_ATTRIBUTES] = MANY("attributes", key_value),
     [TIDE_OTLP_NUMBER_FLAGS] = FIELD("flags", INT),
 };

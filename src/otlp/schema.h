@@ -48,6 +48,8 @@ typedef struct tide_otlp_field_type {
     bool is_list;
     const struct tide_otlp_message_type *message;
     const tide_otlp_enum *values;
+    uint32_t if_too_large; /* JSON: the DOUBLE that a whole number beyond int64 is instead; 0: such
+                              a number is refused */
 } tide_otlp_field_type;
 
 typedef struct tide_otlp_message_type {

@@ -95,6 +95,17 @@ struct tide_tx {
     bool has_told;       /* ... and there was one */
 };
 
+/* bulk.h */
+typedef struct tide_bulk {
+    tide_tx *tx;
+    const tide_sql *sql;
+    int width; /* values of a row */
+    int64_t rows;
+    void *state; /* the engine's */
+} tide_bulk;
+
+typedef struct tide_look tide_look; /* look.h */
+
 typedef struct tide_host {
     char text[128]; /* changes when the database was moved, copied, restored or failed over */
     bool is_standby;
@@ -125,6 +136,15 @@ typedef struct tide_engine_ops {
     tide_status (*keep)(tide_query *query, tide_error *err); /* keep the row, run to the end */
     void (*reset)(tide_query *query); /* back to before the first step; nothing stays held */
     tide_value (*column)(const tide_query *query, int index);
+
+    /* bulk.h: many rows of one statement. end gives back what begin took, also after a failure; is_kept false: the rows
+     * are given up. */
+    tide_status (*bulk_begin)(tide_bulk *bulk, tide_error *err);
+    tide_status (*bulk_row)(tide_bulk *bulk, const tide_value *values, tide_error *err);
+    tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
+
+    /* look.h: one statement of somebody's own, which only reads. */
+    tide_status (*look)(tide_store *store, const tide_look *look, tide_error *err);
 } tide_engine_ops;
 
 struct tide_store {

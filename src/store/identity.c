@@ -145,12 +145,15 @@ tide_status tide_identity_create(tide_tx *tx, tide_error *err)
     return add_epoch(tx, &identity, "created", host.text, err);
 }
 
-static tide_status next_epoch(tide_tx *tx, record *stored, const char *reason, const char *evidence,
-                              tide_error *err)
+/* The next one, or a later one that lies above an epoch somebody has seen. */
+static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const char *reason,
+                              const char *evidence, tide_error *err)
 {
-    if (stored->identity.epoch >= TIDE_EPOCH_MAX)
-        return tide_fail(err, TIDE_E_EXHAUSTED, "epoch %d was the last", TIDE_EPOCH_MAX);
-    stored->identity.epoch++;
+    if (above < stored->identity.epoch)
+        above = stored->identity.epoch;
+    if (above >= TIDE_EPOCH_MAX)
+        return tide_fail(err, TIDE_E_EXHAUSTED, "epoch %d is the last", TIDE_EPOCH_MAX);
+    stored->identity.epoch = above + 1;
     make_id(tx->store->env, stored->identity.epoch_id);
     return add_epoch(tx, &stored->identity, reason, evidence, err);
 }
@@ -218,7 +221,7 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (!reason)
         return TIDE_OK;
-    TIDE_TRY(next_epoch(tx, &c->stored, reason, evidence, err));
+    TIDE_TRY(next_epoch(tx, &c->stored, 0, reason, evidence, err));
     /* The mark passes the twin's, or the next open would find the same cut again. */
     if (c->twin_mark > c->stored.mark)
         c->stored.mark = c->twin_mark;
@@ -273,6 +276,7 @@ void tide_store_identity(tide_store *store, tide_identity *out)
 }
 
 typedef struct raise_request {
+    int64_t above;
     const char *reason;
     const char *evidence;
     check check;
@@ -285,13 +289,21 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err));
     TIDE_TRY(tide_query_one(lock, err));
     TIDE_TRY(look(tx, &request->check, err));
-    return next_epoch(tx, &request->check.stored, request->reason, request->evidence, err);
+    return next_epoch(tx, &request->check.stored, request->above, request->reason,
+                      request->evidence, err);
 }
 
 tide_status tide_identity_raise(tide_store *store, const char *reason, const char *evidence,
                                 tide_identity *out, tide_error *err)
 {
-    raise_request request = {.reason = reason, .evidence = evidence, .check = {.twin_mark = -1}};
+    return tide_identity_raise_above(store, 0, reason, evidence, out, err);
+}
+
+tide_status tide_identity_raise_above(tide_store *store, int64_t above, const char *reason,
+                                      const char *evidence, tide_identity *out, tide_error *err)
+{
+    raise_request request = {
+        .above = above, .reason = reason, .evidence = evidence, .check = {.twin_mark = -1}};
     TIDE_TRY(tide_write(store, raise_as_asked, &request, err));
     remember(store, &request.check);
     if (out)

@@ -411,6 +411,26 @@ static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
     return status;
 }
 
+/* On a connection of its own, closed afterwards: what a foreign statement leaves behind in its session is gone then. What it has
+ * seen is on disk before it is said to have succeeded. */
+static tide_status pg_look(tide_store *store, const tide_look *look, tide_error *err)
+{
+    pg_engine *engine = store->engine;
+    tide_pg_connection *own = NULL;
+    TIDE_TRY(tide_pg_connection_open(&own, store, engine->url, false, err));
+    int64_t is_flushed = 0;
+    tide_status status = tide_pg_look_on(own, look, err);
+    if (status >= TIDE_OK)
+        status = tide_pg_send(own, TIDE_PG_FLUSH_PROBE, (tide_pg_expectation){.value = &is_flushed},
+                              err);
+    if (status >= TIDE_OK)
+        status = tide_pg_sync(own, err);
+    if (status >= TIDE_OK && !is_flushed)
+        status = tide_pg_flush_on(own, err);
+    tide_pg_connection_close(own);
+    return status;
+}
+
 static tide_status pg_host(tide_tx *tx, tide_host *out, tide_error *err)
 {
     tide_pg_connection *connection = tx->connection;
@@ -528,4 +548,8 @@ const tide_engine_ops tide_pg_ops = {
     .keep = tide_pg_keep,
     .reset = tide_pg_reset,
     .column = tide_pg_column,
+    .bulk_begin = tide_pg_bulk_begin,
+    .bulk_row = tide_pg_bulk_row,
+    .bulk_end = tide_pg_bulk_end,
+    .look = pg_look,
 };

@@ -148,10 +148,12 @@ static tide_status configure(tide_sqlite_connection *connection, tide_sqlite_rol
     /* A plan does not depend on bound values: otherwise every statement with LIMIT :n is compiled anew at each run. */
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     char text[512];
+    /* secure_delete: where it is on by default, every page that is freed is written once more, with zeros, and a disk that is
+     * full has no room for that. */
     (void)snprintf(text, sizeof text,
                    "PRAGMA page_size=%d; PRAGMA cell_size_check=ON; PRAGMA cache_size=-%d;"
                    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY;"
-                   "PRAGMA journal_size_limit=67108864;%s",
+                   "PRAGMA journal_size_limit=67108864; PRAGMA secure_delete=FAST;%s",
                    PAGE_SIZE, CACHE_KIB, role == TIDE_SQLITE_READER ? "PRAGMA query_only=ON;" : "");
     tide_sqlite_set_limits(connection);
     TIDE_TRY(tide_sqlite_exec(connection, text, err));

@@ -62,4 +62,10 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err);
 void tide_sqlite_reset(tide_query *query);
 tide_value tide_sqlite_column(const tide_query *query, int index);
 
+/* sqlite_bulk.c, sqlite_look.c: their part of tide_sqlite_ops. */
+tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
+tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
+tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
+tide_status tide_sqlite_look(tide_store *store, const tide_look *look, tide_error *err);
+
 #endif

@@ -113,8 +113,25 @@ static void checkpoint(tide_sqlite_writer *writer)
         atomic_store(&writer->wal_bytes, 0);
 }
 
+/* Whoever reads is not waited for: then the log keeps its length, and what could be moved is moved. */
+static void empty_log(tide_sqlite_writer *writer)
+{
+    tide_sqlite_connection *connection = writer->connection;
+    tide_sqlite_set_limits(connection);
+    connection->budget_until_us = 0;
+    connection->busy_until_us = 0;
+    if (sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) !=
+        SQLITE_OK)
+        return;
+    connection->wal_frames = 0;
+    writer->checkpointed_frames = 0;
+    atomic_store(&writer->wal_bytes, 0);
+}
+
 void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
 {
+    if (atomic_exchange(&writer->is_log_unwanted, false))
+        empty_log(writer);
     const int64_t frames = writer->connection->wal_frames;
     if (frames < writer->checkpointed_frames)
         writer->checkpointed_frames = 0;

@@ -40,6 +40,7 @@ struct tide_sqlite_writer {
     int64_t mark_due_us;
     int64_t checkpointed_frames; /* frames in the log when the last checkpoint ended */
     _Atomic int64_t wal_bytes;
+    atomic_bool is_log_unwanted; /* the next checkpoint empties it */
 
     pthread_mutex_t lock; /* of what follows; in inline mode: held while a closure runs */
     pthread_cond_t has_work;

@@ -250,4 +250,8 @@ const tide_engine_ops tide_sqlite_ops = {
     .keep = tide_sqlite_keep,
     .reset = tide_sqlite_reset,
     .column = tide_sqlite_column,
+    .bulk_begin = tide_sqlite_bulk_begin,
+    .bulk_row = tide_sqlite_bulk_row,
+    .bulk_end = tide_sqlite_bulk_end,
+    .look = tide_sqlite_look,
 };

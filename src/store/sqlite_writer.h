@@ -40,6 +40,10 @@ TIDE_MUST_CHECK tide_status tide_sqlite_writer_submit(tide_sqlite_writer *writer
 tide_sqlite_connection *tide_sqlite_writer_connection(tide_sqlite_writer *writer);
 tide_sqlite_door *tide_sqlite_writer_door(tide_sqlite_writer *writer);
 
+/* Move the log into the file, as far as readers and the disk allow, and cut it to nothing: room for others on a disk that
+ * is full. Waits for the writer, not for readers. */
+void tide_sqlite_writer_empty_log(tide_sqlite_writer *writer);
+
 /* Bytes in the write-ahead log, as of the last commit; any thread. */
 int64_t tide_sqlite_writer_wal_bytes(const tide_sqlite_writer *writer);
 

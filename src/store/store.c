@@ -8,6 +8,7 @@
 
 #include "store/engine.h"
 #include "store/identity.h"
+#include "store/look.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
 
@@ -165,7 +166,8 @@ static tide_status prepare_everything(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
     for (const tide_sql *sql = tide_sql_catalogue; sql->name; sql++) {
-        if (!sql->engine[tx->store->ops->engine].text)
+        const bool is_copy = sql->is_bulk && tx->store->ops->engine == TIDE_ENGINE_POSTGRES;
+        if (!sql->engine[tx->store->ops->engine].text || is_copy)
             continue;
         tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, sql, err));
@@ -214,4 +216,10 @@ tide_status tide_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
 {
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->read(store, fn, arg, true, err));
+}
+
+tide_status tide_store_look(tide_store *store, const tide_look *look, tide_error *err)
+{
+    TIDE_TRY(enter(store, err));
+    return leave(store, store->ops->look(store, look, err));
 }

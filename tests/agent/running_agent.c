@@ -1,10 +1,12 @@
 #include "agent/running_agent.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -46,8 +48,12 @@ tide_status running_agent_start(running_agent *agent, const char *verb, const ch
     *agent = (running_agent){.process = {.in_fd = -1, .out_fd = -1, .err_fd = -1}};
     TIDE_TRY(proc_find("tidemark", program, err));
     const bool is_agent = strcmp(verb, "agent") == 0;
-    const char *argv[RUNNING_AGENT_ARGS] = {
-        program, verb, "--store", store, is_agent ? "--grpc" : "--listen", "127.0.0.1:0"};
+    const char *port = is_agent ? "grpc" : strcmp(verb, "colony") == 0 ? "http" : "listen";
+    char option[16];
+    char told[16];
+    (void)snprintf(option, sizeof option, "--%s", port);
+    (void)snprintf(told, sizeof told, "%s=", port);
+    const char *argv[RUNNING_AGENT_ARGS] = {program, verb, "--store", store, option, "127.0.0.1:0"};
     int count = 6;
     if (is_agent) {
         argv[count++] = "--http";
@@ -58,8 +64,8 @@ tide_status running_agent_start(running_agent *agent, const char *verb, const ch
     TIDE_TRY(proc_start(&agent->process, &(proc_options){.argv = argv, .out = PROC_PIPE}, err));
     char line[1024];
     TIDE_TRY(read_line(&agent->process, line, sizeof line, err));
-    take_address(agent->grpc, line, is_agent ? "grpc=" : "listen=");
-    take_address(agent->http, line, is_agent ? "http=" : "listen=");
+    take_address(agent->grpc, line, told);
+    take_address(agent->http, line, is_agent ? "http=" : told);
     if (strncmp(line, "ready ", 6) != 0 || !agent->grpc[0])
         return tide_fail(err, TIDE_E_FAILED, "it says '%s'", line);
     return TIDE_OK;
@@ -106,4 +112,68 @@ tide_status running_agent_call(tide_client *client, const char *method,
     *response = protobuf_c_message_unpack(answers, NULL, reply.message.len,
                                           (const uint8_t *)reply.message.ptr);
     return *response ? TIDE_OK : tide_fail(err, TIDE_E_DAMAGED, "an answer that is no message");
+}
+
+static bool send_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        const ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        bytes += sent;
+        len -= (size_t)sent;
+    }
+    return true;
+}
+
+/* The whole answer, for free; *len is its length. NULL: no memory. */
+static char *ask_http(const running_agent *agent, const char *path, const char *body, size_t *len)
+{
+    enum { STEP = 65536 };
+    const char *colon = strrchr(agent->http, ':');
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10)),
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    char head[256];
+    const size_t body_len = body ? strlen(body) : 0;
+    const int head_len = snprintf(head, sizeof head,
+                                  "%s %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+                                  "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
+                                  body ? "POST" : "GET", path, body_len);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char *answer = calloc(1, STEP + 1);
+    *len = 0;
+    bool goes_on = fd >= 0 && answer &&
+                   connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+                   send_all(fd, head, (size_t)head_len) && send_all(fd, body, body_len);
+    while (goes_on) {
+        const ssize_t got = recv(fd, answer + *len, STEP, 0);
+        *len += got > 0 ? (size_t)got : 0;
+        char *more = got > 0 ? realloc(answer, *len + STEP + 1) : NULL;
+        answer = more ? more : answer;
+        answer[*len] = '\0';
+        goes_on = more != NULL;
+    }
+    (void)close(fd);
+    return answer;
+}
+
+static int code_of(const char *answer, size_t len)
+{
+    return answer && len > 12 ? (int)strtol(answer + 9, NULL, 10) : 0;
+}
+
+int running_agent_http(const running_agent *agent, const char *path, const char *body)
+{
+    size_t len = 0;
+    TIDE_CLEANUP(tide_freep) char *answer = ask_http(agent, path, body, &len);
+    return code_of(answer, len);
+}
+
+char *running_agent_get(const running_agent *agent, const char *path)
+{
+    size_t len = 0;
+    TIDE_CLEANUP(tide_freep) char *answer = ask_http(agent, path, NULL, &len);
+    const char *body = answer ? strstr(answer, "\r\n\r\n") : NULL;
+    return body && code_of(answer, len) == 200 ? strdup(body + 4) : NULL;
 }

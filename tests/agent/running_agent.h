@@ -1,4 +1,4 @@
-/* running_agent.h - a real agent process, and calls to it by our own client.
+/* running_agent.h - a real process that serves (agent, serve, colony), and calls to it by our own client.
  *
  * Threads: a running_agent belongs to one thread; calls through its target may be made by any client. */
 #ifndef TIDEMARK_TESTS_RUNNING_AGENT_H
@@ -18,7 +18,7 @@ typedef struct running_agent {
     char http[RUNNING_AGENT_ADDRESS];
 } running_agent;
 
-/* Start `tidemark VERB --store STORE ...` and wait for its ready line. more: further arguments, NULL at the end, or NULL. */
+/* Start `tidemark VERB --store STORE ...` and wait for its ready line; serve and colony have one port, which is then both. more: further arguments, NULL at the end, or NULL. */
 TIDE_MUST_CHECK tide_status running_agent_start(running_agent *agent, const char *verb,
                                                 const char *store, const char *const *more,
                                                 tide_error *err);
@@ -35,5 +35,10 @@ TIDE_MUST_CHECK tide_status running_agent_call(tide_client *client, const char *
                                                const ProtobufCMessage *request,
                                                const ProtobufCMessageDescriptor *answers,
                                                ProtobufCMessage **response, tide_error *err);
+
+/* One request to the HTTP port, JSON by POST, or GET where body is NULL; returns the code of the answer, 0: there was none. */
+int running_agent_http(const running_agent *agent, const char *path, const char *body);
+/* The body of a GET, for free; NULL: there was none, or a code other than 200. */
+char *running_agent_get(const running_agent *agent, const char *path);
 
 #endif

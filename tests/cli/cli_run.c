@@ -17,6 +17,7 @@ bool cli_is_postgres(const cli_fixture *t)
 int cli_setup(void **state)
 {
     const bool is_postgres = strcmp(*state, "postgres") == 0;
+    const bool is_duckdb = strcmp(*state, "duckdb") == 0;
     cli_fixture *t = calloc(1, sizeof *t);
     assert_non_null(t);
     assert_ok_err(tempdir_make(&t->dir, &t->err), &t->err);
@@ -28,8 +29,8 @@ int cli_setup(void **state)
         pg_cluster_url(cluster, database, t->url);
     } else {
         char path[TEMPDIR_PATH_MAX];
-        cli_path(t, "store.db", path);
-        snprintf(t->url, sizeof t->url, "%s", path);
+        cli_path(t, is_duckdb ? "store.duckdb" : "store.db", path);
+        snprintf(t->url, sizeof t->url, "%s%s", is_duckdb ? "duckdb:" : "", path);
     }
     snprintf(t->state_env, sizeof t->state_env, "TIDEMARK_STATE_DIR=%s/state", t->dir.path);
     snprintf(t->store_env, sizeof t->store_env, "TIDEMARK_STORE=%s", t->url);

@@ -47,6 +47,7 @@ int cli_teardown(void **state);
 #function " (" engine ")", function, cli_setup, cli_teardown, (void *)(engine)             \
     }
 #define CLI_TEST_SQLITE(function) CLI_TEST(function, "sqlite")
+#define CLI_TEST_DUCKDB(function) CLI_TEST(function, "duckdb") /* stores of colonies */
 #define CLI_TEST_EVERY_ENGINE(function) CLI_TEST(function, "sqlite"), CLI_TEST(function, "postgres")
 
 bool cli_is_postgres(const cli_fixture *t);

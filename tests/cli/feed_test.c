@@ -213,6 +213,12 @@ static void verify_ends_with_8_when_damage_is_found(void **state)
     result = cli_run(t, "feed", "verify", NULL);
     assert_int_equal(TIDE_EXIT_DAMAGED, result.exit_code);
     assert_contains(result.err, "salvage");
+    /* What is said at the end is of all streams, not of the last one. */
+    feed_put_opaque(t, "orders", "x", 1);
+    feed_damage(t, 1); /* of both streams */
+    result = cli_run(t, "feed", "verify", NULL);
+    assert_contains(result.out, "3 findings");
+    assert_contains(result.err, "3 findings");
 }
 
 /* Looking changes nothing: no receipt, no file beside the store. */

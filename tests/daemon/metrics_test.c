@@ -1,4 +1,6 @@
 /* Metrics: counted right, bounded, and read without complaint by the programs of others. */
+#include <ctype.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "daemon/client_metrics.h"
 #include "daemon/metrics.h"
 #include "support/check.h"
 #include "support/proc.h"
@@ -322,6 +326,71 @@ static void the_parser_of_the_older_text_reads_it_too(void **state)
     feed_to(t, argv, show(t, TIDE_METRICS_PROMETHEUS), "");
 }
 
+static void calls_to_others_are_counted_with_their_retries(void **state)
+{
+    metrics_test *t = *state;
+    const tide_client_counted rows[] = {{.path = "/a.B/C", .grpc_code = 0, .try_count = 1},
+                                        {.path = "/a.B/C", .grpc_code = 0, .try_count = 4},
+                                        {.path = "/a.B/C", .grpc_code = 14, .try_count = 2},
+                                        {.path = "/a.B/D", .grpc_code = 4, .try_count = 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        tide_client_metrics_count(t->metrics, &rows[i]);
+    const char *text = show(t, TIDE_METRICS_PROMETHEUS);
+    assert_contains(text, "tidemark_client_calls_total{method=\"/a.B/C\",code=\"0\"} 2\n");
+    assert_contains(text, "tidemark_client_calls_total{method=\"/a.B/C\",code=\"14\"} 1\n");
+    assert_contains(text, "tidemark_client_calls_total{method=\"/a.B/D\",code=\"4\"} 1\n");
+    assert_contains(text, "tidemark_client_retries_total{method=\"/a.B/C\"} 4\n");
+    assert_null(strstr(text, "tidemark_client_retries_total{method=\"/a.B/D\""));
+}
+
+/* ---- every row is fed ---- */
+
+static const char *const METRIC_IDS[] = {
+#define METRIC_NAME(id, ...) "TIDE_METRIC_" #id,
+    TIDE_METRICS_TABLE(METRIC_NAME)
+#undef METRIC_NAME
+};
+static bool is_fed[TIDE_METRIC_COUNT];
+
+/* The id as a whole word. */
+static bool names_metric(const char *text, const char *id)
+{
+    const size_t len = strlen(id);
+    for (const char *at = strstr(text, id); at; at = strstr(at + 1, id)) {
+        if (!isalnum((unsigned char)at[len]) && at[len] != '_')
+            return true;
+    }
+    return false;
+}
+
+static int look_into_source(const char *path, const struct stat *info, int kind, struct FTW *ftw)
+{
+    (void)info;
+    (void)ftw;
+    const size_t len = strlen(path);
+    if (kind != FTW_F || len < 2 || strcmp(path + len - 2, ".c") != 0)
+        return 0;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, 4 << 20);
+    assert_ok(tide_file_read(&text, path, NULL));
+    for (size_t i = 0; i < TIDE_METRIC_COUNT; i++)
+        is_fed[i] = is_fed[i] || names_metric(tide_buffer_text(&text), METRIC_IDS[i]);
+    return 0;
+}
+
+/* A row that nothing feeds shows a figure that is always 0, or nothing: each has a place in the source that counts. */
+static void every_row_of_the_table_is_fed_somewhere(void **state)
+{
+    (void)state;
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/src", getenv("TIDEMARK_SOURCE_DIR"));
+    assert_int_equal(0, nftw(path, look_into_source, 16, FTW_PHYS));
+    for (size_t i = 0; i < TIDE_METRIC_COUNT; i++) {
+        if (!is_fed[i])
+            fail_msg("%s (%s) is counted nowhere", METRIC_IDS[i], tide_metric_rows[i].name);
+    }
+}
+
 #define METRICS_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -335,6 +404,8 @@ int main(void)
         METRICS_CASE(a_text_that_does_not_fit_leaves_the_buffer_as_it_was),
         METRICS_CASE(sources_are_asked_when_somebody_looks),
         METRICS_CASE(the_accept_header_chooses),
+        METRICS_CASE(calls_to_others_are_counted_with_their_retries),
+        METRICS_CASE(every_row_of_the_table_is_fed_somewhere),
         METRICS_CASE(nothing_is_lost_between_threads),
         METRICS_CASE(promtool_has_nothing_to_say),
         METRICS_CASE(the_strict_openmetrics_parser_reads_every_sample),

@@ -157,8 +157,29 @@ static void committers_at_once_share_no_number(void **state)
     tide_feed_close(feed);
 }
 
-/* Setting the clock back, or forward, moves no arrival: it never goes back beside the numbers. */
-static void arrival_never_goes_back(void **state)
+/* A commit is prepared for where this feed's last one left the head. Where another writes in turn, that is wrong: the batch is made again
+ * inside the transaction, and the feed looks first for a while. */
+static void feeds_that_take_turns_look_before_they_commit(void **state)
+{
+    store_test *t = *state;
+    tide_feed *one = feed_test_open(t, NULL);
+    tide_feed *other = feed_test_open(t, NULL);
+    for (int64_t i = 0; i < 60; i++) {
+        assert_int_equal(2 * i + 1, put_logs(one, 1, "one", 1000));
+        assert_int_equal(2 * i + 2, put_logs(other, 1, "other", 1000));
+    }
+    tide_feed_counters counters;
+    tide_feed_count(one, &counters);
+    assert_in_range(counters.redone, 1, 4);
+    tide_feed_count(other, &counters);
+    assert_in_range(counters.redone, 1, 4);
+    assert_ok_err(tide_feed_verify(one, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_close(one);
+    tide_feed_close(other);
+}
+
+/* Setting the clock back, or forward, moves no arrival: beside the numbers it goes back with a reboot alone, and not by little. */
+static void arrival_does_not_go_back_with_the_wall_clock(void **state)
 {
     store_test *t = *state;
     tide_feed *feed = feed_test_open(t, NULL);
@@ -169,11 +190,20 @@ static void arrival_never_goes_back(void **state)
     (void)put_logs(feed, 1, "api", 1);
     tide_feed_answer after = read_feed(feed, (tide_feed_request){0});
     assert_int_equal(before.head_arrived_us + SECOND_US, after.head_arrived_us);
-    /* A reboot with a clock that is wrong: the anchor is set anew, and arrival stands still until it has caught up. */
+    /* The anchor is set anew. A little behind: arrival stands still until it has caught up. */
+    virtual_env_set_wall(&t->clock, after.head_arrived_us - MINUTE_US);
     virtual_env_reboot(&t->clock);
     (void)put_logs(feed, 1, "api", 1);
     tide_feed_answer booted = read_feed(feed, (tide_feed_request){0});
     assert_int_equal(after.head_arrived_us, booted.head_arrived_us);
+    tide_feed_answer_done(&booted);
+    /* Far behind: one of the two clocks was wrong, and what comes now is stamped by the one there is. */
+    virtual_env_set_wall(&t->clock, after.head_arrived_us - 100 * HOUR_US);
+    virtual_env_reboot(&t->clock);
+    (void)put_logs(feed, 1, "api", 1);
+    booted = read_feed(feed, (tide_feed_request){0});
+    assert_int_equal(after.head_arrived_us - 100 * HOUR_US, booted.head_arrived_us);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
     tide_feed_answer_done(&before);
     tide_feed_answer_done(&after);
     tide_feed_answer_done(&booted);
@@ -239,6 +269,88 @@ static void a_feed_is_refused_on_postgresql(void **state)
     assert_contains(t->err.text, "SQLite");
 }
 
+/* Whoever set one cap is told of the other one. */
+static void caps_that_do_not_fit_are_named(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = NULL;
+    assert_status(
+        TIDE_E_INVALID,
+        tide_feed_open(&feed, t->store, &(tide_feed_options){.hard_bytes = 1000}, &t->err));
+    assert_contains(t->err.text, "hard-bytes (1000) is below keep-bytes (1073741824)");
+    assert_status(
+        TIDE_E_INVALID,
+        tide_feed_open(&feed, t->store, &(tide_feed_options){.hard_us = SECOND_US}, &t->err));
+    assert_contains(t->err.text, "hard-for (1 s) is below keep-for (3600 s)");
+}
+
+/* More records than a batch takes: several batches in one commit, numbers without a gap, all or nothing. */
+static void a_large_commit_becomes_several_batches(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    assert_int_equal(1, put_logs(feed, 3, "api", 1));
+    const int count = 2 * TIDE_FEED_BATCH_RECORDS_MAX + 1000;
+    int64_t n = 0;
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS),
+                           TIDE_FEED_COMMIT_BYTES_MAX);
+    add_logs(&batch, count, "large", 1, &n);
+    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
+    assert_ok_err(tide_feed_commit(feed, &records, 1, &t->err), &t->err);
+    assert_int_equal(4, records.first_seq);
+    assert_int_equal(3 + count, records.last_seq);
+    assert_int_equal(4, ask_sql(t, "SELECT count(*) FROM feed_batches"));
+    assert_int_equal(4 + count, put_logs(feed, 1, "api", 1));
+    int64_t at = 0;
+    while (at < 4 + count) {
+        tide_feed_answer answer =
+            read_feed(feed, (tide_feed_request){.start_seq = at, .max_records = 50000});
+        assert_numbers(&answer, TIDE_STREAM_LOGS, at + 1, answer.max_seq);
+        at = answer.max_seq;
+        tide_feed_answer_done(&answer);
+    }
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    records.count--; /* not what is in the bytes */
+    assert_status(TIDE_E_INVALID, tide_feed_commit(feed, &records, 1, &t->err));
+    tide_record_batch_done(&batch);
+    tide_feed_close(feed);
+}
+
+/* The same by bytes, of two streams at once. */
+static void a_commit_of_many_bytes_becomes_several_batches(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    static char body[1000000];
+    memset(body, 'x', sizeof body);
+    tide_record_batch batches[2];
+    tide_feed_records records[2];
+    static const tide_stream_kind kinds[] = {TIDE_STREAM_LOGS, TIDE_STREAM_SYSTEM_METRICS};
+    for (int i = 0; i < 2; i++) {
+        tide_record_batch_init(&batches[i], tide_stream_type_of(kinds[i]),
+                               TIDE_FEED_COMMIT_BYTES_MAX);
+        for (int j = 0; j < 20 + 20 * i; j++) {
+            tide_record_begin(&batches[i]);
+            tide_record_text(&batches[i],
+                             i == 0 ? (int)TIDE_LOG_BODY : (int)TIDE_SYSTEM_METRIC_UNIT,
+                             tide_view_bytes(body, sizeof body));
+            assert_ok(tide_record_end(&batches[i]));
+        }
+        records[i] = tide_record_batch_feed(&batches[i], NULL);
+    }
+    assert_ok_err(tide_feed_commit(feed, records, 2, &t->err), &t->err);
+    assert_int_equal(1, records[0].first_seq);
+    assert_int_equal(20, records[0].last_seq);
+    assert_int_equal(1, records[1].first_seq);
+    assert_int_equal(40, records[1].last_seq);
+    assert_int_equal(5, ask_sql(t, "SELECT count(*) FROM feed_batches"));
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    for (int i = 0; i < 2; i++)
+        tide_record_batch_done(&batches[i]);
+    tide_feed_close(feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,11 +359,15 @@ int main(void)
         STORE_CASE_SQLITE(bad_commits_are_refused),
         STORE_CASE_SQLITE(numbers_of_a_stream_cannot_be_taken_from_outside),
         STORE_CASE_SQLITE(committers_at_once_share_no_number),
-        STORE_CASE_SQLITE(arrival_never_goes_back),
+        STORE_CASE_SQLITE(feeds_that_take_turns_look_before_they_commit),
+        STORE_CASE_SQLITE(arrival_does_not_go_back_with_the_wall_clock),
         STORE_CASE_SQLITE(every_codec_gives_back_what_was_stored),
         STORE_CASE_SQLITE(a_commit_notifies_the_topic),
         STORE_CASE_SQLITE(commits_are_held_back_while_retention_is_behind),
         STORE_CASE_POSTGRES(a_feed_is_refused_on_postgresql),
+        STORE_CASE_SQLITE(a_large_commit_becomes_several_batches),
+        STORE_CASE_SQLITE(a_commit_of_many_bytes_becomes_several_batches),
+        STORE_CASE_SQLITE(caps_that_do_not_fit_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

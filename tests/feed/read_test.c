@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/identity.h>
+
 #include "base/digest.h"
 #include "feed/feed_fixture.h"
 
@@ -233,6 +235,104 @@ static void a_restored_store_is_told_by_epoch_and_digest(void **state)
     tide_store_close(restored);
 }
 
+/* FAULTS C21: a reader of an earlier epoch is told where each epoch began, so that it knows to which one a number belongs. */
+static void a_reader_of_another_epoch_is_told_where_they_began(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    tide_identity identity;
+    (void)put_logs(feed, 10, "api", 1);
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.epoch = 1});
+    assert_int_equal(0, answer.epoch_count);
+    tide_feed_answer_done(&answer);
+    assert_ok(tide_identity_raise(t->store, "operator", "a test", NULL, &t->err));
+    (void)put_logs(feed, 5, "api", 1);
+    assert_ok(tide_identity_raise(t->store, "operator", "a test", &identity, &t->err));
+    answer = read_feed(feed, (tide_feed_request){.epoch = 1});
+    assert_int_equal(3, answer.epoch_count);
+    for (int i = 0; i < answer.epoch_count; i++) {
+        static const int64_t firsts[] = {1, 11, 16};
+        assert_int_equal(i + 1, answer.epochs[i].epoch);
+        assert_int_equal(firsts[i], answer.epochs[i].first_seq);
+        assert_int_equal(36, strlen(answer.epochs[i].epoch_id));
+    }
+    assert_string_equal(identity.epoch_id, answer.epochs[2].epoch_id);
+    tide_feed_answer_done(&answer);
+    tide_feed_close(feed);
+}
+
+/* FAULTS C21: what a reader says of itself is enough to see that it is of another history, also where it has no point to show. */
+static void a_reader_of_a_longer_history_has_diverged(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    tide_identity identity;
+    (void)put_logs(feed, 10, "api", 1);
+    tide_store_identity(t->store, &identity);
+    const tide_feed_request fine = {
+        .start_seq = 10, .epoch = 1, .epoch_id = identity.epoch_id, .session = identity.session_id};
+    tide_feed_request above = fine;
+    above.start_seq = 11;
+    tide_feed_request later = fine;
+    later.epoch = 9;
+    tide_feed_request other = fine;
+    other.epoch_id = "00000000-0000-4000-8000-000000000000";
+    const tide_feed_request *cases[] = {&above, &later, &other};
+    tide_feed_answer answer = read_feed(feed, fine);
+    assert_int_equal(TIDE_FEED_STANDING_NONE, answer.standing);
+    tide_feed_answer_done(&answer);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tide_identity before;
+        virtual_env_advance(&t->clock, TIDE_FEED_RAISE_US);
+        tide_store_identity(t->store, &before);
+        tide_feed_request request = *cases[i];
+        if (request.epoch == 1)
+            request.epoch = before.epoch;
+        answer = read_feed(feed, request);
+        assert_int_equal(TIDE_FEED_STANDING_DIVERGED, answer.standing);
+        assert_true(answer.epoch > before.epoch && answer.epoch > request.epoch);
+        tide_feed_answer_done(&answer);
+    }
+    tide_feed_close(feed);
+}
+
+/* FAULTS C21: a volume that was rolled back has no evidence in itself; the reader that has seen more is the evidence. What is given out from
+ * then on belongs to an epoch that nobody has seen. */
+static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    tide_identity identity;
+    (void)put_logs(feed, 10, "api", 1);
+    tide_store_identity(t->store, &identity);
+    tide_feed_point points[] = {point_at(feed, 6), point_at(feed, 9)};
+    points[1].seq = 30;
+    points[1].epoch = 4;
+    tide_feed_request request = {.start_seq = 30,
+                                 .epoch = 4,
+                                 .session = identity.session_id,
+                                 .points = points,
+                                 .point_count = 2};
+    tide_feed_answer answer = read_feed(feed, request);
+    assert_int_equal(TIDE_FEED_STANDING_DIVERGED, answer.standing);
+    assert_int_equal(6, answer.matched_seq);
+    assert_int_equal(5, answer.epoch);
+    assert_int_equal(11, answer.epoch_first_seq);
+    assert_int_equal(2, answer.epoch_count);
+    tide_feed_answer_done(&answer);
+
+    points[1].epoch = 5; /* somebody who wants to use them up is held back */
+    request.epoch = 5;
+    answer = read_feed(feed, request);
+    assert_int_equal(5, answer.epoch);
+    tide_feed_answer_done(&answer);
+    virtual_env_advance(&t->clock, TIDE_FEED_RAISE_US);
+    answer = read_feed(feed, request);
+    assert_int_equal(6, answer.epoch);
+    tide_feed_answer_done(&answer);
+    tide_feed_close(feed);
+}
+
 /* ---- readers ---- */
 
 static void look_at_reader(void *arg, const tide_feed_reader *reader)
@@ -335,6 +435,67 @@ static void a_missing_batch_is_lost(void **state)
     tide_feed_close(feed);
 }
 
+/* A copy of the store in which the page that holds a text is overwritten; opened. */
+static tide_store *open_with_bad_page(store_test *t, const char *text)
+{
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "bad.db", path);
+    assert_ok_err(tide_store_backup(t->store, path, &t->err), &t->err);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    static char page[16384];
+    int hits = 0;
+    for (long at = 0; fread(page, 1, sizeof page, file) == sizeof page; at += (long)sizeof page) {
+        if (!memmem(page, sizeof page, text, strlen(text)))
+            continue;
+        memset(page, 0xff, sizeof page);
+        assert_int_equal(0, fseek(file, at, SEEK_SET));
+        assert_int_equal(sizeof page, fwrite(page, 1, sizeof page, file));
+        hits++;
+    }
+    assert_int_equal(1, hits);
+    assert_int_equal(0, fclose(file));
+    const tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &t->err), &t->err);
+    return store;
+}
+
+/* FAULTS C23: the file's last page of batches cannot be read, so that no receipt can be written either: what lies before it is served, the
+ * rest is a hole of the answer, and who wants to write is told of the damage. */
+static void what_lies_before_an_unreadable_end_is_served(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    char service[16];
+    for (int i = 0; i < 60; i++) {
+        (void)snprintf(service, sizeof service, "part-%03d", i);
+        (void)put_logs(feed, 20, service, 1);
+    }
+    tide_feed_close(feed);
+    tide_store *store = open_with_bad_page(t, "part-059 0");
+    assert_ok_err(tide_feed_open(&feed, store, &(tide_feed_options){.reserve_bytes = -1}, &t->err),
+                  &t->err);
+    for (int i = 0; i < 2; i++) {
+        tide_feed_answer answer = read_feed(feed, (tide_feed_request){.max_records = 5000});
+        assert_in_range(answer.count, 800, 1180);
+        assert_numbers(&answer, TIDE_STREAM_LOGS, 1, answer.count);
+        assert_int_equal(1, answer.hole_count);
+        assert_hole(&answer, 0, answer.count + 1, 1200, "damaged");
+        assert_int_equal(1200, answer.scanned_through_seq);
+        tide_feed_answer_done(&answer);
+    }
+    int64_t n = 0;
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS), 0);
+    add_logs(&batch, 1, "new", 1, &n);
+    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
+    assert_status(TIDE_E_DAMAGED, tide_feed_commit(feed, &records, 1, &t->err));
+    tide_record_batch_done(&batch);
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,9 +507,13 @@ int main(void)
         STORE_CASE_SQLITE(the_time_form_gives_what_lies_between),
         STORE_CASE_SQLITE(points_tell_one_history_from_another),
         STORE_CASE_SQLITE(a_restored_store_is_told_by_epoch_and_digest),
+        STORE_CASE_SQLITE(a_reader_of_another_epoch_is_told_where_they_began),
+        STORE_CASE_SQLITE(a_reader_of_a_longer_history_has_diverged),
+        STORE_CASE_SQLITE(a_reader_that_has_seen_more_makes_a_new_epoch_begin),
         STORE_CASE_SQLITE(a_reader_moves_forward_under_its_newest_token),
         STORE_CASE_SQLITE(a_damaged_batch_is_a_hole_with_a_receipt),
         STORE_CASE_SQLITE(a_missing_batch_is_lost),
+        STORE_CASE_SQLITE(what_lies_before_an_unreadable_end_is_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

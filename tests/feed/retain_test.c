@@ -200,6 +200,113 @@ static void losses_side_by_side_are_joined(void **state)
     tide_feed_close(feed);
 }
 
+/* FAULTS C15: one boot with a clock that was years ahead: what came then, and what came later, goes when it is too old. */
+static void a_clock_that_was_ahead_keeps_nothing_for_ever(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 500000 * HOUR_US);
+    virtual_env_reboot(&t->clock);
+    (void)put_logs(feed, 10, "ahead", 1);
+    settle(feed, "gone", 0);
+    step(feed);
+    tide_feed_close(feed);
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 2 * HOUR_US);
+    virtual_env_reboot(&t->clock);
+    feed = feed_test_open(t, &(tide_feed_options){.reader_idle_us = 2 * HOUR_US});
+    (void)put_logs(feed, 10, "right", 1);
+    step(feed);
+    assert_oldest(feed, 1);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.start_seq = 20});
+    assert_true(answer.head_arrived_us <= answer.now_us);
+    tide_feed_answer_done(&answer);
+    virtual_env_advance(&t->clock, 3 * HOUR_US);
+    (void)put_logs(feed, 10, "later", 1); /* the reader has not come any more */
+    virtual_env_advance(&t->clock, 22 * HOUR_US);
+    step(feed);
+    assert_oldest(feed, 31);
+    assert_int_equal(0, ask_sql(t, "SELECT count(*) FROM feed_readers"));
+    tide_feed_close(feed);
+}
+
+/* FAULTS C15: records of a boot whose clock was years behind are not older than those before them. */
+static void a_clock_that_was_behind_drops_nothing_early(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    (void)put_logs(feed, 10, "right", 1);
+    settle(feed, "colony", 10);
+    virtual_env_set_wall(&t->clock, HOUR_US);
+    virtual_env_reboot(&t->clock);
+    (void)put_logs(feed, 10, "behind", 1);
+    settle(feed, "colony", 10);
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 2 * HOUR_US);
+    virtual_env_reboot(&t->clock);
+    settle(feed, "colony", 10);
+    (void)put_logs(feed, 10, "right", 1);
+    step(feed);
+    assert_oldest(feed, 11); /* unread, and two hours old at most */
+    virtual_env_advance(&t->clock, 23 * HOUR_US);
+    step(feed);
+    assert_oldest(feed, 21);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_close(feed);
+}
+
+/* One entry of the index of batches tells a wrong number: its stream cannot be cut, and every other one is. */
+static void a_stream_that_cannot_be_cut_does_not_keep_the_others(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.reserve_bytes = -1});
+    tide_error err;
+    assert_int_equal(1, put_logs(feed, 3, "api", 1));
+    assert_ok_err(tide_feed_declare(feed, "orders", &err), &err);
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_OPAQUE), 0);
+    tide_record_begin(&batch);
+    tide_record_blob(&batch, TIDE_OPAQUE_DATA, tide_view_of("an order"));
+    assert_ok(tide_record_end(&batch));
+    tide_feed_records records = tide_record_batch_feed(&batch, "orders");
+    assert_ok_err(tide_feed_commit(feed, &records, 1, &err), &err);
+    tide_record_batch_done(&batch);
+    tide_feed_close(feed);
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "bad.db", path);
+    assert_ok_err(tide_store_backup(t->store, path, &t->err), &t->err);
+    /* The index's record of logs 1 to 3: (9, 3, 1, id 1); the 3 becomes 67. */
+    static const unsigned char entry[] = {5, 1, 1, 9, 9, 9, 3};
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    static char page[16384];
+    int hits = 0;
+    for (long at = 0; fread(page, 1, sizeof page, file) == sizeof page; at += (long)sizeof page) {
+        char *found = memmem(page, sizeof page, entry, sizeof entry);
+        if (!found)
+            continue;
+        hits++;
+        assert_int_equal(0, fseek(file, at + (found - page) + (long)sizeof entry - 1, SEEK_SET));
+        assert_int_equal(67, fputc(67, file));
+        assert_int_equal(0, fseek(file, at + (long)sizeof page, SEEK_SET));
+    }
+    assert_int_equal(1, hits);
+    assert_int_equal(0, fclose(file));
+    const tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &t->err), &t->err);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    virtual_env_advance(&t->clock, 25 * HOUR_US);
+    int64_t next_us = 0;
+    assert_status(TIDE_E_DAMAGED, tide_feed_step(feed, &next_us, &err));
+    assert_contains(err.text, "logs");
+    tide_feed_stream orders;
+    assert_ok_err(tide_feed_show(feed, "orders", &orders, &err), &err);
+    assert_int_equal(2, orders.oldest_seq);
+    assert_ok_err(tide_feed_step(feed, &next_us, &err), &err); /* told once */
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
 /* ---- a full disk ---- */
 
 typedef struct small_disk {
@@ -277,6 +384,7 @@ static void receipts_fit_on_a_full_disk(void **state)
     step(d.feed);
     assert_int_equal(1000, count_receipts(d.feed, "logs", "expired"));
     fault_vfs_set_quota(d.disk, FAULT_VFS_NO_QUOTA);
+    step(d.feed); /* the reserve comes first */
     answer = read_feed(d.feed, (tide_feed_request){0});
     const int64_t head = answer.head_seq;
     tide_feed_answer_done(&answer);
@@ -289,6 +397,97 @@ static void receipts_fit_on_a_full_disk(void **state)
     small_disk_done(&d);
 }
 
+/* Records of 100 kB that cannot be packed: four of them are 25 pages. */
+static tide_status try_large(tide_feed *feed, tide_error *err)
+{
+    static char data[100000];
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS), 0);
+    memset(data, 'x', sizeof data);
+    tide_record_begin(&batch);
+    tide_record_i64(&batch, TIDE_LOG_TIMESTAMP, 1);
+    tide_record_text(&batch, TIDE_LOG_BODY, tide_view_bytes(data, sizeof data));
+    assert_ok(tide_record_end(&batch));
+    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
+    const tide_status status = tide_feed_commit(feed, &records, 1, err);
+    tide_record_batch_done(&batch);
+    return status;
+}
+
+static void reopen(small_disk *d, const tide_feed_options *options)
+{
+    tide_feed_close(d->feed);
+    assert_ok_err(tide_feed_open(&d->feed, d->store, options, &d->err), &d->err);
+}
+
+/* Everything between the oldest and the head is there. */
+static void assert_whole(small_disk *d, int64_t head)
+{
+    tide_feed_answer answer =
+        read_feed(d->feed, (tide_feed_request){.max_bytes = TIDE_FEED_PAGE_BYTES_MAX});
+    assert_int_equal(head, answer.head_seq);
+    if (answer.count > 0)
+        assert_numbers(&answer, TIDE_STREAM_LOGS, answer.oldest_seq, head);
+    tide_feed_answer_done(&answer);
+    assert_ok_err(tide_feed_verify(d->feed, NULL, NULL, NULL, &d->err), &d->err);
+}
+
+/* FAULTS C23: the disk was filled at once, the log holding nearly all of it; when that is too old, there is room again. */
+static void room_that_retention_makes_can_be_written_to(void **state)
+{
+    (void)state;
+    small_disk d;
+    small_disk_init(&d);
+    reopen(&d, &(tide_feed_options){
+                   .codec = "none", .keep_us = 5 * SECOND_US, .hard_us = 8 * SECOND_US});
+    step(d.feed);
+    fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk) + (10 << 20));
+    int64_t head = 0;
+    for (int round = 0; round < 4; round++) {
+        int64_t taken = 0;
+        while (try_large(d.feed, &d.err) == TIDE_OK)
+            taken++;
+        head += taken;
+        assert_in_range(taken, 20, 200);
+        assert_whole(&d, head);
+        virtual_env_advance(&d.clock, 6 * SECOND_US);
+        step(d.feed);
+    }
+    small_disk_done(&d);
+}
+
+/* FAULTS C23: the same where a little becomes too old at a time: as much comes in as goes out. */
+static void a_disk_that_stays_full_goes_on(void **state)
+{
+    (void)state;
+    small_disk d;
+    small_disk_init(&d);
+    reopen(&d, &(tide_feed_options){.codec = "none",
+                                    .keep_us = 30 * SECOND_US,
+                                    .hard_us = 60 * SECOND_US,
+                                    .reserve_bytes = 16 << 20});
+    fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk) + (14 << 20));
+    step(d.feed); /* half of it is made: there is no room for all */
+    int64_t head = 0;
+    int64_t refused = 0;
+    int late = 0;
+    for (int second = 0; second < 180; second++) {
+        for (int i = 0; i < 4; i++)
+            if (try_large(d.feed, &d.err) == TIDE_OK) {
+                head++;
+                late += second >= 120;
+            } else {
+                refused++;
+            }
+        virtual_env_advance(&d.clock, SECOND_US);
+        step(d.feed);
+    }
+    assert_true(refused > 0);
+    assert_true(late > 30);
+    assert_whole(&d, head);
+    small_disk_done(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,7 +497,12 @@ int main(void)
         STORE_CASE_SQLITE(size_drops_what_was_read_and_then_the_oldest),
         STORE_CASE_SQLITE(a_hole_of_a_hundred_million_is_one_interval),
         STORE_CASE_SQLITE(losses_side_by_side_are_joined),
+        STORE_CASE_SQLITE(a_clock_that_was_ahead_keeps_nothing_for_ever),
+        STORE_CASE_SQLITE(a_clock_that_was_behind_drops_nothing_early),
+        STORE_CASE_SQLITE(a_stream_that_cannot_be_cut_does_not_keep_the_others),
         cmocka_unit_test(receipts_fit_on_a_full_disk),
+        cmocka_unit_test(room_that_retention_makes_can_be_written_to),
+        cmocka_unit_test(a_disk_that_stays_full_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,55 @@ static void salvage_keeps_numbers_and_names_what_is_missing(void **state)
     tide_store_close(store);
 }
 
+/* FAULTS C22: a counter that was damaged downwards is raised to what is stored before it gives a number. */
+static void a_counter_below_its_batches_gives_no_number_twice(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    fill(feed);
+    tide_feed_close(feed);
+    run_sql(t, "DROP TRIGGER IF EXISTS sequences_rise; DROP TRIGGER IF EXISTS sequences_of_streams;"
+               "UPDATE sequences SET last = 120 WHERE name = 'seq_logs'");
+    assert_int_equal(120, ask_sql(t, "SELECT last FROM sequences WHERE name = 'seq_logs'"));
+    feed = feed_test_open(t, NULL);
+    tide_feed_counters counters;
+    tide_feed_count(feed, &counters);
+    assert_int_equal(1, counters.raised);
+    assert_int_equal(301, put_logs(feed, 1, "api", 1));
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    assert_numbers(&answer, TIDE_STREAM_LOGS, 1, 301);
+    tide_feed_answer_done(&answer);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_close(feed);
+}
+
+/* Numbers that were given twice all the same are salvaged once. */
+static void salvage_leaves_out_what_stands_there_twice(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    fill(feed);
+    run_sql(t, "DROP TRIGGER IF EXISTS sequences_rise; DROP TRIGGER IF EXISTS sequences_of_streams;"
+               "UPDATE sequences SET last = 250 WHERE name = 'seq_logs'");
+    assert_int_equal(251, put_logs(feed, 20, "again", 1));
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "saved.db", path);
+    tide_feed_salvaged out = {0};
+    assert_ok_err(tide_feed_salvage(feed, path, &out, &t->err), &t->err);
+    assert_int_equal(271, out.records); /* with the order */
+    assert_int_equal(1, out.lost_batches);
+    tide_feed_close(feed);
+    const tide_store_options options = store_test_options(t);
+    tide_store *store = NULL;
+    assert_ok_err(tide_store_open(&store, path, &options, &t->err), &t->err);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    findings f = {0};
+    if (tide_feed_verify(feed, NULL, note_finding, &f, &t->err) != TIDE_OK)
+        fail_msg("salvaged, but: %s", f.last);
+    tide_feed_close(feed);
+    tide_store_close(store);
+}
+
 typedef struct lines {
     int count;
     char first[400];
@@ -285,6 +334,8 @@ int main(void)
         STORE_CASE_SQLITE(verify_finds_every_kind_of_damage),
         STORE_CASE_SQLITE(flipped_bits_in_the_file_cost_what_they_hit),
         STORE_CASE_SQLITE(salvage_keeps_numbers_and_names_what_is_missing),
+        STORE_CASE_SQLITE(a_counter_below_its_batches_gives_no_number_twice),
+        STORE_CASE_SQLITE(salvage_leaves_out_what_stands_there_twice),
         STORE_CASE_SQLITE(dump_gives_a_line_per_record),
         STORE_CASE_SQLITE(the_list_tells_where_each_stream_stands),
         STORE_CASE_SQLITE(frames_and_binaries_are_kept),

@@ -351,6 +351,69 @@ static void bad_lines_are_refused_by_number(void **state)
     }
 }
 
+/* ---- web pages ---- */
+
+/* DNS rebinding: a browser on this machine calls from this machine; what the page's author cannot choose is an address,
+ * and the name localhost. */
+static void a_web_page_is_not_this_machine(void **state)
+{
+    auth_test *t = *state;
+    static const char *const names[] = {"tidemark.internal"};
+    static const struct {
+        const char *host;
+        const char *origin;
+        tide_status status;
+    } rows[] = {
+        {NULL, NULL, TIDE_OK},
+        {"localhost:4317", NULL, TIDE_OK},
+        {"LocalHost", NULL, TIDE_OK},
+        {"127.0.0.1:4318", NULL, TIDE_OK},
+        {"10.1.2.3", NULL, TIDE_OK},
+        {"[::1]:4318", NULL, TIDE_OK},
+        {"Tidemark.Internal:4318", NULL, TIDE_OK},
+        {"127.0.0.1:4318", "http://127.0.0.1:4318", TIDE_OK},
+        {"localhost", "http://LOCALHOST", TIDE_OK},
+        {"evil.example.com", NULL, TIDE_E_DENIED},
+        {"evil.example.com:4318", "http://evil.example.com:4318", TIDE_E_DENIED},
+        {"localhost.example.com:4318", NULL, TIDE_E_DENIED},
+        {"127.0.0.1.example.com:4318", NULL, TIDE_E_DENIED},
+        {"", NULL, TIDE_E_DENIED},
+        {"127.0.0.1:4318", "http://evil.example.com", TIDE_E_DENIED},
+        {"127.0.0.1:4318", "http://127.0.0.1:8080", TIDE_E_DENIED},
+        {"127.0.0.1:4318", "null", TIDE_E_DENIED},
+        {NULL, "http://evil.example.com", TIDE_E_DENIED},
+    };
+    open_auth(t,
+              (tide_auth_options){.local_role = TIDE_ROLE_ADMIN, .hosts = names, .host_count = 1});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tide_credentials given = {
+            .peer = "127.0.0.1:5", .host = rows[i].host, .origin = rows[i].origin};
+        print_message("%s, %s\n", given.host, given.origin);
+        assert_status(rows[i].status, tide_auth_check(t->auth, &given, &t->peer, &t->err));
+        given.peer = "unix:";
+        assert_ok(tide_auth_check(t->auth, &given, &t->peer, &t->err));
+        given = (tide_credentials){.peer = "127.0.0.1:5",
+                                   .token = TOKEN_A,
+                                   .host = rows[i].host,
+                                   .origin = rows[i].origin};
+        assert_ok(tide_auth_check(t->auth, &given, &t->peer, &t->err));
+    }
+    const tide_credentials evil = {.peer = "127.0.0.1:5", .host = "evil.example.com"};
+    assert_status(TIDE_E_DENIED, tide_auth_check(t->auth, &evil, &t->peer, &t->err));
+    assert_contains(t->err.text, "'evil.example.com'");
+    assert_contains(t->err.text, "--allow-host");
+}
+
+/* --insecure: where everybody may do everything nobody is trusted for an address. */
+static void where_strangers_are_trusted_names_do_not_matter(void **state)
+{
+    auth_test *t = *state;
+    open_auth(t,
+              (tide_auth_options){.local_role = TIDE_ROLE_ADMIN, .stranger_role = TIDE_ROLE_ADMIN});
+    const tide_credentials given = {.peer = "127.0.0.1:5", .host = "agent.example.com"};
+    assert_ok(tide_auth_check(t->auth, &given, &t->peer, &t->err));
+}
+
 #define AUTH_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -366,6 +429,8 @@ int main(void)
         AUTH_CASE(who_guesses_is_shut_out_for_a_while),
         AUTH_CASE(more_tokens_than_are_remembered_are_all_told_apart),
         AUTH_CASE(without_a_token_certificate_and_address_decide),
+        AUTH_CASE(a_web_page_is_not_this_machine),
+        AUTH_CASE(where_strangers_are_trusted_names_do_not_matter),
         AUTH_CASE(addresses_of_this_machine_are_known),
         AUTH_CASE(other_addresses_need_tls_and_credentials),
         AUTH_CASE(the_file_knows_tokens_and_digests),

@@ -13,54 +13,14 @@
 #include "net/certificates.h"
 #include "net/client.h"
 #include "net/client_parts.h"
+#include "net/echo.h"
 #include "support/check.h"
 #include "support/proc.h"
 
-enum { ARGS_MAX = 6, THREADS = 8, CALLS = 25 };
+enum { THREADS = 8, CALLS = 25 };
 
-#define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-grpcio */
 #define UNARY "/test.Echo/Unary"
 #define SECOND INT64_C(1000000)
-
-/* ---- the server ---- */
-
-typedef struct echo {
-    proc process;
-    int grpc_port;
-    int http_port;
-    int broken_port;
-    char socket_path[256];
-} echo;
-
-static void echo_start(echo *e, const char *cert, const char *key, const char *ca)
-{
-    char script[1024];
-    char line[512] = "";
-    size_t len = 0;
-    tide_error err = {.status = TIDE_OK};
-    (void)snprintf(script, sizeof script, "%s/tests/net/clients/echo_server.py",
-                   getenv("TIDEMARK_SOURCE_DIR"));
-    const char *argv[ARGS_MAX] = {PYTHON, script, cert, key, ca, NULL};
-    const proc_options options = {.argv = argv, .in = PROC_PIPE, .out = PROC_PIPE};
-    assert_ok_err(proc_start(&e->process, &options, &err), &err);
-    while (len + 1 < sizeof line && !strchr(line, '\n')) {
-        const ssize_t got = read(e->process.out_fd, line + len, 1);
-        assert_true(got == 1);
-        len += (size_t)got;
-        line[len] = '\0';
-    }
-    assert_int_equal(4, sscanf(line, "ready %d %d %d %255s", &e->grpc_port, &e->http_port,
-                               &e->broken_port, e->socket_path));
-}
-
-static void echo_stop(echo *e)
-{
-    tide_error err = {.status = TIDE_OK};
-    (void)close(e->process.in_fd);
-    e->process.in_fd = -1;
-    assert_ok_err(proc_wait(&e->process, 30000, &err), &err);
-    proc_done(&e->process);
-}
 
 /* ---- the fixture: one server for all cases ---- */
 

@@ -123,7 +123,8 @@ void h2_rig_done(h2_rig *rig)
         free(rig->exchanges[i]);
     }
     /* Nothing of any request is held any more, and nothing runs. */
-    assert_int_equal(0, atomic_load(&rig->site->budget.used));
+    assert_int_equal(0, tide_budget_used(&rig->site->budget));
+    assert_int_equal(0, tide_budget_used(&rig->site->answers));
     assert_int_equal(0, tide_counted(&rig->site->counters.calls_running));
     tide_site_release(rig->site);
     tide_routes_free(rig->routes);

@@ -108,6 +108,62 @@ static void readers_that_never_read_cost_a_queue_each(void **state)
     server_rig_done(&rig);
 }
 
+/* Limits answer_len and peer_answer_len: pages become smaller, nobody is turned away, others have room, and the memory is
+ * the system's again when the readers have left. */
+static void answers_that_nobody_reads_stay_within_the_budget(void **state)
+{
+    (void)state;
+    server_rig rig;
+    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", NULL});
+    char *said =
+        server_rig_client(&rig, "hostile.py", (const char *[]){"unread_pages", "60", NULL});
+    print_message("%s", said);
+    assert_contains(said, "b'200' 4194304\n"); /* 127.0.0.2 has everything it asked for */
+    free(said);
+    assert_int_equal(0, server_rig_number(&rig, "refused_answers"));
+    assert_peak_below(&rig, 48 + QUIET_MIB);
+    for (int64_t until_ms = proc_now_ms() + 10000; server_rig_number(&rig, "connections_open") > 1;)
+        assert_true(proc_now_ms() < until_ms);
+    /* Looked at once a second, when a call ends. */
+    int64_t now_mib = server_rig_resident_mib(&rig);
+    for (int64_t until_ms = proc_now_ms() + 5000; now_mib > 16 && proc_now_ms() < until_ms;) {
+        (void)server_rig_number(&rig, "answers_len");
+        now_mib = server_rig_resident_mib(&rig);
+    }
+    print_message("%lld MiB left\n", (long long)now_mib);
+    if (!server_rig_is_sanitized())
+        assert_true(now_mib <= 16);
+    server_rig_done(&rig);
+}
+
+/* Limit write_rate, on sockets: 640 KB a second are taken of 1 MiB that is asked for. */
+static void a_reader_that_dawdles_is_given_up(void **state)
+{
+    (void)state;
+    server_rig rig;
+    server_rig_start(
+        &rig, (const char *[]){"127.0.0.1:0", "write_us=1000000", "write_rate=1048576", NULL});
+    attack(&rig, "dawdle", "20");
+    assert_int_equal(1, server_rig_number(&rig, "timeouts_write"));
+    server_rig_done(&rig);
+}
+
+/* Limit peer_budget_len: one address starves itself, and not even that of small requests. */
+static void bodies_that_never_end_do_not_starve_others(void **state)
+{
+    (void)state;
+    server_rig rig;
+    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", "budget_len=67108864",
+                                            "peer_budget_len=33554432", NULL});
+    char *said =
+        server_rig_client(&rig, "hostile.py", (const char *[]){"half_bodies", "100", NULL});
+    print_message("%s", said);
+    assert_contains(said, "b'200' 4194304\nb'200' 20000\nb'503' ");
+    free(said);
+    assert_peak_below(&rig, 64 + QUIET_MIB);
+    server_rig_done(&rig);
+}
+
 /* Limit header_us, on sockets: also TLS's and HTTP/2's beginnings. */
 static void connections_that_stop_half_way_are_closed(void **state)
 {
@@ -199,6 +255,9 @@ int main(void)
         cmocka_unit_test(a_gzip_bomb_is_stopped_at_the_limit),
         cmocka_unit_test(floods_end_the_connection_that_sends_them),
         cmocka_unit_test(readers_that_never_read_cost_a_queue_each),
+        cmocka_unit_test(answers_that_nobody_reads_stay_within_the_budget),
+        cmocka_unit_test(a_reader_that_dawdles_is_given_up),
+        cmocka_unit_test(bodies_that_never_end_do_not_starve_others),
         cmocka_unit_test(connections_that_stop_half_way_are_closed),
         cmocka_unit_test(connections_above_the_limit_are_closed_at_once),
         cmocka_unit_test(idle_connections_are_cheap),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "net/auth.h"
 #include "net/conn.h"
 #include "net/http1_guard.h"
 #include "net/inflate.h"
@@ -62,7 +63,8 @@ static int tear_down(void **state)
 {
     fixture *f = *state;
     f->conn->class->free(f->conn);
-    assert_int_equal(0, atomic_load(&f->site->budget.used));
+    assert_int_equal(0, tide_budget_used(&f->site->budget));
+    assert_int_equal(0, tide_budget_used(&f->site->answers));
     assert_int_equal(0, tide_counted(&f->site->counters.calls_running));
     tide_site_release(f->site);
     tide_routes_free(f->routes);
@@ -118,6 +120,34 @@ static void assert_begins(const char *text, const char *with)
 {
     if (strncmp(text, with, strlen(with)) != 0)
         fail_msg("want '%s', got '%.200s'", with, text);
+}
+
+/* Host and Origin reach who decides: see auth_test.c for what it decides. */
+static void a_page_of_another_host_is_refused(void **state)
+{
+    fixture *f = *state;
+    tide_error err;
+    tide_auth *auth = NULL;
+    const tide_auth_options options = {.env = &f->env.env, .local_role = TIDE_ROLE_ADMIN};
+    assert_ok_err(tide_auth_open(&auth, &options, &err), &err);
+    open_conn(f, false);
+    f->site->authorise = tide_auth_check;
+    f->site->authorise_arg = auth;
+    f->conn->class->free(f->conn);
+    const tide_conn_setup setup = {
+        .site = f->site, .peer = "127.0.0.1:5", .wake = note_wake, .wake_arg = f};
+    f->conn = tide_http1_new(&setup, f->env.mono_us);
+    assert_begins(ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n\r\n"), "HTTP/1.1 200 ");
+    const char *said = ask(f, "GET /files/a HTTP/1.1\r\nHost: evil.example:1\r\n\r\n");
+    assert_begins(said, "HTTP/1.1 403 ");
+    assert_contains(said, "evil.example:1");
+    assert_contains(said, "\"reason\":\"DENIED\""); /* as every status is called in errors */
+    assert_begins(ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n"
+                         "Origin: http://evil.example\r\n\r\n"),
+                  "HTTP/1.1 403 ");
+    assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_int_equal(2, tide_counted(&f->site->counters.refused_denied));
+    tide_auth_close(auth);
 }
 
 static void a_get_is_answered_and_the_connection_kept(void **state)
@@ -534,6 +564,7 @@ static void an_absolute_target_is_its_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        HTTP1_CASE(a_page_of_another_host_is_refused),
         HTTP1_CASE(a_get_is_answered_and_the_connection_kept),
         HTTP1_CASE(a_head_has_the_length_and_no_body),
         HTTP1_CASE(a_request_may_come_byte_by_byte),

@@ -23,6 +23,7 @@ static const tide_method methods[] = {
     {.path = "/tidemark.agent.v1.AgentService/QueryTelemetry", .run = run_nothing},
     {.path = "/tidemark.agent.v1.AgentService/QueryLogs", .run = run_nothing},
     {.path = "/tidemark.agent.v1.AgentDebugService/ListBinaries", .run = run_nothing},
+    {.path = "/elsewhere.v1.Undescribed/Export", .run = run_nothing}, /* no file has it */
     {0},
 };
 
@@ -106,7 +107,7 @@ static request make_request(int kind, const char *text)
     return asked;
 }
 
-static void what_is_served_is_listed_once_and_in_order(void **state)
+static void what_can_be_described_is_listed_once_and_in_order(void **state)
 {
     fixture *f = *state;
     request asked = make_request(ASKS(LIST_SERVICES), "*");
@@ -230,7 +231,7 @@ static void a_path_that_is_none_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_served_is_listed_once_and_in_order, set_up,
+        cmocka_unit_test_setup_teardown(what_can_be_described_is_listed_once_and_in_order, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_file_comes_with_everything_it_imports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(symbols_lead_to_their_file, set_up, tear_down),

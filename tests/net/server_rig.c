@@ -115,21 +115,38 @@ int64_t server_rig_number(const server_rig *rig, const char *name)
     return number;
 }
 
-int64_t server_rig_peak_mib(const server_rig *rig)
+/* A row of /proc/PID/status. */
+static int64_t read_status(const server_rig *rig, const char *name)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)rig->child.pid);
     FILE *in = fopen(path, "re");
     assert_non_null(in);
     char line[256];
-    long kib = -1;
+    long number = -1;
+    const size_t len = strlen(name);
     while (fgets(line, sizeof line, in)) {
-        if (strncmp(line, "VmHWM:", 6) == 0)
-            kib = strtol(line + 6, NULL, 10);
+        if (strncmp(line, name, len) == 0)
+            number = strtol(line + len, NULL, 10);
     }
     (void)fclose(in);
-    assert_true(kib > 0);
-    return kib / 1024;
+    assert_true(number > 0);
+    return number;
+}
+
+int64_t server_rig_peak_mib(const server_rig *rig)
+{
+    return read_status(rig, "VmHWM:") / 1024;
+}
+
+int64_t server_rig_resident_mib(const server_rig *rig)
+{
+    return read_status(rig, "VmRSS:") / 1024;
+}
+
+int64_t server_rig_threads(const server_rig *rig)
+{
+    return read_status(rig, "Threads:");
 }
 
 bool server_rig_is_sanitized(void)

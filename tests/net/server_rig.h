@@ -30,6 +30,8 @@ int64_t server_rig_number(const server_rig *rig, const char *name);
 
 /* The highest resident memory so far, in MiB. */
 int64_t server_rig_peak_mib(const server_rig *rig);
+int64_t server_rig_resident_mib(const server_rig *rig); /* and now */
+int64_t server_rig_threads(const server_rig *rig);
 
 /* Run a program to its end. Its output is returned, to be freed; *exit_code may be NULL if it has to be 0. "@/path" in an
  * argument stands for the server's url with that path. */

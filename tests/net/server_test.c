@@ -261,6 +261,37 @@ static void draining_does_not_wait_for_ever(void **state)
     server_rig_done(&rig);
 }
 
+/* Limits loops and workers: so many threads, and the one that started them. */
+static void the_server_has_the_threads_that_it_was_told(void **state)
+{
+    (void)state;
+    server_rig rig;
+    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", "loops=3", "workers=5", NULL});
+    assert_int_equal(1 + 3 + 5, server_rig_threads(&rig));
+    assert_same("ok\n", run(&rig, (const char *[]){"curl", "-sS", "@/healthz", NULL}));
+    server_rig_done(&rig);
+}
+
+/* Who sends on is heard out, in both protocols: the refusal of a large upload arrives. */
+static void a_refused_upload_hears_why(void **state)
+{
+    (void)state;
+    server_rig rig;
+    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", "auth=1", NULL});
+    static const char COMMAND[] =
+        "for i in 1 2 3 4 5 6 7 8 9 10; do head -c 16000000 /dev/zero | curl -sS -m 20 %s -H "
+        "'expect:' -o /dev/null -w '%%{http_code} ' --data-binary @- @/echo; done";
+    for (int i = 0; i < 2; i++) {
+        char command[600];
+        (void)snprintf(command, sizeof command, COMMAND,
+                       i ? "--http2-prior-knowledge" : "--http1.1");
+        assert_same("401 401 401 401 401 401 401 401 401 401 ",
+                    run(&rig, (const char *[]){"sh", "-c", command, NULL}));
+    }
+    assert_int_equal(0, server_rig_number(&rig, "held_len"));
+    server_rig_done(&rig);
+}
+
 static void a_client_that_leaves_cancels_its_call(void **state)
 {
     (void)state;
@@ -308,6 +339,8 @@ int main(void)
         cmocka_unit_test(calls_above_the_queue_are_503_with_advice),
         cmocka_unit_test(draining_finishes_what_runs),
         cmocka_unit_test(draining_does_not_wait_for_ever),
+        cmocka_unit_test(the_server_has_the_threads_that_it_was_told),
+        cmocka_unit_test(a_refused_upload_hears_why),
         cmocka_unit_test(a_client_that_leaves_cancels_its_call),
         cmocka_unit_test(h2load_finds_no_failed_request),
     };

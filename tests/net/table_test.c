@@ -1,11 +1,15 @@
 /* The tables of a server: routes, peers, the memory budget. */
 #include <arpa/inet.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "net/account.h"
 #include "net/held.h"
 #include "net/peers.h"
 #include "net/route.h"
@@ -142,6 +146,66 @@ static void held_bytes_are_charged_and_given_back(void **state)
     assert_int_equal(0, atomic_load(&budget.used));
 }
 
+/* What one address holds is taken from what all may hold, and bounded by its share; so others have the rest. */
+static void an_address_has_its_share_and_no_more(void **state)
+{
+    (void)state;
+    tide_net_limits limits;
+    tide_net_limits_init(&limits);
+    limits.peer_budget_len = 640000;
+    limits.peer_answer_len = 640000;
+    tide_budget requests;
+    tide_budget answers;
+    tide_accounts accounts;
+    tide_budget_init(&requests, 1000000, NULL);
+    tide_budget_init(&answers, 1000000, NULL);
+    tide_accounts_init(&accounts, &requests, &answers, &limits);
+    tide_account *one = tide_account_get(&accounts, "10.0.0.1:5");
+    tide_account *other = tide_account_get(&accounts, "10.0.0.2:5");
+    tide_account *same = tide_account_get(&accounts, "10.0.0.1:99");
+    tide_account *six = tide_account_get(&accounts, "[2001:db8::1]:5");
+    tide_account *six_too = tide_account_get(&accounts, "[2001:db8::2]:5");
+    assert_ptr_equal(one, same);
+    assert_ptr_equal(six, six_too);
+    assert_ptr_not_equal(one, other);
+    assert_ptr_not_equal(one, six);
+    assert_true(tide_budget_take(&one->requests, 500000));
+    assert_int_equal(500000, tide_budget_used(&requests));
+    assert_false(tide_budget_take(&one->requests, 110000)); /* its share, less the reserve */
+    assert_int_equal(500000, tide_budget_used(&requests));
+    assert_true(tide_budget_take(&other->requests, 400000));
+    assert_false(tide_budget_take(&six->requests, 100000)); /* all, less the reserve */
+    assert_int_equal(0, tide_budget_used(&six->requests));
+    assert_true(tide_budget_take(&six->requests, 60000)); /* small */
+    assert_int_equal(960000, tide_budget_used(&requests));
+    tide_budget_give(&six->requests, 60000);
+    tide_budget_give(&other->requests, 400000);
+    tide_budget_give(&one->requests, 500000);
+    assert_int_equal(0, tide_budget_used(&requests));
+    tide_account *all[] = {one, other, same, six, six_too};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        tide_account_release(&accounts, all[i]);
+    tide_accounts_done(&accounts);
+}
+
+/* Who grows from small to large leaves the reserve to others. */
+static void a_held_body_becomes_large_as_it_grows(void **state)
+{
+    (void)state;
+    tide_budget budget;
+    tide_budget_init(&budget, 1600000, NULL);
+    assert_true(tide_budget_take(&budget, 1450000));
+    tide_held held;
+    tide_held_init(&held, &budget, 1000000);
+    static const char piece[32768];
+    assert_ok(tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
+    assert_ok(tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
+    assert_status(TIDE_E_BUSY, tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
+    tide_held_done(&held);
+    tide_budget_give(&budget, 1450000);
+    assert_int_equal(0, tide_budget_used(&budget));
+}
+
 static void *take_and_give(void *arg)
 {
     tide_budget *budget = arg;
@@ -165,6 +229,44 @@ static void a_budget_is_right_among_threads(void **state)
     assert_int_equal(8, tide_budget_left(&budget));
 }
 
+/* Does a comment of this text say "Limit name" or "Limits ..., name ..." on its line? */
+static bool tells_of_limit(const char *text, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *line = strstr(text, "/* Limit"); line; line = strstr(line + 1, "/* Limit")) {
+        const char *end = strchrnul(line, '\n');
+        for (const char *at = strstr(line, name); at && at < end; at = strstr(at + 1, name)) {
+            if (at[-1] == ' ' && strchr(" ,:.;", at[len]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* limits.h: a row is an option (tests/daemon/front_test.c), and a test here that says so. */
+static void every_limit_has_a_test(void **state)
+{
+    (void)state;
+    char pattern[4096];
+    (void)snprintf(pattern, sizeof pattern, "%s/tests/net/*_test.c", getenv("TIDEMARK_SOURCE_DIR"));
+    glob_t files;
+    assert_int_equal(0, glob(pattern, 0, NULL, &files));
+    size_t count;
+    const tide_net_limit_row *rows = tide_net_limit_rows(&count);
+    for (size_t i = 0; i < count; i++) {
+        bool is_told = false;
+        for (size_t k = 0; k < files.gl_pathc && !is_told; k++) {
+            TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+            tide_buffer_init(&text, 4 << 20);
+            assert_ok(tide_file_read(&text, files.gl_pathv[k], NULL));
+            is_told = tells_of_limit(tide_buffer_text(&text), rows[i].name);
+        }
+        if (!is_told)
+            fail_msg("no test says that it is about the limit %s", rows[i].name);
+    }
+    globfree(&files);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,7 +274,10 @@ int main(void)
         cmocka_unit_test(a_peer_is_an_address_or_a_64_bit_prefix),
         cmocka_unit_test(peers_are_counted_right),
         cmocka_unit_test(held_bytes_are_charged_and_given_back),
+        cmocka_unit_test(an_address_has_its_share_and_no_more),
+        cmocka_unit_test(a_held_body_becomes_large_as_it_grows),
         cmocka_unit_test(a_budget_is_right_among_threads),
+        cmocka_unit_test(every_limit_has_a_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,8 +125,11 @@ static void go_on(tide_call *call, void *arg)
 {
     download *d = arg;
     while (d->next < d->count && !tide_call_is_full(call)) {
-        if (!send_next(call, d))
-            return; /* cancelled: told separately */
+        if (!send_next(call, d)) {
+            if (!tide_call_is_cancelled(call)) /* that is told separately */
+                free_download(d);
+            return;
+        }
     }
     if (d->next < d->count) {
         tide_call_on_drain(call, go_on, d);
@@ -264,8 +267,9 @@ static void tell_numbers(tide_call *call, tide_view message, void *arg)
     }
 #undef COUNTER
     if (service->server)
-        TIDE_IGNORE(
-            tide_buffer_printf(&text, "held_len %zu\n", tide_server_held_len(service->server)));
+        TIDE_IGNORE(tide_buffer_printf(&text, "held_len %zu\nanswers_len %zu\n",
+                                       tide_server_held_len(service->server),
+                                       tide_server_answers_len(service->server)));
     TIDE_IGNORE(tide_buffer_printf(&text, "running %d\ncancelled %d\nstreamed %d\n",
                                    atomic_load(&service->running), atomic_load(&service->cancelled),
                                    atomic_load(&service->streamed)));
@@ -287,6 +291,20 @@ static void stream_pieces(tide_call *call, tide_view message, void *arg)
     d->count = count > 0 && count <= PIECES_MAX ? (size_t)count : 1;
     tide_call_add_header(call, "content-type", "application/octet-stream");
     begin_download(call, d);
+}
+
+/* As many bytes as the query says and there is room for. */
+static void tell_page(tide_call *call, tide_view message, void *arg)
+{
+    (void)message;
+    (void)arg;
+    const size_t len = tide_call_reserve(call, strtoul(tide_call_query(call), NULL, 10));
+    char *page = calloc(1, len + 1);
+    if (page && len > 0)
+        tide_call_http_reply(call, 200, "application/octet-stream", tide_view_bytes(page, len));
+    else
+        tide_call_end(call, TIDE_E_NOMEM, NULL);
+    free(page);
 }
 
 static void answer_slowly(tide_call *call, tide_view message, void *arg)
@@ -362,6 +380,7 @@ static const tide_route ROUTES[] = {
     {"GET", "/numbers", false, TIDE_ROLE_NONE, false, tell_numbers},
     {"POST", "/echo", false, TIDE_ROLE_READ, false, echo_body},
     {"GET", "/stream", false, TIDE_ROLE_READ, false, stream_pieces},
+    {"GET", "/page", false, TIDE_ROLE_READ, false, tell_page},
     {"POST", "/slow", false, TIDE_ROLE_READ, true, answer_slowly},
     {"GET", "/never", false, TIDE_ROLE_READ, false, never_answer},
     {"POST", "/park", false, TIDE_ROLE_READ, false, park},

@@ -3,9 +3,10 @@
  * grpc.testing.TestService as the interoperability tests of gRPC want it, and plain routes:
  *
  *     GET  /healthz            nobody is asked for a token
- *     GET  /numbers            "name value" of every counter, and held_len, limits
+ *     GET  /numbers            "name value" of every counter, and held_len, answers_len
  *     POST /echo               the body, with its content type
  *     GET  /stream?N           N pieces of 64 KiB, as fast as the reader takes them
+ *     GET  /page?N             N bytes, or as many as there is room for
  *     POST /slow               answered by a thread of the pool after `x-wait-ms` milliseconds
  *     GET  /never              never answered
  *     GET  /files/...          a prefix: the path

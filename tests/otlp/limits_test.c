@@ -286,10 +286,31 @@ static void millions_of_empty_spans_are_rejected(void **state)
         &t->err);
     assert_int_equal(t->output.received, 2000000);
     assert_int_equal(t->output.rejected, 2000000);
-    /* as logs they need no ids, and are too many */
+    /* as logs they need no ids, and are taken: more than one batch, and not more than one commit */
+    assert_ok_err(
+        otlp_decode_bytes(t, TIDE_OTLP_LOGS, TIDE_OTLP_PROTOBUF, tide_buffer_view(&request)),
+        &t->err);
+    assert_int_equal(t->output.batches[TIDE_STREAM_LOGS].count, 2000000);
+}
+
+/* As many as fit into a request of the largest size would not fit into a commit. */
+static void more_records_than_a_commit_takes_are_refused(void **state)
+{
+    otlp_test *t = *state;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer logs;
+    tide_buffer_init(&logs, 16 << 20);
+    for (int i = 0; i <= TIDE_FEED_COMMIT_RECORDS_MAX; i++)
+        assert_ok(tide_buffer_append(&logs, "\x12\x00", 2));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    tide_buffer_init(&request, 16 << 20);
+    assert_ok(tide_buffer_append_byte(&request, 0x0a));
+    assert_ok(tide_buffer_append_varint(&request, logs.len + 5));
+    assert_ok(tide_buffer_append_byte(&request, 0x12));
+    assert_ok(tide_buffer_append_varint(&request, logs.len));
+    assert_ok(tide_buffer_append_view(&request, tide_buffer_view(&logs)));
     assert_status(TIDE_E_LIMIT, otlp_decode_bytes(t, TIDE_OTLP_LOGS, TIDE_OTLP_PROTOBUF,
                                                   tide_buffer_view(&request)));
-    assert_contains(t->err.text, "65536 records of logs");
+    assert_contains(t->err.text, "of logs in one request");
     assert_int_equal(t->output.batches[TIDE_STREAM_LOGS].count, 0);
 }
 
@@ -303,11 +324,11 @@ static void a_request_cannot_grow_without_bound(void **state)
     for (int i = 0; i < 10000; i++)
         append(&text, "0123456789");
     append(&text, "'}}}2{");
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < 2000; i++)
         append(&text, "2{}");
     append(&text, "}}");
     assert_status(TIDE_E_LIMIT, otlp_decode_notation(t, TIDE_OTLP_LOGS, tide_buffer_text(&text)));
-    assert_contains(t->err.text, "16777216 bytes of logs");
+    assert_contains(t->err.text, "134217728 bytes of logs");
     TIDE_CLEANUP(tide_freep) char *huge = calloc(1, TIDE_OTLP_REQUEST_MAX + 1);
     assert_non_null(huge);
     assert_status(TIDE_E_LIMIT,
@@ -405,6 +426,7 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(nested_values_have_a_depth, begin, end),
         cmocka_unit_test_setup_teardown(millions_of_empty_spans_are_rejected, begin, end),
+        cmocka_unit_test_setup_teardown(more_records_than_a_commit_takes_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(a_request_cannot_grow_without_bound, begin, end),
         cmocka_unit_test_setup_teardown(a_point_has_so_many_buckets, begin, end),
         cmocka_unit_test_setup_teardown(memory_that_runs_out_is_an_error, begin, end),

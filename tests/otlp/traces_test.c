@@ -242,6 +242,32 @@ static void json_gives_the_same_records(void **state)
                      "\"end_time_unix_nano\":6e0,\"attributes\":null}]}]}]}");
 }
 
+/* OpenTelemetry's JSON exporter for JavaScript writes every number without a fraction as intValue: one that no int64 holds is a double,
+ * as its protobuf exporter says, and does not cost the request. */
+static void a_whole_number_beyond_64_bits_is_a_double(void **state)
+{
+    otlp_test *t = *state;
+#define JSON_INT(number_)                                                                          \
+    "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{" JSON_IDS JSON_TIMES                       \
+    ",\"attributes\":[{\"key\":\"i\",\"value\":{\"intValue\":" number_ "}},"                       \
+    "{\"key\":\"l\",\"value\":{\"arrayValue\":{\"values\":[{\"intValue\":" number_ "}]}}}]}]}]}]}"
+#define PROTOBUF_DOUBLE(number_)                                                                   \
+    "1{2{2{" IDS TIMES "9{1'i'2{4~" number_ "}}9{1'l'2{5{1{4~" number_ "}}}}}}}"
+    otlp_assert_same(TIDE_OTLP_TRACES, PROTOBUF_DOUBLE("1e21"), JSON_INT("1e+21"));
+    otlp_assert_same(TIDE_OTLP_TRACES, PROTOBUF_DOUBLE("-1e300"), JSON_INT("-1e+300"));
+    otlp_assert_same(TIDE_OTLP_TRACES, PROTOBUF_DOUBLE("9223372036854775808"),
+                     JSON_INT("9223372036854775808"));
+    otlp_assert_same(TIDE_OTLP_TRACES, PROTOBUF_DOUBLE("-9223372036854775808"),
+                     JSON_INT("-9223372036854776000"));
+    assert_ok(otlp_decode_json(t, TIDE_OTLP_TRACES, JSON_INT("9223372036854775807")));
+    assert_non_null(strstr(otlp_show(t, TIDE_STREAM_TELEMETRY), "\"i\":\"9223372036854775807\""));
+    assert_ok(otlp_decode_json(t, TIDE_OTLP_TRACES, JSON_INT("-9223372036854775808")));
+    assert_non_null(strstr(otlp_show(t, TIDE_STREAM_TELEMETRY), "\"i\":\"-9223372036854775808\""));
+    assert_status(TIDE_E_INVALID, otlp_decode_json(t, TIDE_OTLP_TRACES, JSON_INT("1.5")));
+#undef JSON_INT
+#undef PROTOBUF_DOUBLE
+}
+
 /* Errors and slow spans are always kept; of the others a trace is kept as a whole or not. */
 static void sampling_keeps_errors_slow_spans_and_whole_traces(void **state)
 {
@@ -324,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(spans_without_ids_are_rejected_alone, begin, end),
         cmocka_unit_test(owners_may_follow_what_they_own),
         cmocka_unit_test(json_gives_the_same_records),
+        cmocka_unit_test_setup_teardown(a_whole_number_beyond_64_bits_is_a_double, begin, end),
         cmocka_unit_test(sampling_keeps_errors_slow_spans_and_whole_traces),
         cmocka_unit_test_setup_teardown(odd_times_do_no_harm, begin, end),
         cmocka_unit_test_setup_teardown(broken_text_is_replaced_and_counted, begin, end),

@@ -22,6 +22,15 @@ CREATE TABLE typed (
     b   BLOB,
     at  TEXT
 ) STRICT;
+CREATE TABLE bulky (
+    id    INTEGER NOT NULL PRIMARY KEY,
+    i     INTEGER,
+    f     REAL,
+    flag  INTEGER,
+    t     TEXT,
+    b     BLOB,
+    at    TEXT
+) STRICT;
 CREATE TABLE parents (id INTEGER NOT NULL PRIMARY KEY) STRICT;
 CREATE TABLE children (
     id      INTEGER NOT NULL PRIMARY KEY,
@@ -49,6 +58,15 @@ CREATE TABLE typed (
     t   text,
     b   bytea,
     at  timestamptz
+);
+CREATE TABLE bulky (
+    id    bigint NOT NULL PRIMARY KEY,
+    i     bigint,
+    f     double precision,
+    flag  boolean,
+    t     text,
+    b     bytea,
+    at    timestamptz
 );
 CREATE TABLE parents (id bigint NOT NULL PRIMARY KEY);
 CREATE TABLE children (
@@ -88,6 +106,18 @@ SELECT coalesce(max(seq_id), 0) + 1, CAST(:writer AS TEXT), CAST(:n AS BIGINT), 
 
 -- statement: typed_put
 INSERT INTO typed (id, i, f, t, b, at) VALUES (:id, :i, :f, :t, :b, :at);
+
+-- statement: bulky_put  bulk: sqlite
+INSERT INTO bulky (id, i, f, flag, t, b, at) VALUES (:id, :i, :f, :flag, :t, :b, :at);
+
+-- statement: bulky_put  bulk: postgres
+COPY bulky (id, i, f, flag, t, b, at) FROM STDIN (FORMAT binary);
+
+-- statement: bulky_get
+SELECT i, f, flag, t, b, at FROM bulky WHERE id = :id;
+
+-- statement: bulky_count
+SELECT count(*), coalesce(CAST(sum(i) AS BIGINT), 0) FROM bulky;
 
 -- statement: typed_get
 SELECT i, f, t, b, at FROM typed WHERE id = :id;

@@ -181,6 +181,59 @@ def no_window(address, number):
     assert is_served(address)
 
 
+def ask(address, source, head, body=b""):
+    """One request from an address of our own: status and length of the answer's body."""
+    sock = connect(address, source)
+    sock.sendall(head + b"Host: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    answer = read_all(sock)
+    return answer[9:12], len(answer.partition(b"\r\n\r\n")[2])
+
+
+def unread_pages(address, number):
+    """Long answers that nobody reads, all of one address: others get theirs."""
+    socks = []
+    for _ in range(number or 60):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host, port = address.rsplit(":", 1)
+        sock.bind(("127.0.0.3", 0))
+        sock.connect((host, int(port)))
+        sock.sendall(b"GET /page?33554432 HTTP/1.1\r\nHost: a\r\n\r\n")
+        socks.append(sock)
+    for sock in socks:
+        sock.settimeout(20)
+        assert sock.recv(12) == b"HTTP/1.1 200"
+    for source in ("127.0.0.2", "127.0.0.3"):
+        print(*ask(address, source, b"GET /page?4194304 HTTP/1.1\r\n"))
+
+
+def dawdle(address, number):
+    """Reads all the time, and too little: the server does not wait for ever."""
+    sock = connect(address)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    sock.sendall(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    begun = time.monotonic()
+    try:
+        while sock.recv(65536):
+            time.sleep(0.1)
+            assert time.monotonic() - begun < (number or 20)
+    except ConnectionResetError:
+        pass
+
+
+def half_bodies(address, number):
+    """Bodies that never end, all of one address: others send theirs, and small ones get through from there too."""
+    socks = []
+    for _ in range(number or 100):
+        sock = connect(address, "127.0.0.3")
+        sock.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\r\n" + bytes(1400000))
+        socks.append(sock)
+    head = b"POST /echo HTTP/1.1\r\n"
+    print(*ask(address, "127.0.0.2", head, bytes(4 << 20)))
+    print(*ask(address, "127.0.0.3", head, bytes(20000)))
+    print(*ask(address, "127.0.0.3", head, bytes(4 << 20)))
+
+
 def too_many(address, number):
     """number connections are taken, one more is not; another address still is."""
     socks = []

@@ -1,0 +1,120 @@
+#include "cli/colony_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "rpc/rpc.h"
+
+#define SERVICE "/tidemark.colony.v1.ColonyService/"
+
+/* ---- opening ---- */
+
+static tide_status open_store(const char *url, tide_store **out, tide_store_mode mode,
+                              bool is_daemon, tide_error *err)
+{
+    const tide_store_options options = {.mode = mode, .is_inline = !is_daemon};
+    return tide_store_open(out, url, &options, err);
+}
+
+static tide_status connect(tide_cli_colony *colony, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer address;
+    char target[320];
+    tide_buffer_init(&address, 256);
+    TIDE_TRY(tide_file_read(&address, colony->address_file, err));
+    (void)snprintf(target, sizeof target, "http://%.*s",
+                   (int)strcspn(tide_buffer_text(&address), "\r\n"), tide_buffer_text(&address));
+    return tide_client_open(&colony->remote, &(tide_client_options){.target = target}, err);
+}
+
+static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const char *path,
+                               tide_store_mode mode, bool is_daemon, tide_error *err)
+{
+    char books[TIDE_CLI_COLONY_PATH_MAX];
+    if (!*path || strlen(path) > sizeof books - 32)
+        return tide_fail(err, TIDE_E_INVALID, "duckdb: wants the path of a file");
+    (void)snprintf(colony->address_file, sizeof colony->address_file, "%s-colony.address", path);
+    (void)snprintf(books, sizeof books, "sqlite:%s-books.db", path);
+    TIDE_TRY(open_store(books, &colony->store, mode, is_daemon, err));
+    const tide_status status = tide_sink_open_duckdb(
+        &colony->sink, colony->store, path, tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY), err);
+    if (status != TIDE_E_BUSY || is_daemon)
+        return status;
+    tide_error away = {0};
+    return connect(colony, &away) >= TIDE_OK ? TIDE_OK : status;
+}
+
+tide_driver_security tide_cli_colony_security(const tide_cli *cli)
+{
+    return (tide_driver_security){.ca_file = tide_cli_text(cli, TIDE_CLI_AGENT_CA),
+                                  .cert_file = tide_cli_text(cli, TIDE_CLI_AGENT_CERT),
+                                  .key_file = tide_cli_text(cli, TIDE_CLI_AGENT_KEY),
+                                  .token_file = tide_cli_text(cli, TIDE_CLI_AGENT_TOKEN_FILE),
+                                  .is_insecure = tide_cli_is_given(cli, TIDE_CLI_AGENT_INSECURE)};
+}
+
+tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out, tide_store_mode mode,
+                                 bool is_daemon, tide_error *err)
+{
+    static const char duckdb[] = "duckdb:";
+    const char *url = tide_cli_text(cli, TIDE_CLI_STORE);
+    if (strncmp(url, duckdb, sizeof duckdb - 1) == 0) {
+        TIDE_TRY(open_duckdb(cli, out, url + sizeof duckdb - 1, mode, is_daemon, err));
+    } else {
+        TIDE_TRY(open_store(url, &out->store, mode, is_daemon, err));
+        TIDE_TRY(tide_sink_open_sql(&out->sink, out->store, err));
+    }
+    out->colony = (tide_colony){.sink = out->sink,
+                                .env = tide_env_system(),
+                                .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY)};
+    return TIDE_OK;
+}
+
+void tide_cli_colony_done(tide_cli_colony *colony)
+{
+    tide_client_close(colony->remote);
+    tide_links_close(colony->links);
+    tide_sink_close(colony->sink);
+    tide_store_close(colony->store);
+}
+
+/* ---- calling ---- */
+
+static tide_status call_there(const tide_cli_colony *colony, const char *method,
+                              const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    char path[128];
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_client_reply_init(&reply);
+    (void)snprintf(path, sizeof path, SERVICE "%s", method);
+    TIDE_TRY(tide_rpc_pack(&bytes, request, err));
+    const tide_client_request call = {.path = path,
+                                      .message =
+                                          tide_view_bytes(tide_buffer_text(&bytes), bytes.len),
+                                      .timeout_us = INT64_C(600000000)};
+    TIDE_TRY(tide_client_call(colony->remote, &call, &reply, err));
+    const tide_buffer spare = *out;
+    *out = reply.message;
+    reply.message = spare;
+    return TIDE_OK;
+}
+
+tide_status tide_cli_colony_call(tide_cli_colony *colony, const char *method,
+                                 const ProtobufCMessage *request,
+                                 const ProtobufCMessageDescriptor *answers,
+                                 ProtobufCMessage **response, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
+    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    if (colony->remote)
+        TIDE_TRY(call_there(colony, method, request, &out, err));
+    else
+        TIDE_TRY(tide_colony_call(&colony->colony, method, request, &out, err));
+    *response = protobuf_c_message_unpack(answers, NULL, out.len, (const uint8_t *)out.ptr);
+    return *response ? TIDE_OK
+                     : tide_fail(err, TIDE_E_DAMAGED, "the answer to %s cannot be read", method);
+}

@@ -1,0 +1,44 @@
+/* colony_store.h - the colony that --store names, opened here or asked for at the daemon that holds it.
+ *
+ *     FILE, sqlite:PATH, postgres://...   everything is in that store
+ *     duckdb:PATH                         rows, checkpoints and gaps in PATH; registry, leases and work in PATH-books.db beside it
+ *
+ * DuckDB admits one process. While a daemon has the file, it tells its address in PATH-colony.address, and what is asked for here is sent
+ * there. Otherwise the file is opened.
+ *
+ * Threads: one. */
+#ifndef TIDE_CLI_COLONY_STORE_H
+#define TIDE_CLI_COLONY_STORE_H
+
+#include "cli/cli.h"
+#include "colonyd/service.h"
+
+enum { TIDE_CLI_COLONY_PATH_MAX = 4096 };
+
+typedef struct tide_cli_colony {
+    tide_store *store;
+    tide_sink *sink;
+    tide_links *links;
+    tide_colony colony;
+    tide_client *remote;                         /* NULL: opened here */
+    char address_file[TIDE_CLI_COLONY_PATH_MAX]; /* "": none is needed */
+} tide_cli_colony;
+
+/* is_daemon: nobody else is asked, and a writer thread is started. */
+TIDE_MUST_CHECK tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out,
+                                                 tide_store_mode mode, bool is_daemon,
+                                                 tide_error *err);
+void tide_cli_colony_done(tide_cli_colony *colony); /* fits TIDE_CLEANUP on {0} */
+
+/* Speak to agents as the options --agent-ca, --agent-token-file, ... say. */
+tide_driver_security tide_cli_colony_security(const tide_cli *cli);
+#define TIDE_CLI_AGENT_SECURITY                                                                    \
+    AGENT_CA, AGENT_CERT, AGENT_KEY, AGENT_TOKEN_FILE, AGENT_INSECURE, DUCKDB_LIBRARY
+
+/* Call a method, here or there. *response is to be freed with protobuf_c_message_free_unpacked. */
+TIDE_MUST_CHECK tide_status tide_cli_colony_call(tide_cli_colony *colony, const char *method,
+                                                 const ProtobufCMessage *request,
+                                                 const ProtobufCMessageDescriptor *answers,
+                                                 ProtobufCMessage **response, tide_error *err);
+
+#endif

@@ -1,0 +1,244 @@
+/* audit.c - the books, recounted.
+ *
+ * A position and its rows are read one after the other; when something was stored in between, its version tells, and both are
+ * read again. Agents are gone through one by one, so that memory does not grow with their number. */
+#include "colony/audit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum { COUNT_TRIES = 8, REQUEST_MAX = 64 << 10 };
+
+typedef struct audit {
+    tide_sink *sink;
+    const char *data_type;
+    tide_audit_ask_fn *ask;
+    void *ask_arg;
+    tide_audit_fn *fn;
+    void *arg;
+    int64_t findings;
+} audit;
+
+/* ---- which agents ---- */
+
+typedef struct names {
+    char (*names)[TIDE_AGENT_ID_MAX + 1]; /* ascending, once each */
+    int count;
+    int capacity;
+} names;
+
+static void names_done(names *n)
+{
+    free(n->names);
+}
+
+static tide_status keep_name(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                             tide_error *err)
+{
+    (void)gaps;
+    names *n = arg;
+    int at = n->count;
+    while (at > 0 && strcmp(n->names[at - 1], position->agent_id) > 0)
+        at--;
+    if (at > 0 && strcmp(n->names[at - 1], position->agent_id) == 0)
+        return TIDE_OK;
+    if (n->count == n->capacity) {
+        const int capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
+        void *grown = reallocarray(n->names, (size_t)capacity, sizeof *n->names);
+        if (!grown)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+        n->names = grown;
+        n->capacity = capacity;
+    }
+    memmove(&n->names[at + 1], &n->names[at], (size_t)(n->count - at) * sizeof *n->names);
+    (void)snprintf(n->names[at], sizeof n->names[at], "%s", position->agent_id);
+    n->count++;
+    return TIDE_OK;
+}
+
+/* ---- an agent's positions ---- */
+
+typedef struct entry {
+    tide_position position;
+    tide_gap_sums gaps;
+} entry;
+
+typedef struct entries {
+    entry *entries;
+    int count;
+    int capacity;
+    int64_t source_id; /* 0: all */
+} entries;
+
+static void entries_clear(entries *e)
+{
+    for (int i = 0; i < e->count; i++)
+        tide_position_done(&e->entries[i].position);
+    e->count = 0;
+}
+
+static void entries_done(entries *e)
+{
+    entries_clear(e);
+    free(e->entries);
+}
+
+static tide_status keep_entry(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                              tide_error *err)
+{
+    entries *e = arg;
+    if (e->source_id != 0 && position->source_id != e->source_id)
+        return TIDE_OK;
+    if (e->count == e->capacity) {
+        const int capacity = e->capacity == 0 ? 16 : 2 * e->capacity;
+        entry *grown = reallocarray(e->entries, (size_t)capacity, sizeof *grown);
+        if (!grown)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d positions", capacity);
+        e->entries = grown;
+        e->capacity = capacity;
+    }
+    entry *fresh = &e->entries[e->count];
+    tide_position_init(&fresh->position, "", "");
+    TIDE_TRY(tide_position_copy(&fresh->position, position, err));
+    fresh->gaps = *gaps;
+    e->count++;
+    return TIDE_OK;
+}
+
+/* ---- one position ---- */
+
+/* The same position, read again. TIDE_NONE: it is not there any more. */
+static tide_status read_again(const audit *a, const entry *old, entries *out, tide_error *err)
+{
+    tide_sink *sink = a->sink;
+    entries_clear(out);
+    out->source_id = old->position.source_id;
+    TIDE_TRY(sink->ops->positions(sink, old->position.agent_id, old->position.data_type, true,
+                                  keep_entry, out, err));
+    return out->count > 0 ? TIDE_OK : TIDE_NONE;
+}
+
+/* Rows and letters as of the entry; when it has changed meanwhile, *e is the one they are of. */
+static tide_status count_rows(const audit *a, entry *e, tide_audit_line *line, tide_error *err)
+{
+    TIDE_CLEANUP(entries_done) entries again = {0};
+    for (int i = 0; i < COUNT_TRIES; i++) {
+        TIDE_TRY(a->sink->ops->count(a->sink, &e->position, &line->rows, &line->dead_rows, err));
+        const tide_status status = read_again(a, e, &again, err);
+        TIDE_TRY(status);
+        if (status == TIDE_NONE || (again.entries[0].position.version == e->position.version &&
+                                    again.entries[0].position.expired == e->position.expired))
+            break;
+        const entry fresh = again.entries[0];
+        again.entries[0] = *e;
+        *e = fresh;
+    }
+    return TIDE_OK;
+}
+
+static tide_audit_digest judge(const tide_position *position, const tide_reply *reply)
+{
+    if (!reply->has_state || strcmp(reply->session_id, position->session_id) != 0)
+        return TIDE_AUDIT_CANNOT_TELL;
+    switch (reply->standing) {
+    case TIDE_FEED_STANDING_OK:
+        return TIDE_AUDIT_EQUAL;
+    case TIDE_FEED_STANDING_DIVERGED:
+        return TIDE_AUDIT_DIFFERS;
+    case TIDE_FEED_STANDING_NONE:
+    case TIDE_FEED_STANDING_UNKNOWN:
+        break;
+    }
+    return TIDE_AUDIT_CANNOT_TELL;
+}
+
+/* The agent is shown our points and says whether its history has them. Nothing is noted there: no reader is named. */
+static tide_status compare_digest(const audit *a, const tide_position *position,
+                                  tide_audit_line *line, tide_error *err)
+{
+    const tide_colony_type *type = tide_colony_type_find(position->data_type);
+    const tide_ask ask = {.type = type,
+                          .data_type = position->data_type,
+                          .start_seq = position->cursor.highest,
+                          .max_records = 1,
+                          .session_id = position->session_id,
+                          .points = position->points,
+                          .point_count = position->point_count};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request = {0};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer = {0};
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
+    tide_buffer_init(&request, REQUEST_MAX);
+    tide_buffer_init(&answer, TIDE_REPLY_BYTES_MAX);
+    TIDE_TRY(tide_ask_encode(&request, &ask, err));
+    tide_error why;
+    line->digest = TIDE_AUDIT_CANNOT_TELL;
+    if (a->ask(a->ask_arg, position->agent_id, type->path, tide_buffer_view(&request), &answer,
+               &why) == TIDE_OK &&
+        tide_reply_read(&reply, type, tide_buffer_view(&answer), &why) == TIDE_OK)
+        line->digest = judge(position, &reply);
+    return TIDE_OK;
+}
+
+/* What is wrong first is told. */
+static void find_fault(tide_audit_line *line)
+{
+    const tide_position *at = line->position;
+    const tide_books *b = &line->books;
+    char *out = line->finding;
+    const size_t size = sizeof line->finding;
+    if (b->unexplained != 0)
+        (void)snprintf(out, size, "%" PRId64 " numbers are unexplained", b->unexplained);
+    else if (line->rows + at->expired != at->stored)
+        (void)snprintf(out, size,
+                       "%" PRId64 " rows are there and %" PRId64 " have expired, but %" PRId64
+                       " are counted as stored",
+                       line->rows, at->expired, at->stored);
+    else if (line->dead_rows != at->dead)
+        (void)snprintf(out, size, "%" PRId64 " dead letters are there, but %" PRId64 " are counted",
+                       line->dead_rows, at->dead);
+    else if (line->digest == TIDE_AUDIT_DIFFERS)
+        (void)snprintf(out, size, "the agent's records differ from those that were read");
+    line->is_balanced = *out == '\0';
+}
+
+static tide_status check_entry(audit *a, entry *e, tide_error *err)
+{
+    tide_audit_line line = {.digest = TIDE_AUDIT_NOT_ASKED};
+    TIDE_TRY(count_rows(a, e, &line, err));
+    line.position = &e->position;
+    tide_position_books(&e->position, &e->gaps, &line.books);
+    if (a->ask && e->position.closed_at_us == 0 && e->position.point_count > 0)
+        TIDE_TRY(compare_digest(a, &e->position, &line, err));
+    find_fault(&line);
+    a->findings += !line.is_balanced;
+    return a->fn ? a->fn(a->arg, &line, err) : TIDE_OK;
+}
+
+static tide_status check_agent(audit *a, const char *agent_id, tide_error *err)
+{
+    TIDE_CLEANUP(entries_done) entries all = {0};
+    TIDE_TRY(a->sink->ops->positions(a->sink, agent_id, a->data_type, true, keep_entry, &all, err));
+    for (int i = 0; i < all.count; i++)
+        TIDE_TRY(check_entry(a, &all.entries[i], err));
+    return TIDE_OK;
+}
+
+tide_status tide_audit(tide_sink *sink, const char *agent_id, const char *data_type,
+                       tide_audit_ask_fn *ask, void *ask_arg, tide_audit_fn *fn, void *arg,
+                       tide_error *err)
+{
+    TIDE_CLEANUP(names_done) names agents = {0};
+    audit a = {
+        .sink = sink, .data_type = data_type, .ask = ask, .ask_arg = ask_arg, .fn = fn, .arg = arg};
+    TIDE_TRY(sink->ops->positions(sink, agent_id, data_type, true, keep_name, &agents, err));
+    for (int i = 0; i < agents.count; i++)
+        TIDE_TRY(check_agent(&a, agents.names[i], err));
+    return a.findings == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_DAMAGED, "the books of %" PRId64 " positions do not close",
+                           a.findings);
+}

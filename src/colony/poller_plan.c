@@ -1,0 +1,151 @@
+/* poller_plan.c - what is asked next.
+ *
+ * An agent with state has told each stream's head and epoch; a stream is unread while they are not those of its position. So the
+ * same rule finds new records, a new session, a new epoch, a history that became shorter, and an operator's reset. */
+#include <string.h>
+
+#include "colony/poller_parts.h"
+
+static bool is_foreign(const tide_poller *poller)
+{
+    return poller->mode == TIDE_POLLER_FOREIGN;
+}
+
+bool tide_poll_plan_is_unread(const tide_poller *poller, const tide_poll_stream *stream)
+{
+    const tide_position *at = &stream->position;
+    if (!stream->is_met || stream->is_anew)
+        return true;
+    if (is_foreign(poller))
+        return stream->is_more || at->last_seq < at->cursor.contiguous;
+    if (strcmp(at->session_id, poller->session_id) != 0)
+        return true;
+    if (stream->is_told && (at->epoch != stream->epoch || at->cursor.highest != stream->head))
+        return true;
+    return at->last_seq < at->cursor.contiguous;
+}
+
+bool tide_poll_plan_is_settled(const tide_poller *poller, const tide_poll_stream *stream)
+{
+    return stream->is_ignored || stream->is_absent ||
+           (stream->is_loaded && stream->failures == 0 && stream->position.cursor.hole_count == 0 &&
+            !tide_poll_plan_is_unread(poller, stream));
+}
+
+int64_t tide_poll_plan_loss_us(const tide_poll_stream *stream, int64_t mono_us)
+{
+    if (!stream->is_told || stream->retention_ms <= 0)
+        return INT64_MAX;
+    const int64_t retention_us =
+        stream->retention_ms < INT64_MAX / 1000 ? stream->retention_ms * 1000 : INT64_MAX / 2;
+    /* Ages are between two times of the agent's clock; what has passed since is measured on ours. */
+    const int64_t age_ms = stream->arrived_ms > 0 && stream->now_ms > stream->arrived_ms
+                               ? stream->now_ms - stream->arrived_ms
+                               : 0;
+    if (age_ms >= stream->retention_ms)
+        return 0;
+    const int64_t passed_us = mono_us - stream->told_us;
+    const int64_t left_us = retention_us - age_ms * 1000;
+    return passed_us >= left_us ? 0 : left_us - passed_us;
+}
+
+static bool has_held(const tide_poll_stream *stream)
+{
+    return stream->position.cursor.hole_count > 0;
+}
+
+/* When this stream wants to be asked; INT64_MAX: not before there is news. */
+static int64_t wants_at(const tide_poller *poller, const tide_poll_stream *stream)
+{
+    if (stream->is_ignored)
+        return INT64_MAX;
+    int64_t at_us = INT64_MAX;
+    if (tide_poll_plan_is_unread(poller, stream))
+        at_us = 0;
+    else if (has_held(stream) || (is_foreign(poller) && !poller->options.is_once))
+        at_us = stream->due_us;
+    else if (stream->settled != stream->position.last_seq && !poller->options.is_once)
+        at_us = stream->asked_us + TIDE_POLLER_TELL_US;
+    return at_us < stream->retry_us ? stream->retry_us : at_us;
+}
+
+/* The smaller time until loss first; where that does not decide, who waits longest. */
+static bool is_before(const tide_poll_stream *a, const tide_poll_stream *b, int64_t mono_us)
+{
+    const int64_t loss_a = tide_poll_plan_loss_us(a, mono_us);
+    const int64_t loss_b = tide_poll_plan_loss_us(b, mono_us);
+    return loss_a != loss_b ? loss_a < loss_b : a->asked_us < b->asked_us;
+}
+
+int tide_poll_plan_choose(const tide_poller *poller, int64_t mono_us, int64_t *wake_us)
+{
+    int chosen = -1;
+    *wake_us = INT64_MAX;
+    for (int i = 0; i < poller->count; i++) {
+        const tide_poll_stream *stream = &poller->streams[i];
+        const int64_t at_us = wants_at(poller, stream);
+        if (at_us > mono_us) {
+            *wake_us = at_us < *wake_us ? at_us : *wake_us;
+            continue;
+        }
+        if (chosen < 0 || is_before(stream, &poller->streams[chosen], mono_us))
+            chosen = i;
+    }
+    return chosen;
+}
+
+static int64_t jittered(const tide_poller *poller, int64_t us)
+{
+    uint32_t random;
+    poller->options.env->random(poller->options.env, &random, sizeof random);
+    return us - us / 10 + (int64_t)(random % 1024) * (us / 5) / 1024;
+}
+
+int64_t tide_poll_plan_due(const tide_poller *poller, const tide_poll_stream *stream,
+                           int64_t mono_us)
+{
+    const int64_t interval_us = jittered(poller, stream->type->interval_us);
+    if (!has_held(stream))
+        return mono_us + interval_us;
+    /* A hole may fill at any moment, and is given up when its time is over, neither later nor sooner. */
+    const int64_t grace_us = poller->options.grace_us;
+    int64_t due_us = mono_us + grace_us / 4 + 1;
+    for (int i = 0; i < stream->position.held_count; i++) {
+        const int64_t over_us = stream->position.held[i].since_us + grace_us;
+        if (over_us > mono_us && over_us < due_us)
+            due_us = over_us;
+    }
+    return due_us;
+}
+
+static bool is_other_session(const tide_poller *poller, const tide_position *at)
+{
+    return *poller->session_id && *at->session_id &&
+           strcmp(at->session_id, poller->session_id) != 0;
+}
+
+void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *stream, tide_ask *out)
+{
+    const tide_position *at = &stream->position;
+    *out = (tide_ask){.type = stream->type,
+                      .data_type = stream->name,
+                      .max_records = stream->page.records,
+                      .max_bytes = stream->page.bytes,
+                      .session_id = ""};
+    if (stream->is_anew || is_other_session(poller, at)) {
+        /* Who is it? Nothing is noted for the reader: our number means nothing in a history that is not ours. */
+        out->start_seq = 0;
+        out->max_records = 1;
+        return;
+    }
+    out->start_seq = at->last_seq;
+    out->reader = poller->reader;
+    out->lease_token = poller->agent.token;
+    out->session_id = at->session_id;
+    out->epoch = at->epoch;
+    out->points = at->points;
+    out->point_count = at->point_count;
+    /* Behind a hole that is held the rest of a backlog is read on; the hole is looked at again when its time comes. */
+    if (is_foreign(poller) && stream->is_more && has_held(stream))
+        out->start_seq = at->cursor.highest;
+}

@@ -1,0 +1,255 @@
+/* poller_take.c - a page's answer becomes rows.
+ *
+ * The sink accepts a change only in place of the version it was made from. When somebody else (recovery, an operator) was first, the
+ * position is loaded again; as long as the same question would be asked again the answer is settled a second time. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "colony/poller_parts.h"
+
+enum { SETTLE_TRIES = 4 };
+
+/* Where a position stands: two that are equal would be asked the same question. */
+typedef struct place {
+    char session_id[TIDE_POSITION_ID_MAX + 1];
+    int64_t epoch;
+    int64_t last_seq;
+    int64_t highest;
+    int64_t head;
+    int64_t pending;
+} place;
+
+static place place_of(const tide_position *at)
+{
+    place p = {.epoch = at->epoch,
+               .last_seq = at->last_seq,
+               .highest = at->cursor.highest,
+               .head = at->head,
+               .pending = tide_cursor_pending(&at->cursor)};
+    memcpy(p.session_id, at->session_id, sizeof p.session_id);
+    return p;
+}
+
+static bool is_same_place(const place *a, const place *b)
+{
+    return strcmp(a->session_id, b->session_id) == 0 && a->epoch == b->epoch &&
+           a->last_seq == b->last_seq && a->highest == b->highest && a->head == b->head &&
+           a->pending == b->pending;
+}
+
+/* What the answer says of its stream beyond its records. */
+static void note_state(tide_poller *poller, tide_poll_stream *stream, const tide_reply *reply)
+{
+    memcpy(poller->session_id, reply->session_id, sizeof poller->session_id);
+    stream->is_more =
+        reply->has_state ? reply->has_more : reply->record_count >= poller->ask.max_records;
+    if (!reply->has_state)
+        return;
+    stream->is_told = true;
+    stream->head = reply->head_seq;
+    stream->epoch = reply->epoch;
+    stream->arrived_ms = reply->next_arrived_ms;
+    stream->now_ms = reply->now_ms;
+    stream->retention_ms = reply->retention_ms;
+    stream->told_us = tide_poller_mono(poller);
+}
+
+/* The change was applied: its position is the stream's now. */
+static void adopt(tide_poller *poller, tide_poll_stream *stream, tide_change *change,
+                  const tide_gap_list *ended)
+{
+    const tide_poller_events *events = &poller->options.events;
+    tide_poller_log_change(poller->options.log, change, ended);
+    if (events->applied)
+        events->applied(events->arg, change);
+    tide_position_done(&stream->position);
+    stream->position = change->to;
+    tide_position_init(&change->to, "", "");
+}
+
+static void tell_not_stored(tide_poller *poller, tide_poll_stream *stream, tide_status status,
+                            const char *text)
+{
+    const tide_poller_events *events = &poller->options.events;
+    if (events->not_stored)
+        events->not_stored(events->arg, poller->agent.agent_id, stream->name, status, text);
+}
+
+/* ---- a session that was here before ---- */
+
+typedef struct search {
+    const tide_reply *reply;
+    tide_position found;
+    bool is_found;
+} search;
+
+static void search_done(search *s)
+{
+    tide_position_done(&s->found);
+}
+
+/* Of its epochs the last that the agent's history may contain; what came behind it is found from there. */
+static tide_status match_position(void *arg, const tide_position *position,
+                                  const tide_gap_sums *gaps, tide_error *err)
+{
+    (void)gaps;
+    search *s = arg;
+    if (position->closed_at_us == 0 || position->epoch > s->reply->epoch ||
+        strcmp(position->session_id, s->reply->session_id) != 0 ||
+        (s->is_found && position->epoch <= s->found.epoch))
+        return TIDE_OK;
+    tide_position_done(&s->found);
+    TIDE_TRY(tide_position_copy(&s->found, position, err));
+    s->is_found = true;
+    return TIDE_OK;
+}
+
+/* ---- settling ---- */
+
+/* What the answer means, whichever history it is of. */
+static tide_status compute(tide_poller *poller, tide_poll_stream *stream, const tide_reply *reply,
+                           tide_change *out, bool *is_sink, tide_error *err)
+{
+    tide_env *env = poller->options.env;
+    tide_sink *sink = poller->options.sink;
+    const tide_position *at = &stream->position;
+    *is_sink = true;
+    if (*at->session_id && strcmp(at->session_id, reply->session_id) != 0) {
+        TIDE_CLEANUP(search_done) search s = {.reply = reply};
+        tide_position_init(&s.found, "", "");
+        TIDE_TRY(
+            sink->ops->positions(sink, at->agent_id, at->data_type, true, match_position, &s, err));
+        *is_sink = false;
+        if (s.is_found)
+            return tide_settle_return(out, at, &s.found, reply, env->wall_us(env), err);
+    }
+    TIDE_CLEANUP(tide_gap_list_done) tide_gap_list gaps = {0};
+    tide_interval range;
+    *is_sink = true;
+    if (tide_settle_wants_gaps(at, &poller->ask, reply, &range))
+        TIDE_TRY(tide_sink_gaps_in(sink, at, range.first, range.last, &gaps, err));
+    *is_sink = false;
+    return tide_settle(out, at, &gaps, &poller->ask, reply, poller->options.grace_us,
+                       env->wall_us(env), env->mono_us(env), err);
+}
+
+/* TIDE_OK: settled, applied or nothing to apply. TIDE_E_CONFLICT: somebody else was first. *is_sink says whose failure it is. */
+static tide_status settle_once(tide_poller *poller, tide_poll_stream *stream,
+                               const tide_reply *reply, bool *is_sink, tide_error *err)
+{
+    TIDE_CLEANUP(tide_change_done) tide_change change = {0};
+    TIDE_CLEANUP(tide_gap_list_done) tide_gap_list ended = {0};
+    *is_sink = true;
+    TIDE_TRY(tide_poller_load(poller, stream, err));
+    const tide_status status = compute(poller, stream, reply, &change, is_sink, err);
+    if (status != TIDE_OK)
+        return status == TIDE_NONE ? TIDE_OK : status;
+    change.lease_name = poller->agent.token > 0 ? poller->lease_name : NULL;
+    change.lease_token = poller->agent.token;
+    *is_sink = true;
+    if (poller->options.log)
+        TIDE_TRY(tide_poller_find_ended(poller->options.sink, &change, &ended, err));
+    TIDE_TRY(tide_sink_apply(poller->options.sink, &change, err));
+    adopt(poller, stream, &change, &ended);
+    return TIDE_OK;
+}
+
+/* Settle and apply; again, when the position has moved under us and the answer still fits. */
+static tide_status settle(tide_poller *poller, tide_poll_stream *stream, const tide_reply *reply,
+                          bool *is_sink, tide_error *err)
+{
+    const place asked_at = place_of(&stream->position);
+    for (int i = 1;; i++) {
+        const tide_status status = settle_once(poller, stream, reply, is_sink, err);
+        if (!*is_sink || (status != TIDE_E_CONFLICT && status != TIDE_E_OUTCOME_UNKNOWN))
+            return status;
+        tell_not_stored(poller, stream, status, err->text);
+        stream->is_loaded = false;
+        TIDE_TRY(tide_poller_load(poller, stream, err));
+        const place now_at = place_of(&stream->position);
+        if (!is_same_place(&asked_at, &now_at))
+            return TIDE_OK; /* asked again from where it stands now */
+        if (i == SETTLE_TRIES)
+            return status;
+    }
+}
+
+/* The sink could not take it: everything waits, for what it could not take now it will not take from another stream. */
+static void hold_for_sink(tide_poller *poller, tide_poll_stream *stream, tide_status status,
+                          const tide_error *why)
+{
+    tell_not_stored(poller, stream, status, why->text);
+    if (status == TIDE_E_LEASE_LOST) {
+        poller->is_lease_lost = true;
+        return;
+    }
+    stream->is_loaded = false;
+    stream->is_sink_hold = true;
+    tide_poller_hold_stream(poller, stream, status, why->text);
+    poller->retry_us = stream->retry_us;
+}
+
+/* Did the answer lead anywhere? If the same question comes next, it comes later. */
+static void look_for_progress(tide_poller *poller, tide_poll_stream *stream, const place *before)
+{
+    const place after = place_of(&stream->position);
+    tide_ask next;
+    tide_poll_plan_ask(poller, stream, &next);
+    const bool is_stuck = is_same_place(before, &after) &&
+                          next.start_seq == poller->ask.start_seq &&
+                          tide_poll_plan_is_unread(poller, stream);
+    if (is_stuck) {
+        tide_poller_hold_stream(poller, stream, TIDE_E_FAILED,
+                                "the agent tells of records that it does not give");
+        return;
+    }
+    stream->failures = 0;
+    stream->retry_us = 0;
+}
+
+static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
+                              const tide_reply *reply, tide_error *err)
+{
+    const place before = place_of(&stream->position);
+    bool is_sink = false;
+    const tide_status status = settle(poller, stream, reply, &is_sink, err);
+    if (status == TIDE_E_NOMEM)
+        return status;
+    if (status < TIDE_OK) {
+        if (is_sink)
+            hold_for_sink(poller, stream, status, err);
+        else
+            tide_poller_hold_stream(poller, stream, status, err->text);
+        return TIDE_OK;
+    }
+    stream->is_sink_hold = false;
+    stream->is_met = true;
+    stream->is_anew = false;
+    stream->settled = poller->ask.reader ? poller->ask.start_seq : -1;
+    note_state(poller, stream, reply);
+    look_for_progress(poller, stream, &before);
+    stream->due_us = tide_poll_plan_due(poller, stream, tide_poller_mono(poller));
+    return TIDE_OK;
+}
+
+tide_status tide_poller_take_page(tide_poller *poller, tide_poll_stream *stream, tide_view answer,
+                                  int64_t elapsed_us, tide_error *err)
+{
+    const tide_poller_events *events = &poller->options.events;
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
+    poller->failures = 0;
+    poller->retry_us = 0;
+    stream->is_absent = false;
+    const tide_status status = tide_reply_read(&reply, stream->type, answer, err);
+    if (status == TIDE_E_NOMEM)
+        return status;
+    if (status < TIDE_OK) {
+        tide_poller_hold_stream(poller, stream, status, err->text);
+        return TIDE_OK;
+    }
+    if (events->polled)
+        events->polled(events->arg, poller->agent.agent_id, stream->name, elapsed_us,
+                       reply.record_count, (int64_t)answer.len);
+    tide_poll_page_grow(&stream->page, elapsed_us);
+    return take_reply(poller, stream, &reply, err);
+}

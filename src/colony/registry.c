@@ -1,0 +1,301 @@
+#include "colony/registry.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/lease.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "tidemark_sql.h"
+
+const char *tide_agent_health_name(tide_agent_health health)
+{
+    switch (health) {
+    case TIDE_AGENT_UNSEEN:
+        return "unseen";
+    case TIDE_AGENT_HEALTHY:
+        return "healthy";
+    case TIDE_AGENT_DEGRADED:
+        return "degraded";
+    case TIDE_AGENT_AWAY:
+        return "away";
+    }
+    return "unseen";
+}
+
+void tide_registry_lease_name(char out[TIDE_AGENT_ID_MAX + 16], const char *agent_id)
+{
+    (void)snprintf(out, TIDE_AGENT_ID_MAX + 16, "colony/agent/%s", agent_id);
+}
+
+/* ---- names and addresses ---- */
+
+static bool has_control(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    return false;
+}
+
+static tide_status check_name(const char *agent_id, tide_error *err)
+{
+    const size_t len = agent_id ? strlen(agent_id) : 0;
+    if (len < 1 || len > TIDE_AGENT_ID_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "an agent's name has 1 to %d bytes, this one has %zu",
+                         TIDE_AGENT_ID_MAX, len);
+    if (!tide_utf8_valid(tide_view_of(agent_id)) || has_control(agent_id))
+        return tide_fail(err, TIDE_E_INVALID, "an agent's name is printable text");
+    return TIDE_OK;
+}
+
+static bool is_port(const char *text)
+{
+    const size_t len = strspn(text, "0123456789");
+    const long port = strtol(text, NULL, 10);
+    return len >= 1 && len <= 5 && text[len] == '\0' && port >= 1 && port <= 65535;
+}
+
+/* HOST:PORT, [::1]:PORT, http://..., https://..., unix:PATH. */
+static bool is_address(const char *address)
+{
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != '\0';
+    if (strncmp(address, "http://", 7) == 0)
+        return address[7] != '\0' && address[7] != '/' && address[7] != ':';
+    if (strncmp(address, "https://", 8) == 0)
+        return address[8] != '\0' && address[8] != '/' && address[8] != ':';
+    const char *colon = strrchr(address, ':');
+    return colon && colon > address && is_port(colon + 1) && !strchr(address, '/');
+}
+
+static tide_status check_address(const char *address, tide_error *err)
+{
+    const size_t len = address ? strlen(address) : 0;
+    if (len < 1 || len > TIDE_AGENT_ADDRESS_MAX)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "an agent's address has 1 to %d bytes, this one has %zu",
+                         TIDE_AGENT_ADDRESS_MAX, len);
+    if (!tide_utf8_valid(tide_view_of(address)) || has_control(address) || strchr(address, ' ') ||
+        !is_address(address))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "'%s' is no address: want HOST:PORT, http://..., https://... or unix:PATH",
+                         address);
+    return TIDE_OK;
+}
+
+tide_status tide_registry_check(const char *agent_id, const char *address, tide_error *err)
+{
+    TIDE_TRY(check_name(agent_id, err));
+    return check_address(address, err);
+}
+
+/* ---- changing ---- */
+
+typedef struct putting {
+    const char *agent_id;
+    const char *address;
+    const char *origin;
+} putting;
+
+static tide_status put_inside(tide_tx *tx, void *arg, tide_error *err)
+{
+    const putting *p = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_PUT, err));
+    tide_bind_text(query, "agent_id", p->agent_id);
+    tide_bind_text(query, "address", p->address);
+    tide_bind_text(query, "origin", p->origin);
+    tide_bind_time(query, "now", now_us);
+    tide_bind_bool(query, "false", false);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_registry_put(tide_store *store, const char *agent_id, const char *address,
+                              const char *origin, tide_error *err)
+{
+    TIDE_TRY(tide_registry_check(agent_id, address, err));
+    putting p = {.agent_id = agent_id, .address = address, .origin = origin ? origin : "operator"};
+    if (strlen(p.origin) >= sizeof((tide_agent_row *)NULL)->origin)
+        return tide_fail(err, TIDE_E_INVALID, "an agent's origin has at most 15 bytes");
+    return tide_write(store, put_inside, &p, err);
+}
+
+typedef struct removing {
+    const char *agent_id;
+    int64_t changed;
+} removing;
+
+static tide_status remove_inside(tide_tx *tx, void *arg, tide_error *err)
+{
+    removing *r = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_REMOVE, err));
+    tide_bind_text(query, "agent_id", r->agent_id);
+    tide_bind_bool(query, "true", true);
+    return tide_query_run(query, &r->changed, err);
+}
+
+tide_status tide_registry_remove(tide_store *store, const char *agent_id, tide_error *err)
+{
+    TIDE_TRY(check_name(agent_id, err));
+    removing r = {.agent_id = agent_id};
+    TIDE_TRY(tide_write(store, remove_inside, &r, err));
+    return r.changed == 1 ? TIDE_OK : TIDE_NONE;
+}
+
+typedef struct noting {
+    const char *agent_id;
+    const char *error;
+} noting;
+
+static tide_status note_inside(tide_tx *tx, void *arg, tide_error *err)
+{
+    const noting *n = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(
+        tide_query_begin(&query, tx, n->error ? TIDE_SQL_AGENT_FAILED : TIDE_SQL_AGENT_SEEN, err));
+    tide_bind_text(query, "agent_id", n->agent_id);
+    tide_bind_time(query, "now", now_us);
+    if (n->error)
+        tide_bind_text(query, "error", n->error);
+    return tide_query_run(query, NULL, err);
+}
+
+tide_status tide_registry_note(tide_store *store, const char *agent_id, const char *error,
+                               tide_error *err)
+{
+    char text[TIDE_AGENT_ERROR_MAX + 1];
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean;
+    tide_buffer_init(&clean, 8192);
+    if (error) {
+        /* What an agent said goes into it: it need not be text. */
+        size_t replaced = 0;
+        const tide_view head = tide_view_bytes(error, strnlen(error, 1024));
+        const tide_status cleaned = tide_utf8_clean(&clean, head, &replaced);
+        if (cleaned < TIDE_OK)
+            return tide_fail(err, cleaned, "no memory for an error's text");
+        const tide_view cut = tide_utf8_cut(tide_buffer_view(&clean), TIDE_AGENT_ERROR_MAX);
+        (void)snprintf(text, sizeof text, "%.*s", (int)cut.len, cut.ptr ? cut.ptr : "");
+    }
+    noting n = {.agent_id = agent_id, .error = error ? text : NULL};
+    return tide_write(store, note_inside, &n, err);
+}
+
+/* ---- looking ---- */
+
+typedef struct listing {
+    const char *agent_id; /* NULL: all */
+    bool with_removed;
+    tide_agent_row *rows;
+    int count;
+    int capacity;
+} listing;
+
+static void drop_listing(listing *list)
+{
+    free(list->rows);
+}
+
+static void copy_text(char *out, size_t size, tide_view text)
+{
+    (void)snprintf(out, size, "%.*s", (int)text.len, text.ptr);
+}
+
+static int64_t read_time(tide_query *query)
+{
+    const bool is_null = tide_col_is_null(query);
+    const int64_t us = tide_col_time(query);
+    return is_null ? 0 : us;
+}
+
+static tide_agent_health health_of(int64_t seen_at_us, int64_t now_us)
+{
+    if (seen_at_us == 0)
+        return TIDE_AGENT_UNSEEN;
+    if (now_us - seen_at_us <= TIDE_AGENT_HEALTHY_US)
+        return TIDE_AGENT_HEALTHY;
+    return now_us - seen_at_us <= TIDE_AGENT_DEGRADED_US ? TIDE_AGENT_DEGRADED : TIDE_AGENT_AWAY;
+}
+
+static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, int64_t lease_now_us)
+{
+    memset(out, 0, sizeof *out);
+    copy_text(out->agent_id, sizeof out->agent_id, tide_col_text(query));
+    copy_text(out->address, sizeof out->address, tide_col_text(query));
+    copy_text(out->origin, sizeof out->origin, tide_col_text(query));
+    out->is_removed = tide_col_bool(query);
+    out->added_at_us = tide_col_time(query);
+    out->seen_at_us = read_time(query);
+    out->failed_at_us = read_time(query);
+    copy_text(out->error, sizeof out->error, tide_col_text(query));
+    copy_text(out->holder, sizeof out->holder, tide_col_text(query));
+    out->lease_token = tide_col_i64(query);
+    if (read_time(query) <= lease_now_us) /* nobody any more */
+        out->holder[0] = '\0';
+    out->health = health_of(out->seen_at_us, now_us);
+}
+
+static tide_status append_agent(listing *list, tide_query *query, int64_t now_us,
+                                int64_t lease_now_us, tide_error *err)
+{
+    if (list->count == list->capacity) {
+        const int capacity = list->capacity ? list->capacity * 2 : 16;
+        tide_agent_row *larger = realloc(list->rows, (size_t)capacity * sizeof *larger);
+        if (!larger)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+        list->rows = larger;
+        list->capacity = capacity;
+    }
+    read_agent(&list->rows[list->count++], query, now_us, lease_now_us);
+    return TIDE_OK;
+}
+
+static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
+{
+    listing *list = arg;
+    int64_t now_us = 0;
+    int64_t lease_now_us = 0;
+    list->count = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_TRY(tide_lease_now(tx, &lease_now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LIST, err));
+    tide_bind_bool(query, "with_removed", list->with_removed);
+    if (list->agent_id)
+        tide_bind_text(query, "agent_id", list->agent_id);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_TRY(append_agent(list, query, now_us, lease_now_us, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_registry_list(tide_store *store, bool with_removed, tide_agent_fn *fn, void *arg,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(drop_listing) listing list = {.with_removed = with_removed};
+    TIDE_TRY(tide_read(store, gather, &list, err));
+    for (int i = 0; i < list.count; i++)
+        TIDE_TRY(fn(arg, &list.rows[i], err));
+    return TIDE_OK;
+}
+
+tide_status tide_registry_find(tide_store *store, const char *agent_id, tide_agent_row *out,
+                               tide_error *err)
+{
+    TIDE_TRY(check_name(agent_id, err));
+    TIDE_CLEANUP(drop_listing) listing list = {.agent_id = agent_id, .with_removed = true};
+    TIDE_TRY(tide_read(store, gather, &list, err));
+    if (list.count == 0)
+        return TIDE_NONE;
+    *out = list.rows[0];
+    return TIDE_OK;
+}

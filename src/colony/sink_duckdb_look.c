@@ -1,0 +1,177 @@
+/* What is there: positions, gaps, counts, and people's own questions. Each on a connection of its own, so that nobody who writes waits. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "colony/sink_duckdb.h"
+
+enum { QUERY_ROWS_DEFAULT = 10000, QUERY_BYTES_DEFAULT = 64 << 20, GAPS_DEFAULT = 1000 };
+#define QUERY_TIMEOUT_DEFAULT_US INT64_C(30000000)
+
+tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, const char *data_type,
+                                     bool with_closed, tide_position_fn *fn, void *arg,
+                                     tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_STATES_LIST, err));
+    tide_duck_bind_text(query, "agent_id", agent_id);
+    tide_duck_bind_text(query, "data_type", data_type);
+    tide_duck_bind_i64(query, "with_closed", with_closed ? 1 : 0);
+    tide_status status;
+    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+        TIDE_CLEANUP(tide_position_done) tide_position position = {0};
+        TIDE_TRY(tide_duck_read_state(query, &position, err));
+        tide_gap_sums sums = {.open = tide_duck_col_i64(query)};
+        sums.voided = tide_duck_col_i64(query);
+        sums.permanent = tide_duck_col_i64(query);
+        sums.recovered = tide_duck_col_i64(query);
+        TIDE_TRY(fn(arg, &position, &sums, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* ---- gaps ---- */
+
+static void name_statuses(char *out, size_t size, uint32_t statuses)
+{
+    *out = '\0';
+    for (int i = 0; i < TIDE_GAP_STATUS_COUNT; i++) {
+        if (statuses != 0 && !(statuses & 1U << i))
+            continue;
+        strncat(out, tide_gap_status_name((tide_gap_status)i), size - strlen(out) - 1);
+        strncat(out, ",", size - strlen(out) - 1);
+    }
+}
+
+static int64_t limit_of(const tide_gap_filter *filter)
+{
+    if (filter->limit <= 0)
+        return GAPS_DEFAULT;
+    return filter->limit < TIDE_SINK_GAPS_MAX ? filter->limit : TIDE_SINK_GAPS_MAX;
+}
+
+tide_status tide_duck_sink_gaps(tide_sink *base, const tide_gap_filter *filter, tide_gap_fn *fn,
+                                void *arg, tide_error *err)
+{
+    char statuses[128];
+    name_statuses(statuses, sizeof statuses, filter->statuses);
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_GAPS_LIST, err));
+    tide_duck_bind_i64(query, "after_id", filter->after_id);
+    tide_duck_bind_text(query, "agent_id", filter->agent_id);
+    tide_duck_bind_text(query, "data_type", filter->data_type);
+    tide_duck_bind_text(query, "session_id", filter->session_id);
+    tide_duck_bind_i64(query, "epoch", filter->epoch);
+    tide_duck_bind_text(query, "statuses", statuses);
+    tide_duck_bind_i64(query, "first_seq", filter->first_seq);
+    tide_duck_bind_i64(query, "last_seq", filter->last_seq);
+    tide_duck_bind_i64(query, "limit", limit_of(filter));
+    tide_status status;
+    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+        tide_gap gap;
+        TIDE_TRY(tide_duck_read_gap(query, &gap, err));
+        TIDE_TRY(fn(arg, &gap, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_GAP_FIND, err));
+    tide_duck_bind_i64(query, "id", id);
+    const tide_status status = tide_duck_query_step(query, err);
+    return status == TIDE_OK ? tide_duck_read_gap(query, out, err) : status;
+}
+
+/* ---- counting ---- */
+
+static tide_status count_rows(tide_duck *duck, const tide_sql *sql, const char *table,
+                              const tide_position *position, int64_t *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(tide_duck_query_begin(&query, duck, sql, err));
+    if (table)
+        tide_duck_bind_text(query, "table", table);
+    else
+        tide_duck_bind_text(query, "data_type", position->data_type);
+    tide_duck_bind_text(query, "agent_id", position->agent_id);
+    tide_duck_bind_text(query, "session_id", position->session_id);
+    tide_duck_bind_i64(query, "epoch", position->epoch);
+    TIDE_TRY(tide_duck_query_step(query, err));
+    *out = tide_duck_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_duck_sink_count(tide_sink *base, const tide_position *position, int64_t *rows,
+                                 int64_t *dead, tide_error *err)
+{
+    const tide_colony_type *type = tide_colony_type_find(position->data_type);
+    char table[TIDE_DUCK_TABLE_SIZE];
+    tide_duck_rows_table(table, type);
+    const bool is_users = type->stream->kind == TIDE_STREAM_OPAQUE;
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    TIDE_TRY(tide_duck_begin_read(duck, err)); /* all of one moment */
+    TIDE_TRY(count_rows(
+        duck, is_users ? TIDE_DUCKDB_SQL_COLONY_RECORDS_COUNT : TIDE_DUCKDB_SQL_COLONY_ROWS_COUNT,
+        is_users ? NULL : table, position, rows, err));
+    int64_t expired = 0;
+    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_COUNT, NULL, position, dead, err));
+    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRED, NULL, position, &expired, err));
+    *dead += expired;
+    return TIDE_OK;
+}
+
+/* ---- questions ---- */
+
+typedef struct relay {
+    const tide_sink_rows *rows;
+    tide_cell cells[TIDE_DUCKDB_COLUMNS_MAX];
+} relay;
+
+static tide_status relay_columns(void *arg, const char *const *names, int count, tide_error *err)
+{
+    const relay *r = arg;
+    return r->rows->columns(r->rows->arg, names, count, err);
+}
+
+static tide_status relay_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+{
+    static const tide_cell_kind kinds[] = {
+        [TIDE_DUCK_NULL] = TIDE_CELL_NULL, [TIDE_DUCK_BOOL] = TIDE_CELL_BOOL,
+        [TIDE_DUCK_I64] = TIDE_CELL_I64,   [TIDE_DUCK_F64] = TIDE_CELL_F64,
+        [TIDE_DUCK_TEXT] = TIDE_CELL_TEXT, [TIDE_DUCK_BLOB] = TIDE_CELL_BLOB,
+    };
+    relay *r = arg;
+    for (int i = 0; i < count; i++)
+        r->cells[i] = (tide_cell){.kind = kinds[cells[i].kind],
+                                  .i64 = cells[i].i64,
+                                  .f64 = cells[i].f64,
+                                  .bytes = cells[i].bytes};
+    return r->rows->row(r->rows->arg, r->cells, count, err);
+}
+
+tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
+                                 const tide_sink_rows *rows, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) relay *r = calloc(1, sizeof *r);
+    if (!r)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+    r->rows = rows;
+    const tide_duck_ask ask = {
+        .text = query->sql,
+        .row_max = query->row_max > 0 ? query->row_max : QUERY_ROWS_DEFAULT,
+        .bytes_max = query->bytes_max > 0 ? query->bytes_max : QUERY_BYTES_DEFAULT,
+        .timeout_us = query->timeout_us > 0 ? query->timeout_us : QUERY_TIMEOUT_DEFAULT_US,
+        .columns = relay_columns,
+        .row = relay_row,
+        .arg = r,
+    };
+    return tide_duckdb_ask(tide_duck_sink_of(base)->db, &ask, err);
+}

@@ -1,0 +1,93 @@
+/* driver.h - many agents polled at the same time: the threads around pollers and recoveries (colony/poller.h, recover.h).
+ *
+ *     hub thread      moves the bytes of all questions and answers (net/client_hub.h)
+ *     workers         settle answers, write to the sink, ask what is next; any worker serves any agent, one at a time each
+ *     keeper          which agents are ours (leases), who is due, gaps to recover, retention
+ *
+ * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
+ * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
+ * answers of budget_bytes are under way. So one agent that answers slowly, with much, or never, costs its own seat and nobody
+ * else's.
+ *
+ * Once (is_once): every agent is polled until it is caught up or has failed, then tide_driver_wait returns.
+ *
+ * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; looks (tide_driver_lags) from any. */
+#ifndef TIDE_COLONYD_DRIVER_H
+#define TIDE_COLONYD_DRIVER_H
+
+#include "base/log.h"
+#include "colony/recover.h"
+#include "daemon/metrics.h"
+
+enum {
+    TIDE_DRIVER_WORKERS = 4,
+    TIDE_DRIVER_RECOVERIES = 4, /* gaps that are worked on at a time */
+};
+#define TIDE_DRIVER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
+#define TIDE_DRIVER_LEASE_US INT64_C(15000000)
+#define TIDE_DRIVER_GAP_KEEP_US                                                                    \
+    INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
+
+/* How agents are spoken to. */
+typedef struct tide_driver_security {
+    const char *ca_file; /* NULL: plain connections, unless the address says https:// */
+    const char *cert_file;
+    const char *key_file;
+    const char *token_file;
+    bool is_insecure;
+} tide_driver_security;
+
+/* Zero means the default everywhere. */
+typedef struct tide_driver_options {
+    tide_sink *sink;
+    tide_env *env;
+    tide_log *log;
+    tide_metrics *metrics; /* NULL: nothing is counted */
+    const char *colony_id;
+    tide_driver_security security;
+    int worker_count;
+    int64_t budget_bytes;
+    int64_t lease_us;
+    int64_t grace_us;
+    int64_t recover_us; /* between attempts */
+    int attempt_max;
+    bool is_once;
+    const char *only_agent; /* once: this one alone; NULL: all */
+} tide_driver_options;
+
+typedef struct tide_driver tide_driver;
+
+TIDE_MUST_CHECK tide_status tide_driver_open(tide_driver **out, const tide_driver_options *options,
+                                             tide_error *err);
+
+typedef struct tide_driver_result {
+    int agents;
+    int caught_up;
+    int failed;                        /* could not be polled to the end */
+    int elsewhere;                     /* held by another colony */
+    char failure[TIDE_ERROR_TEXT_MAX]; /* of one of them, in words */
+} tide_driver_result;
+
+/* Once: wait until every agent is done, or the driver is stopped. */
+void tide_driver_wait(tide_driver *driver, tide_driver_result *out);
+
+/* Ask nobody any more; what is under way is broken off. From any thread. */
+void tide_driver_stop(tide_driver *driver);
+
+/* Gives the leases back. Takes NULL. */
+void tide_driver_close(tide_driver *driver);
+void tide_driver_closep(tide_driver **driver);
+
+/* Somebody changed the registry: look now. */
+void tide_driver_look(tide_driver *driver);
+
+/* How every agent stands, one call per stream. */
+typedef void tide_driver_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
+void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg);
+
+/* Gaps are to be looked at now, not only when their time comes. */
+void tide_driver_recover(tide_driver *driver);
+/* What it speaks to agents by; borrowed. */
+struct tide_links *tide_driver_links(tide_driver *driver);
+
+#endif

@@ -1,0 +1,129 @@
+/* driver_parts.h - what the parts of the driver share: see driver.h.
+ *
+ *     driver.c          open, close, workers
+ *     driver_keeper.c   the keeper's thread: leases, timers, recovery plans, retention
+ *     driver_turn.c     one turn of one agent; one turn of one gap
+ *     driver_figures.c  what happened, as metrics and log lines
+ *     job_heap.c        jobs in the order of their time or urgency
+ *
+ * A job is a seat (an agent) or a recovery (a gap). It is in exactly one place: in the heap of idle ones until its time comes,
+ * in one of the two heaps of ready ones, or nowhere, while a worker has it or its question is out. The driver's lock guards places and
+ * counts; what a job consists of belongs to whoever took it out. */
+#ifndef TIDE_COLONYD_DRIVER_PARTS_H
+#define TIDE_COLONYD_DRIVER_PARTS_H
+
+#include <pthread.h>
+
+#include "colonyd/driver.h"
+#include "colonyd/job_heap.h"
+#include "colonyd/links.h"
+
+/* How a stream of an agent stood after the last turn. */
+typedef struct tide_seat_lag {
+    char data_type[TIDE_FEED_NAME_MAX + 1];
+    int64_t records;
+    int64_t lag_us;
+    int64_t loss_us;
+    const char *hold; /* static */
+} tide_seat_lag;
+
+typedef struct tide_job tide_job;
+struct tide_job {
+    tide_driver *driver;
+
+    /* under the lock */
+    tide_job_heap *heap; /* NULL: in none */
+    size_t heap_at;
+    tide_job *next; /* of all jobs */
+    tide_job **link;
+    bool is_leaving; /* not ours any more, or the driver stops */
+    bool is_asking;  /* its question is out */
+    tide_seat_lag *lags;
+    int lag_count;
+    int lag_capacity;
+
+    /* a seat */
+    char agent_id[TIDE_AGENT_ID_MAX + 1];
+    char registered[TIDE_AGENT_ADDRESS_MAX + 1]; /* address */
+    char address[TIDE_AGENT_ADDRESS_MAX + 1];    /* of the client */
+    int64_t token;
+    tide_poller *poller; /* NULL: a recovery */
+    int64_t noted_us;    /* when the registry was told last; 0: never */
+    bool was_bad;        /* ... and what */
+    bool has_failed;     /* once: an answer did not come */
+
+    /* a recovery */
+    tide_recovery *recovery; /* NULL: one has yet to be claimed */
+
+    /* the question that is out, and what came back */
+    tide_client *client;
+    tide_client_stream *stream;
+    bool has_answer;
+    tide_status status;
+    tide_buffer answer;
+    char text[TIDE_ERROR_TEXT_MAX];
+    int64_t retry_after_us;
+    int64_t budgeted; /* bytes of the budget */
+};
+
+struct tide_driver {
+    tide_driver_options options;
+    tide_env *env;
+    char colony_id[TIDE_COLONY_ID_MAX + 1];
+    char reader[TIDE_FEED_READER_MAX + 1];
+    tide_links *links;
+    tide_poller_options poller_options;
+    tide_recover_options recover_options;
+
+    pthread_t *workers;
+    int worker_count;
+    pthread_t keeper;
+    bool has_keeper;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ready; /* there may be something for a worker */
+    pthread_cond_t news;  /* for the keeper, and for those who wait */
+    bool is_stopping;
+    bool is_closing; /* workers and keeper end */
+    bool is_look_due;
+    bool is_plan_due;
+    bool has_held;  /* once: the leases were claimed once */
+    tide_job *jobs; /* all of them */
+    int job_count;
+    tide_job_heap idle;      /* by the time at which they wake */
+    tide_job_heap answered;  /* ready: an answer has come; by urgency */
+    tide_job_heap questions; /* ready: to ask; by urgency */
+    int recovery_count;
+    int64_t budget_used;
+    tide_driver_result result;
+
+    tide_holding holding; /* the keeper's alone */
+};
+
+/* driver.c: under the lock. For a worker, as soon as one is free. */
+void tide_driver_ready(tide_job *job);
+/* Wait for its time; wake_us on the monotonic clock. */
+void tide_driver_idle(tide_job *job, int64_t wake_us);
+/* It is not ours any more: whatever it waits for is over. */
+void tide_driver_leave(tide_job *job);
+
+/* driver.c: without the lock. */
+TIDE_MUST_CHECK tide_job *tide_job_new(tide_driver *driver);
+void tide_job_free(tide_job *job);
+/* The job becomes the driver's, and is ready. TIDE_E_NOMEM: it stays the caller's. */
+TIDE_MUST_CHECK tide_status tide_driver_add(tide_driver *driver, tide_job *job);
+int64_t tide_driver_now(const tide_driver *driver);
+
+/* driver_turn.c: one turn, on a worker, without the lock. True: the job is over, and to be forgotten. */
+TIDE_MUST_CHECK bool tide_job_turn(tide_job *job);
+TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent,
+                                          tide_job **out, tide_error *err);
+
+/* driver_keeper.c */
+void *tide_driver_keep(void *driver);
+
+/* driver_figures.c */
+tide_poller_events tide_driver_events(tide_driver *driver);
+void tide_driver_note(tide_job *job, tide_status status, const char *text);
+
+#endif

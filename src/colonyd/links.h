@@ -1,0 +1,26 @@
+/* links.h - a client per agent, all on one hub.
+ *
+ * Threads: get and drop from any thread; a link that was got stays until it is put back. */
+#ifndef TIDE_COLONYD_LINKS_H
+#define TIDE_COLONYD_LINKS_H
+
+#include "colonyd/driver.h"
+#include "net/client.h"
+
+typedef struct tide_links tide_links;
+
+TIDE_MUST_CHECK tide_status tide_links_open(tide_links **out, const tide_driver_security *security,
+                                            tide_env *env, tide_error *err);
+void tide_links_close(tide_links *links); /* every client must have been closed; takes NULL */
+
+/* A client of HOST:PORT, http://..., https://... or unix:PATH. TIDE_E_INVALID: no such address, or a token that may not be
+ * sent there. To be closed with tide_client_close. */
+TIDE_MUST_CHECK tide_status tide_links_client(tide_links *links, const char *address,
+                                              tide_client **out, tide_error *err);
+
+/* Ask a registered agent and wait for its answer. TIDE_E_NOT_FOUND: there is no such agent. */
+TIDE_MUST_CHECK tide_status tide_links_ask(tide_links *links, tide_store *store,
+                                           const char *agent_id, const char *path,
+                                           tide_view request, tide_buffer *answer, tide_error *err);
+
+#endif

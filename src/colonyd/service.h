@@ -1,0 +1,71 @@
+/* service.h - tidemark.colony.v1: what a colony can be asked and told, over the network or in the same process.
+ *
+ * A method is a function from a request's message to the bytes of its answer. The daemon serves them (tide_colony_methods); the
+ * command line calls them directly on a store that it opened itself, or sends them to the daemon that holds it
+ * (tide_colony_call): so both do exactly the same.
+ *
+ * Threads: methods may run side by side. */
+#ifndef TIDE_COLONYD_SERVICE_H
+#define TIDE_COLONYD_SERVICE_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "colonyd/driver.h"
+#include "colonyd/links.h"
+#include "net/call.h"
+#include "tidemark_colony_v1_colony.pb-c.h"
+
+#define COLONY(type_) Tidemark__Colony__V1__##type_
+#define COLONY_INIT(type_) TIDEMARK__COLONY__V1__##type_##__INIT
+
+/* What the methods work on. */
+typedef struct tide_colony {
+    tide_sink *sink;
+    tide_env *env;
+    tide_links *links;          /* for audits that ask agents; NULL: digests are not compared */
+    tide_driver *driver;        /* NULL: no daemon runs here */
+    const char *duckdb_library; /* for exports; NULL: where it usually is */
+} tide_colony;
+
+/* The argument is a tide_colony. */
+extern const tide_method tide_colony_methods[];
+
+/* Call a method of the table by its name ("ListGaps") in this process. out: the encoded response.
+ * TIDE_E_NOT_FOUND: what was asked for is not there. */
+TIDE_MUST_CHECK tide_status tide_colony_call(tide_colony *colony, const char *method,
+                                             const ProtobufCMessage *request, tide_buffer *out,
+                                             tide_error *err);
+
+/* ---- the methods, by file ---- */
+
+typedef tide_status tide_colony_fn(tide_colony *colony, const ProtobufCMessage *request,
+                                   tide_buffer *out, tide_error *err);
+
+/* service_agents.c */
+tide_colony_fn tide_colony_list_agents;
+tide_colony_fn tide_colony_put_agent;
+tide_colony_fn tide_colony_remove_agent;
+/* service_checkpoints.c */
+tide_colony_fn tide_colony_list_checkpoints;
+tide_colony_fn tide_colony_reset_checkpoints;
+tide_colony_fn tide_colony_move_checkpoint;
+/* service_gaps.c */
+tide_colony_fn tide_colony_list_gaps;
+tide_colony_fn tide_colony_get_gap;
+tide_colony_fn tide_colony_retry_gap;
+tide_colony_fn tide_colony_accept_gap;
+tide_colony_fn tide_colony_list_incidents;
+/* service_rows.c */
+tide_colony_fn tide_colony_audit;
+tide_colony_fn tide_colony_query;
+tide_colony_fn tide_colony_export;
+
+/* A message as one occurrence of a field. */
+TIDE_MUST_CHECK tide_status tide_colony_put(tide_buffer *out, uint32_t field,
+                                            const ProtobufCMessage *message, tide_error *err);
+/* Numbers of a request: TIDE_E_INVALID above 2^63-1. */
+TIDE_MUST_CHECK tide_status tide_colony_number(int64_t *out, uint64_t number, const char *what,
+                                               tide_error *err);
+void tide_colony_books(COLONY(Books) * out, const tide_books *books);
+
+#endif

@@ -1,0 +1,156 @@
+/* service_checkpoints.c - positions: looking at them, and what an operator does to them; see service.h. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "colonyd/service.h"
+#include "rpc/messages.h"
+#include "rpc/rpc.h"
+
+enum { HOLES_MAX = 100, TRY_MAX = 20 };
+
+/* ---- looking ---- */
+
+static tide_status put_holes(tide_buffer *out, const tide_position *position, tide_error *err)
+{
+    size_t count = 0;
+    const tide_interval *holes = tide_cursor_holes(&position->cursor, &count);
+    for (size_t i = 0; i < count && i < HOLES_MAX; i++) {
+        COLONY(Hole) hole = COLONY_INIT(HOLE);
+        hole.first_seq_id = (uint64_t)holes[i].first;
+        hole.last_seq_id = (uint64_t)holes[i].last;
+        TIDE_TRY(tide_colony_put(out, 8, &hole.base, err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status put_position(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                                tide_error *err)
+{
+    tide_books books;
+    COLONY(Books) sums = COLONY_INIT(BOOKS);
+    COLONY(Checkpoint) row = COLONY_INIT(CHECKPOINT);
+    tide_position_books(position, gaps, &books);
+    tide_colony_books(&sums, &books);
+    row.agent_id = tide_rpc_borrow(position->agent_id);
+    row.data_type = tide_rpc_borrow(position->data_type);
+    row.session_id = tide_rpc_borrow(position->session_id);
+    row.epoch = (uint64_t)position->epoch;
+    row.epoch_id = tide_rpc_borrow(position->epoch_id);
+    row.last_seq_id = (uint64_t)position->last_seq;
+    row.highest_seq_id = (uint64_t)tide_cursor_highest(&position->cursor);
+    row.books = &sums;
+    row.last_poll_time_us = position->last_poll_us;
+    row.created_at_us = position->created_at_us;
+    row.updated_at_us = position->updated_at_us;
+    row.closed_at_us = position->closed_at_us;
+    row.closed_reason = tide_rpc_borrow(position->closed_reason);
+    row.expired = (uint64_t)position->expired;
+    row.foreign = position->is_foreign;
+    row.next_arrived_ms = position->next_arrived_ms;
+    row.head_arrived_ms = position->head_arrived_ms;
+    row.agent_now_ms = position->agent_now_ms;
+    row.retention_ms = position->retention_ms;
+    row.version = (uint64_t)position->version;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
+    TIDE_TRY(put_holes(&bytes, position, err));
+    return tide_rpc_put_bytes(arg, 1, tide_buffer_view(&bytes), err);
+}
+
+tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMessage *request,
+                                         tide_buffer *out, tide_error *err)
+{
+    const COLONY(ListCheckpointsRequest) *given = (const COLONY(ListCheckpointsRequest) *)request;
+    tide_sink *sink = colony->sink;
+    return sink->ops->positions(sink, tide_rpc_text(given->agent_id),
+                                tide_rpc_text(given->data_type), given->with_closed, put_position,
+                                out, err);
+}
+
+/* ---- changing ---- */
+
+/* A poll that comes in between wins, and it is tried again. */
+static tide_status move(tide_colony *colony, const char *agent_id, const char *data_type,
+                        int64_t seq, tide_error *err)
+{
+    for (int i = 0;; i++) {
+        TIDE_CLEANUP(tide_position_done) tide_position at = {.version = 0};
+        TIDE_CLEANUP(tide_change_done) tide_change change = {.row_count = 0};
+        TIDE_TRY(tide_sink_load(colony->sink, agent_id, data_type, &at, err));
+        tide_status status =
+            tide_settle_move(&change, &at, seq, colony->env->wall_us(colony->env), err);
+        if (status != TIDE_OK)
+            return status;
+        status = tide_sink_apply(colony->sink, &change, err);
+        if (status != TIDE_E_CONFLICT || i == TRY_MAX)
+            return status;
+    }
+}
+
+tide_status tide_colony_move_checkpoint(tide_colony *colony, const ProtobufCMessage *request,
+                                        tide_buffer *out, tide_error *err)
+{
+    const COLONY(MoveCheckpointRequest) *given = (const COLONY(MoveCheckpointRequest) *)request;
+    int64_t seq = 0;
+    TIDE_TRY(tide_colony_number(&seq, given->seq_id, "seq_id", err));
+    if (!*given->agent_id || !*given->data_type)
+        return tide_fail(err, TIDE_E_INVALID, "which checkpoint? name an agent and a data type");
+    TIDE_TRY(move(colony, given->agent_id, given->data_type, seq, err));
+    return colony->sink->ops->positions(colony->sink, given->agent_id, given->data_type, false,
+                                        put_position, out, err);
+}
+
+/* Positions are listed first and changed one after the other: each is a transaction of its own. */
+typedef struct names {
+    struct name {
+        char agent_id[TIDE_AGENT_ID_MAX + 1];
+        char data_type[TIDE_FEED_NAME_MAX + 1];
+    } * list;
+    size_t count;
+    size_t capacity;
+} names;
+
+static void names_done(names *n)
+{
+    free(n->list);
+}
+
+static tide_status keep_name(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                             tide_error *err)
+{
+    (void)gaps;
+    names *n = arg;
+    if (n->count == n->capacity) {
+        const size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
+        struct name *grown = reallocarray(n->list, capacity, sizeof *grown);
+        if (!grown)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu checkpoints", capacity);
+        n->list = grown;
+        n->capacity = capacity;
+    }
+    struct name *to = &n->list[n->count++];
+    (void)snprintf(to->agent_id, sizeof to->agent_id, "%s", position->agent_id);
+    (void)snprintf(to->data_type, sizeof to->data_type, "%s", position->data_type);
+    return TIDE_OK;
+}
+
+tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMessage *request,
+                                          tide_buffer *out, tide_error *err)
+{
+    const COLONY(ResetCheckpointsRequest) *given = (const COLONY(ResetCheckpointsRequest) *)request;
+    const char *agent_id = tide_rpc_text(given->agent_id);
+    const char *data_type = tide_rpc_text(given->data_type);
+    if (!agent_id && !data_type && !given->all)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "which checkpoints? name an agent or a data type, or say all");
+    TIDE_CLEANUP(names_done) names n = {.count = 0};
+    TIDE_TRY(
+        colony->sink->ops->positions(colony->sink, agent_id, data_type, false, keep_name, &n, err));
+    if (n.count == 0 && !given->all)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such checkpoint");
+    for (size_t i = 0; i < n.count; i++)
+        TIDE_TRY(move(colony, n.list[i].agent_id, n.list[i].data_type, 0, err));
+    return colony->sink->ops->positions(colony->sink, agent_id, data_type, false, put_position, out,
+                                        err);
+}

@@ -1,0 +1,180 @@
+/* service_rows.c - proof, and the rows themselves: see service.h. */
+#include "base/cleanup.h"
+#include "colony/audit.h"
+#include "colony/export.h"
+#include "colonyd/service.h"
+#include "rpc/messages.h"
+#include "rpc/rpc.h"
+
+/* ---- audit ---- */
+
+typedef struct audit {
+    tide_colony *colony;
+    tide_buffer *out;
+} audit;
+
+static const char *name_digest(tide_audit_digest digest)
+{
+    static const char *const names[] = {[TIDE_AUDIT_NOT_ASKED] = "not asked",
+                                        [TIDE_AUDIT_EQUAL] = "equal",
+                                        [TIDE_AUDIT_DIFFERS] = "differs",
+                                        [TIDE_AUDIT_CANNOT_TELL] = "unknown"};
+    return names[digest];
+}
+
+static tide_status put_line(void *arg, const tide_audit_line *line, tide_error *err)
+{
+    const audit *a = arg;
+    COLONY(Books) books = COLONY_INIT(BOOKS);
+    COLONY(AuditLine) row = COLONY_INIT(AUDIT_LINE);
+    tide_colony_books(&books, &line->books);
+    row.agent_id = tide_rpc_borrow(line->position->agent_id);
+    row.data_type = tide_rpc_borrow(line->position->data_type);
+    row.session_id = tide_rpc_borrow(line->position->session_id);
+    row.epoch = (uint64_t)line->position->epoch;
+    row.books = &books;
+    row.rows = (uint64_t)line->rows;
+    row.dead_rows = (uint64_t)line->dead_rows;
+    row.digest = tide_rpc_borrow(name_digest(line->digest));
+    row.balanced = line->is_balanced;
+    row.finding = tide_rpc_borrow(line->finding);
+    return tide_colony_put(a->out, 1, &row.base, err);
+}
+
+static tide_status ask_agent(void *arg, const char *agent_id, const char *path, tide_view request,
+                             tide_buffer *answer, tide_error *err)
+{
+    const audit *a = arg;
+    return tide_links_ask(a->colony->links, a->colony->sink->store, agent_id, path, request, answer,
+                          err);
+}
+
+tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *request,
+                              tide_buffer *out, tide_error *err)
+{
+    const COLONY(AuditRequest) *given = (const COLONY(AuditRequest) *)request;
+    audit a = {.colony = colony, .out = out};
+    const bool is_asking = colony->links && !given->without_agents;
+    const tide_status status =
+        tide_audit(colony->sink, tide_rpc_text(given->agent_id), tide_rpc_text(given->data_type),
+                   is_asking ? ask_agent : NULL, &a, put_line, &a, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    COLONY(AuditResponse) rest = COLONY_INIT(AUDIT_RESPONSE);
+    rest.balanced = status >= TIDE_OK;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+/* ---- queries ---- */
+
+static tide_status put_columns(void *arg, const char *const *names, int count, tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(tide_rpc_put_bytes(arg, 1, tide_view_of(names[i]), err));
+    return TIDE_OK;
+}
+
+static void fill_cell(COLONY(Cell) * out, const tide_cell *cell)
+{
+    switch (cell->kind) {
+    case TIDE_CELL_NULL:
+        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_IS_NULL;
+        out->is_null = true;
+        break;
+    case TIDE_CELL_BOOL:
+        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_TRUTH;
+        out->truth = cell->i64 != 0;
+        break;
+    case TIDE_CELL_I64:
+        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_WHOLE;
+        out->whole = cell->i64;
+        break;
+    case TIDE_CELL_F64:
+        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_NUMBER;
+        out->number = cell->f64;
+        break;
+    case TIDE_CELL_TEXT: /* has no end mark: appended as bytes */
+    case TIDE_CELL_BLOB:
+        break;
+    }
+}
+
+static tide_status put_cell(tide_buffer *out, const tide_cell *cell, tide_error *err)
+{
+    enum { CELL_FIELD = 1, TEXT_FIELD = 5, DATA_FIELD = 6 };
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    COLONY(Cell) message = COLONY_INIT(CELL);
+    fill_cell(&message, cell);
+    if (message.value_case != TIDEMARK__COLONY__V1__CELL__VALUE__NOT_SET)
+        TIDE_TRY(tide_rpc_pack(&bytes, &message.base, err));
+    else
+        TIDE_TRY(tide_rpc_put_bytes(&bytes, cell->kind == TIDE_CELL_TEXT ? TEXT_FIELD : DATA_FIELD,
+                                    cell->bytes, err));
+    return tide_rpc_put_bytes(out, CELL_FIELD, tide_buffer_view(&bytes), err);
+}
+
+/* A row is in the answer or not, also the one that does not fit; the words behind the rows do. */
+static tide_status put_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+{
+    enum { ROW_FIELD = 2, REST_LEN = 64 };
+    tide_buffer *out = arg;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
+    tide_buffer_init(&row, TIDE_RPC_ANSWER_MAX);
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(put_cell(&row, &cells[i], err));
+    if (row.len + REST_LEN > out->max - out->len)
+        return tide_fail(err, TIDE_E_LIMIT, "the answer has more than %d MiB",
+                         TIDE_RPC_ANSWER_MAX >> 20);
+    return tide_rpc_put_bytes(out, ROW_FIELD, tide_buffer_view(&row), err);
+}
+
+tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *request,
+                              tide_buffer *out, tide_error *err)
+{
+    const COLONY(QueryRequest) *given = (const COLONY(QueryRequest) *)request;
+    tide_sink_query query = {.sql = given->sql,
+                             .row_max = given->max_rows > 0 ? given->max_rows : 0};
+    if (given->timeout_ms > 0)
+        TIDE_TRY(tide_rpc_duration(&query.timeout_us, given->timeout_ms, "timeout_ms", err));
+    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = out};
+    const tide_status status = colony->sink->ops->query(colony->sink, &query, &rows, err);
+    if (status < TIDE_OK && status != TIDE_E_LIMIT)
+        return status;
+    COLONY(QueryResponse) rest = COLONY_INIT(QUERY_RESPONSE);
+    rest.cut = status == TIDE_E_LIMIT;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+/* ---- export ---- */
+
+static tide_status put_file(void *arg, const tide_export_range *range, const char *path,
+                            tide_error *err)
+{
+    COLONY(ExportedFile) file = COLONY_INIT(EXPORTED_FILE);
+    file.path = tide_rpc_borrow(range->bytes > 0 ? path : "");
+    file.agent_id = tide_rpc_borrow(range->agent_id);
+    file.data_type = tide_rpc_borrow(range->data_type);
+    file.session_id = tide_rpc_borrow(range->session_id);
+    file.epoch = (uint64_t)range->epoch;
+    file.first_seq_id = (uint64_t)range->first_seq;
+    file.last_seq_id = (uint64_t)range->last_seq;
+    file.rows = (uint64_t)range->rows;
+    file.bytes = (uint64_t)range->bytes;
+    return tide_colony_put(arg, 1, &file.base, err);
+}
+
+tide_status tide_colony_export(tide_colony *colony, const ProtobufCMessage *request,
+                               tide_buffer *out, tide_error *err)
+{
+    const COLONY(ExportRequest) *given = (const COLONY(ExportRequest) *)request;
+    tide_export_sum sum;
+    if (given->directory[0] != '/')
+        return tide_fail(err, TIDE_E_INVALID, "the directory '%s' is not an absolute path",
+                         given->directory);
+    const tide_export_options options = {.sink = colony->sink,
+                                         .dir = given->directory,
+                                         .data_type = tide_rpc_text(given->data_type),
+                                         .library = colony->duckdb_library};
+    return tide_export_run(&options, put_file, out, &sum, err);
+}

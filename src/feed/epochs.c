@@ -1,0 +1,158 @@
+/* epochs.c - the epochs of a stream, told to readers of another one; and the epoch that a reader's points make necessary. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/identity.h>
+
+#include "base/cleanup.h"
+#include "feed/page.h"
+#include "tidemark_sql.h"
+
+enum { ABOVE_MAX = 1000 }; /* epochs that a reader may be ahead of us: nobody uses them all up */
+
+/* ---- telling ---- */
+
+static void reverse(tide_feed_epoch *epochs, int count)
+{
+    for (int i = 0; i < count / 2; i++) {
+        const tide_feed_epoch kept = epochs[i];
+        epochs[i] = epochs[count - 1 - i];
+        epochs[count - 1 - i] = kept;
+    }
+}
+
+static void copy(char *to, size_t size, tide_view from)
+{
+    (void)snprintf(to, size, "%.*s", (int)from.len, from.len ? from.ptr : "");
+}
+
+/* The present one, in which nothing was written to this stream yet. */
+static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    tide_feed_epoch *to = &page->answer->epochs[page->answer->epoch_count++];
+    *to = (tide_feed_epoch){.epoch = page->state.epoch, .first_seq = page->state.epoch_first_seq};
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
+    tide_bind_i64(query, "epoch", page->state.epoch);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return TIDE_OK;
+    copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
+    copy(to->reason, sizeof to->reason, tide_col_text(query));
+    return TIDE_OK;
+}
+
+static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *err)
+{
+    tide_feed_answer *answer = page->answer;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err));
+    tide_bind_i64(query, "stream", page->state.id);
+    tide_bind_i64(query, "limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count);
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_feed_epoch *to = &answer->epochs[answer->epoch_count++];
+        to->epoch = tide_col_i64(query);
+        to->first_seq = tide_col_i64(query);
+        copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
+        copy(to->reason, sizeof to->reason, tide_col_text(query));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
+{
+    const tide_feed_request *request = page->request;
+    tide_feed_answer *answer = page->answer;
+    const bool is_of_another = request->epoch != 0 && request->epoch != page->state.epoch;
+    if (!is_of_another && answer->standing != TIDE_FEED_STANDING_DIVERGED)
+        return TIDE_OK;
+    if (!answer->epochs)
+        answer->epochs = calloc(TIDE_FEED_EPOCHS_MAX, sizeof *answer->epochs);
+    if (!answer->epochs)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+    if (page->state.written_epoch != page->state.epoch)
+        TIDE_TRY(add_present(page, tx, err));
+    TIDE_TRY(add_written(page, tx, err));
+    reverse(answer->epochs, answer->epoch_count);
+    return TIDE_OK;
+}
+
+/* ---- judging ---- */
+
+/* An epoch that we never had, or know by another id, was begun by another copy of this store. */
+static tide_status is_other_epoch(const tide_feed_request *request, tide_tx *tx, bool *out,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
+    tide_bind_i64(query, "epoch", request->epoch);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    *out = status == TIDE_NONE ||
+           !tide_view_equal(tide_col_text(query), tide_view_of(request->epoch_id));
+    return TIDE_OK;
+}
+
+tide_status tide_epochs_judge(const tide_page *page, tide_tx *tx, bool *has_diverged,
+                              tide_error *err)
+{
+    const tide_feed_request *request = page->request;
+    *has_diverged = false;
+    if (!request->session || request->epoch == 0)
+        return TIDE_OK;
+    *has_diverged = request->start_seq > page->state.head_seq || request->epoch > page->state.epoch;
+    if (*has_diverged || !request->epoch_id)
+        return TIDE_OK;
+    return is_other_epoch(request, tx, has_diverged, err);
+}
+
+/* ---- raising ---- */
+
+/* The highest epoch that was shown; a cut is explained if every point that differs is of an epoch before the present one. */
+static int64_t find_shown(const tide_feed_request *request, int64_t present, bool *is_explained)
+{
+    int64_t shown = request->epoch;
+    *is_explained = request->epoch < present;
+    for (int i = 0; i < request->point_count; i++) {
+        if (request->points[i].epoch > shown)
+            shown = request->points[i].epoch;
+        if (request->points[i].epoch >= present)
+            *is_explained = false;
+    }
+    return shown;
+}
+
+/* One of many that ask at a time, and not again too soon. */
+static bool may_raise(tide_feed *feed)
+{
+    tide_env *env = tide_store_env(feed->store);
+    const int64_t now_us = env->mono_us(env) + 1;
+    int64_t last_us = atomic_load(&feed->diverged_at_us);
+    if (last_us != 0 && now_us - last_us < TIDE_FEED_RAISE_US)
+        return false;
+    return atomic_compare_exchange_strong(&feed->diverged_at_us, &last_us, now_us);
+}
+
+bool tide_epochs_raise(const tide_page *page)
+{
+    const tide_feed_request *request = page->request;
+    const tide_feed_answer *answer = page->answer;
+    if (answer->standing != TIDE_FEED_STANDING_DIVERGED || !request->session)
+        return false;
+    bool is_explained = false;
+    const int64_t shown = find_shown(request, answer->epoch, &is_explained);
+    if (is_explained || shown > answer->epoch + ABOVE_MAX || !may_raise(page->feed))
+        return false;
+    char evidence[200];
+    (void)snprintf(evidence, sizeof evidence,
+                   "a reader of '%s' was at %" PRId64 " of epoch %" PRId64
+                   "; our history has %" PRId64 " in common with it, and ends at %" PRId64,
+                   request->stream, request->start_seq, shown, answer->matched_seq,
+                   answer->head_seq);
+    return tide_identity_raise_above(page->feed->store, shown, "diverged", evidence, NULL, NULL) ==
+           TIDE_OK;
+}

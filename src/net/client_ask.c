@@ -1,0 +1,48 @@
+/* client_ask.c - calls that nobody waits for: see client.h. */
+#include "base/cleanup.h"
+#include "net/client_parts.h"
+
+static void releasep(tide_client_stream **stream)
+{
+    if (*stream)
+        tide_client_release(*stream);
+}
+
+tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
+                            const tide_client_request *request, tide_client_done_fn *done,
+                            void *arg, tide_error *err)
+{
+    const int64_t timeout_us =
+        request->timeout_us ? request->timeout_us : client->options.timeout_us;
+    tide_client_request whole = *request;
+    if (!whole.message.ptr)
+        whole.message = tide_view_of(""); /* a call has a message, if only an empty one */
+    TIDE_CLEANUP(releasep) tide_client_stream *stream = NULL;
+    TIDE_TRY(tide_client_make(&stream, client, &whole, true, timeout_us, err));
+    stream->on_over = done;
+    stream->on_over_arg = arg;
+    tide_client_wake(stream); /* takes a reference of its own */
+    if (out)
+        *out = TIDE_TAKE(stream);
+    return TIDE_OK;
+}
+
+/* It is over: nobody else changes it any more, and the caller may only cancel it. */
+void tide_client_ask_end(tide_client_stream *stream)
+{
+    tide_client_reply *reply = &stream->reply;
+    const tide_client_message *message = stream->first;
+    if (stream->status < TIDE_OK) {
+        const char *words = stream->text[0] ? stream->text : tide_status_get(stream->status)->text;
+        stream->on_over(stream->on_over_arg, stream->status, reply, words);
+    } else if (!message || message->next) {
+        stream->on_over(stream->on_over_arg, TIDE_E_DAMAGED, reply,
+                        message ? "the server has answered with several messages"
+                                : "the server has answered without a message");
+    } else {
+        const tide_buffer plain = reply->message;
+        reply->message = message->bytes;
+        stream->first->bytes = plain; /* freed with the stream */
+        stream->on_over(stream->on_over_arg, TIDE_OK, reply, "");
+    }
+}

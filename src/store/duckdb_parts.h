@@ -1,0 +1,150 @@
+/* duckdb_parts.h - what the files of the DuckDB wrapper share: the library's functions, and their own structs. */
+#ifndef TIDE_STORE_DUCKDB_PARTS_H
+#define TIDE_STORE_DUCKDB_PARTS_H
+
+#include <pthread.h>
+
+#include <duckdb.h>
+
+#include "base/buffer.h"
+#include "store/duckdb.h"
+
+/* Every function of the library that we call, without its prefix. */
+#define TIDE_DUCKDB_SYMBOLS(X)                                                                     \
+    X(append_data_chunk)                                                                           \
+    X(appender_column_count)                                                                       \
+    X(appender_column_type)                                                                        \
+    X(appender_create)                                                                             \
+    X(appender_destroy)                                                                            \
+    X(appender_error)                                                                              \
+    X(appender_flush)                                                                              \
+    X(array_type_array_size)                                                                       \
+    X(array_type_child_type)                                                                       \
+    X(array_vector_get_child)                                                                      \
+    X(bind_int64)                                                                                  \
+    X(bind_null)                                                                                   \
+    X(bind_timestamp)                                                                              \
+    X(bind_varchar)                                                                                \
+    X(close)                                                                                       \
+    X(column_count)                                                                                \
+    X(column_logical_type)                                                                         \
+    X(column_name)                                                                                 \
+    X(connect)                                                                                     \
+    X(create_config)                                                                               \
+    X(create_data_chunk)                                                                           \
+    X(data_chunk_get_size)                                                                         \
+    X(data_chunk_get_vector)                                                                       \
+    X(data_chunk_reset)                                                                            \
+    X(data_chunk_set_size)                                                                         \
+    X(decimal_internal_type)                                                                       \
+    X(decimal_scale)                                                                               \
+    X(destroy_config)                                                                              \
+    X(destroy_data_chunk)                                                                          \
+    X(destroy_extracted)                                                                           \
+    X(destroy_logical_type)                                                                        \
+    X(destroy_pending)                                                                             \
+    X(destroy_prepare)                                                                             \
+    X(destroy_result)                                                                              \
+    X(disconnect)                                                                                  \
+    X(enum_dictionary_value)                                                                       \
+    X(enum_internal_type)                                                                          \
+    X(execute_pending)                                                                             \
+    X(execute_prepared)                                                                            \
+    X(extract_statements)                                                                          \
+    X(extract_statements_error)                                                                    \
+    X(fetch_chunk)                                                                                 \
+    X(free)                                                                                        \
+    X(get_type_id)                                                                                 \
+    X(interrupt)                                                                                   \
+    X(library_version)                                                                             \
+    X(list_type_child_type)                                                                        \
+    X(list_vector_get_child)                                                                       \
+    X(list_vector_get_size)                                                                        \
+    X(list_vector_reserve)                                                                         \
+    X(list_vector_set_size)                                                                        \
+    X(open_ext)                                                                                    \
+    X(pending_error)                                                                               \
+    X(pending_prepared_streaming)                                                                  \
+    X(prepare)                                                                                     \
+    X(prepare_error)                                                                               \
+    X(prepare_extracted_statement)                                                                 \
+    X(prepared_statement_type)                                                                     \
+    X(query)                                                                                       \
+    X(result_error)                                                                                \
+    X(result_error_type)                                                                           \
+    X(rows_changed)                                                                                \
+    X(set_config)                                                                                  \
+    X(struct_type_child_count)                                                                     \
+    X(struct_type_child_name)                                                                      \
+    X(struct_type_child_type)                                                                      \
+    X(struct_vector_get_child)                                                                     \
+    X(validity_row_is_valid)                                                                       \
+    X(validity_set_row_invalid)                                                                    \
+    X(vector_assign_string_element_len)                                                            \
+    X(vector_ensure_validity_writable)                                                             \
+    X(vector_get_data)                                                                             \
+    X(vector_get_validity)                                                                         \
+    X(vector_size)
+
+typedef struct tide_duckdb_api {
+#define TIDE_DUCKDB_FIELD(name)                                                                    \
+    __typeof__(&duckdb_##name) name; /* NOLINT(bugprone-macro-parentheses) */
+    TIDE_DUCKDB_SYMBOLS(TIDE_DUCKDB_FIELD)
+#undef TIDE_DUCKDB_FIELD
+} tide_duckdb_api;
+
+/* The library, loaded on the first call that succeeds. */
+TIDE_MUST_CHECK tide_status tide_duckdb_load(const tide_duckdb_api **out, const char *path,
+                                             tide_error *err);
+
+struct tide_duckdb {
+    const tide_duckdb_api *api;
+    duckdb_database handle;
+    pthread_mutex_t lock;  /* tide_duckdb_lock */
+    pthread_mutex_t guard; /* of what follows */
+    char *wal_path;        /* NULL: in memory */
+    int dir_fd;            /* of the directory it lies in; -1: in memory */
+    uint64_t wal_inode;    /* the log whose directory entry is known to be on disk */
+    int64_t wal_birth_ns;
+};
+
+struct tide_duck {
+    tide_duckdb *db;
+    const tide_duckdb_api *api;
+    duckdb_connection handle;
+    bool is_open; /* a transaction */
+};
+
+struct tide_duck_query {
+    tide_duck *duck;
+    const tide_duckdb_api *api;
+    const tide_sql_text *sql; /* NULL: a user's text */
+    duckdb_prepared_statement prepared;
+    duckdb_result result;
+    bool has_result;
+    bool is_streaming;
+    bool is_at_end;
+    bool has_failed_bind;
+    int column_count;
+    duckdb_logical_type *types;
+    duckdb_data_chunk chunk;
+    idx_t chunk_size;
+    idx_t row; /* of the chunk */
+    int column;
+    tide_buffer text; /* of cells that are rendered */
+};
+
+/* What DuckDB said, as a status and in words (its first line). */
+tide_status tide_duck_fail(const tide_duckdb_api *api, duckdb_result *result, const char *what,
+                           tide_error *err);
+tide_status tide_duck_fail_text(duckdb_error_type type, const char *text, const char *what,
+                                tide_error *err);
+
+/* Append a value of any type as text. TIDE_E_LIMIT, TIDE_E_NOMEM of the buffer. */
+TIDE_MUST_CHECK tide_status tide_duck_render(const tide_duckdb_api *api, tide_buffer *out,
+                                             duckdb_logical_type type, duckdb_vector vector,
+                                             idx_t row);
+bool tide_duck_is_valid(const tide_duckdb_api *api, duckdb_vector vector, idx_t row);
+tide_view tide_duck_string(const duckdb_string_t *string);
+
+#endif

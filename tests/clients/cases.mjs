@@ -1,0 +1,54 @@
+// cases.mjs - runs test cases one after the other and says what became of them in TAP, which scripts/test-report counts.
+//
+//     test('a rule, as a sentence', async () => { ... });
+//     after(() => agent.stop());
+//     await runCases();
+//
+// A case that has not ended after CASE_MS has failed; it does not keep the others from running.
+import { format } from 'node:util';
+
+const CASE_MS = 60_000;
+const cases = [];
+const endings = [];
+
+export function test(name, run) {
+    cases.push({ name, run });
+}
+
+// What is done when all cases have ended, the last first. It is a case of its own.
+export function after(run) {
+    endings.unshift(run);
+}
+
+async function end() {
+    for (const run of endings) await run();
+}
+
+async function withinTime(run) {
+    let timer;
+    const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`not done after ${CASE_MS} ms`)), CASE_MS);
+    });
+    try {
+        await Promise.race([run(), late]);
+    } finally {
+        clearTimeout(timer);
+    }
+}
+
+export async function runCases() {
+    const all = [...cases, { name: 'everything ends in good order', run: end }];
+    console.log(`1..${all.length}`);
+    let failed = 0;
+    for (const [index, { name, run }] of all.entries()) {
+        try {
+            await withinTime(run);
+            console.log(`ok ${index + 1} - ${name}`);
+        } catch (error) {
+            failed++;
+            console.log(`not ok ${index + 1} - ${name}`);
+            console.log(format(error).replace(/^/gm, '# '));
+        }
+    }
+    process.exit(failed ? 1 : 0);
+}

@@ -1,0 +1,34 @@
+/* duckdb_conformance.h - cases that were written for the SQL sinks, on DuckDB.
+ *
+ * Included before the file of cases: a sink on a store becomes a DuckDB file beside that store (SQLite), and each case runs once. What a case asks
+ * of a sink it asks through tide_sink_ops and by SQL that is the same everywhere. */
+#ifndef TIDEMARK_TESTS_DUCKDB_CONFORMANCE_H
+#define TIDEMARK_TESTS_DUCKDB_CONFORMANCE_H
+
+#include <stdio.h>
+
+#include "colony/sink.h"
+#include "duckdb_place.h"
+#include "support/store_fixture.h"
+
+static tide_status open_duckdb_beside(tide_sink **out, tide_store *store, tide_error *err)
+{
+    const char *name = tide_store_name(store);
+    const char *path = strncmp(name, "sqlite:", 7) == 0 ? name + 7 : name;
+    char beside[1024];
+    (void)snprintf(beside, sizeof beside, "%s.duckdb", path);
+    duckdb_place();
+    return tide_sink_open_duckdb(out, store, beside, NULL, err);
+}
+
+/* Triggers are the SQL engines' own. */
+__attribute__((constructor)) static void skip_what_is_not_duckdbs(void)
+{
+    cmocka_set_skip_filter("plain_sql_*");
+}
+
+#define tide_sink_open_sql open_duckdb_beside
+#undef STORE_CASE
+#define STORE_CASE(f) STORE_CASE_SQLITE(f)
+
+#endif

@@ -1,0 +1,3 @@
+#include "duckdb_conformance.h"
+
+#include "rollup_test.c" /* NOLINT(bugprone-suspicious-include) */

@@ -1,0 +1,3 @@
+#include "duckdb_conformance.h"
+
+#include "sink_test.c" /* NOLINT(bugprone-suspicious-include) */
