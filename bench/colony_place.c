@@ -16,8 +16,7 @@ enum {
     ARGS = 2 * COLONY_AGENTS_MAX + 32,
     POLL_MS = 3600000,
     PREPARE_MS = 120000,
-    DISTINCT = 1000,
-    SERVICES = 10,
+    BATCH = 1000,
     STEP_EVERY = 64,
     AGENT_NAME = 32,
     LOG_MAX = 2000,
@@ -244,7 +243,8 @@ static void end_started(void)
         running_agent_kill(&started[i]);
 }
 
-static void fill_feed(const char *path, feed_load *load, int64_t spans)
+/* A thousand spans per second and commit, as time goes on. */
+static void fill_feed(const char *path, int64_t spans)
 {
     tide_error err = {.status = TIDE_OK};
     tide_store *store = NULL;
@@ -254,11 +254,14 @@ static void fill_feed(const char *path, feed_load *load, int64_t spans)
         tide_store_open(&store, path, &(tide_store_options){.mode = TIDE_STORE_CREATE}, &err), &err,
         path);
     bench_must(tide_feed_open(&feed, store, NULL, &err), &err, "feed");
-    for (int64_t i = 0; i < spans / DISTINCT; i++) {
-        tide_feed_records records = tide_record_batch_feed(&load->batch, NULL);
+    for (int64_t i = 0; i < spans; i += BATCH) {
+        feed_load load;
+        feed_load_init_at(&load, BATCH, COLONY_SERVICES, 1, (uint64_t)i, FEED_LOAD_START_MS + i);
+        tide_feed_records records = tide_record_batch_feed(&load.batch, NULL);
         bench_must(tide_feed_commit(feed, &records, 1, &err), &err, "commit");
-        if (i % STEP_EVERY == STEP_EVERY - 1)
+        if (i % (STEP_EVERY * BATCH) == 0)
             bench_must(tide_feed_step(feed, &next_us, &err), &err, "step");
+        feed_load_done(&load);
     }
     tide_feed_close(feed);
     tide_store_close(store);
@@ -268,8 +271,6 @@ void colony_agents_start(running_agent *agents, int count, const tempdir *dir, c
                          int64_t spans)
 {
     static const char *const more[] = {"--log-level", "error", NULL};
-    feed_load load;
-    feed_load_init(&load, DISTINCT, SERVICES, 1, 1);
     if (started_count == 0 && atexit(end_started) != 0)
         bench_die("no room for what is to be done at the end");
     started = agents;
@@ -279,12 +280,11 @@ void colony_agents_start(running_agent *agents, int count, const tempdir *dir, c
         tide_error err = {.status = TIDE_OK};
         (void)snprintf(file, sizeof file, "%s%d.db", name, i);
         tempdir_join(dir, file, path);
-        fill_feed(path, &load, spans);
+        fill_feed(path, spans);
         bench_must(running_agent_start(&agents[i], "agent", path, more, &err), &err,
                    "tidemark agent");
         started_count = i + 1;
     }
-    feed_load_done(&load);
 }
 
 void colony_agents_stop(running_agent *agents, int count)

@@ -27,7 +27,7 @@ typedef enum colony_engine {
     COLONY_ENGINES,
 } colony_engine;
 
-enum { COLONY_PAGE = 10000, COLONY_FEED_BATCH = 1000, COLONY_AGENTS_MAX = 100 };
+enum { COLONY_PAGE = 10000, COLONY_AGENTS_MAX = 100, COLONY_SERVICES = 10 };
 
 typedef struct colony_place {
     colony_engine engine;
@@ -43,7 +43,7 @@ const char *colony_engine_name(colony_engine engine);
 bool colony_place_open(colony_place *place, colony_engine engine);
 void colony_place_close(colony_place *place);
 
-/* Agents name0, name1, ... with so many spans each, of a thousand different ones, again and again. */
+/* Agents name0, name1, ... with so many spans each, of COLONY_SERVICES services, one per millisecond, a thousand per commit. */
 void colony_agents_start(running_agent *agents, int count, const tempdir *dir, const char *name,
                          int64_t spans);
 void colony_agents_stop(running_agent *agents, int count);

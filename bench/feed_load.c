@@ -6,9 +6,9 @@
 #include "bench.h"
 #include "support/prng.h"
 
-static void make_span(feed_load_span *span, int i, int service, prng *p)
+static void make_span(feed_load_span *span, int64_t timestamp, int service, prng *p)
 {
-    span->timestamp = 1700000000000 + i;
+    span->timestamp = timestamp;
     (void)snprintf(span->trace_id, sizeof span->trace_id, "%016llx%016llx",
                    (unsigned long long)prng_u64(p), (unsigned long long)prng_u64(p));
     (void)snprintf(span->span_id, sizeof span->span_id, "%016llx", (unsigned long long)prng_u64(p));
@@ -40,6 +40,12 @@ static void add_span(tide_record_batch *batch, const feed_load_span *span)
 
 void feed_load_init(feed_load *load, int count, int services, int first_service, uint64_t seed)
 {
+    feed_load_init_at(load, count, services, first_service, seed, FEED_LOAD_START_MS);
+}
+
+void feed_load_init_at(feed_load *load, int count, int services, int first_service, uint64_t seed,
+                       int64_t start_ms)
+{
     prng p;
     prng_init(&p, seed);
     load->count = count;
@@ -48,7 +54,7 @@ void feed_load_init(feed_load *load, int count, int services, int first_service,
         bench_die("no memory");
     tide_record_batch_init(&load->batch, tide_stream_type_of(TIDE_STREAM_TELEMETRY), 0);
     for (int i = 0; i < count; i++) {
-        make_span(&load->spans[i], i, first_service + i % services, &p);
+        make_span(&load->spans[i], start_ms + i, first_service + i % services, &p);
         add_span(&load->batch, &load->spans[i]);
     }
 }

@@ -5,11 +5,11 @@
 -- ---- positions ----
 
 -- statement: source_put
--- The source of a position; what is not known yet of its epoch is added.
+-- The source of a position; what is learnt of its epoch is added.
 INSERT INTO polling_sources (agent_id, data_type, session_id, epoch, epoch_id, created_at)
 VALUES (:agent_id, :data_type, :session_id, :epoch, :epoch_id, :now)
 ON CONFLICT (agent_id, data_type, session_id, epoch) DO UPDATE
-SET epoch_id = CASE polling_sources.epoch_id WHEN '' THEN excluded.epoch_id ELSE polling_sources.epoch_id END
+SET epoch_id = CASE excluded.epoch_id WHEN '' THEN polling_sources.epoch_id ELSE excluded.epoch_id END
 RETURNING source_id;
 
 -- statement: position_find
@@ -105,7 +105,7 @@ FROM (SELECT source_id, agent_id, data_type, session_id, epoch, epoch_id, versio
 JOIN polling_sources s ON s.source_id = c.source_id
 WHERE (CAST(:agent_id AS text) IS NULL OR c.agent_id = CAST(:agent_id AS text))
   AND (CAST(:data_type AS text) IS NULL OR c.data_type = CAST(:data_type AS text))
-  AND (c.agent_id, c.data_type, c.source_id) > (:after_agent, :after_type, :after_source)
+  AND (c.agent_id, c.data_type, c.source_id) > (:after_agent, :after_type, :after_source) AND c.agent_id <= :last_agent
 ORDER BY c.agent_id, c.data_type, c.source_id LIMIT :limit;
 
 -- ---- gaps ----
@@ -290,11 +290,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM spans_rows WHERE source_id = :source_id;
 
 -- statement: spans_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM spans_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND spans_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= spans_rows.seq_id AND y.last_seq >= spans_rows.seq_id);
 
 -- statement: system_metrics_put  bulk: sqlite
 INSERT INTO system_metrics_rows (
@@ -311,11 +312,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM system_metrics_rows WHERE source_id = :source_id;
 
 -- statement: system_metrics_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM system_metrics_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND system_metrics_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= system_metrics_rows.seq_id AND y.last_seq >= system_metrics_rows.seq_id);
 
 -- statement: ebpf_http_metrics_put  bulk: sqlite
 INSERT INTO ebpf_http_metrics_rows (
@@ -335,11 +337,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM ebpf_http_metrics_rows WHERE source_id = :source_id;
 
 -- statement: ebpf_http_metrics_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM ebpf_http_metrics_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND ebpf_http_metrics_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= ebpf_http_metrics_rows.seq_id AND y.last_seq >= ebpf_http_metrics_rows.seq_id);
 
 -- statement: ebpf_grpc_metrics_put  bulk: sqlite
 INSERT INTO ebpf_grpc_metrics_rows (
@@ -357,11 +360,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM ebpf_grpc_metrics_rows WHERE source_id = :source_id;
 
 -- statement: ebpf_grpc_metrics_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM ebpf_grpc_metrics_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND ebpf_grpc_metrics_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= ebpf_grpc_metrics_rows.seq_id AND y.last_seq >= ebpf_grpc_metrics_rows.seq_id);
 
 -- statement: ebpf_sql_metrics_put  bulk: sqlite
 INSERT INTO ebpf_sql_metrics_rows (
@@ -379,11 +383,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM ebpf_sql_metrics_rows WHERE source_id = :source_id;
 
 -- statement: ebpf_sql_metrics_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM ebpf_sql_metrics_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND ebpf_sql_metrics_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= ebpf_sql_metrics_rows.seq_id AND y.last_seq >= ebpf_sql_metrics_rows.seq_id);
 
 -- statement: ebpf_traces_put  bulk: sqlite
 INSERT INTO ebpf_traces_rows (
@@ -403,11 +408,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM ebpf_traces_rows WHERE source_id = :source_id;
 
 -- statement: ebpf_traces_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM ebpf_traces_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND ebpf_traces_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= ebpf_traces_rows.seq_id AND y.last_seq >= ebpf_traces_rows.seq_id);
 
 -- statement: cpu_profile_samples_put  bulk: sqlite
 INSERT INTO cpu_profile_samples_rows (
@@ -424,11 +430,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM cpu_profile_samples_rows WHERE source_id = :source_id;
 
 -- statement: cpu_profile_samples_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM cpu_profile_samples_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND cpu_profile_samples_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= cpu_profile_samples_rows.seq_id AND y.last_seq >= cpu_profile_samples_rows.seq_id);
 
 -- statement: memory_profile_samples_put  bulk: sqlite
 INSERT INTO memory_profile_samples_rows (
@@ -446,11 +453,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM memory_profile_samples_rows WHERE source_id = :source_id;
 
 -- statement: memory_profile_samples_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM memory_profile_samples_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND memory_profile_samples_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= memory_profile_samples_rows.seq_id AND y.last_seq >= memory_profile_samples_rows.seq_id);
 
 -- statement: logs_put  bulk: sqlite
 INSERT INTO logs_rows (
@@ -468,11 +476,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM logs_rows WHERE source_id = :source_id;
 
 -- statement: logs_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM logs_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND logs_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= logs_rows.seq_id AND y.last_seq >= logs_rows.seq_id);
 
 -- statement: loss_receipts_put  bulk: sqlite
 INSERT INTO loss_receipts_rows (
@@ -489,11 +498,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM loss_receipts_rows WHERE source_id = :source_id;
 
 -- statement: loss_receipts_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM loss_receipts_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND loss_receipts_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= loss_receipts_rows.seq_id AND y.last_seq >= loss_receipts_rows.seq_id);
 
 -- statement: records_put  bulk: sqlite
 INSERT INTO records_rows (
@@ -510,11 +520,12 @@ FROM STDIN (FORMAT binary);
 SELECT count(*) FROM records_rows WHERE source_id = :source_id;
 
 -- statement: records_expire
--- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early.
+-- The rows of an old batch, except those that a younger one overlaps: they go with that one, never too early. Few batches begin
+-- below an old one's numbers: the look for younger ones is short.
 DELETE FROM records_rows WHERE source_id = :source_id AND seq_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM polling_batches y
                   WHERE y.source_id = :source_id AND y.id <> :batch AND y.stored_at >= :before
-                    AND records_rows.seq_id BETWEEN y.first_seq AND y.last_seq AND y.last_seq >= :first);
+                    AND y.first_seq <= records_rows.seq_id AND y.last_seq >= records_rows.seq_id);
 
 -- ---- agents and who polls them ----
 

@@ -176,7 +176,7 @@ CREATE TABLE polling_batches (
     chain      BLOB  -- d(last_seq); NULL: not known
 ) STRICT;
 CREATE INDEX idx_polling_batches_age ON polling_batches (target, stored_at, id);
-CREATE INDEX idx_polling_batches_source ON polling_batches (source_id, last_seq);
+CREATE INDEX idx_polling_batches_source ON polling_batches (source_id, first_seq);
 
 CREATE TABLE profile_frames_rows (
     agent_id    TEXT NOT NULL,
@@ -614,7 +614,7 @@ CREATE TABLE polling_batches (
     chain      bytea  -- d(last_seq); NULL: not known
 );
 CREATE INDEX idx_polling_batches_age ON polling_batches (target, stored_at, id);
-CREATE INDEX idx_polling_batches_source ON polling_batches (source_id, last_seq);
+CREATE INDEX idx_polling_batches_source ON polling_batches (source_id, first_seq);
 
 CREATE TABLE profile_frames_rows (
     agent_id    text COLLATE "C" NOT NULL,

@@ -40,6 +40,17 @@ static void name_colony(tide_cli *cli, char out[TIDE_COLONY_ID_MAX + 1])
         (void)snprintf(out, TIDE_COLONY_ID_MAX + 1, "%s-%d", host, (int)getpid());
 }
 
+/* Signals are for the front's main loop: threads that a store starts before there is one shall not take them. */
+static void keep_signals_back(void)
+{
+    sigset_t ours;
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGTERM);
+    (void)sigaddset(&ours, SIGINT);
+    (void)sigaddset(&ours, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
+}
+
 static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
@@ -55,6 +66,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
+    keep_signals_back();
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err));
     TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
     name_colony(cli, colony_id);

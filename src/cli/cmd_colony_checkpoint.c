@@ -248,7 +248,7 @@ tide_status tide_cli_colony_audit(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
     if (!request.without_agents && !colony.remote) {
         const tide_driver_security security = tide_cli_colony_security(cli);
-        TIDE_TRY(tide_links_open(&colony.links, &security, tide_env_system(), err));
+        TIDE_TRY(tide_links_open(&colony.links, &security, NULL, tide_env_system(), err));
         colony.colony.links = colony.links;
     }
     TIDE_TRY(tide_cli_colony_call(&colony, "Audit", &request.base,

@@ -104,7 +104,7 @@ tide_status tide_cli_after_serving(tide_status status)
 {
     if (status == TIDE_E_INTERRUPTED) {
         (void)fflush(NULL);
-        _exit(tide_status_get(status)->exit_code);
+        _exit((int)tide_status_get(status)->exit_code);
     }
     return status;
 }

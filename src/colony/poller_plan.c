@@ -143,6 +143,7 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
     out->lease_token = poller->agent.token;
     out->session_id = at->session_id;
     out->epoch = at->epoch;
+    out->epoch_id = at->epoch_id;
     out->points = at->points;
     out->point_count = at->point_count;
     /* Behind a hole that is held the rest of a backlog is read on; the hole is looked at again when its time comes. */

@@ -114,7 +114,9 @@ static tide_status compute(tide_poller *poller, tide_poll_stream *stream, const 
     tide_sink *sink = poller->options.sink;
     const tide_position *at = &stream->position;
     *is_sink = true;
-    if (*at->session_id && strcmp(at->session_id, reply->session_id) != 0) {
+    /* Never polled and stored all the same: the agent had been removed, and is back. */
+    const bool has_history = *at->session_id || at->version > 0;
+    if (has_history && strcmp(at->session_id, reply->session_id) != 0) {
         TIDE_CLEANUP(search_done) search s = {.reply = reply};
         tide_position_init(&s.found, "", "");
         TIDE_TRY(

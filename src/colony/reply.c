@@ -273,7 +273,7 @@ static int compare_holes(const void *a, const void *b)
 
 static tide_status put_in_order(tide_reply *reply, tide_error *err)
 {
-    if (!is_sorted(reply)) {
+    if (reply->records && !is_sorted(reply)) {
         qsort(reply->records, (size_t)reply->record_count, sizeof *reply->records, compare_records);
         TIDE_TRY(join_equals(reply, err));
     }

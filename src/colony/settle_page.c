@@ -181,7 +181,6 @@ static tide_status walk_scanned(page_scan *scan, tide_error *err)
         const bool is_item = is_hole || is_record;
         const int64_t missing = is_item ? lower(next - 1, scan->through) : scan->through;
         TIDE_TRY(settle_missing(scan, after, missing, err));
-        after = missing;
         if (!is_item || next > scan->through)
             break;
         if (is_hole) {

@@ -500,6 +500,8 @@ static void adopt(applying *a, tide_change *change)
     }
     if (a->is_from_current || (change->is_closing && has_next(change)))
         tide_duck_sink_put(sink, TIDE_TAKE(a->next));
+    /* What clean-up has taken of one that is opened again since it was looked at is on disk alone. */
+    sink->is_stale = is_reopening(change);
 }
 
 tide_status tide_duck_sink_apply(tide_sink *base, tide_change *change, tide_error *err)

@@ -11,6 +11,9 @@
 
 enum { PAGE = 256 /* positions read at a time */ };
 
+/* Sorts behind every name: U+10FFFF, twice. */
+static const char LAST_NAME[] = "\xf4\x8f\xbf\xbf\xf4\x8f\xbf\xbf";
+
 #define ROW_MAX_USUAL 10000
 #define BYTES_MAX_USUAL (INT64_C(64) << 20)
 #define TIMEOUT_USUAL_US INT64_C(30000000)
@@ -114,6 +117,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     bind_text_or_null(query, "agent_id", p->agent_id);
     bind_text_or_null(query, "data_type", p->data_type);
     tide_bind_bool(query, "with_closed", p->with_closed);
+    tide_bind_text(query, "last_agent", p->agent_id ? p->agent_id : LAST_NAME);
     tide_bind_text(query, "after_agent", p->after_agent);
     tide_bind_text(query, "after_type", p->after_type);
     tide_bind_i64(query, "after_source", p->after_source);
@@ -149,6 +153,8 @@ static tide_status positions(tide_sink *sink, const char *agent_id, const char *
     p->agent_id = agent_id;
     p->data_type = data_type;
     p->with_closed = with_closed;
+    if (agent_id) /* begin there: others' positions are not looked at */
+        tide_sink_sql_text(p->after_agent, sizeof p->after_agent, tide_view_of(agent_id));
     do {
         TIDE_TRY(tide_read(sink->store, read_page, p, err));
         TIDE_TRY(tell_page(p, sink, fn, arg, err));

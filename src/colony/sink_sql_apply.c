@@ -118,10 +118,10 @@ static tide_status go_on(tide_tx *tx, applying *job, int64_t now_us, tide_error 
     job->source_id = change->from.source_id;
     if (to->closed_at_us != 0)
         return write_position(tx, TIDE_SQL_POSITION_MOVE_CLOSED, job, to, err);
-    if (is_begin) {
+    if (is_begin || strcmp(change->from.epoch_id, to->epoch_id) != 0)
         TIDE_TRY(put_source(tx, to, now_us, &job->source_id, err));
+    if (is_begin)
         TIDE_TRY(open_again(tx, to, job->source_id, err));
-    }
     return write_position(
         tx, change->from.version == 0 ? TIDE_SQL_POSITION_ADD : TIDE_SQL_POSITION_MOVE, job, to,
         err);

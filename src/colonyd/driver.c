@@ -201,7 +201,8 @@ tide_status tide_driver_open(tide_driver **out, const tide_driver_options *optio
     (void)pthread_cond_init(&driver->ready, NULL);
     (void)pthread_cond_init(&driver->news, NULL);
     set_defaults(driver, options);
-    TIDE_TRY(tide_links_open(&driver->links, &options->security, driver->env, err));
+    TIDE_TRY(
+        tide_links_open(&driver->links, &options->security, options->metrics, driver->env, err));
     TIDE_TRY(start_threads(driver, err));
     *out = TIDE_TAKE(driver);
     return TIDE_OK;

@@ -5,22 +5,25 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/client_metrics.h"
 
 enum { IDLE_MAX = 65536, TARGET_MAX = TIDE_AGENT_ADDRESS_MAX + 16 };
 
 struct tide_links {
     tide_driver_security security;
+    tide_metrics *metrics;
     tide_env *env;
     tide_client_hub *hub;
 };
 
-tide_status tide_links_open(tide_links **out, const tide_driver_security *security, tide_env *env,
-                            tide_error *err)
+tide_status tide_links_open(tide_links **out, const tide_driver_security *security,
+                            tide_metrics *metrics, tide_env *env, tide_error *err)
 {
     tide_links *links = calloc(1, sizeof *links);
     if (!links)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for connections");
     links->security = *security;
+    links->metrics = metrics;
     links->env = env;
     const tide_client_hub_options options = {.connection_max = 4, .idle_max = IDLE_MAX};
     const tide_status status = tide_client_hub_open(&links->hub, &options, err);
@@ -64,6 +67,8 @@ tide_status tide_links_client(tide_links *links, const char *address, tide_clien
         .is_insecure = links->security.is_insecure,
         .message_max = TIDE_REPLY_BYTES_MAX,
         .user_agent = "tidemark-colony",
+        .count = links->metrics ? tide_client_metrics_count : NULL,
+        .count_arg = links->metrics,
     };
     return tide_client_open(out, &options, err);
 }

@@ -9,8 +9,9 @@
 
 typedef struct tide_links tide_links;
 
+/* metrics: calls are counted there; NULL: nowhere. */
 TIDE_MUST_CHECK tide_status tide_links_open(tide_links **out, const tide_driver_security *security,
-                                            tide_env *env, tide_error *err);
+                                            tide_metrics *metrics, tide_env *env, tide_error *err);
 void tide_links_close(tide_links *links); /* every client must have been closed; takes NULL */
 
 /* A client of HOST:PORT, http://..., https://... or unix:PATH. TIDE_E_INVALID: no such address, or a token that may not be

@@ -2,8 +2,6 @@
  *
  *     tide_client_options: .count = tide_client_metrics_count, .count_arg = metrics
  *
- * Calls that nobody waits for (tide_client_ask) have no hook: whoever makes them calls the function at their end.
- *
  * Threads: safe. */
 #ifndef TIDE_DAEMON_CLIENT_METRICS_H
 #define TIDE_DAEMON_CLIENT_METRICS_H

@@ -1,5 +1,8 @@
 /* client_ask.c - calls that nobody waits for: see client.h. */
+#include <string.h>
+
 #include "base/cleanup.h"
+#include "base/patience.h"
 #include "net/client_parts.h"
 
 static void releasep(tide_client_stream **stream)
@@ -21,28 +24,42 @@ tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
     TIDE_TRY(tide_client_make(&stream, client, &whole, true, timeout_us, err));
     stream->on_over = done;
     stream->on_over_arg = arg;
+    stream->begun_us = tide_patience_until(0);
     tide_client_wake(stream); /* takes a reference of its own */
     if (out)
         *out = TIDE_TAKE(stream);
     return TIDE_OK;
 }
 
+static void tell(tide_client_stream *stream, tide_status status, const char *text)
+{
+    const tide_client *client = stream->client;
+    if (client->options.count)
+        client->options.count(
+            client->options.count_arg,
+            &(tide_client_counted){.path = stream->url + strlen(client->base_url),
+                                   .grpc_code = (int)tide_status_get(status)->grpc_code,
+                                   .try_count = 1,
+                                   .took_us = tide_patience_until(0) - stream->begun_us});
+    stream->on_over(stream->on_over_arg, status, &stream->reply, text);
+}
+
 /* It is over: nobody else changes it any more, and the caller may only cancel it. */
 void tide_client_ask_end(tide_client_stream *stream)
 {
     tide_client_reply *reply = &stream->reply;
-    const tide_client_message *message = stream->first;
+    tide_client_message *message = stream->first;
     if (stream->status < TIDE_OK) {
-        const char *words = stream->text[0] ? stream->text : tide_status_get(stream->status)->text;
-        stream->on_over(stream->on_over_arg, stream->status, reply, words);
+        tell(stream, stream->status,
+             stream->text[0] ? stream->text : tide_status_get(stream->status)->text);
     } else if (!message || message->next) {
-        stream->on_over(stream->on_over_arg, TIDE_E_DAMAGED, reply,
-                        message ? "the server has answered with several messages"
-                                : "the server has answered without a message");
+        tell(stream, TIDE_E_DAMAGED,
+             message ? "the server has answered with several messages"
+                     : "the server has answered without a message");
     } else {
         const tide_buffer plain = reply->message;
         reply->message = message->bytes;
-        stream->first->bytes = plain; /* freed with the stream */
-        stream->on_over(stream->on_over_arg, TIDE_OK, reply, "");
+        message->bytes = plain; /* freed with the stream */
+        tell(stream, TIDE_OK, "");
     }
 }

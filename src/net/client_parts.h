@@ -127,6 +127,7 @@ struct tide_client_stream {
     tide_client_done_fn
         *on_over; /* called once, by the hub's thread, when it is over; NULL: nobody */
     void *on_over_arg;
+    int64_t begun_us; /* of who is told when it is over */
     bool was_unsent;       /* the server cannot have seen it */
     bool is_retry_refused; /* the server says: not again (pushback < 0) */
     tide_status status;

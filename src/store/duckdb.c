@@ -100,6 +100,45 @@ static tide_status fail_open(const char *path, const char *text, tide_error *err
 
 /* ---- databases ---- */
 
+/* DuckDB's lock on a file keeps other processes out, not other handles of this one: two would write over each other. So those that are open
+ * here are known. Opening holds the lock from the look to the note. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static tide_duckdb *open_files;
+
+static bool is_open_here(const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return false;
+    for (const tide_duckdb *db = open_files; db; db = db->next)
+        if (db->device == file.st_dev && db->inode == file.st_ino)
+            return true;
+    return false;
+}
+
+static void note_open(tide_duckdb *db, const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return; /* removed meanwhile: nobody can open it a second time */
+    db->device = file.st_dev;
+    db->inode = file.st_ino;
+    db->next = open_files;
+    open_files = db;
+}
+
+static void forget_open(const tide_duckdb *db)
+{
+    (void)pthread_mutex_lock(&open_lock);
+    for (tide_duckdb **at = &open_files; *at; at = &(*at)->next) {
+        if (*at == db) {
+            *at = db->next;
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&open_lock);
+}
+
 static tide_status configure(const tide_duckdb_api *api, duckdb_config config, const char *path,
                              const tide_duckdb_options *options, tide_error *err)
 {
@@ -178,6 +217,23 @@ static tide_status open_file(tide_duckdb *db, const char *path, const tide_duckd
     return status;
 }
 
+static tide_status open_alone(tide_duckdb *db, const char *path, const tide_duckdb_options *options,
+                              tide_error *err)
+{
+    if (!path)
+        return open_file(db, NULL, options, err);
+    (void)pthread_mutex_lock(&open_lock);
+    tide_status status;
+    if (is_open_here(path))
+        status = tide_fail(err, TIDE_E_BUSY, "%s is open already in this process", path);
+    else
+        status = open_file(db, path, options, err);
+    if (status == TIDE_OK)
+        note_open(db, path);
+    (void)pthread_mutex_unlock(&open_lock);
+    return status;
+}
+
 tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
                              const tide_duckdb_options *options, tide_error *err)
 {
@@ -194,7 +250,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
     (void)pthread_mutex_init(&db->guard, NULL);
     if (path)
         TIDE_TRY(find_directory(db, path, err));
-    TIDE_TRY(open_file(db, path, chosen, err));
+    TIDE_TRY(open_alone(db, path, chosen, err));
     if (db->dir_fd >= 0 && fsync(db->dir_fd) != 0)
         return tide_fail(err, TIDE_E_IO, "cannot sync the directory of %s: %s", path,
                          strerror(errno));
@@ -208,6 +264,7 @@ void tide_duckdb_close(tide_duckdb *db)
         return;
     if (db->handle)
         db->api->close(&db->handle);
+    forget_open(db);
     if (db->dir_fd >= 0)
         (void)close(db->dir_fd);
     (void)pthread_mutex_destroy(&db->guard);

@@ -13,7 +13,9 @@
  * Statements come from a catalogue of their own, made by tools/sqlgen like the other; DuckDB numbers parameters as PostgreSQL
  * does, so of each entry the PostgreSQL text is used.
  *
- * One process: DuckDB locks its file. Who comes second gets TIDE_E_BUSY, and the words name who holds it.
+ * One process, one handle: DuckDB locks its file against other processes, and we against a second handle in this one (DuckDB would let both write
+ * over each other). Who comes second gets TIDE_E_BUSY, and the words name who holds it. The lock is of the kind that goes when any descriptor of the
+ * file is closed: nothing in a process that has the file open may open and close it by other means.
  *
  * Survives: when tide_duck_commit has returned TIDE_OK, the transaction is on disk. (Seen with strace on 1.5.6: COMMIT writes
  * FILE.wal and calls fsync on it before it returns; large inserts first go into FILE itself, which is then synced before
@@ -66,8 +68,8 @@ typedef struct tide_duckdb_options {
     bool may_touch_files;
 } tide_duckdb_options;
 
-/* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: another
- * process has it open. TIDE_E_FOREIGN: a file, but not a DuckDB database. TIDE_E_DAMAGED, TIDE_E_IO, TIDE_E_NOMEM. */
+/* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: it
+ * is open, in another process or in this one. TIDE_E_FOREIGN: a file, but not a DuckDB database. TIDE_E_DAMAGED, TIDE_E_IO, TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
                                              const tide_duckdb_options *options, tide_error *err);
 void tide_duckdb_close(tide_duckdb *db); /* takes NULL; after everything below it */

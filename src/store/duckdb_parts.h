@@ -3,6 +3,7 @@
 #define TIDE_STORE_DUCKDB_PARTS_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include <duckdb.h>
 
@@ -100,6 +101,9 @@ TIDE_MUST_CHECK tide_status tide_duckdb_load(const tide_duckdb_api **out, const 
 struct tide_duckdb {
     const tide_duckdb_api *api;
     duckdb_database handle;
+    tide_duckdb *next; /* of those that are open; with the file that it is */
+    dev_t device;
+    ino_t inode;
     pthread_mutex_t lock;  /* tide_duckdb_lock */
     pthread_mutex_t guard; /* of what follows */
     char *wal_path;        /* NULL: in memory */

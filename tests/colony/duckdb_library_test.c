@@ -279,6 +279,19 @@ static void a_second_process_is_refused_with_words(void **state)
     proc_result_done(&result);
 }
 
+/* Nor does a second handle in the same process: DuckDB itself would let both write over each other. */
+static void a_second_handle_is_refused(void **state)
+{
+    duck_test *t = *state;
+    tide_duckdb *second = NULL;
+    assert_status_err(TIDE_E_BUSY, tide_duckdb_open(&second, t->path, &small, &t->err), &t->err);
+    char link[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "other.name", link);
+    assert_int_equal(0, symlink(t->path, link));
+    assert_status_err(TIDE_E_BUSY, tide_duckdb_open(&second, link, &small, &t->err), &t->err);
+    reopen(t);
+}
+
 static int open_only(const char *path)
 {
     duckdb_place();
@@ -331,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(every_statement_prepares, setup, teardown),
         cmocka_unit_test_setup_teardown(transactions_are_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_words, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_second_handle_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_foreign_file_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_library_is_told, setup, teardown),
     };

@@ -279,6 +279,54 @@ static void a_removed_agent_may_come_again(void **state)
     assert_int_equal(14, duckdb_rig_number(r, "SELECT count(*) FROM spans"));
 }
 
+static tide_status take_closed(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                               tide_error *err)
+{
+    (void)gaps;
+    return position->closed_at_us != 0 ? tide_position_copy(arg, position, err) : TIDE_OK;
+}
+
+/* An agent that was removed comes again with the session that it had: its position is opened again, and rows are recognised. */
+static void a_session_that_comes_back_is_opened_again(void **state)
+{
+    duckdb_rig *r = *state;
+    duckdb_rig_page(r, "web-1", "s1", 1, 10);
+    TIDE_CLEANUP(tide_position_done) tide_position at = {0};
+    duckdb_rig_load(r, "web-1", "telemetry", &at);
+    TIDE_CLEANUP(tide_change_done) tide_change close = {0};
+    assert_ok_err(tide_settle_close(&close, &at, "removed", r->clock.wall_us, &r->err), &r->err);
+    assert_ok_err(tide_sink_apply(r->sink, &close, &r->err), &r->err);
+    virtual_env_advance(&r->clock, 25 * INT64_C(3600) * SECOND);
+    tide_retained done;
+    TIDE_CLEANUP(tide_position_done) tide_position earlier = {0};
+    assert_ok_err(
+        r->sink->ops->positions(r->sink, "web-1", NULL, true, take_closed, &earlier, &r->err),
+        &r->err);
+    assert_ok_err(r->sink->ops->retain(r->sink, DAY_US, &done, &r->err), &r->err);
+    assert_int_equal(10, done.rows);
+    answer a;
+    answer_begin(&a, "s1");
+    answer_foreign_run(&a, 1, 12);
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
+    assert_ok_err(answer_read(&a, &reply, &r->err), &r->err);
+    TIDE_CLEANUP(tide_position_done) tide_position fresh = {0};
+    duckdb_rig_load(r, "web-1", "telemetry", &fresh);
+    TIDE_CLEANUP(tide_change_done) tide_change back = {0};
+    assert_ok_err(tide_settle_return(&back, &fresh, &earlier, &reply, r->clock.wall_us, &r->err),
+                  &r->err);
+    assert_ok_err(tide_sink_apply(r->sink, &back, &r->err), &r->err);
+    answer_done(&a);
+    duckdb_rig_forget(r);
+    duckdb_rig_check(r);
+    duckdb_rig_page(r, "web-1", "s1", 1, 12);
+    for (int i = 0; i < 2; i++) {
+        duckdb_rig_check(r);
+        assert_int_equal(2, duckdb_rig_number(r, "SELECT count(*) FROM spans"));
+        assert_int_equal(1, duckdb_rig_number(r, "SELECT count(*) FROM polling_checkpoints"));
+        duckdb_rig_reopen(r);
+    }
+}
+
 /* ---- types ---- */
 
 static void put_session(tide_buffer *bytes, const tide_colony_type *type, const char *session)
@@ -511,21 +559,14 @@ static void a_foreign_database_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(an_unknown_position_is_a_fresh_one),
-        CASE(rows_and_position_survive_together),
-        CASE(an_older_version_is_refused),
-        CASE(applying_a_change_again_is_refused),
-        CASE(a_lost_lease_stores_nothing),
-        CASE(a_gap_is_recorded_and_recovered),
-        CASE(a_new_session_closes_the_old_one),
-        CASE(a_dead_letter_is_kept),
-        CASE(a_removed_agent_may_come_again),
-        CASE(every_type_has_its_table),
-        CASE(a_late_row_is_in_its_minute_once),
-        CASE(old_rows_go_and_the_books_close),
-        CASE(ended_gaps_are_folded),
-        CASE(superseded_states_are_removed),
-        CASE(questions_only_read),
+        CASE(an_unknown_position_is_a_fresh_one), CASE(rows_and_position_survive_together),
+        CASE(an_older_version_is_refused),        CASE(applying_a_change_again_is_refused),
+        CASE(a_lost_lease_stores_nothing),        CASE(a_gap_is_recorded_and_recovered),
+        CASE(a_new_session_closes_the_old_one),   CASE(a_dead_letter_is_kept),
+        CASE(a_removed_agent_may_come_again),     CASE(a_session_that_comes_back_is_opened_again),
+        CASE(every_type_has_its_table),           CASE(a_late_row_is_in_its_minute_once),
+        CASE(old_rows_go_and_the_books_close),    CASE(ended_gaps_are_folded),
+        CASE(superseded_states_are_removed),      CASE(questions_only_read),
         CASE(a_foreign_database_is_refused),
     };
     return cmocka_run_group_tests_name("duckdb-sink", tests, NULL, NULL);

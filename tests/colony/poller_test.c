@@ -744,6 +744,29 @@ static void a_reset_that_nobody_told_of_is_noticed(void **state)
     rig_free(r);
 }
 
+/* An agent that was removed and is added again goes on where it was; nothing is stored twice. */
+static void an_agent_that_is_added_again_is_recognised(void **state)
+{
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    rig_put(a, "telemetry", 20);
+    rig_catch_up_once(r, a);
+    {
+        TIDE_CLEANUP(tide_position_done) tide_position at = rig_position(r, a, "telemetry");
+        TIDE_CLEANUP(tide_change_done) tide_change change = {0};
+        assert_ok_err(tide_settle_close(&change, &at, "removed", r->t->clock.wall_us, &r->err),
+                      &r->err);
+        assert_ok_err(tide_sink_apply(r->sink, &change, &r->err), &r->err);
+    }
+    rig_put(a, "telemetry", 5);
+    rig_catch_up_once(r, a);
+    assert_int_equal(25, rig_last_seq(r, a, "telemetry"));
+    assert_int_equal(25, r->stored);
+    rig_assert_rows(r, a, 1, 25);
+    rig_assert_balanced(r);
+    rig_free(r);
+}
+
 /* ---- leases ---- */
 
 typedef struct claim {
@@ -932,6 +955,7 @@ int main(void)
         STORE_CASE(an_earlier_session_that_comes_back_is_recognised),
         STORE_CASE(after_a_reset_nothing_is_stored_twice),
         STORE_CASE_SQLITE(a_reset_that_nobody_told_of_is_noticed),
+        STORE_CASE(an_agent_that_is_added_again_is_recognised),
         STORE_CASE(a_colony_that_lost_its_lease_stores_nothing),
         STORE_CASE(an_agent_refuses_a_lower_token),
         STORE_CASE_SQLITE(once_ends_caught_up_or_gives_up),

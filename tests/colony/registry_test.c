@@ -211,6 +211,24 @@ static void colonies_share_agents_fairly_and_take_over_from_the_dead(void **stat
     end_colonies(colonies);
 }
 
+/* Nobody takes more than its share, however much is free. */
+static void each_takes_no_more_than_its_share(void **state)
+{
+    store_test *t = *state;
+    tide_holding colonies[COLONIES];
+    init_colonies(colonies);
+    for (int c = 0; c < COLONIES; c++)
+        step(t, &colonies[c]);
+    add_agents(t, AGENTS);
+    step(t, &colonies[0]);
+    assert_int_equal(4, colonies[0].count);
+    step(t, &colonies[1]);
+    assert_int_equal(4, colonies[1].count);
+    step(t, &colonies[2]);
+    assert_int_equal(2, colonies[2].count);
+    end_colonies(colonies);
+}
+
 static void a_removed_agent_is_dropped_and_an_added_one_taken(void **state)
 {
     store_test *t = *state;
@@ -356,6 +374,7 @@ int main(void)
         STORE_CASE(health_is_how_long_ago_an_agent_answered),
         STORE_CASE(bad_names_and_addresses_are_refused),
         STORE_CASE(colonies_share_agents_fairly_and_take_over_from_the_dead),
+        STORE_CASE(each_takes_no_more_than_its_share),
         STORE_CASE(a_removed_agent_is_dropped_and_an_added_one_taken),
         STORE_CASE(a_clean_stop_gives_everything_back),
         STORE_CASE(a_second_colony_of_the_same_name_is_refused),

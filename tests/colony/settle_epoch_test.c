@@ -316,13 +316,21 @@ static void what_was_stated_and_cut_off_is_lost(void **state)
 static void an_epoch_that_began_below_what_was_read_parts_the_histories(void **state)
 {
     (void)state;
-    read_run(1, 9, 9);
     answer a;
+    answer_begin(&a, "s1");
+    answer_record_run(&a, 1, 2);
+    answer_record_run(&a, 4, 6);
+    answer_record(&a, 9, 9);
+    answer_state(&a, 1, 1, 9, 9);
+    assert_ok(ledger_poll(&L, 0, &a)); /* 3 and 7-8 are gaps */
     answer_begin(&a, "s1");
     answer_state(&a, 2, 1, 6, 6);
     answer_epoch(&a, 2, 6, "two", "restored");
     assert_ok(ledger_poll(&L, 9, &a));
-    assert_int_equal(books_of(1).stored, 9); /* kept, and never mixed */
+    assert_int_equal(books_of(1).stored, 6); /* kept, and never mixed */
+    assert_int_equal(ledger_gap_at(&L, 1, 3)->status, TIDE_GAP_DETECTED); /* both have it */
+    assert_int_equal(ledger_gap_at(&L, 1, 7)->status, TIDE_GAP_PERMANENT);
+    assert_string_equal(ledger_gap_at(&L, 1, 7)->reason, "restored");
     assert_int_equal(ledger_at(&L)->first, 6);
     assert_int_equal(ledger_at(&L)->epoch, 2);
 }
@@ -384,6 +392,24 @@ static void a_cut_that_the_agent_noticed_is_exact(void **state)
     assert_ok(poll_diverged(10, 18, "restored", 2));
     assert_int_equal(ledger_at(&L)->first, 18);
     assert_int_equal(ledger_at(&L)->last_seq, 17);
+}
+
+/* Of epochs that began at one number each must have had evidence. */
+static void a_cut_is_only_as_sure_as_its_least_evidence(void **state)
+{
+    (void)state;
+    read_and_mark();
+    answer a;
+    answer_begin(&a, "s1");
+    answer_state(&a, 1, 1, 0, 25);
+    answer_epoch(&a, 1, 1, "one", "created");
+    answer_epoch(&a, 2, 18, "two", "diverged");
+    answer_epoch(&a, 3, 18, "three", "copied");
+    answer_number(&a, 11, TIDE_FEED_STANDING_DIVERGED);
+    answer_number(&a, 12, 10);
+    assert_ok(ledger_poll(&L, 30, &a));
+    assert_int_equal(ledger_at(&L)->epoch, 3);
+    assert_int_equal(ledger_at(&L)->first, 11);
 }
 
 /* But not if one of our points lies in between, which must have differed. */
@@ -520,6 +546,7 @@ int main(void)
         CASE(an_epoch_that_began_below_what_was_read_parts_the_histories),
         CASE(a_diverged_history_is_left_behind_the_last_common_point),
         CASE(a_cut_that_the_agent_noticed_is_exact),
+        CASE(a_cut_is_only_as_sure_as_its_least_evidence),
         CASE(a_point_that_differs_overrules_the_cut),
         CASE(a_history_that_does_not_say_that_it_is_new_is_refused),
         CASE(a_divergence_without_a_common_point_begins_where_we_began),

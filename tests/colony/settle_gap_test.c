@@ -236,6 +236,20 @@ static void a_foreign_gap_above_served_numbers_is_void(void **state)
     assert_stored(&L, "1-3 7 10");
 }
 
+/* What lies above the highest record of a page was not looked at: it may be a short page. */
+static void a_foreign_page_speaks_only_of_what_it_reached(void **state)
+{
+    (void)state;
+    const int64_t id = open_foreign_4_to_9();
+    answer a;
+    answer_begin(&a, "s1");
+    answer_foreign(&a, 4, 4);
+    answer_foreign(&a, 6, 6);
+    assert_ok(ledger_recover(&L, id, 3, 1, &a));
+    assert_gaps(&L, "4-4 recovered missing; 5-5 permanent retention; 6-6 recovered missing; "
+                    "7-9 detected missing");
+}
+
 /* An empty answer: nothing is left of it. */
 static void a_foreign_agent_that_has_nothing_left_has_lost_it(void **state)
 {
@@ -417,6 +431,7 @@ int main(void)
         CASE(other_histories_recover_nothing),
         CASE(a_foreign_gap_is_asked_for_three_times),
         CASE(a_foreign_gap_above_served_numbers_is_void),
+        CASE(a_foreign_page_speaks_only_of_what_it_reached),
         CASE(a_foreign_agent_that_has_nothing_left_has_lost_it),
         CASE(an_agent_that_is_away_ends_a_gap_late),
         CASE(a_reset_reads_again_and_stores_nothing_twice),

@@ -2,6 +2,7 @@
  * invariants (settle_fixture.h), and in the end every record that the agent still has is stored, or in a gap record that says why not. */
 #include "colony/settle.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -576,8 +577,9 @@ static void books_close_whatever_happens(void **state)
     if (getenv("TIDEMARK_SEED"))
         count = 1;
     for (uint64_t i = 0; i < count; i++) {
-        print_message("seed %llu\n", (unsigned long long)(first + i));
-        play(first + i);
+        const uint64_t seed = first + i;
+        print_message("seed %" PRIu64 "\n", seed);
+        play(seed);
     }
 }
 

@@ -62,6 +62,18 @@ static tide_books books(void)
     return out;
 }
 
+static void lose_4_to_9(void)
+{
+    answer a;
+    answer_begin(&a, "s1");
+    answer_record_run(&a, 1, 3);
+    answer_record(&a, 10, 10);
+    answer_state(&a, 1, 1, 10, 10);
+    answer_hole(&a, 4, 9, "damaged");
+    assert_ok(ledger_poll(&L, 0, &a));
+    assert_gaps(&L, "4-9 permanent damaged");
+}
+
 /* ---- gap detection, as the seed lists it ---- */
 
 /* Seed: gap detection with missing seq IDs: [1,2,3,5,6] gives a gap at 4. C1: not within the grace. */
@@ -159,6 +171,41 @@ static void an_answer_that_did_not_look_gives_nothing_up(void **state)
     assert_ok_err(ledger_settle(&L, &later, &reply, &err), &err);
     answer_done(&a);
     assert_gaps(&L, "4-4 detected missing");
+}
+
+/* C1: nor does a page that ended below the hole. */
+static void a_page_that_ends_below_a_hole_gives_nothing_up(void **state)
+{
+    (void)state;
+    assert_ok(FOREIGN(0, 1, 2, 3, 5, 6, 9));
+    pass(10);
+    assert_ok(FOREIGN(0, 1, 2, 3, 5));
+    assert_gaps(&L, "4-4 detected missing");
+    assert_int_equal(books().held, 2);
+    assert_ok(FOREIGN(6, 7, 8, 9));
+    assert_stored(&L, "1-3 5-9");
+}
+
+/* Gaps are looked up only for settled numbers that come again. */
+static void an_ordinary_page_needs_no_gaps(void **state)
+{
+    (void)state;
+    lose_4_to_9();
+    answer a;
+    answer_begin(&a, "s1");
+    answer_record_run(&a, 5, 12);
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {.len = 0};
+    tide_error err;
+    tide_interval range;
+    assert_ok_err(answer_read(&a, &reply, &err), &err);
+    const tide_ask again = {.start_seq = 4};
+    assert_true(tide_settle_wants_gaps(ledger_at(&L), &again, &reply, &range));
+    assert_int_equal(range.first, 5);
+    assert_int_equal(range.last, 10);
+    const tide_ask further = {.start_seq = 10};
+    assert_false(tide_settle_wants_gaps(ledger_at(&L), &further, &reply, &range));
+    assert_false(tide_settle_wants_gaps(&L.empty, &again, &reply, &range));
+    answer_done(&a);
 }
 
 /* C2: neither the agent's clock nor the colony's wall clock decides about a hole. */
@@ -354,11 +401,19 @@ static void filtered_numbers_are_counted_and_no_gap(void **state)
     assert_int_equal(books().filtered, 8);
     assert_int_equal(ledger_at(&L)->last_seq, 10);
 
-    answer_begin(&a, "s1"); /* more filtered than there is room for */
+    answer_begin(&a, "s1"); /* it cannot be told which of them were filtered */
     answer_record(&a, 11, 11);
-    answer_state(&a, 1, 1, 12, 12);
+    answer_state(&a, 1, 1, 13, 13);
+    answer_number(&a, 17, 1);
+    assert_ok(ledger_poll(&L, 10, &a));
+    assert_gaps(&L, "12-13 detected missing");
+    assert_int_equal(books().filtered, 8);
+
+    answer_begin(&a, "s1"); /* more filtered than there is room for */
+    answer_record(&a, 14, 14);
+    answer_state(&a, 1, 1, 15, 15);
     answer_number(&a, 17, 2);
-    assert_status(TIDE_E_INVALID, ledger_poll(&L, 10, &a));
+    assert_status(TIDE_E_INVALID, ledger_poll(&L, 13, &a));
 }
 
 /* C24: a gap 10^8 wide is an interval like any other. */
@@ -471,18 +526,6 @@ static void records_without_a_number_take_the_missing_ones(void **state)
 }
 
 /* ---- numbers that come after all ---- */
-
-static void lose_4_to_9(void)
-{
-    answer a;
-    answer_begin(&a, "s1");
-    answer_record_run(&a, 1, 3);
-    answer_record(&a, 10, 10);
-    answer_state(&a, 1, 1, 10, 10);
-    answer_hole(&a, 4, 9, "damaged");
-    assert_ok(ledger_poll(&L, 0, &a));
-    assert_gaps(&L, "4-9 permanent damaged");
-}
 
 /* DECISIONS 20: permanent is revisable: a row that still comes is stored, the gap recovered, split where only a part came. */
 static void a_row_that_still_comes_revises_a_permanent_gap(void **state)
@@ -621,6 +664,8 @@ int main(void)
         CASE(gaps_of_several_batches_are_kept_apart),
         CASE(a_number_that_comes_within_the_grace_is_no_gap),
         CASE(an_answer_that_did_not_look_gives_nothing_up),
+        CASE(a_page_that_ends_below_a_hole_gives_nothing_up),
+        CASE(an_ordinary_page_needs_no_gaps),
         CASE(wall_clocks_age_no_hole),
         CASE(a_restart_holds_holes_a_little_longer),
         CASE(too_many_holes_become_gaps),

@@ -76,7 +76,6 @@ static void a_position_comes_back_after_a_restart(void **state)
     change.to.agent_now_ms = 13;
     change.to.retention_ms = 14;
     change.to.oldest = 1;
-    change.to.filtered = 0;
     assert_ok_err(tide_sink_apply(sink, &change, &t->err), &t->err);
     assert_true(change.to.source_id > 0);
     assert_int_equal(1, change.to.version);
@@ -102,6 +101,28 @@ static void a_position_comes_back_after_a_restart(void **state)
     assert_int_equal(change.to.source_id, back.source_id);
     assert_int_equal(8, ask_number(sink, "SELECT last_seq FROM polling_batches"));
     assert_int_equal(1, check_books(other));
+}
+
+/* What is learnt of an epoch later is kept, for the position and for its source. */
+static void an_epochs_id_may_be_learnt_later(void **state)
+{
+    store_test *t = *state;
+    TIDE_CLEANUP(tide_sink_closep) tide_sink *sink = NULL;
+    assert_ok(tide_sink_open_sql(&sink, t->store, &t->err));
+    assert_ok(store_spans(sink, "a", 1, 1, &t->err));
+    TIDE_CLEANUP(tide_position_done) tide_position at;
+    load_position(sink, "a", "telemetry", &at);
+    assert_string_equal("", at.epoch_id);
+    TIDE_CLEANUP(tide_change_done) tide_change change;
+    change_begin(&change, &at, t->clock.wall_us);
+    (void)snprintf(change.to.epoch_id, sizeof change.to.epoch_id, "%s", SESSION_B);
+    assert_ok_err(tide_sink_apply(sink, &change, &t->err), &t->err);
+    assert_int_equal(at.source_id, change.to.source_id);
+    TIDE_CLEANUP(tide_position_done) tide_position back;
+    load_position(sink, "a", "telemetry", &back);
+    assert_string_equal(SESSION_B, back.epoch_id);
+    assert_ok(store_spans(sink, "a", 2, 2, &t->err));
+    assert_int_equal(1, check_books(sink));
 }
 
 /* FAULTS C19, the seed: "concurrent checkpoint updates": a slow second colony's older state is refused. */
@@ -312,8 +333,9 @@ static void a_dead_letter_is_kept_and_the_cursor_moves(void **state)
     assert_ok_err(tide_sink_apply(sink, &change, &t->err), &t->err);
     assert_int_equal(5, ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_int_equal(2, ask_number(sink, "SELECT count(*) FROM dead_letters"));
-    assert_int_equal(3, ask_number(sink, "SELECT length(body) FROM dead_letters WHERE agent_id = "
-                                         "'a' AND seq_id = 3 AND reason = 'not a span'"));
+    assert_int_equal(3, ask_number(sink,
+                                   "SELECT octet_length(body) FROM dead_letters WHERE agent_id = "
+                                   "'a' AND seq_id = 3 AND reason = 'not a span'"));
     assert_int_equal(1, check_books(sink));
 }
 
@@ -523,6 +545,7 @@ int main(void)
         STORE_CASE(an_unknown_position_is_fresh),
         STORE_CASE(a_change_creates_and_then_moves_the_position),
         STORE_CASE(a_position_comes_back_after_a_restart),
+        STORE_CASE(an_epochs_id_may_be_learnt_later),
         STORE_CASE(an_older_version_is_refused),
         STORE_CASE(a_second_beginning_is_refused),
         STORE_CASE(the_same_change_is_never_done_twice),

@@ -51,6 +51,7 @@ static const ProtobufCMessageDescriptor *const descriptors[] = {
     &tidemark__agent__v1__query_system_metrics_response__descriptor,
     &tidemark__agent__v1__query_telemetry_request__descriptor,
     &tidemark__agent__v1__query_telemetry_response__descriptor,
+    &tidemark__agent__v1__watch_streams_request__descriptor,
 };
 
 static const ProtobufCMessageDescriptor *find_descriptor(tide_view name)

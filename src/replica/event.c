@@ -1,0 +1,218 @@
+#include "replica/event.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/crc32c.h"
+#include "base/digest.h"
+#include "base/utf8.h"
+
+enum { EVENT_VERSION = 1, CRC_LEN = 4 };
+
+void tide_event_done(tide_event *event)
+{
+    free(event->columns);
+    event->columns = NULL;
+    event->column_count = 0;
+}
+
+/* ---- encoding ---- */
+
+static tide_status put_head(tide_buffer *out, const tide_event *event)
+{
+    const uint8_t version = EVENT_VERSION;
+    const uint8_t kind = (uint8_t)event->kind;
+    const size_t table_len = strlen(event->table);
+    TIDE_TRY(tide_buffer_append(out, &version, 1));
+    TIDE_TRY(tide_buffer_append(out, event->origin.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->epoch));
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->seq));
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->prev_seq));
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->cut_seq));
+    TIDE_TRY(tide_buffer_append_varint(out, event->stamp.time));
+    TIDE_TRY(tide_buffer_append(out, event->stamp.node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(tide_buffer_append_varint(out, table_len));
+    TIDE_TRY(tide_buffer_append(out, event->table, table_len));
+    TIDE_TRY(tide_buffer_append_u64(out, event->schema));
+    TIDE_TRY(tide_buffer_append(out, &kind, 1));
+    return tide_buffer_append_varint(out, event->base);
+}
+
+static tide_status put_body(tide_buffer *out, const tide_event *event)
+{
+    int before = -1;
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->key_count));
+    for (int i = 0; i < event->key_count; i++)
+        TIDE_TRY(tide_any_encode(out, &event->key[i]));
+    TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->column_count));
+    for (int i = 0; i < event->column_count; i++) {
+        const tide_event_column *column = &event->columns[i];
+        TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)(column->column - before - 1)));
+        TIDE_TRY(tide_buffer_append_varint(out, column->base));
+        TIDE_TRY(tide_any_encode(out, &column->value));
+        before = column->column;
+    }
+    return TIDE_OK;
+}
+
+static tide_status put_all(tide_buffer *out, const tide_event *event)
+{
+    const size_t begin = out->len;
+    TIDE_TRY(put_head(out, event));
+    TIDE_TRY(put_body(out, event));
+    const uint32_t crc = tide_crc32c(tide_view_bytes(out->ptr + begin, out->len - begin));
+    TIDE_TRY(tide_buffer_append_u32(out, crc));
+    return out->len - begin <= TIDE_EVENT_BYTES_MAX ? TIDE_OK : TIDE_E_LIMIT;
+}
+
+tide_status tide_event_encode(tide_buffer *out, const tide_event *event, tide_error *err)
+{
+    const size_t before = out->len;
+    const tide_status status = put_all(out, event);
+    if (status >= TIDE_OK)
+        return TIDE_OK;
+    tide_buffer_truncate(out, before);
+    return tide_fail(err, status,
+                     status == TIDE_E_LIMIT ? "a change of one row has more than %d bytes"
+                                            : "no memory for an event (at most %d bytes)",
+                     TIDE_EVENT_BYTES_MAX);
+}
+
+/* ---- decoding ---- */
+
+static bool read_number(tide_reader *from, int64_t *out, int64_t least)
+{
+    uint64_t number = 0;
+    if (tide_reader_varint_shortest(from, &number) < TIDE_OK || number > INT64_MAX)
+        return false;
+    *out = (int64_t)number;
+    return *out >= least;
+}
+
+static bool read_node(tide_reader *from, tide_node_id *out)
+{
+    tide_view bytes;
+    if (tide_reader_bytes(from, TIDE_NODE_LEN, &bytes) < TIDE_OK)
+        return false;
+    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
+    return true;
+}
+
+static bool read_table(tide_reader *from, char out[TIDE_EVENT_TABLE_MAX + 1])
+{
+    uint64_t len = 0;
+    tide_view name;
+    if (tide_reader_varint_shortest(from, &len) < TIDE_OK || len == 0 ||
+        len > TIDE_EVENT_TABLE_MAX || tide_reader_bytes(from, (size_t)len, &name) < TIDE_OK ||
+        !tide_utf8_valid(name))
+        return false;
+    memcpy(out, name.ptr, name.len);
+    out[name.len] = '\0';
+    return true;
+}
+
+static bool read_head(tide_reader *from, tide_event *out)
+{
+    uint8_t version = 0;
+    uint8_t kind = 0;
+    if (tide_reader_byte(from, &version) < TIDE_OK || version != EVENT_VERSION ||
+        !read_node(from, &out->origin) || !read_number(from, &out->epoch, 1) ||
+        !read_number(from, &out->seq, 1) || !read_number(from, &out->prev_seq, 0) ||
+        !read_number(from, &out->cut_seq, 1) ||
+        tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK ||
+        !read_node(from, &out->stamp.node) || !read_table(from, out->table) ||
+        tide_reader_u64(from, &out->schema) < TIDE_OK || tide_reader_byte(from, &kind) < TIDE_OK ||
+        kind > TIDE_ROW_DELETE || tide_reader_varint_shortest(from, &out->base) < TIDE_OK)
+        return false;
+    out->kind = (tide_change_kind)kind;
+    return out->prev_seq < out->seq && out->cut_seq >= out->seq && out->stamp.time != 0;
+}
+
+static bool read_key(tide_reader *from, tide_event *out)
+{
+    int64_t count = 0;
+    if (!read_number(from, &count, 1) || count > TIDE_EVENT_KEY_MAX)
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (tide_any_decode(&out->key[i], from) < TIDE_OK)
+            return false;
+    out->key_count = (int)count;
+    return true;
+}
+
+static bool read_columns(tide_reader *from, tide_event *out, int64_t count)
+{
+    int64_t before = -1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t gap = 0;
+        tide_event_column *to = &out->columns[i];
+        if (!read_number(from, &gap, 0) || gap >= TIDE_EVENT_COLUMNS_MAX ||
+            tide_reader_varint_shortest(from, &to->base) < TIDE_OK ||
+            tide_any_decode(&to->value, from) < TIDE_OK)
+            return false;
+        before += gap + 1;
+        if (before >= TIDE_EVENT_COLUMNS_MAX)
+            return false;
+        to->column = (int)before;
+    }
+    out->column_count = (int)count;
+    return true;
+}
+
+static tide_status fail_damaged(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_DAMAGED, "these bytes are not an event");
+}
+
+tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
+{
+    if (bytes.len > TIDE_EVENT_BYTES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "an event of %zu bytes, at most %d", bytes.len,
+                         TIDE_EVENT_BYTES_MAX);
+    if (bytes.len <= CRC_LEN)
+        return fail_damaged(err);
+    uint32_t crc = 0;
+    int64_t count = 0;
+    tide_reader tail = tide_reader_of(tide_view_bytes(bytes.ptr + bytes.len - CRC_LEN, CRC_LEN));
+    if (tide_reader_u32(&tail, &crc) < TIDE_OK ||
+        crc != tide_crc32c(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN)))
+        return fail_damaged(err);
+    tide_reader from = tide_reader_of(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN));
+    TIDE_CLEANUP(tide_event_done) tide_event found = {.columns = NULL};
+    if (!read_head(&from, &found) || !read_key(&from, &found) || !read_number(&from, &count, 0) ||
+        count > TIDE_EVENT_COLUMNS_MAX || (found.kind == TIDE_ROW_DELETE && count > 0))
+        return fail_damaged(err);
+    found.columns = calloc((size_t)count + 1, sizeof *found.columns);
+    if (!found.columns)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+    if (!read_columns(&from, &found, count) || tide_reader_left(&from) > 0)
+        return fail_damaged(err);
+    *out = found;
+    found.columns = NULL;
+    return TIDE_OK;
+}
+
+/* ---- the id ---- */
+
+void tide_event_id(char out[37], const tide_event *event)
+{
+    static const char hex[] = "0123456789abcdef";
+    uint8_t identity[TIDE_NODE_LEN + 16];
+    memcpy(identity, event->origin.bytes, TIDE_NODE_LEN);
+    for (int i = 0; i < 8; i++) {
+        identity[TIDE_NODE_LEN + i] = (uint8_t)((uint64_t)event->epoch >> (8 * i));
+        identity[TIDE_NODE_LEN + 8 + i] = (uint8_t)((uint64_t)event->seq >> (8 * i));
+    }
+    tide_digest128 digest = tide_digest128_of(tide_view_bytes(identity, sizeof identity));
+    digest.bytes[6] = (uint8_t)((digest.bytes[6] & 0x0f) | 0x80); /* a UUID of a kind of our own */
+    digest.bytes[8] = (uint8_t)((digest.bytes[8] & 0x3f) | 0x80);
+    char *at = out;
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *at++ = '-';
+        *at++ = hex[digest.bytes[i] >> 4];
+        *at++ = hex[digest.bytes[i] & 15];
+    }
+    *at = '\0';
+}

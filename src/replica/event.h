@@ -1,0 +1,74 @@
+/* event.h - one change of one row, as it travels: who made it, which number, what the row's columns became.
+ *
+ * Identity (R6): (origin, epoch, seq) never changes on its way, whoever relays it. prev_seq is the origin's number before it that
+ * changed the same table (0: none), so that a table's contiguity can be checked without the other tables' numbers. cut_seq is the last
+ * number of the batch that the event belongs to: a batch is a union of whole transactions of its origin (DECISIONS 22), and is applied
+ * whole.
+ *
+ * A change is a row image, not a statement (R12): the key, and the columns that were written with their values. For each written column the
+ * stamp that it replaced as the origin knew it (base): another stamp at the place where it is applied is a conflict, which the
+ * greater stamp wins (R13).
+ *
+ *     create   the row did not exist at the origin: every column
+ *     update   the columns that changed
+ *     delete   none; a tombstone with the event's stamp
+ *
+ * Key changes are a delete and a create of one batch.
+ *
+ * Encoding: version byte, fixed order, varints, values of value.h, CRC32C at the end; one event has one encoding, and its id is the
+ * UUIDv5-like digest of (origin, epoch, seq). Bytes from outside are never trusted: TIDE_E_DAMAGED, TIDE_E_LIMIT.
+ *
+ * Threads: pure. */
+#ifndef TIDE_REPLICA_EVENT_H
+#define TIDE_REPLICA_EVENT_H
+
+#include "replica/stamp.h"
+#include "replica/value.h"
+
+enum {
+    TIDE_EVENT_COLUMNS_MAX = 2000, /* SQLite's own limit */
+    TIDE_EVENT_KEY_MAX = 64,       /* columns of a key */
+    TIDE_EVENT_BYTES_MAX = 32 << 20,
+    TIDE_EVENT_TABLE_MAX = 256, /* bytes of a table's name */
+};
+
+typedef enum tide_change_kind {
+    TIDE_ROW_CREATE,
+    TIDE_ROW_UPDATE,
+    TIDE_ROW_DELETE,
+} tide_change_kind;
+
+typedef struct tide_event_column {
+    int column; /* position in the table's schema of that digest: by name through the schema, see table.h */
+    tide_any value;
+    uint64_t base; /* time of the stamp that was replaced; 0: none was known */
+} tide_event_column;
+
+typedef struct tide_event {
+    tide_node_id origin;
+    int64_t epoch;
+    int64_t seq;
+    int64_t prev_seq;
+    int64_t cut_seq;
+    tide_stamp stamp;
+    char table[TIDE_EVENT_TABLE_MAX + 1];
+    uint64_t
+        schema; /* first 8 bytes of the digest of the table's schema: names and order of its columns */
+    tide_change_kind kind;
+    tide_any key[TIDE_EVENT_KEY_MAX];
+    int key_count;
+    tide_event_column *columns; /* ascending */
+    int column_count;
+    uint64_t base; /* delete, create: time of the row's stamp that was replaced; 0: none */
+} tide_event;
+
+TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event *event,
+                                              tide_error *err);
+/* Views are borrowed from bytes; columns is memory of the event (tide_event_done). */
+TIDE_MUST_CHECK tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err);
+void tide_event_done(tide_event *event); /* fits TIDE_CLEANUP on {0} */
+
+/* The seed's id of an event: a UUID made of its identity, the same on every node. */
+void tide_event_id(char out[37], const tide_event *event);
+
+#endif

@@ -1,0 +1,125 @@
+/* node.h - an application's SQLite file that takes part in replication.
+ *
+ * The file stays the application's: its tables, its writers, its journal. What replication adds to it stands in tables of its own (tide_replica_*,
+ * replication_meta, replication_checkpoints, and a view <table>_Events per tracked table) and in triggers of tracked tables that only append to
+ * a log table each. Any SQLite program writes as before; its changes and their log rows are one transaction (R4, R5).
+ *
+ *     any program ---- triggers ----> tide_log_<id> (+ the number, from tide_replica_seq) -- fold --> events, clocks       (our process)
+ *     peers ---- pages ----> apply (triggers off) ----> tables, clocks, events, cursors, in one transaction per page
+ *
+ * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (identity.h): the file is opened
+ * through the store with is_adopted, which leaves everything of the application's alone and keeps identity inside the file.
+ *
+ * Fold: what one read of the logs sees is a union of whole transactions: a cut. Its changes become events numbered as they were logged,
+ * stamped by the hybrid clock, with the batch's cut; clocks are raised; the log rows go. It runs before anything else looks at the state.
+ *
+ * Survives: a crash at any point; every step is one transaction, and doing it again changes nothing.
+ * Threads: a node is as safe as its store. */
+#ifndef TIDE_REPLICA_NODE_H
+#define TIDE_REPLICA_NODE_H
+
+#include <tidemark/cursor.h>
+#include <tidemark/identity.h>
+
+#include "replica/table.h"
+
+typedef struct tide_node tide_node;
+
+typedef struct tide_node_options {
+    tide_env *env;
+    bool is_new; /* the file may be absent: an empty database is made (sync into nothing) */
+} tide_node_options;
+
+TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
+                                           const tide_node_options *options, tide_error *err);
+void tide_node_close(tide_node *node);
+void tide_node_closep(tide_node **node);
+tide_store *tide_node_store(tide_node *node);
+tide_node_id tide_node_get_id(const tide_node *node);
+int64_t tide_node_epoch(const tide_node *node);
+
+/* ---- capture.c ---- */
+
+typedef struct tide_tracked {
+    int64_t rows;     /* that were there already, and became events */
+    int64_t imported; /* events of a seed-style <table>_Events table */
+    bool was_tracked;
+    char advice[512]; /* what the application should know; "": nothing */
+} tide_tracked;
+
+/* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. */
+TIDE_MUST_CHECK tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,
+                                            tide_tracked *out, tide_error *err);
+/* Remove triggers; history stays for peers. TIDE_NONE: was not tracked. */
+TIDE_MUST_CHECK tide_status tide_node_untrack(tide_node *node, const char *table, tide_error *err);
+
+typedef struct tide_capture_found {
+    int64_t lost_tables; /* whose capture was gone (rebuilt by the application), and was put back */
+    int64_t rescanned;   /* rows whose changes had not been captured, and became events */
+    int64_t changed;     /* tables whose schema has changed */
+    char report[1024];
+} tide_capture_found;
+
+/* Compare triggers and schemas with what was recorded; put back, rescan, report (DECISIONS 28). Before every sync. */
+TIDE_MUST_CHECK tide_status tide_node_check(tide_node *node, tide_capture_found *out,
+                                            tide_error *err);
+
+/* ---- fold.c ---- */
+
+/* Captured changes become events. *more: there are further ones. */
+TIDE_MUST_CHECK tide_status tide_node_fold(tide_node *node, int64_t *events, bool *more,
+                                           tide_error *err);
+
+/* ---- apply.c ---- */
+
+typedef struct tide_applied {
+    int64_t events; /* new ones */
+    int64_t known;  /* that had been here before, by position */
+    int64_t rows;   /* that changed */
+    int64_t conflicts;
+    int64_t quarantined;
+    int64_t waiting; /* beyond the drift bound */
+} tide_applied;
+
+/* A page of events of one origin and epoch, whole batches in order of numbers, as they came from a peer: stored in the log, merged, cursors moved, all in
+ * one transaction. Events of a table that is not here: kept in the log (relay), their table created if schema says how, else quarantined.
+ * TIDE_E_INVALID: forged or out of order (an origin that is ourselves with unknown numbers, numbers from the future, another epoch's). */
+TIDE_MUST_CHECK tide_status tide_node_apply(tide_node *node, const tide_view *events, int count,
+                                            tide_applied *out, tide_error *err);
+
+/* ---- log.c: what is here ---- */
+
+typedef struct tide_origin_mark {
+    tide_node_id origin;
+    int64_t epoch;
+    int64_t floor;  /* events at or below it are gone */
+    int64_t prefix; /* everything up to it is here or below the floor */
+    int64_t highest;
+} tide_origin_mark;
+
+typedef tide_status tide_mark_fn(void *arg, const tide_origin_mark *mark, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg,
+                                            tide_error *err);
+
+typedef tide_status tide_event_fn(void *arg, tide_view event, int64_t seq, int64_t cut_seq,
+                                  tide_error *err);
+/* Events of an origin's epoch above `after`, in order, whole batches, up to max_rows and max_bytes (at least one batch). *through: the cut it ends at. *more.
+ * TIDE_E_NOT_FOUND: below the floor: a snapshot is required. */
+TIDE_MUST_CHECK tide_status tide_node_read(tide_node *node, const tide_node_id *origin,
+                                           int64_t epoch, int64_t after, int64_t max_rows,
+                                           int64_t max_bytes, tide_event_fn *fn, void *arg,
+                                           int64_t *through, bool *more, tide_error *err);
+
+/* ---- digest.c ---- */
+
+typedef struct tide_table_digest {
+    char table[TIDE_EVENT_TABLE_MAX + 1];
+    int64_t rows;
+    uint8_t digest[16]; /* additive over rows (key and values), independent of order */
+} tide_table_digest;
+typedef tide_status tide_digest_fn(void *arg, const tide_table_digest *digest, tide_error *err);
+/* Of the tables as they are now, after a fold. */
+TIDE_MUST_CHECK tide_status tide_node_digests(tide_node *node, tide_digest_fn *fn, void *arg,
+                                              tide_error *err);
+
+#endif
