@@ -1,9 +1,9 @@
 /* colony_fresh.c - how old a record is when the colony's store shows it: from the agent's acknowledgement to the first answer of a query that
  * counts it, one record at a time, on systems that do nothing else.
  *
- * A `tidemark agent` process is sent single spans over OTLP/HTTP; a `tidemark colony` process polls it (a long poll: no interval), and is
- * asked by its Query call, again and again, how many spans there are. The time of one such question is part of what is seen, and is
- * printed beside it. */
+ * A `tidemark agent` process is sent single spans over OTLP/HTTP; a `tidemark colony` process polls it (a long poll: no interval). How many
+ * spans there are is asked again and again: of the colony by its Query call, of PostgreSQL by a connection of our own. The time of
+ * one such question is part of what is seen, and is printed beside it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "colony_place.h"
+#include "raw_pg.h"
 
 enum {
     RECORDS = 300,
@@ -28,18 +29,25 @@ static const char span[] =
     "\"1700000000100000000\"}]}]}]}";
 static const char count_spans[] = "SELECT count(*) FROM spans";
 
+/* One of the two. */
+typedef struct looker {
+    tide_client *colony;
+    PGconn *pg;
+} looker;
+
 typedef struct latencies {
     bench_latencies fresh;
     bench_latencies question;
 } latencies;
 
 /* Until the query counts this many; returns when the answer came. */
-static int64_t wait_for(tide_client *colony, int64_t wanted, bench_latencies *questions)
+static int64_t wait_for(const looker *by, int64_t wanted, bench_latencies *questions)
 {
     const int64_t until_us = bench_now_us() + GIVE_UP_US;
     for (;;) {
         const int64_t asked_us = bench_now_us();
-        const int64_t seen = colony_ask(colony, count_spans);
+        const int64_t seen =
+            by->pg ? raw_pg_ask(by->pg, count_spans) : colony_ask(by->colony, count_spans);
         const int64_t now_us = bench_now_us();
         bench_latencies_add(questions, now_us - asked_us);
         if (seen >= wanted)
@@ -54,23 +62,26 @@ static void run_engine(colony_engine engine, running_agent *agent, int records, 
 {
     colony_place place;
     running_agent colony;
-    tide_client *client = NULL;
+    looker by = {.colony = NULL};
     tide_error err = {.status = TIDE_OK};
     if (!colony_place_open(&place, engine))
         return;
     colony_place_serve(&place, agent, 1, NULL, &colony);
-    bench_must(running_agent_client(&colony, &client, &err), &err, "a client");
-    (void)wait_for(client, *sent, &out->question);
+    bench_must(running_agent_client(&colony, &by.colony, &err), &err, "a client");
+    if (engine == COLONY_POSTGRES)
+        by.pg = raw_pg_connect(place.url);
+    (void)wait_for(&by, *sent, &out->question);
     for (int i = -WARM_UP; i < records; i++) {
         (void)usleep(PAUSE_US);
         if (running_agent_http(agent, "/v1/traces", span) != 200)
             bench_die("the agent does not take a span");
         const int64_t acked_us = bench_now_us();
-        const int64_t seen_us = wait_for(client, ++*sent, &out->question);
+        const int64_t seen_us = wait_for(&by, ++*sent, &out->question);
         if (i >= 0)
             bench_latencies_add(&out->fresh, seen_us - acked_us);
     }
-    tide_client_close(client);
+    PQfinish(by.pg);
+    tide_client_close(by.colony);
     bench_must(running_agent_stop(&colony, &err), &err, "stopping the colony");
     colony_place_close(&place);
 }

@@ -15,6 +15,10 @@ WHERE s.name = :name;
 -- statement: feed_stream_list  only: sqlite
 SELECT name FROM feed_streams ORDER BY id;
 
+-- statement: feed_stream_heads  only: sqlite
+SELECT s.name, coalesce(q.last, s.floor_seq)
+FROM feed_streams s LEFT JOIN sequences q ON q.name = s.sequence ORDER BY s.id;
+
 -- statement: feed_stream_count  only: sqlite
 SELECT count(*) FROM feed_streams;
 
@@ -46,6 +50,9 @@ ON CONFLICT (stream_id, epoch) DO NOTHING;
 SELECT f.epoch, f.first_seq, coalesce(e.epoch_id, ''), coalesce(e.reason, '')
 FROM feed_epochs f LEFT JOIN epochs e ON e.epoch = f.epoch
 WHERE f.stream_id = :stream ORDER BY f.epoch DESC LIMIT :limit;
+
+-- statement: feed_epoch_after  only: sqlite
+SELECT min(first_seq) FROM feed_epochs WHERE stream_id = :stream AND epoch > :epoch;
 
 -- statement: feed_epoch_list  only: sqlite
 SELECT epoch, first_seq FROM feed_epochs WHERE stream_id = :stream ORDER BY epoch;

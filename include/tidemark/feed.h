@@ -162,8 +162,7 @@ typedef struct tide_feed_request {
     const char *where_column;
     const char *where_value;
     const char *session; /* NULL: any; another than the store's: TIDE_E_CONFLICT */
-    /* 0: any. Another one than the store's, with a start behind that one's first number and no points to judge by:
-     * TIDE_E_CONFLICT. */
+    /* In which start_seq was read; 0: not said. */
     int64_t epoch;
     const char
         *epoch_id; /* what the reader knows it by, who then looks at `standing`; NULL: nothing */
@@ -226,14 +225,14 @@ typedef struct tide_feed_answer {
     int epoch_count;
 } tide_feed_answer;
 
-/* A reader that names session and epoch has diverged also without a point that tells: when its start lies above our head, when its epoch lies above
- * ours, or when we know the epoch by another id.
+/* A reader that names an epoch has diverged, also without a point that tells, when we never had that epoch or know it by another id, or when its
+ * start lies behind the end of that epoch as we have it. One that shows neither points nor the epoch's id may not look at `standing`, and
+ * gets TIDE_E_CONFLICT.
  *
- * A reader of this session that shows a point which our history does not have, though no epoch of ours tells of a cut there, has seen what
- * was taken back unnoticed (a volume put back to an earlier state): a new epoch begins before it is answered, above every epoch
- * that it has shown, so that no two histories share one. At most once in TIDE_FEED_RAISE_US; until then it is told DIVERGED in the
- * present epoch. */
-#define TIDE_FEED_RAISE_US INT64_C(10000000)
+ * A reader of this session that diverged though no epoch of ours tells of a cut there has seen what was taken back unnoticed (a volume put back to
+ * an earlier state): a new epoch begins before it is answered, above every epoch that it has shown (at most 8 above ours), so that no two
+ * histories share one. At most once in TIDE_FEED_RAISE_US; until then it is told DIVERGED in the present epoch. */
+#define TIDE_FEED_RAISE_US INT64_C(60000000)
 
 /* One page. A damaged batch is skipped, with a receipt, and is a hole of the answer. An answer may be empty and still have_more,
  * when a filter has looked through TIDE_FEED_SCAN_BYTES_MAX. The answer is filled on TIDE_OK alone.
@@ -272,6 +271,12 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_feed_show(tide_feed *feed, const char 
 typedef tide_status tide_feed_stream_fn(void *arg, const tide_feed_stream *stream, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn,
                                                     void *arg, tide_error *err);
+
+/* The head of every stream, in one look. */
+typedef tide_status tide_feed_head_fn(void *arg, tide_view stream, int64_t head_seq,
+                                      tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_feed_heads(tide_feed *feed, tide_feed_head_fn *fn,
+                                                     void *arg, tide_error *err);
 
 typedef struct tide_feed_reader {
     char name[TIDE_FEED_READER_MAX + 1];

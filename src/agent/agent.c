@@ -16,6 +16,7 @@ typedef struct agent {
     tide_waiter *waiter;
     tide_feed_writer *writer;
     tide_otlp_pool *otlp;
+    tide_streams_board *board;
     tide_front *front;
     tide_keeper *keeper;
     tide_agent_services services;
@@ -85,7 +86,9 @@ static tide_status open_parts(agent *a, tide_error *err)
         &a->writer, a->feed, options->front.env,
         &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
     TIDE_TRY(tide_otlp_pool_new(&a->otlp, options->front.env, options->sample_fraction, err));
-    a->services = (tide_agent_services){.env = options->front.env,
+    TIDE_TRY(tide_streams_board_new(&a->board, err));
+    a->services = (tide_agent_services){.board = a->board,
+                                        .env = options->front.env,
                                         .feed = a->feed,
                                         .writer = a->writer,
                                         .waiter = a->waiter,
@@ -144,6 +147,7 @@ static void agent_done(agent *a)
     tide_feed_writer_close(a->writer);
     tide_front_close(a->front);
     tide_otlp_pool_free(a->otlp);
+    tide_streams_board_free(a->board);
     tide_feed_close(a->feed);
 }
 

@@ -16,11 +16,17 @@
 #include "net/route.h"
 #include "rpc/waiter.h"
 
+/* What one round of looks found out about the streams, for all calls that watch them. The waiter's thread alone uses it. */
+typedef struct tide_streams_board tide_streams_board;
+TIDE_MUST_CHECK tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err);
+void tide_streams_board_free(tide_streams_board *board); /* takes NULL */
+
 typedef struct tide_agent_services {
     tide_env *env;
     tide_feed *feed;
     tide_feed_writer *writer;
     tide_waiter *waiter; /* on TIDE_FEED_TOPIC */
+    tide_streams_board *board;
     tide_otlp_pool *otlp;
     tide_metrics *metrics;
     const char *name;     /* of the agent */

@@ -1,7 +1,8 @@
 /* streams_service.c - which streams there are, and waiting for news of any of them.
  *
  * A reader of many streams waits with one call, whose question is what it has seen: heads by name. It is looked at when something
- * was committed, and answered with all streams as soon as anything differs. */
+ * was committed, and answered with all streams as soon as anything differs. However many wait: each round of looks reads the heads once, and
+ * encodes the answer once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,8 @@ static tide_status put_stream(void *arg, const tide_feed_stream *stream, tide_er
     return status;
 }
 
-static tide_status answer_all(tide_call *call, const tide_agent_services *services, tide_error *err)
+static tide_status encode_all(const tide_agent_services *services, tide_buffer *out,
+                              tide_error *err)
 {
     TIDE_CLEANUP(list_done) stream_list list = {.services = services};
     tide_buffer_init(&list.out, TIDE_RPC_ANSWER_MAX);
@@ -49,7 +51,18 @@ static tide_status answer_all(tide_call *call, const tide_agent_services *servic
     rest.session_id = list.session;
     rest.agent = tide_rpc_borrow(services->name);
     TIDE_TRY(tide_rpc_pack(&list.out, &rest.base, err));
-    tide_call_reply(call, tide_buffer_view(&list.out));
+    const tide_buffer spare = *out;
+    *out = list.out;
+    list.out = spare;
+    return TIDE_OK;
+}
+
+static tide_status answer_all(tide_call *call, const tide_agent_services *services, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
+    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(encode_all(services, &out, err));
+    tide_call_reply(call, tide_buffer_view(&out));
     return TIDE_OK;
 }
 
@@ -62,55 +75,122 @@ static void run_streams(tide_call *call, tide_view message, void *arg)
         tide_call_end(call, status, &err);
 }
 
+/* ---- heads ---- */
+
+typedef struct stream_head {
+    char name[TIDE_FEED_NAME_MAX + 1];
+    uint64_t seq;
+} stream_head;
+
+typedef struct stream_heads {
+    stream_head list[TIDE_FEED_STREAMS_MAX];
+    size_t count;
+} stream_heads;
+
+static tide_status keep_head(void *arg, tide_view stream, int64_t head_seq, tide_error *err)
+{
+    stream_heads *heads = arg;
+    if (heads->count == TIDE_FEED_STREAMS_MAX || stream.len > TIDE_FEED_NAME_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d streams", TIDE_FEED_STREAMS_MAX);
+    stream_head *to = &heads->list[heads->count++];
+    memcpy(to->name, stream.ptr, stream.len);
+    to->name[stream.len] = '\0';
+    to->seq = (uint64_t)head_seq;
+    return TIDE_OK;
+}
+
+static tide_status look_at_heads(const tide_agent_services *services, stream_heads *heads,
+                                 tide_error *err)
+{
+    heads->count = 0;
+    return tide_feed_heads(services->feed, keep_head, heads, err);
+}
+
+static bool was_seen(const AGENT(WatchStreamsRequest) * request, const stream_head *head,
+                     size_t likely_at)
+{
+    /* Readers repeat the list in its own order. */
+    if (likely_at < request->n_seen && strcmp(request->seen[likely_at]->stream, head->name) == 0)
+        return request->seen[likely_at]->head_seq_id == head->seq;
+    for (size_t i = 0; i < request->n_seen; i++)
+        if (strcmp(request->seen[i]->stream, head->name) == 0)
+            return request->seen[i]->head_seq_id == head->seq;
+    return false;
+}
+
+static bool has_news(const tide_agent_services *services,
+                     const AGENT(WatchStreamsRequest) * request, const stream_heads *heads)
+{
+    tide_identity identity;
+    const char *session = tide_rpc_text(request->session_id);
+    tide_store_identity(tide_feed_store(services->feed), &identity);
+    if (session && strcmp(session, identity.session_id) != 0)
+        return true;
+    for (size_t i = 0; i < heads->count; i++)
+        if (!was_seen(request, &heads->list[i], i))
+            return true;
+    return false;
+}
+
+/* ---- the board ---- */
+
+struct tide_streams_board {
+    uint64_t heads_round; /* of the waiter, in which they were looked at */
+    stream_heads heads;
+    uint64_t answer_round;
+    tide_buffer answer;
+};
+
+tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err)
+{
+    tide_streams_board *board = calloc(1, sizeof *board);
+    if (!board)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for the streams");
+    tide_buffer_init(&board->answer, TIDE_RPC_ANSWER_MAX);
+    *out = board;
+    return TIDE_OK;
+}
+
+void tide_streams_board_free(tide_streams_board *board)
+{
+    if (!board)
+        return;
+    tide_buffer_done(&board->answer);
+    free(board);
+}
+
 /* ---- waiting ---- */
 
-/* Parked with its call; whose memory holds the request. */
+/* Parked with its call, whose memory holds the request. */
 typedef struct watching {
     const tide_agent_services *services;
     const AGENT(WatchStreamsRequest) * request;
 } watching;
 
-static const AGENT(StreamHead) *
-    find_seen(const AGENT(WatchStreamsRequest) * request, const char *stream)
-{
-    for (size_t i = 0; i < request->n_seen; i++)
-        if (strcmp(request->seen[i]->stream, stream) == 0)
-            return request->seen[i];
-    return NULL;
-}
-
-typedef struct comparison {
-    const AGENT(WatchStreamsRequest) * request;
-    bool is_news;
-} comparison;
-
-static tide_status compare_stream(void *arg, const tide_feed_stream *stream, tide_error *err)
-{
-    (void)err;
-    comparison *c = arg;
-    const AGENT(StreamHead) *seen = find_seen(c->request, stream->name);
-    c->is_news = c->is_news || !seen || seen->head_seq_id != (uint64_t)stream->head_seq;
-    return TIDE_OK;
-}
-
 /* TIDE_NONE: nothing is new. */
-static tide_status look(tide_call *call, const watching *w, bool is_last, tide_error *err)
+static tide_status look_again(tide_call *call, const watching *w, bool is_over, tide_error *err)
 {
-    tide_identity identity;
-    tide_store_identity(tide_feed_store(w->services->feed), &identity);
-    const char *session = tide_rpc_text(w->request->session_id);
-    comparison c = {.request = w->request,
-                    .is_news = is_last || (session && strcmp(session, identity.session_id) != 0)};
-    if (!c.is_news)
-        TIDE_TRY(tide_feed_list(w->services->feed, compare_stream, &c, err));
-    return c.is_news ? answer_all(call, w->services, err) : TIDE_NONE;
+    tide_streams_board *board = w->services->board;
+    const uint64_t round = tide_waiter_round(w->services->waiter);
+    if (board->heads_round != round) {
+        TIDE_TRY(look_at_heads(w->services, &board->heads, err));
+        board->heads_round = round;
+    }
+    if (!is_over && !has_news(w->services, w->request, &board->heads))
+        return TIDE_NONE;
+    if (board->answer_round != round) {
+        TIDE_TRY(encode_all(w->services, &board->answer, err));
+        board->answer_round = round;
+    }
+    tide_call_reply(call, tide_buffer_view(&board->answer));
+    return TIDE_OK;
 }
 
 static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is_over)
 {
     (void)store;
     tide_error err = {0};
-    const tide_status status = look(call, arg, is_over, &err);
+    const tide_status status = look_again(call, arg, is_over, &err);
     if (status == TIDE_NONE)
         return INT64_MAX;
     if (status < TIDE_OK)
@@ -118,27 +198,37 @@ static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is
     return -1;
 }
 
+static tide_status check_watch(const AGENT(WatchStreamsRequest) * request, tide_error *err)
+{
+    if (request->n_seen > TIDE_FEED_STREAMS_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu streams were seen, at most %d can be",
+                         request->n_seen, TIDE_FEED_STREAMS_MAX);
+    if (request->wait_ms > TIDE_QUERY_WAIT_MAX_MS)
+        return tide_fail(err, TIDE_E_INVALID, "wait_ms is %u, at most %d", request->wait_ms,
+                         TIDE_QUERY_WAIT_MAX_MS);
+    return TIDE_OK;
+}
+
 static tide_status start_watch(tide_call *call, tide_view message,
                                const tide_agent_services *services, tide_error *err)
 {
-    ProtobufCMessage *request = NULL;
-    TIDE_TRY(tide_call_decode(call, message, &request, err));
-    watching w = {.services = services, .request = (const AGENT(WatchStreamsRequest) *)request};
-    if (w.request->n_seen > TIDE_FEED_STREAMS_MAX)
-        return tide_fail(err, TIDE_E_INVALID, "%zu streams were seen, at most %d can be",
-                         w.request->n_seen, TIDE_FEED_STREAMS_MAX);
-    if (w.request->wait_ms > TIDE_QUERY_WAIT_MAX_MS)
-        return tide_fail(err, TIDE_E_INVALID, "wait_ms is %u, at most %d", w.request->wait_ms,
-                         TIDE_QUERY_WAIT_MAX_MS);
-    const tide_status status = look(call, &w, w.request->wait_ms == 0, err);
-    if (status != TIDE_NONE)
-        return status;
+    ProtobufCMessage *decoded = NULL;
+    TIDE_TRY(tide_call_decode(call, message, &decoded, err));
+    const AGENT(WatchStreamsRequest) *request = (const AGENT(WatchStreamsRequest) *)decoded;
+    TIDE_TRY(check_watch(request, err));
+    TIDE_CLEANUP(tide_freep) stream_heads *heads = malloc(sizeof *heads);
     watching *parked = malloc(sizeof *parked);
-    if (!parked)
+    if (!heads || !parked) {
+        free(parked);
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a call that waits");
-    *parked = w;
-    return tide_waiter_park(services->waiter, call, step_watch, parked,
-                            (int64_t)w.request->wait_ms * 1000, err);
+    }
+    *parked = (watching){.services = services, .request = request};
+    const tide_status status = look_at_heads(services, heads, err);
+    if (status >= TIDE_OK && request->wait_ms > 0 && !has_news(services, request, heads))
+        return tide_waiter_park(services->waiter, call, step_watch, parked,
+                                (int64_t)request->wait_ms * 1000, err);
+    free(parked);
+    return status < TIDE_OK ? status : answer_all(call, services, err);
 }
 
 static void run_watch(tide_call *call, tide_view message, void *arg)

@@ -209,8 +209,8 @@ void tide_cli_help_command(FILE *file, const tide_cli_command *command)
         name_verb(left, sizeof left, verb);
         width = widen(width, left);
     }
-    (void)fprintf(file, "Usage: tidemark %s VERB [options]\n\n%s\n\nVerbs:\n", command->name,
-                  command->summary);
+    (void)fprintf(file, "Usage: tidemark %s %s [options]\n\n%s\n\nVerbs:\n", command->name,
+                  *command->verbs[0].name ? "VERB" : "[VERB]", command->summary);
     for (const tide_cli_verb *verb = command->verbs; verb->name; verb++) {
         name_verb(left, sizeof left, verb);
         print_entry(file, width, left, verb->summary, "");

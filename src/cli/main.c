@@ -38,7 +38,7 @@ static tide_status print_help(tide_cli *cli, const tide_cli_request *asked)
 {
     if (!asked->command)
         tide_cli_help_overview(cli->out.file);
-    else if (!asked->verb)
+    else if (!asked->verb || !*asked->verb->name) /* its verbs, too */
         tide_cli_help_command(cli->out.file, asked->command);
     else
         tide_cli_help_verb(cli->out.file, asked->command, asked->verb);

@@ -75,7 +75,21 @@ static void keep_first(plan *p, agent_gaps *agent, const due_gap *gap)
     agent->count += agent->count < p->kept_max;
 }
 
-static tide_status find_agent(plan *p, const char *agent_id, agent_gaps **out, tide_error *err)
+static bool make_room(plan *p)
+{
+    if (p->count < p->capacity)
+        return true;
+    const int capacity = p->capacity == 0 ? 16 : 2 * p->capacity;
+    agent_gaps *grown = reallocarray(p->agents, (size_t)capacity, sizeof *grown);
+    if (!grown)
+        return false;
+    p->agents = grown;
+    p->capacity = capacity;
+    return true;
+}
+
+/* NULL: no memory. */
+static agent_gaps *find_agent(plan *p, const char *agent_id)
 {
     int low = 0;
     int high = p->count;
@@ -86,22 +100,15 @@ static tide_status find_agent(plan *p, const char *agent_id, agent_gaps **out, t
         else
             high = middle;
     }
-    if (low == p->count || strcmp(p->agents[low].agent_id, agent_id) != 0) {
-        if (p->count == p->capacity) {
-            const int capacity = p->capacity == 0 ? 16 : 2 * p->capacity;
-            agent_gaps *grown = reallocarray(p->agents, (size_t)capacity, sizeof *grown);
-            if (!grown)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for a plan of recovery");
-            p->agents = grown;
-            p->capacity = capacity;
-        }
-        memmove(&p->agents[low + 1], &p->agents[low], (size_t)(p->count - low) * sizeof *p->agents);
-        p->agents[low] = (agent_gaps){.count = 0};
-        (void)snprintf(p->agents[low].agent_id, sizeof p->agents[low].agent_id, "%s", agent_id);
-        p->count++;
-    }
-    *out = &p->agents[low];
-    return TIDE_OK;
+    if (low < p->count && strcmp(p->agents[low].agent_id, agent_id) == 0)
+        return &p->agents[low];
+    if (!make_room(p))
+        return NULL;
+    memmove(&p->agents[low + 1], &p->agents[low], (size_t)(p->count - low) * sizeof *p->agents);
+    p->agents[low] = (agent_gaps){.count = 0};
+    (void)snprintf(p->agents[low].agent_id, sizeof p->agents[low].agent_id, "%s", agent_id);
+    p->count++;
+    return &p->agents[low];
 }
 
 static tide_status look_at(void *arg, const tide_gap *gap, tide_error *err)
@@ -111,8 +118,9 @@ static tide_status look_at(void *arg, const tide_gap *gap, tide_error *err)
     p->seen++;
     if (!tide_recover_is_due(p->options, gap, p->now_us, &p->next_us))
         return TIDE_OK;
-    agent_gaps *agent = NULL;
-    TIDE_TRY(find_agent(p, gap->agent_id, &agent, err));
+    agent_gaps *agent = find_agent(p, gap->agent_id);
+    if (!agent)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a plan of recovery");
     due_gap due = {.id = gap->id,
                    .priority = tide_colony_type_find(gap->data_type)->priority,
                    .last_attempt_us = gap->last_attempt_us};

@@ -62,7 +62,7 @@ tide_status tide_settling_take(tide_settling *s, const tide_reply_record *record
         return TIDE_OK;
     }
     if (!change->rows) {
-        change->rows = calloc((size_t)s->reply->record_count, sizeof change->rows[0]);
+        change->rows = calloc((size_t)s->reply->record_count, sizeof(void *));
         if (!change->rows)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for %d rows", s->reply->record_count);
     }

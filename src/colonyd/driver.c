@@ -7,6 +7,7 @@
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
+#include "base/patience.h"
 #include "colonyd/driver_parts.h"
 #include "net/quiet_thread.h"
 
@@ -75,6 +76,8 @@ static void forget(tide_job *job)
         job->next->link = job->link;
     driver->job_count--;
     driver->recovery_count -= job->poller ? 0 : 1;
+    /* Its agent may be ours again, under another token or at another address. */
+    driver->is_look_due = driver->is_look_due || (job->poller && job->is_leaving);
     pthread_cond_broadcast(&driver->news);
 }
 
@@ -95,7 +98,7 @@ void tide_driver_idle(tide_job *job, int64_t wake_us)
     (void)tide_job_heap_first(&driver->idle, &first_us);
     tide_job_heap_add(&driver->idle, job, wake_us);
     if (wake_us < first_us)
-        pthread_cond_broadcast(&driver->news); /* the keeper sleeps too long */
+        pthread_cond_signal(&driver->ready); /* whoever waits would sleep too long */
 }
 
 void tide_driver_leave(tide_job *job)
@@ -120,14 +123,40 @@ static tide_job *find_ready(const tide_driver *driver)
     return job;
 }
 
+/* Those whose time has come are ready. Returns when the next one's comes; INT64_MAX: there is none. */
+static int64_t wake_idle(tide_driver *driver)
+{
+    int64_t wake_us = INT64_MAX;
+    tide_job *job = tide_job_heap_first(&driver->idle, &wake_us);
+    if (!job)
+        return INT64_MAX;
+    const int64_t now_us = tide_driver_now(driver);
+    for (; job && wake_us <= now_us; job = tide_job_heap_first(&driver->idle, &wake_us)) {
+        tide_job_heap_remove(job);
+        tide_driver_ready(job);
+    }
+    return job ? wake_us : INT64_MAX;
+}
+
+static void wait_for_ready(tide_driver *driver, int64_t wake_us)
+{
+    if (wake_us == INT64_MAX)
+        pthread_cond_wait(&driver->ready, &driver->lock);
+    else
+        (void)!tide_patience_wait(&driver->ready, &driver->lock,
+                                  tide_patience_until(wake_us - tide_driver_now(driver)));
+}
+
+/* Workers look after the time themselves: the keeper may wait for the store. */
 static void *work(void *arg)
 {
     tide_driver *driver = arg;
     pthread_mutex_lock(&driver->lock);
     while (!driver->is_closing) {
+        const int64_t wake_us = wake_idle(driver);
         tide_job *job = find_ready(driver);
         if (!job) {
-            pthread_cond_wait(&driver->ready, &driver->lock);
+            wait_for_ready(driver, wake_us);
             continue;
         }
         tide_job_heap_remove(job);

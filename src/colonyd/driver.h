@@ -1,8 +1,8 @@
 /* driver.h - many agents polled at the same time: the threads around pollers and recoveries (colony/poller.h, recover.h).
  *
  *     hub thread      moves the bytes of all questions and answers (net/client_hub.h)
- *     workers         settle answers, write to the sink, ask what is next; any worker serves any agent, one at a time each
- *     keeper          which agents are ours (leases), who is due, gaps to recover, retention
+ *     workers         settle answers, write to the sink, ask what is next, wake who is due; any worker serves any agent, one at a time each
+ *     keeper          which agents are ours (leases), gaps to recover, retention; it may have to wait for the store
  *
  * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
  * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while

@@ -1,4 +1,4 @@
-/* driver_keeper.c - the keeper's thread: which agents are ours, who is due, gaps to recover, retention; see driver_parts.h. */
+/* driver_keeper.c - the keeper's thread: which agents are ours, gaps to recover, retention; see driver_parts.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,12 +60,11 @@ static void let_go(tide_driver *driver, const tide_holding *holding, bool *has_s
             continue;
         const tide_held_agent *held = holding ? find_held(holding, job->agent_id) : NULL;
         if (held)
-            has_seat[held - holding->agents] = true; /* or it is still leaving: later, then */
+            has_seat[held - holding->agents] = true; /* or it is still leaving: when it has left */
         const bool is_ours =
             held && held->token == job->token && strcmp(held->address, job->registered) == 0;
         if (!is_ours && !job->is_leaving)
             tide_driver_leave(job);
-        driver->is_look_due = driver->is_look_due || (held && !is_ours);
     }
     pthread_mutex_unlock(&driver->lock);
 }
@@ -144,7 +143,8 @@ static void hold(keeper *k, int64_t now_us)
     } else {
         tell(k, "the agents' leases cannot be renewed", status, &err);
         next_us = RETRY_US;
-        if (now_us >= k->held_until_us)
+        if (tide_driver_now(driver) >=
+            k->held_until_us) /* the attempt itself may have taken long */
             let_go(driver, NULL, NULL);
     }
     if (driver->options.is_once) {
@@ -223,18 +223,6 @@ static void retain(keeper *k, int64_t now_us)
 
 /* ---- the thread ---- */
 
-static void wake_seats(tide_driver *driver, int64_t now_us)
-{
-    int64_t wake_us = 0;
-    tide_job *job = NULL;
-    pthread_mutex_lock(&driver->lock);
-    while ((job = tide_job_heap_first(&driver->idle, &wake_us)) && wake_us <= now_us) {
-        tide_job_heap_remove(job);
-        tide_driver_ready(job);
-    }
-    pthread_mutex_unlock(&driver->lock);
-}
-
 static void step(keeper *k)
 {
     tide_driver *driver = k->driver;
@@ -248,7 +236,6 @@ static void step(keeper *k)
     pthread_mutex_unlock(&driver->lock);
     if (is_stopping)
         return;
-    wake_seats(driver, now_us);
     if (is_look_due || now_us >= k->hold_due_us)
         hold(k, now_us);
     if (now_us >= k->sweep_due_us)
@@ -277,9 +264,7 @@ static bool wait_for_due(keeper *k)
     if (!driver->options.is_once)
         due_us = min_of(due_us, k->retain_due_us);
     pthread_mutex_lock(&driver->lock);
-    int64_t wake_us = INT64_MAX;
-    (void)tide_job_heap_first(&driver->idle, &wake_us);
-    const int64_t left_us = min_of(due_us, wake_us) - tide_driver_now(driver);
+    const int64_t left_us = due_us - tide_driver_now(driver);
     const bool is_now = (driver->is_look_due || driver->is_plan_due) && !driver->is_stopping;
     if (!driver->is_closing && !is_now && left_us > 0)
         (void)!tide_patience_wait(&driver->news, &driver->lock, tide_patience_until(left_us));

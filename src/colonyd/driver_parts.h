@@ -1,7 +1,7 @@
 /* driver_parts.h - what the parts of the driver share: see driver.h.
  *
- *     driver.c          open, close, workers
- *     driver_keeper.c   the keeper's thread: leases, timers, recovery plans, retention
+ *     driver.c          open, close, workers, who is due
+ *     driver_keeper.c   the keeper's thread: leases, recovery plans, retention
  *     driver_turn.c     one turn of one agent; one turn of one gap
  *     driver_figures.c  what happened, as metrics and log lines
  *     job_heap.c        jobs in the order of their time or urgency

@@ -12,9 +12,9 @@
 #include "daemon/metrics_parts.h"
 
 /* Microseconds: from what a cache answers to what a person gives up on. */
-static const int64_t latency_bounds[] = {100,    250,    500,     1000,    2500,
-                                         5000,   10000,  25000,   50000,   100000,
-                                         250000, 500000, 1000000, 2500000, 10000000};
+static const int64_t latency_bounds[] = {100,     250,     500,     1000,    2500,   5000,
+                                         10000,   25000,   50000,   100000,  250000, 500000,
+                                         1000000, 2500000, 5000000, 10000000};
 static const int64_t count_bounds[] = {1, 10, 100, 1000, 10000, 100000};
 
 #define BOUNDS_NONE NULL
@@ -52,21 +52,76 @@ int tide_metric_label_count(const tide_metric_row *row)
 
 /* ---- making them ---- */
 
+static int get_series_max(const tide_metric_row *row)
+{
+    return strstr(row->labels, "agent_id") ? TIDE_METRICS_AGENT_SERIES_MAX
+                                           : TIDE_METRICS_SERIES_MAX;
+}
+
+static tide_series **find_slot(const tide_metric_family *family, uint64_t hash)
+{
+    return &family->slots[hash & (family->slot_count - 1)];
+}
+
+/* Room for one more: at most as many series as slots. False: no memory. */
+static bool grow(tide_metric_family *family)
+{
+    enum { SLOTS_MIN = 16 };
+    if ((size_t)family->series_count < family->slot_count)
+        return true;
+    const size_t count = family->slot_count ? family->slot_count * 2 : SLOTS_MIN;
+    tide_series **slots = calloc(count, sizeof(tide_series *));
+    if (!slots)
+        return false;
+    free(family->slots);
+    family->slots = slots;
+    family->slot_count = count;
+    for (tide_series *series = family->first; series; series = series->next) {
+        tide_series **slot = find_slot(family, series->hash);
+        series->next_slot = *slot;
+        *slot = series;
+    }
+    return true;
+}
+
+/* Takes the values over. NULL: there are too many, or no memory. */
+static tide_series *add_series(tide_metric_family *family, char *values[], int count, uint64_t hash)
+{
+    if (family->series_count == family->series_max - 1 || !grow(family))
+        return NULL;
+    tide_series *series = calloc(1, sizeof *series);
+    if (!series)
+        return NULL;
+    series->row = family->row;
+    series->hash = hash;
+    for (int i = 0; i < count; i++) {
+        series->owned[i] = values[i];
+        series->values[i] = values[i];
+        values[i] = NULL;
+    }
+    tide_series **slot = find_slot(family, hash);
+    series->next_slot = *slot;
+    *slot = series;
+    if (family->last)
+        family->last->next = series;
+    else
+        family->first = series;
+    family->last = series;
+    family->series_count++;
+    return series;
+}
+
 static tide_status add_plain_series(tide_metrics *metrics, tide_error *err)
 {
     for (int id = 0; id < TIDE_METRIC_COUNT; id++) {
         tide_metric_family *family = &metrics->families[id];
         family->row = &tide_metric_rows[id];
         family->other.row = family->row;
+        family->series_max = get_series_max(family->row);
         for (int i = 0; i < tide_metric_label_count(family->row); i++)
             family->other.values[i] = "other";
-        if (family->row->labels[0])
-            continue;
-        family->series[0] = calloc(1, sizeof *family->series[0]);
-        if (!family->series[0])
+        if (!family->row->labels[0] && !add_series(family, NULL, 0, 0))
             return tide_fail(err, TIDE_E_NOMEM, "no memory for metrics");
-        family->series[0]->row = family->row;
-        family->series_count = 1;
     }
     return TIDE_OK;
 }
@@ -96,13 +151,22 @@ static void free_series(tide_series *series)
     free(series);
 }
 
+static void end_family(tide_metric_family *family)
+{
+    while (family->first) {
+        tide_series *series = family->first;
+        family->first = series->next;
+        free_series(series);
+    }
+    free(family->slots);
+}
+
 void tide_metrics_free(tide_metrics *metrics)
 {
     if (!metrics)
         return;
     for (int id = 0; id < TIDE_METRIC_COUNT; id++)
-        for (int i = 0; i < metrics->families[id].series_count; i++)
-            free_series(metrics->families[id].series[i]);
+        end_family(&metrics->families[id]);
     (void)pthread_mutex_destroy(&metrics->lock);
     (void)pthread_mutex_destroy(&metrics->writing);
     free(metrics);
@@ -123,6 +187,19 @@ static bool has_values(const tide_series *series, char *const values[], int coun
     return true;
 }
 
+/* FNV-1a, the ends of the values counted. Who may choose values can make a few of them meet; there is a maximum. */
+static uint64_t hash_values(char *const values[], int count)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (int i = 0; i < count; i++)
+        for (const char *at = values[i];; at++) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+            if (!*at)
+                break;
+        }
+    return hash ^ hash >> 32;
+}
+
 /* A label's value as it is kept: valid, and not longer than its maximum. NULL: no memory. */
 static char *clean_value(const char *value)
 {
@@ -135,34 +212,19 @@ static char *clean_value(const char *value)
     return strdup(tide_buffer_text(&text));
 }
 
-static tide_series *add_series(tide_metric_family *family, char *values[], int count)
-{
-    if (family->series_count == TIDE_METRICS_SERIES_MAX - 1)
-        return NULL;
-    tide_series *series = calloc(1, sizeof *series);
-    if (!series)
-        return NULL;
-    series->row = family->row;
-    for (int i = 0; i < count; i++) {
-        series->owned[i] = values[i];
-        series->values[i] = values[i];
-        values[i] = NULL;
-    }
-    family->series[family->series_count++] = series;
-    return series;
-}
-
 static tide_series *find_or_add(tide_metrics *metrics, tide_metric_family *family, char *values[],
                                 int count, bool *is_other)
 {
+    const uint64_t hash = hash_values(values, count);
     tide_series *found = NULL;
     *is_other = false;
     pthread_mutex_lock(&metrics->lock);
-    for (int i = 0; !found && i < family->series_count; i++)
-        if (has_values(family->series[i], values, count))
-            found = family->series[i];
+    if (family->slots)
+        found = *find_slot(family, hash);
+    while (found && !(found->hash == hash && has_values(found, values, count)))
+        found = found->next_slot;
     if (!found)
-        found = add_series(family, values, count);
+        found = add_series(family, values, count, hash);
     if (!found) {
         found = &family->other;
         family->has_other = true;
@@ -201,12 +263,14 @@ void tide_series_add(tide_series *series, int64_t by)
 {
     assert(series->row->type != TIDE_METRIC_HISTOGRAM);
     assert(by >= 0 || series->row->type == TIDE_METRIC_GAUGE);
+    atomic_store_explicit(&series->is_set, true, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&series->value, by, memory_order_relaxed);
 }
 
 void tide_series_set(tide_series *series, int64_t value)
 {
     assert(series->row->type != TIDE_METRIC_HISTOGRAM);
+    atomic_store_explicit(&series->is_set, true, memory_order_relaxed);
     atomic_store_explicit(&series->value, value, memory_order_relaxed);
 }
 
@@ -235,7 +299,7 @@ int64_t tide_series_value(const tide_series *series)
 static tide_series *get_plain(tide_metrics *metrics, tide_metric id)
 {
     assert(!metrics->families[id].row->labels[0]);
-    return metrics->families[id].series[0];
+    return metrics->families[id].first;
 }
 
 void tide_metrics_add(tide_metrics *metrics, tide_metric id, int64_t by)

@@ -6,9 +6,11 @@
  *
  * A metric is a row of TIDE_METRICS_TABLE: its name, type, unit, labels and help exist there and nowhere else. A series is
  * a metric with values for its labels; it is found once (a short lock) and then kept by whoever counts: from there on
- * counting is one atomic addition. Labels take their values from a small set (methods, codes, streams): beyond
- * TIDE_METRICS_SERIES_MAX series of one metric all further ones share a last one, whose labels say "other", and
- * tidemark_metrics_overflows says so. No peer can make this grow.
+ * counting is one atomic addition. Labels take their values from a small set (methods, codes, streams, agents): beyond
+ * TIDE_METRICS_SERIES_MAX series of one metric (TIDE_METRICS_AGENT_SERIES_MAX where agent_id is a label) all further ones share a last
+ * one, whose labels say "other", and tidemark_metrics_overflows says so. No peer can make this grow.
+ *
+ * What was never measured is not shown: a histogram with labels that has observed nothing, a gauge without labels that nobody has set.
  *
  * Times are given in microseconds and shown in seconds: whatever has the unit "seconds" is counted, set and observed in
  * microseconds.
@@ -38,12 +40,13 @@
 #include "base/buffer.h"
 
 enum {
-    TIDE_METRICS_LABEL_MAX = 3,    /* labels of a metric */
-    TIDE_METRICS_SERIES_MAX = 200, /* series of a metric, the last of which is "other" */
-    TIDE_METRICS_VALUE_MAX = 128,  /* bytes of a label's value; longer ones are cut */
-    TIDE_METRICS_BUCKET_MAX = 16,  /* bounds of a histogram, without +Inf */
+    TIDE_METRICS_LABEL_MAX = 3,            /* labels of a metric */
+    TIDE_METRICS_SERIES_MAX = 200,         /* series of a metric, the last of which is "other" */
+    TIDE_METRICS_AGENT_SERIES_MAX = 20000, /* the same, where agent_id is a label */
+    TIDE_METRICS_VALUE_MAX = 128,          /* bytes of a label's value; longer ones are cut */
+    TIDE_METRICS_BUCKET_MAX = 16,          /* bounds of a histogram, without +Inf */
     TIDE_METRICS_SOURCE_MAX = 16,
-    TIDE_METRICS_TEXT_MAX = 8 << 20 /* bytes: a good maximum for the buffer */
+    TIDE_METRICS_TEXT_MAX = 128 << 20 /* bytes: a good maximum for the buffer */
 };
 
 /* X(id, name, type, unit, labels, buckets, help); labels are parted by commas */

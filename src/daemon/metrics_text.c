@@ -208,21 +208,42 @@ static void put_series(tide_metrics_writer *writer, const tide_series *series)
         tide_metrics_sample(writer, series->values, tide_series_value(series));
 }
 
+static bool is_measured(const tide_series *series)
+{
+    const bool has_labels = series->row->labels[0] != '\0';
+    if (series->row->type == TIDE_METRIC_HISTOGRAM)
+        return !has_labels || tide_series_value(series) > 0;
+    return has_labels || series->row->type != TIDE_METRIC_GAUGE ||
+           atomic_load_explicit((atomic_bool *)&series->is_set, memory_order_relaxed);
+}
+
+/* A family begins with the first of its series that is shown. */
+static void put_if_measured(tide_metrics_writer *writer, const tide_series *series)
+{
+    if (!is_measured(series))
+        return;
+    if (!writer->row)
+        tide_metrics_family(writer, series->row);
+    put_series(writer, series);
+}
+
 /* Series are never removed: what the list held a moment ago can be read without the lock. */
 static void put_family(tide_metrics_writer *writer, tide_metrics *metrics,
                        const tide_metric_family *family)
 {
     pthread_mutex_lock(&metrics->lock);
     const int count = family->series_count;
-    const bool has_other = family->has_other;
+    const tide_series *series = family->first;
+    const tide_series *other = family->has_other ? &family->other : NULL;
     pthread_mutex_unlock(&metrics->lock);
-    if (count == 0 && !has_other)
-        return;
-    tide_metrics_family(writer, family->row);
-    for (int i = 0; i < count; i++)
-        put_series(writer, family->series[i]);
-    if (has_other)
-        put_series(writer, &family->other);
+    writer->row = NULL;
+    for (int i = 0; i < count; i++) {
+        put_if_measured(writer, series);
+        if (i + 1 < count)
+            series = series->next;
+    }
+    if (other)
+        put_if_measured(writer, other);
 }
 
 tide_status tide_metrics_write(tide_metrics *metrics, tide_metrics_format format, tide_buffer *out,

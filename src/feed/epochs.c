@@ -10,7 +10,7 @@
 #include "feed/page.h"
 #include "tidemark_sql.h"
 
-enum { ABOVE_MAX = 1000 }; /* epochs that a reader may be ahead of us: nobody uses them all up */
+enum { ABOVE_MAX = 8 }; /* epochs that a reader may be ahead of us: nobody uses them all up */
 
 /* ---- telling ---- */
 
@@ -84,30 +84,67 @@ tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
 /* ---- judging ---- */
 
 /* An epoch that we never had, or know by another id, was begun by another copy of this store. */
-static tide_status is_other_epoch(const tide_feed_request *request, tide_tx *tx, bool *out,
-                                  tide_error *err)
+static tide_status is_ours(const tide_feed_request *request, tide_tx *tx, bool *out,
+                           tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
     tide_bind_i64(query, "epoch", request->epoch);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_NONE ||
-           !tide_view_equal(tide_col_text(query), tide_view_of(request->epoch_id));
+    *out = status == TIDE_OK &&
+           (!request->epoch_id ||
+            tide_view_equal(tide_col_text(query), tide_view_of(request->epoch_id)));
     return TIDE_OK;
 }
 
-tide_status tide_epochs_judge(const tide_page *page, tide_tx *tx, bool *has_diverged,
-                              tide_error *err)
+/* The last number of the epoch that the reader names, as we have it: what it knows above was cut off. */
+static tide_status find_end(const tide_page *page, tide_tx *tx, int64_t *out, tide_error *err)
+{
+    const tide_stream_state *state = &page->state;
+    *out = state->head_seq;
+    if (page->request->epoch >= state->epoch)
+        return TIDE_OK;
+    if (state->epoch_first_seq - 1 < *out)
+        *out = state->epoch_first_seq - 1;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_AFTER, err));
+    tide_bind_i64(query, "stream", state->id);
+    tide_bind_i64(query, "epoch", page->request->epoch);
+    TIDE_TRY(tide_query_one(query, err));
+    if (!tide_col_is_null(query)) {
+        const int64_t next_first = tide_col_i64(query);
+        if (next_first - 1 < *out)
+            *out = next_first - 1;
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide_error *err)
 {
     const tide_feed_request *request = page->request;
-    *has_diverged = false;
-    if (!request->session || request->epoch == 0)
+    tide_feed_answer *answer = page->answer;
+    bool is_known = false;
+    int64_t end_seq = 0;
+    if (request->epoch == 0)
         return TIDE_OK;
-    *has_diverged = request->start_seq > page->state.head_seq || request->epoch > page->state.epoch;
-    if (*has_diverged || !request->epoch_id)
+    TIDE_TRY(is_ours(request, tx, &is_known, err));
+    TIDE_TRY(find_end(page, tx, &end_seq, err));
+    if (is_known && request->start_seq <= end_seq)
         return TIDE_OK;
-    return is_other_epoch(request, tx, has_diverged, err);
+    if (request->point_count == 0 && !request->epoch_id)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "number %" PRId64 " of epoch %" PRId64
+                         " is not of this history: it is in epoch %" PRId64 " now, and that one %s",
+                         request->start_seq, request->epoch, page->state.epoch,
+                         is_known ? "ended before" : "never was");
+    /* Without points the end of the epoch is what both have, if it is the same epoch. */
+    if (request->point_count == 0)
+        answer->matched_seq = is_known ? end_seq : 0;
+    else if (is_known && answer->matched_seq > end_seq)
+        answer->matched_seq = end_seq;
+    answer->standing = TIDE_FEED_STANDING_DIVERGED;
+    return TIDE_OK;
 }
 
 /* ---- raising ---- */
@@ -137,11 +174,11 @@ static bool may_raise(tide_feed *feed)
     return atomic_compare_exchange_strong(&feed->diverged_at_us, &last_us, now_us);
 }
 
-bool tide_epochs_raise(const tide_page *page)
+bool tide_epochs_raise(tide_page *page)
 {
     const tide_feed_request *request = page->request;
     const tide_feed_answer *answer = page->answer;
-    if (answer->standing != TIDE_FEED_STANDING_DIVERGED || !request->session)
+    if (answer->standing != TIDE_FEED_STANDING_DIVERGED || !request->session || request->epoch == 0)
         return false;
     bool is_explained = false;
     const int64_t shown = find_shown(request, answer->epoch, &is_explained);
@@ -153,6 +190,10 @@ bool tide_epochs_raise(const tide_page *page)
                    "; our history has %" PRId64 " in common with it, and ends at %" PRId64,
                    request->stream, request->start_seq, shown, answer->matched_seq,
                    answer->head_seq);
-    return tide_identity_raise_above(page->feed->store, shown, "diverged", evidence, NULL, NULL) ==
-           TIDE_OK;
+    if (tide_identity_raise_above(page->feed->store, shown, "diverged", evidence, NULL, NULL) <
+        TIDE_OK)
+        return false;
+    page->has_diverged = true; /* whatever the new epoch makes of it */
+    page->diverged_seq = answer->matched_seq;
+    return true;
 }

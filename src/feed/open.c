@@ -338,3 +338,27 @@ tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, 
     }
     return TIDE_OK;
 }
+
+typedef struct head_look {
+    tide_feed_head_fn *fn;
+    void *arg;
+} head_look;
+
+static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
+{
+    const head_look *look = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_HEADS, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view name = tide_col_text(query);
+        TIDE_TRY(look->fn(look->arg, name, tide_col_i64(query), err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_feed_heads(tide_feed *feed, tide_feed_head_fn *fn, void *arg, tide_error *err)
+{
+    head_look look = {.fn = fn, .arg = arg};
+    return tide_read(feed->store, look_at_heads, &look, err);
+}

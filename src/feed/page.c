@@ -471,23 +471,16 @@ static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
     if (request->session && strcmp(request->session, page->identity.session_id) != 0)
         return tide_fail(err, TIDE_E_CONFLICT, "the session is %s, not %.64s",
                          page->identity.session_id, request->session);
-    if (request->epoch != 0 && request->epoch < page->state.epoch && request->point_count == 0 &&
-        !request->epoch_id && request->start_seq >= page->state.epoch_first_seq)
-        return tide_fail(err, TIDE_E_CONFLICT,
-                         "number %" PRId64 " of epoch %" PRId64
-                         " is not of this history: epoch %" PRId64 " began at %" PRId64,
-                         request->start_seq, request->epoch, page->state.epoch,
-                         page->state.epoch_first_seq);
     if (request->reader)
         TIDE_TRY(tide_reader_check(page->feed, tx, &page->state, request, answer->now_us,
                                    &page->is_reader_due, err));
     if (request->point_count > 0)
         TIDE_TRY(tide_point_judge(tx, &page->state, request->points, request->point_count,
                                   &answer->standing, &answer->matched_seq, err));
-    bool has_diverged = false;
-    TIDE_TRY(tide_epochs_judge(page, tx, &has_diverged, err));
-    if (has_diverged)
-        answer->standing = TIDE_FEED_STANDING_DIVERGED;
+    if (!page->has_diverged)
+        return tide_epochs_judge(page, tx, err);
+    answer->standing = TIDE_FEED_STANDING_DIVERGED;
+    answer->matched_seq = page->diverged_seq;
     return TIDE_OK;
 }
 

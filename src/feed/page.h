@@ -41,7 +41,9 @@ typedef struct tide_page {
     /* kept when it is read again */
     tide_loss passed[TIDE_PAGE_PASSED_MAX]; /* unreadable, and it could not be noted */
     int passed_count;
-    int64_t end_seq; /* nothing behind this number can be read; -1: unknown */
+    int64_t end_seq;      /* nothing behind this number can be read; -1: unknown */
+    bool has_diverged;    /* a new epoch was begun because of this reader */
+    int64_t diverged_seq; /* ... which has so much in common with us */
 } tide_page;
 
 /* Check the request and get ready; the answer is filled as the page is read. */
@@ -54,12 +56,12 @@ void tide_page_done(tide_page *page);
  * read from the file. */
 TIDE_MUST_CHECK tide_status tide_page_read(tide_tx *tx, void *page, tide_error *err);
 
-/* epochs.c: does what the reader says of itself, without points, belong to another history? */
-TIDE_MUST_CHECK tide_status tide_epochs_judge(const tide_page *page, tide_tx *tx,
-                                              bool *has_diverged, tide_error *err);
+/* epochs.c: does the epoch that the reader names, and how far it came in it, belong to another history? The answer's standing says so;
+ * TIDE_E_CONFLICT: it does, and the reader is one that does not look at the standing (neither points nor an id). */
+TIDE_MUST_CHECK tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide_error *err);
 /* The stream's epochs, where the reader needs them. */
 TIDE_MUST_CHECK tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err);
 /* Begin a new epoch if the reader's points tell of a cut that nobody noticed; true: the page is to be read again. */
-bool tide_epochs_raise(const tide_page *page);
+bool tide_epochs_raise(tide_page *page);
 
 #endif

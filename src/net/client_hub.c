@@ -2,7 +2,10 @@
  *
  * libcurl says which sockets and which time it waits for, libevent tells when something has happened there. Streams that
  * are new, resumed or cancelled and clients that stop come in by two lists under the hub's lock; an eventfd
- * wakes the thread for them. */
+ * wakes the thread for them.
+ *
+ * libcurl 7.88 walks through all connections that a multi handle keeps whenever a transfer leaves it: a hub for many clients has many
+ * multi handles (rooms), and each client is in one of them. */
 #include "net/client_hub.h"
 
 #include <assert.h>
@@ -21,12 +24,20 @@ enum {
         16384, /* more than one frame: it may still be under way when the answer comes */
     NUDGE_US = 2000,
     LOOKS = 4,
+    ROOMS = 32,
+    ROOMS_FROM = 512, /* idle connections; a hub for fewer has one room */
 };
 
-struct tide_client_hub {
+typedef struct room {
+    tide_client_hub *hub;
     CURLM *multi;
-    struct event_base *base;
     struct event *timer;
+} room;
+
+struct tide_client_hub {
+    struct event_base *base;
+    room rooms[ROOMS];
+    int room_count;
     struct event *nudge;
     struct event *bell;
     int bell_fd;
@@ -36,6 +47,7 @@ struct tide_client_hub {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t gone;  /* a client was let go of */
     bool is_closing;
+    int next_room;               /* of the next client */
     tide_client_stream *pending; /* to be looked at by the thread */
     tide_client_stream **pending_end;
     tide_client *stopping; /* clients whose calls are to be ended */
@@ -154,11 +166,11 @@ static void take_pending(tide_client_hub *hub)
     }
 }
 
-static void take_results(tide_client_hub *hub)
+static void take_results(const room *r)
 {
     int left = 0;
     const CURLMsg *message = NULL;
-    while ((message = curl_multi_info_read(hub->multi, &left))) {
+    while ((message = curl_multi_info_read(r->multi, &left))) {
         if (message->msg != CURLMSG_DONE)
             continue;
         char *of = NULL;
@@ -229,9 +241,16 @@ static void step_clients(tide_client_hub *hub)
     }
 }
 
-static void go_on(tide_client_hub *hub)
+static void go_on(const room *r)
 {
-    take_results(hub);
+    take_results(r);
+    step_clients(r->hub);
+}
+
+static void go_on_everywhere(tide_client_hub *hub)
+{
+    for (int i = 0; i < hub->room_count; i++)
+        take_results(&hub->rooms[i]);
     step_clients(hub);
 }
 
@@ -241,7 +260,7 @@ static void go_on(tide_client_hub *hub)
  * wait for more on the socket before it looks at them, which never comes: so it is asked to look again, a few times, after
  * each time that something came. */
 typedef struct watched {
-    tide_client_hub *hub;
+    const room *room;
     evutil_socket_t fd;
     struct event *io;
     struct event *again;
@@ -269,14 +288,14 @@ static void look_later(watched *w)
 static void on_socket(evutil_socket_t fd, short what, void *arg)
 {
     watched *w = arg;
-    tide_client_hub *hub = w->hub;
+    const room *r = w->room;
     int running_count = 0;
     const int events = ((what & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
                        ((what & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
     w->left = LOOKS;
     look_later(w);
-    (void)curl_multi_socket_action(hub->multi, fd, events, &running_count); /* w may be gone now */
-    go_on(hub);
+    (void)curl_multi_socket_action(r->multi, fd, events, &running_count); /* w may be gone now */
+    go_on(r);
 }
 
 static void on_again(evutil_socket_t unused, short what, void *arg)
@@ -284,13 +303,13 @@ static void on_again(evutil_socket_t unused, short what, void *arg)
     (void)unused;
     (void)what;
     watched *w = arg;
-    tide_client_hub *hub = w->hub;
+    const room *r = w->room;
     int running_count = 0;
     w->left--;
     if (w->left > 0)
         look_later(w);
-    (void)curl_multi_socket_action(hub->multi, w->fd, CURL_CSELECT_IN, &running_count);
-    go_on(hub);
+    (void)curl_multi_socket_action(r->multi, w->fd, CURL_CSELECT_IN, &running_count);
+    go_on(r);
 }
 
 static void nudge(evutil_socket_t fd, short what, void *arg)
@@ -303,68 +322,68 @@ static void nudge(evutil_socket_t fd, short what, void *arg)
         curl_socket_t socket = CURL_SOCKET_BAD;
         (void)curl_easy_getinfo(stream->easy, CURLINFO_ACTIVESOCKET, &socket);
         if (socket != CURL_SOCKET_BAD)
-            (void)curl_multi_socket_action(hub->multi, socket, CURL_CSELECT_IN | CURL_CSELECT_OUT,
-                                           &running_count);
+            (void)curl_multi_socket_action(stream->client->multi, socket,
+                                           CURL_CSELECT_IN | CURL_CSELECT_OUT, &running_count);
     }
-    go_on(hub);
+    go_on_everywhere(hub);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    tide_client_hub *hub = arg;
+    const room *r = arg;
     int running_count = 0;
-    (void)curl_multi_socket_action(hub->multi, CURL_SOCKET_TIMEOUT, 0, &running_count);
-    go_on(hub);
+    (void)curl_multi_socket_action(r->multi, CURL_SOCKET_TIMEOUT, 0, &running_count);
+    go_on(r);
 }
 
-static watched *watched_new(tide_client_hub *hub, evutil_socket_t fd)
+static watched *watched_new(const room *r, evutil_socket_t fd)
 {
     watched *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    *w = (watched){.hub = hub, .fd = fd};
-    w->again = evtimer_new(hub->base, on_again, w);
+    *w = (watched){.room = r, .fd = fd};
+    w->again = evtimer_new(r->hub->base, on_again, w);
     return w;
 }
 
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *of_socket)
 {
     (void)easy;
-    tide_client_hub *hub = arg;
+    const room *r = arg;
     watched *w = of_socket;
     if (what == CURL_POLL_REMOVE) {
         watched_free(w);
-        (void)curl_multi_assign(hub->multi, fd, NULL);
+        (void)curl_multi_assign(r->multi, fd, NULL);
         return 0;
     }
     if (!w)
-        w = watched_new(hub, fd);
+        w = watched_new(r, fd);
     if (!w)
         return -1; /* libcurl gives up what it does on it */
     if (w->io)
         event_free(w->io);
     const short events = (short)(EV_PERSIST | ((what & CURL_POLL_IN) != 0 ? EV_READ : 0) |
                                  ((what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0));
-    w->io = event_new(hub->base, fd, events, on_socket, w);
+    w->io = event_new(r->hub->base, fd, events, on_socket, w);
     if (w->io)
         (void)event_add(w->io, NULL);
-    (void)curl_multi_assign(hub->multi, fd, w);
+    (void)curl_multi_assign(r->multi, fd, w);
     return 0;
 }
 
 static int set_timer(CURLM *multi, long timeout_ms, void *arg)
 {
     (void)multi;
-    const tide_client_hub *hub = arg;
+    const room *r = arg;
     if (timeout_ms < 0) {
-        (void)event_del(hub->timer);
+        (void)event_del(r->timer);
         return 0;
     }
     const struct timeval after = {.tv_sec = timeout_ms / 1000,
                                   .tv_usec = (timeout_ms % 1000) * 1000};
-    (void)event_add(hub->timer, &after);
+    (void)event_add(r->timer, &after);
     return 0;
 }
 
@@ -378,7 +397,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     (void)!read(fd, &count, sizeof count);
     take_pending(hub);
     take_stopping(hub);
-    go_on(hub);
+    go_on_everywhere(hub);
     pthread_mutex_lock(&hub->lock);
     const bool is_closing = hub->is_closing;
     pthread_mutex_unlock(&hub->lock);
@@ -419,7 +438,10 @@ void tide_client_wake(tide_client_stream *stream)
 void tide_client_hub_join(tide_client_hub *hub, tide_client *client)
 {
     client->hub = hub;
-    client->multi = hub->multi;
+    pthread_mutex_lock(&hub->lock);
+    client->multi = hub->rooms[hub->next_room].multi;
+    hub->next_room = (hub->next_room + 1) % hub->room_count;
+    pthread_mutex_unlock(&hub->lock);
 }
 
 static void tell(tide_client *client, bool is_closing)
@@ -464,32 +486,51 @@ static tide_status open_events(tide_client_hub *hub, tide_error *err)
     hub->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     hub->base = event_base_new();
     if (hub->base && hub->bell_fd >= 0) {
-        hub->timer = evtimer_new(hub->base, on_timer, hub);
         hub->nudge = event_new(hub->base, -1, EV_PERSIST, nudge, hub);
         hub->bell = event_new(hub->base, hub->bell_fd, EV_READ | EV_PERSIST, on_bell, hub);
     }
-    if (!hub->timer || !hub->nudge || !hub->bell || event_add(hub->bell, NULL) != 0)
+    if (!hub->nudge || !hub->bell || event_add(hub->bell, NULL) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no memory, or no descriptor, for a client");
     return TIDE_OK;
 }
 
-static tide_status open_multi(tide_client_hub *hub, const tide_client_hub_options *options,
+static tide_status open_room(tide_client_hub *hub, room *r, int connection_max, int idle_max,
+                             tide_error *err)
+{
+    r->hub = hub;
+    r->multi = curl_multi_init();
+    r->timer = evtimer_new(hub->base, on_timer, r);
+    hub->room_count++;
+    if (!r->multi || !r->timer)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+    (void)curl_multi_setopt(r->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connection_max);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_MAXCONNECTS, (long)idle_max);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_SOCKETDATA, r);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    (void)curl_multi_setopt(r->multi, CURLMOPT_TIMERDATA, r);
+    return TIDE_OK;
+}
+
+static tide_status open_rooms(tide_client_hub *hub, const tide_client_hub_options *options,
                               tide_error *err)
 {
     const int connection_max =
         options && options->connection_max > 0 ? options->connection_max : TIDE_CLIENT_CONNECTIONS;
     const int idle_max = options && options->idle_max > 0 ? options->idle_max : IDLE_CONNECTIONS;
-    hub->multi = curl_multi_init();
-    if (!hub->multi)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connection_max);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_MAXCONNECTS, (long)idle_max);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_SOCKETDATA, hub);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-    (void)curl_multi_setopt(hub->multi, CURLMOPT_TIMERDATA, hub);
+    const int count = idle_max > ROOMS_FROM ? ROOMS : 1;
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(open_room(hub, &hub->rooms[i], connection_max, idle_max / count, err));
     return TIDE_OK;
+}
+
+static void close_room(room *r)
+{
+    if (r->multi)
+        (void)curl_multi_cleanup(r->multi); /* closes what is idle: watch_socket is told */
+    if (r->timer)
+        event_free(r->timer);
 }
 
 tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_options *options,
@@ -505,7 +546,7 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
     (void)pthread_cond_init(&hub->gone, NULL);
     hub->pending_end = &hub->pending;
     TIDE_TRY(open_events(hub, err));
-    TIDE_TRY(open_multi(hub, options, err));
+    TIDE_TRY(open_rooms(hub, options, err));
     if (tide_quiet_thread_start(&hub->thread, move_bytes, hub) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no thread for a client");
     hub->has_thread = true;
@@ -525,14 +566,12 @@ void tide_client_hub_close(tide_client_hub *hub)
         (void)pthread_join(hub->thread, NULL);
     }
     assert(!hub->pending && !hub->stopping && !hub->stepping && !hub->sending);
-    if (hub->multi)
-        (void)curl_multi_cleanup(hub->multi); /* closes what is idle: watch_socket is told */
+    for (int i = 0; i < hub->room_count; i++)
+        close_room(&hub->rooms[i]);
     if (hub->bell)
         event_free(hub->bell);
     if (hub->nudge)
         event_free(hub->nudge);
-    if (hub->timer)
-        event_free(hub->timer);
     if (hub->base)
         event_base_free(hub->base);
     if (hub->bell_fd >= 0)

@@ -42,7 +42,7 @@ struct tide_client {
     tide_env *env;
     tide_client_hub *hub;
     tide_client_hub *own_hub; /* NULL: somebody else's */
-    CURLM *multi;             /* the hub's */
+    CURLM *multi;             /* one of the hub's */
     tide_client_sockets *sockets;
 
     pthread_mutex_t lock; /* of what follows */

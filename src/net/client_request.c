@@ -226,6 +226,9 @@ tide_status tide_client_request_set(tide_client_stream *stream, const tide_clien
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+    /* Connections are kept, not addresses: libcurl looks through all of the addresses that it keeps whenever a transfer ends, which
+     * thousands of targets pay for; and a target that moved is found at once. */
+    (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     if (stream->client->socket_path)
         (void)curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, stream->client->socket_path);
     if (!stream->is_grpc)

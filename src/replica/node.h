@@ -7,14 +7,13 @@
  *     any program ---- triggers ----> tide_log_<id> (+ the number, from tide_replica_seq) -- fold --> events, clocks       (our process)
  *     peers ---- pages ----> apply (triggers off) ----> tables, clocks, events, cursors, in one transaction per page
  *
- * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (identity.h): the file is opened
- * through the store with is_adopted, which leaves everything of the application's alone and keeps identity inside the file.
+ * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (store/app_file.h).
  *
  * Fold: what one read of the logs sees is a union of whole transactions: a cut. Its changes become events numbered as they were logged,
  * stamped by the hybrid clock, with the batch's cut; clocks are raised; the log rows go. It runs before anything else looks at the state.
  *
  * Survives: a crash at any point; every step is one transaction, and doing it again changes nothing.
- * Threads: a node is as safe as its store. */
+ * Threads: a node is as safe as its file. */
 #ifndef TIDE_REPLICA_NODE_H
 #define TIDE_REPLICA_NODE_H
 
@@ -34,7 +33,7 @@ TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
                                            const tide_node_options *options, tide_error *err);
 void tide_node_close(tide_node *node);
 void tide_node_closep(tide_node **node);
-tide_store *tide_node_store(tide_node *node);
+tide_app *tide_node_file(tide_node *node);
 tide_node_id tide_node_get_id(const tide_node *node);
 int64_t tide_node_epoch(const tide_node *node);
 

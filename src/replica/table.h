@@ -8,13 +8,12 @@
  * that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide (R12): told when tracking, with
  * advice, and resolved as conflicts.
  *
- * Threads: pure over a tide_tx. */
+ * Threads: pure over a tide_app_tx. */
 #ifndef TIDE_REPLICA_TABLE_H
 #define TIDE_REPLICA_TABLE_H
 
-#include <tidemark/store.h>
-
 #include "replica/event.h"
+#include "store/app_file.h"
 
 typedef struct tide_table_column {
     char *name;
@@ -39,20 +38,20 @@ typedef struct tide_table {
 
 /* Look at a table of the file. TIDE_E_NOT_FOUND: no such table. TIDE_E_UNSUPPORTED: it cannot be replicated; the text says why and what to do
  * (a view, a virtual table, no usable key, one of our own or of SQLite's). */
-TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_tx *tx, const char *name,
+TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_app_tx *tx, const char *name,
                                             tide_error *err);
 void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
 
 /* A tracked table by name or id, from what was recorded when it was tracked. TIDE_NONE: not tracked. */
-TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_tx *tx, const char *name,
+TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
                                             tide_error *err);
 typedef tide_status tide_table_fn(void *arg, const tide_table *table, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_table_list(tide_tx *tx, tide_table_fn *fn, void *arg,
+TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, void *arg,
                                             tide_error *err);
 
 /* ---- statements made for a table ---- */
 
-/* A statement from a template of sql/replica_table.sql, filled for this table, prepared and cached by the store. Names are quoted; nothing
+/* A statement from a template of sql/replica_table.sql, filled for this table, prepared and cached by the file's connection. Names are quoted; nothing
  * of a table's name can leave its quotes. */
 typedef enum tide_table_statement {
     TIDE_TABLE_ROW_GET,    /* :k1.. -> the stored columns */
@@ -64,9 +63,10 @@ typedef enum tide_table_statement {
     TIDE_TABLE_STATEMENTS,
 } tide_table_statement;
 
-TIDE_MUST_CHECK tide_status tide_table_query(tide_query **out, tide_tx *tx, const tide_table *table,
-                                             tide_table_statement which, tide_error *err);
-void tide_table_bind(tide_query *query, char prefix, int index, const tide_any *value);
-tide_any tide_table_col(tide_query *query); /* the next column; views as of tide_col_* */
+TIDE_MUST_CHECK tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx,
+                                             const tide_table *table, tide_table_statement which,
+                                             tide_error *err);
+void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value);
+tide_any tide_table_col(tide_app_query *query); /* the next column; views as of tide_app_col_* */
 
 #endif

@@ -29,6 +29,7 @@ struct tide_waiter {
     pthread_t thread;
     pthread_mutex_t lock;
     int wake_fd;
+    uint64_t round; /* the thread's alone */
     /* under the lock */
     parked *arrived;
     size_t count;
@@ -66,7 +67,8 @@ static bool step_one(const tide_waiter *waiter, parked *p, bool is_closing)
     const int64_t again_us = p->step(p->call, waiter->store, p->arg, is_over);
     if (again_us < 0 || is_over)
         return false;
-    p->due_us = now_us + (again_us < LOOK_US ? again_us : LOOK_US);
+    /* Those who only look to be sure do so together. */
+    p->due_us = again_us < LOOK_US ? now_us + again_us : (now_us / LOOK_US + 1) * LOOK_US;
     return true;
 }
 
@@ -126,6 +128,7 @@ static void *run_waiter(void *arg)
     bool has_news = false;
     for (;;) {
         const bool is_closing = take_arrived(waiter, &list);
+        waiter->round++;
         const int64_t wait_us = step_due(waiter, &list, has_news || is_closing, is_closing);
         if (is_closing)
             return NULL;
@@ -182,6 +185,11 @@ void tide_waiter_close(tide_waiter *waiter)
 tide_store *tide_waiter_store(const tide_waiter *waiter)
 {
     return waiter->store;
+}
+
+uint64_t tide_waiter_round(const tide_waiter *waiter)
+{
+    return waiter->round;
 }
 
 tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call, tide_waiter_step *step,

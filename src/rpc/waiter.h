@@ -37,6 +37,10 @@ void tide_waiter_close(tide_waiter *waiter);
 
 tide_store *tide_waiter_store(const tide_waiter *waiter);
 
+/* Inside a step: which round of looks this is. What was found out in a round counts for all its steps: what changes meanwhile begins the
+ * next one. */
+uint64_t tide_waiter_round(const tide_waiter *waiter);
+
 /* Park a call until wait_us have passed (INT64_MAX: until it is cancelled). arg is freed with free() when it is done. */
 TIDE_MUST_CHECK tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call,
                                              tide_waiter_step *step, void *arg, int64_t wait_us,

@@ -163,7 +163,8 @@ static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const 
 typedef struct check {
     record stored;
     tide_host host;
-    int64_t twin_mark; /* -1: no twin */
+    int64_t twin_mark;  /* -1: no twin */
+    int64_t twin_epoch; /* 0: not known */
     bool is_cut;
 } check;
 
@@ -221,7 +222,7 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (!reason)
         return TIDE_OK;
-    TIDE_TRY(next_epoch(tx, &c->stored, 0, reason, evidence, err));
+    TIDE_TRY(next_epoch(tx, &c->stored, c->twin_epoch, reason, evidence, err));
     /* The mark passes the twin's, or the next open would find the same cut again. */
     if (c->twin_mark > c->stored.mark)
         c->stored.mark = c->twin_mark;
@@ -247,8 +248,8 @@ tide_status tide_identity_establish(tide_store *store, tide_error *err)
         return TIDE_OK;
     if (store->ops->engine == TIDE_ENGINE_SQLITE && !store->twin_path)
         tide_twin_init(store);
-    const bool is_twin_ahead =
-        tide_twin_read(store, &c.twin_mark) == TIDE_OK && c.twin_mark > c.stored.mark;
+    const bool is_twin_ahead = tide_twin_read(store, &c.twin_mark, &c.twin_epoch) == TIDE_OK &&
+                               c.twin_mark > c.stored.mark;
     if (!c.is_cut && !is_twin_ahead)
         return TIDE_OK;
     TIDE_TRY(store->ops->write(store, raise_when_cut, &c, err));

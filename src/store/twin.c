@@ -68,7 +68,7 @@ void tide_twin_init(tide_store *store)
         store->twin_path = path;
 }
 
-tide_status tide_twin_read(const tide_store *store, int64_t *mark)
+tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoch)
 {
     if (!store->twin_path)
         return TIDE_NONE;
@@ -84,13 +84,16 @@ tide_status tide_twin_read(const tide_store *store, int64_t *mark)
         return TIDE_NONE;
     char *end = NULL;
     const int64_t found = strtoll(line + session_len + 1, &end, 10);
-    if (*end != '\n' || found < 0)
+    const int64_t found_epoch = *end == ' ' ? strtoll(end + 1, &end, 10) : 0;
+    if (*end != '\n' || found < 0 || found_epoch < 0)
         return TIDE_NONE;
     *mark = found;
+    if (epoch)
+        *epoch = found_epoch;
     return TIDE_OK;
 }
 
-void tide_twin_write(const tide_store *store, int64_t mark)
+void tide_twin_write(tide_store *store, int64_t mark)
 {
     if (!store->twin_path)
         return;
@@ -102,11 +105,13 @@ void tide_twin_write(const tide_store *store, int64_t mark)
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     int64_t current = 0;
-    if (tide_twin_read(store, &current) == TIDE_OK && current >= mark)
+    if (tide_twin_read(store, &current, NULL) == TIDE_OK && current >= mark)
         return;
     char text[128];
-    const int len =
-        snprintf(text, sizeof text, "%s %" PRId64 "\n", store->identity.session_id, mark);
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    const int len = snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", identity.session_id,
+                             mark, identity.epoch);
     TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len)
         (void)rename(new_path, store->twin_path);

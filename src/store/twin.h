@@ -1,6 +1,6 @@
 /* twin.h - the mark of a SQLite store, repeated outside of it (see identity.h, layer 2).
  *
- * A small text file, `SESSION MARK`, in <state directory>/twins, one per session and file. The writer raises the
+ * A small text file, `SESSION MARK EPOCH`, in <state directory>/twins, one per session and file. The writer raises the
  * mark inside a commit that happens anyway, and writes the twin after that commit: so the twin is never ahead of
  * the file it belongs to, unless the file went back.
  *
@@ -27,9 +27,10 @@ static inline bool tide_twin_is_kept(const tide_store *store)
     return store->twin_path != NULL;
 }
 
-/* TIDE_OK, or TIDE_NONE when there is no readable twin of this session. */
-TIDE_MUST_CHECK tide_status tide_twin_read(const tide_store *store, int64_t *mark);
+/* TIDE_OK, or TIDE_NONE when there is no readable twin of this session. epoch: the greatest this file was in, so that one that is put back
+ * twice does not begin the same epoch twice; 0: not known. May be NULL. */
+TIDE_MUST_CHECK tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoch);
 
-void tide_twin_write(const tide_store *store, int64_t mark);
+void tide_twin_write(tide_store *store, int64_t mark);
 
 #endif

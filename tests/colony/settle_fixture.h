@@ -14,7 +14,7 @@
 enum {
     LEDGER_SEQ_MAX = 4096, /* numbers whose fate is kept */
     LEDGER_SOURCES_MAX = 512,
-    LEDGER_GAPS_MAX = 65536,
+    LEDGER_GAPS_MAX = 4096,
     ANSWER_MAX = 4 << 20,
     SECOND = 1000000,
 };

@@ -1,5 +1,6 @@
 #include "crash/chaos_fault.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,28 @@
 
 enum { COUNT_OF_STORES = 6 };
 
+/* ---- what happened, for who looks into a failure ---- */
+
+static void tell(const chaos_faults *f, const char *what, const chaos_node *node, int rule,
+                 int64_t until_ms)
+{
+    const chaos_machine *machine = node ? &node->machine : NULL;
+    const bool has_rule = machine && rule >= 0;
+    if (!f->log)
+        return;
+    (void)fprintf(f->log, "%" PRId64 " %s %s for %" PRId64 " ms%s%s%s%s\n",
+                  proc_now_ms() - f->began_ms, what, node ? node->name : "server",
+                  until_ms - proc_now_ms(), has_rule ? " in: " : "",
+                  has_rule ? machine->in[rule] : "", has_rule ? " out: " : "",
+                  has_rule ? machine->out[rule] : "");
+    (void)fflush(f->log);
+}
+
 /* ---- choices ---- */
 
-static int64_t draw_ms(chaos_faults *f, int least, int most)
+static int64_t draw_ms(chaos_faults *f, uint64_t least, uint64_t most)
 {
-    return proc_now_ms() + least + (int64_t)prng_below(&f->chance, (uint64_t)(most - least + 1));
+    return proc_now_ms() + (int64_t)(least + prng_below(&f->chance, most - least + 1));
 }
 
 static chaos_node *draw_agent(chaos_faults *f)
@@ -25,10 +43,29 @@ static chaos_node *draw_colony(chaos_faults *f)
     return &f->fleet->nodes[CHAOS_AGENTS + prng_below(&f->chance, CHAOS_COLONIES)];
 }
 
-/* Most things happen to colonies: there are few. */
+static bool has_fault(const chaos_faults *f, const chaos_node *node)
+{
+    for (int i = 0; i < CHAOS_FAULTS; i++)
+        if (f->active[i].kind != CHAOS_NONE && f->active[i].node == node)
+            return true;
+    return false;
+}
+
+/* One colony at a time is left in peace, so that things go on. */
+static bool may_break(const chaos_faults *f, const chaos_node *node)
+{
+    int well = 0;
+    if (!node->is_colony)
+        return true;
+    for (int i = CHAOS_AGENTS; i < CHAOS_NODES; i++)
+        well += &f->fleet->nodes[i] != node && !has_fault(f, &f->fleet->nodes[i]);
+    return well > 0;
+}
+
 static chaos_node *draw_node(chaos_faults *f)
 {
-    return prng_chance(&f->chance, 2, 5) ? draw_colony(f) : draw_agent(f);
+    chaos_node *node = prng_chance(&f->chance, 1, 4) ? draw_colony(f) : draw_agent(f);
+    return may_break(f, node) ? node : draw_agent(f);
 }
 
 static chaos_fault *find_room(chaos_faults *f)
@@ -127,13 +164,17 @@ static tide_status begin_clock(chaos_faults *f, chaos_fault *fault, tide_error *
 static void list_children(chaos_faults *f, pid_t parent)
 {
     char path[64];
-    long pid = 0;
+    char text[16 * CHAOS_FROZEN];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
     FILE *file = fopen(path, "re");
-    while (file && f->frozen_count < CHAOS_FROZEN && fscanf(file, "%ld", &pid) == 1)
+    if (!file)
+        return;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    char *rest = text;
+    for (long pid = strtol(rest, &rest, 10); pid > 0 && f->frozen_count < CHAOS_FROZEN;
+         pid = strtol(rest, &rest, 10))
         f->frozen[f->frozen_count++] = (pid_t)pid;
-    if (file)
-        (void)fclose(file);
 }
 
 static void begin_server_freeze(chaos_faults *f, chaos_fault *fault)
@@ -146,7 +187,7 @@ static void begin_server_freeze(chaos_faults *f, chaos_fault *fault)
     list_children(f, f->frozen[0]);
     for (int i = 1; i < f->frozen_count; i++)
         (void)kill(f->frozen[i], SIGSTOP);
-    *fault = (chaos_fault){.kind = CHAOS_SERVER_FREEZE, .until_ms = draw_ms(f, 100, 4000)};
+    *fault = (chaos_fault){.kind = CHAOS_SERVER_FREEZE, .until_ms = draw_ms(f, 100, 2500)};
 }
 
 static void end_server_freeze(chaos_faults *f)
@@ -180,10 +221,15 @@ tide_status chaos_fault_begin(chaos_faults *f, tide_error *err)
         begin_kill(f, fault);
     else if (die < 91)
         status = begin_clock(f, fault, err);
-    else if (die < 96)
+    else if (die < 97)
         begin_server_freeze(f, fault);
     else
         status = begin_server_kill(f, fault, err);
+    static const char *const names[] = {"nothing", "network", "freeze", "kill",
+                                        "clock",   "freeze",  "kill"};
+    if (fault->kind != CHAOS_NONE)
+        tell(f, names[fault->kind], fault->node, fault->kind == CHAOS_NETWORK ? fault->rule : -1,
+             fault->until_ms);
     f->counts[fault->kind]++;
     return status;
 }
@@ -252,6 +298,7 @@ static tide_status change_store(chaos_faults *f, int index, const char *script, 
     char directory[TEMPDIR_PATH_MAX];
     chaos_node *node = &f->fleet->nodes[index];
     chaos_fleet_path(f->fleet, node, "", directory);
+    tell(f, what, node, -1, proc_now_ms());
     chaos_fleet_kill(node);
     TIDE_TRY(run_shell(script, directory, err));
     chaos_sender_note(&f->senders[index], what, head->session[0] ? head->session : "-", head->head);

@@ -36,6 +36,8 @@ typedef struct chaos_faults {
     chaos_fleet *fleet;
     chaos_sender *senders;
     prng chance;
+    FILE *log; /* what was done, and when */
+    int64_t began_ms;
     chaos_fault active[CHAOS_FAULTS];
     pid_t frozen[CHAOS_FROZEN]; /* the server's processes, its first one first */
     int frozen_count;

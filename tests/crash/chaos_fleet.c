@@ -65,6 +65,21 @@ static void read_log(const chaos_fleet *fleet, const chaos_node *node, char out[
     (void)fclose(log);
 }
 
+/* The first thing that a program says when it is up. */
+static bool was_ready(const chaos_fleet *fleet, const chaos_node *node)
+{
+    char path[TEMPDIR_PATH_MAX];
+    char said[512] = "";
+    chaos_fleet_path(fleet, node, "log", path);
+    FILE *log = fopen(path, "re");
+    if (!log)
+        return false;
+    (void)fseek(log, node->log_at, SEEK_SET);
+    said[fread(said, 1, sizeof said - 1, log)] = '\0';
+    (void)fclose(log);
+    return strstr(said, "ready ") != NULL;
+}
+
 /* ---- one node ---- */
 
 tide_status chaos_fleet_set_clock(const chaos_fleet *fleet, const chaos_node *node,
@@ -78,6 +93,7 @@ tide_status chaos_fleet_set_clock(const chaos_fleet *fleet, const chaos_node *no
 static int add_agent_arguments(const chaos_fleet *fleet, const chaos_node *node, char texts[3][600],
                                const char **argv, int count)
 {
+    static const char *const forgetful[] = {"--keep-for", "1s", "--hard-for", "3s"};
     chaos_fleet_path(fleet, node, "agent.db", texts[0]);
     (void)snprintf(texts[1], 600, "%s:%d", node->machine.address, CHAOS_GRPC_PORT);
     (void)snprintf(texts[2], 600, "%.400s/tokens", fleet->dir.path);
@@ -86,6 +102,8 @@ static int add_agent_arguments(const chaos_fleet *fleet, const chaos_node *node,
                                  "--collect", "3s",          "--name",     node->name};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         argv[count++] = given[i];
+    for (size_t i = 0; node->is_forgetful && i < sizeof forgetful / sizeof forgetful[0]; i++)
+        argv[count++] = forgetful[i];
     return count;
 }
 
@@ -111,9 +129,10 @@ tide_status chaos_fleet_start(chaos_fleet *fleet, chaos_node *node, tide_error *
     char clock[TEMPDIR_PATH_MAX + 32];
     char log[TEMPDIR_PATH_MAX];
     char path[TEMPDIR_PATH_MAX];
-    const char *argv[ARGS] = {fleet->program};
-    const int count = node->is_colony ? add_colony_arguments(fleet, node, texts, argv, 1)
-                                      : add_agent_arguments(fleet, node, texts, argv, 1);
+    /* Whatever ends this test ends them. */
+    const char *argv[ARGS] = {"setpriv", "--pdeathsig", "KILL", fleet->program};
+    const int count = node->is_colony ? add_colony_arguments(fleet, node, texts, argv, 4)
+                                      : add_agent_arguments(fleet, node, texts, argv, 4);
     argv[count] = NULL;
     chaos_fleet_path(fleet, node, "state", path);
     (void)snprintf(state, sizeof state, "TIDEMARK_STATE_DIR=%s", path);
@@ -197,6 +216,7 @@ static tide_status add_node(chaos_fleet *fleet, int index, tide_error *err)
     char path[TEMPDIR_PATH_MAX];
     const int number = index < CHAOS_AGENTS ? index : index - CHAOS_AGENTS;
     node->is_colony = index >= CHAOS_AGENTS;
+    node->is_forgetful = !node->is_colony && index % CHAOS_FORGETFUL == 4;
     node->has_clock = index % CHAOS_CLOCKS == 1 && !IS_SANITIZED;
     (void)snprintf(node->name, sizeof node->name, node->is_colony ? "c%d" : "a%02d", number);
     tempdir_join(&fleet->dir, node->name, path);
@@ -262,12 +282,12 @@ static tide_status tell_end(const chaos_fleet *fleet, const chaos_node *node, ti
 
 static tide_status look_at(chaos_fleet *fleet, chaos_node *node, tide_error *err)
 {
-    char log[LOG_TAIL];
     if (!node->is_wanted || !proc_poll(&node->process))
         return TIDE_OK;
-    read_log(fleet, node, log);
-    if (!node->is_colony || node->process.exit_code != TIDE_EXIT_UNAVAILABLE ||
-        strstr(log, "ready "))
+    /* The store was not there when it started, or went while it wrote its agents down. */
+    const bool is_store = node->process.exit_code == TIDE_EXIT_UNAVAILABLE ||
+                          node->process.exit_code == TIDE_EXIT_PARTIAL;
+    if (!node->is_colony || !is_store || was_ready(fleet, node))
         return tell_end(fleet, node, err);
     if (node->again_ms == 0)
         node->again_ms = proc_now_ms() + AGAIN_MS;

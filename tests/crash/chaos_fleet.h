@@ -20,7 +20,8 @@ enum {
     CHAOS_NAME = 8,
     CHAOS_AGENT_HOST = 10, /* of the first */
     CHAOS_COLONY_HOST = 100,
-    CHAOS_CLOCKS = 4, /* every so manieth node has a clock that can be set */
+    CHAOS_CLOCKS = 4,     /* every so manieth node has a clock that can be set */
+    CHAOS_FORGETFUL = 10, /* ... forgets */
 };
 
 #define CHAOS_GRPC_PORT 4317
@@ -36,8 +37,9 @@ typedef struct chaos_node {
     bool is_wanted; /* it ought to run */
     bool is_frozen; /* SIGSTOP */
     bool has_clock;
-    int64_t again_ms; /* when a colony that found no store is started again; 0: not */
-    long log_at;      /* bytes of the log when it was started last */
+    bool is_forgetful; /* an agent that drops after seconds what nobody has read */
+    int64_t again_ms;  /* when a colony that found no store is started again; 0: not */
+    long log_at;       /* bytes of the log when it was started last */
 } chaos_node;
 
 typedef struct chaos_fleet {

@@ -59,24 +59,25 @@ static tide_status enter(int fd, tide_error *err)
 tide_status chaos_net_open(chaos_net *net, tide_error *err)
 {
     TIDE_TRY(open_own(&net->hub_fd, err));
-    TIDE_TRY(run("ip link set lo up", NULL, err));
-    TIDE_TRY(run("ip link add switch type bridge forward_delay 0", NULL, err));
-    TIDE_TRY(run("ip addr add " CHAOS_NET_PREFIX "1/24 dev switch", NULL, err));
-    return run("ip link set switch up", NULL, err);
+    return run("ip -batch -",
+               "link set lo up\n"
+               "link add switch type bridge forward_delay 0\n"
+               "addr add " CHAOS_NET_PREFIX "1/24 dev switch\n"
+               "link set switch up\n",
+               err);
 }
 
 static tide_status wire(const chaos_net *net, const chaos_machine *machine, int host,
                         tide_error *err)
 {
-    char command[256];
-    TIDE_TRY(run("ip link set lo up", NULL, err));
-    (void)snprintf(command, sizeof command,
-                   "ip link add eth0 type veth peer name port%d netns /proc/%d/fd/%d", host,
-                   (int)getpid(), net->hub_fd);
-    TIDE_TRY(run(command, NULL, err));
-    (void)snprintf(command, sizeof command, "ip addr add %s/24 dev eth0", machine->address);
-    TIDE_TRY(run(command, NULL, err));
-    return run("ip link set eth0 up", NULL, err);
+    char commands[512];
+    (void)snprintf(commands, sizeof commands,
+                   "link set lo up\n"
+                   "link add eth0 type veth peer name port%d netns /proc/%d/fd/%d\n"
+                   "addr add %s/24 dev eth0\n"
+                   "link set eth0 up\n",
+                   host, (int)getpid(), net->hub_fd, machine->address);
+    return run("ip -batch -", commands, err);
 }
 
 tide_status chaos_net_add(const chaos_net *net, chaos_machine *machine, int host, tide_error *err)

@@ -1,5 +1,6 @@
 #include "crash/chaos_sampler.h"
 
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <string.h>
 #include <time.h>
@@ -23,16 +24,18 @@ static bool flush(PGconn *connection)
 
 static void write_rows(chaos_sampler *s, const PGresult *rows)
 {
-    for (int row = 0; row < PQntuples(rows); row++)
+    const int64_t now_ms = proc_now_ms() - s->began_ms;
+    for (int row = 0; row < PQntuples(rows); row++) {
+        (void)fprintf(s->out, "%" PRId64, now_ms);
         for (int column = 0; column < COLUMNS; column++)
-            (void)fprintf(s->out, "%s%c", PQgetvalue(rows, row, column),
-                          column + 1 < COLUMNS ? ' ' : '\n');
+            (void)fprintf(s->out, " %s", PQgetvalue(rows, row, column));
+        (void)fputc('\n', s->out);
+    }
 }
 
 /* False: the connection is of no use any more. */
 static bool look(chaos_sampler *s, PGconn *connection)
 {
-    /* Times of the server: only what changed since a while ago is of interest. */
     PGresult *rows =
         PQexec(connection, "SELECT agent_id, data_type, session_id, epoch, version, last_seq_id "
                            "FROM polling_checkpoints WHERE session_id <> ''");
@@ -66,6 +69,7 @@ tide_status chaos_sampler_open(chaos_sampler *sampler, const char *url, const ch
                                tide_error *err)
 {
     sampler->url = url;
+    sampler->began_ms = proc_now_ms();
     sampler->out = fopen(path, "we");
     if (!sampler->out)
         return tide_fail(err, TIDE_E_IO, "%s cannot be written", path);

@@ -1,6 +1,6 @@
 /* chaos_sampler.h - the checkpoints as anybody sees them by SQL, again and again while everything happens.
  *
- * A line per change that was seen: AGENT TYPE SESSION EPOCH VERSION LAST. What was read counts only once the server has flushed
+ * A line per checkpoint and look: MILLISECONDS AGENT TYPE SESSION EPOCH VERSION LAST. What was read counts only once the server has flushed
  * everything that was there to be read: a crash may take back what nobody was told. Uses libpq alone.
  *
  * Threads: open and close from one. */
@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <tidemark/error.h>
-#include <tidemark/export.h>
+#include "support/proc.h"
 
 typedef struct chaos_sampler {
     const char *url;
+    int64_t began_ms;
     FILE *out;
     pthread_t thread;
     atomic_bool is_over;

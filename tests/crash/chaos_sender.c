@@ -161,6 +161,8 @@ tide_status chaos_sender_open(chaos_sender *sender, const chaos_fleet *fleet, in
     sender->journal = fopen(path, "we");
     if (!sender->journal)
         return tide_fail(err, TIDE_E_IO, "%s cannot be written", path);
+    if (sender->node->is_forgetful)
+        (void)fputs("F\n", sender->journal);
     if (pthread_create(&sender->thread, NULL, run_sender, sender) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no thread");
     return TIDE_OK;

@@ -6,6 +6,7 @@
  *     I r NUMBER GENERATION TEXT                                  will be sent; s: a span, TEXT is its id
  *     A r NUMBER GENERATION SESSION EPOCH SEQ                     was acknowledged under this number
  *     A s NUMBER GENERATION                                       was acknowledged
+ *     F                                                           the agent drops after seconds what nobody has read
  *     E backup|wipe|restore|rollback GENERATION SESSION HEAD      what was done to the agent's store
  *
  * The generation rises with each E: facts of it and below happened to the store as it was before (an A has that of the time when

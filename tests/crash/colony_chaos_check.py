@@ -41,6 +41,7 @@ class Agent:
         self.name = name
         self.items = {"r": {}, "s": {}}
         self.events = []             # (what, generation, head)
+        self.is_forgetful = False
         with open(path) as lines:
             for line in lines:
                 self.read(line.split())
@@ -53,6 +54,8 @@ class Agent:
             item.acknowledged = int(words[3])
             if words[1] == "r":
                 item.position = (words[4], int(words[5]), int(words[6]))
+        elif words[0] == "F":
+            self.is_forgetful = True
         else:
             self.events.append((words[1], int(words[2]), int(words[4])))
 
@@ -90,24 +93,41 @@ class Tables:
                          url, "SELECT agent_id, data_type, session_id, epoch, start_seq_id, end_seq_id, status, reason "
                               "FROM sequence_gaps")]
         self.heads = defaultdict(int)      # (agent, stream, session, epoch) -> greatest number the agent ever told
-        for agent, stream, session, epoch, head in select(
-                url, "SELECT agent_id, data_type, session_id, epoch, head_seq_id FROM polling_checkpoints UNION ALL "
-                     "SELECT agent_id, data_type, session_id, epoch, head_seq_id FROM polling_checkpoint_history"):
+        self.firsts = {}                   # ... -> the number with which the colony began
+        columns = "agent_id, data_type, session_id, epoch, first_seq_id, head_seq_id"
+        for agent, stream, session, epoch, first, head in select(
+                url, f"SELECT {columns} FROM polling_checkpoints UNION ALL SELECT {columns} FROM polling_checkpoint_history"):
             key = (agent, stream, session, int(epoch))
             self.heads[key] = max(self.heads[key], int(head))
+            self.firsts[key] = max(self.firsts.get(key, 0), int(first))
 
     def is_told_lost(self, agent, stream, session, epoch, number):
         return any(gap[:4] == (agent, stream, session, epoch) and gap[4] <= number <= gap[5] and gap[6] == "permanent"
                    for gap in self.gaps)
 
 
+    def count_told_lost(self, agent, stream):
+        lost = sum(gap[5] - gap[4] + 1 for gap in self.gaps if gap[:2] == (agent, stream) and gap[6] == "permanent")
+        return lost + sum(first - 1 for key, first in self.firsts.items() if key[:2] == (agent, stream) and first > 0)
+
+
+def is_forgotten(agent, item, tables):
+    """Dropped before it was read, and told; or before the colony's time."""
+    session, epoch, number = item.position
+    return agent.is_forgetful and (tables.is_told_lost(agent.name, STREAM, session, epoch, number) or
+                                   number < tables.firsts.get((agent.name, STREAM, session, epoch), 0))
+
+
 def check_loss_of_record(agent, item, tables):
     """A record is not there: may it be?"""
     session, epoch, number = item.position
+    if is_forgotten(agent, item, tables):
+        explained[f"{agent.name}: dropped unread"] += 1
+        return
     for what, generation, _, head in agent.losses():
         if item.sent > generation or number <= head:
             continue
-        told = tables.heads[agent.name, STREAM, session, epoch]
+        told = tables.heads.get((agent.name, STREAM, session, epoch), 0)
         reason = ("rolled back" if what == "rollback" else  # nobody could know
                   "told as lost" if tables.is_told_lost(agent.name, STREAM, session, epoch, number) else
                   "never told of" if number > told else None)
@@ -116,10 +136,13 @@ def check_loss_of_record(agent, item, tables):
             return
     find(f"{agent.name} {STREAM} {item.text}: acknowledged as {item.position}, sent in generation {item.sent}, and not there; "
          f"what was done to the store: {list(agent.losses())}, greatest number told "
-         f"{tables.heads[agent.name, STREAM, session, epoch]}")
+         f"{tables.heads.get((agent.name, STREAM, session, epoch))}")
 
 
-def check_loss_of_span(agent, item):
+def check_loss_of_span(agent, item, tables):
+    if agent.is_forgetful and tables.told_spans[agent.name] > 0:
+        tables.told_spans[agent.name] -= 1
+        return
     for _, generation, copied, _ in agent.losses():
         if item.sent <= generation and item.acknowledged > copied:
             return
@@ -137,11 +160,13 @@ def check_copies(agent, text, rows):
         find(f"{agent.name} {text} is there {len(rows)} times: {rows}")
 
 
-def check_place(agent, item, rows):
+def check_place(agent, item, rows, tables):
     """Under the number that it was acknowledged with."""
     session, epoch, number = item.position
     for row in rows:
-        is_epoch = row[2] == epoch or (agent.rolled_back() and row[2] > epoch)
+        # Numbers of an earlier epoch belong to the one in which the colony has met them, if it never met the earlier one.
+        is_epoch = row[2] == epoch or (row[2] > epoch and (agent.rolled_back() or
+                                                           (agent.name, STREAM, session, epoch) not in tables.heads))
         if row[0] != agent.name or row[1] != session or row[3] != number or not is_epoch:
             find(f"{agent.name} {item.text}: acknowledged as {item.position}, stored as {row}")
 
@@ -150,12 +175,12 @@ def check_agent(agent, tables):
     for item in agent.acknowledged("r"):
         rows = tables.rows.get(item.text)
         if rows:
-            check_place(agent, item, rows)
+            check_place(agent, item, rows, tables)
         else:
             check_loss_of_record(agent, item, tables)
     for item in agent.acknowledged("s"):
         if item.text not in tables.spans:
-            check_loss_of_span(agent, item)
+            check_loss_of_span(agent, item, tables)
 
 
 def check_everything_was_sent(agents, tables):
@@ -176,7 +201,7 @@ def check_samples(path):
     count = 0
     with open(path) as lines:
         for line in lines:
-            agent, stream, session, epoch, version, last = line.split()
+            _, agent, stream, session, epoch, version, last = line.split()
             count += 1
             stand = (session, int(epoch), int(version), int(last))
             before = seen.get((agent, stream))
@@ -215,6 +240,7 @@ def main(directory, url):
     agents = [Agent(os.path.basename(os.path.dirname(path)), path)
               for path in sorted(glob.glob(os.path.join(directory, "a*", "journal")))]
     tables = Tables(url)
+    tables.told_spans = {agent.name: tables.count_told_lost(agent.name, "telemetry") for agent in agents}
     for agent in agents:
         check_agent(agent, tables)
     check_everything_was_sent(agents, tables)

@@ -3,7 +3,7 @@
  * everything is healed, and a program that shares nothing with ours (colony_chaos_check.py) finds every acknowledged record exactly
  * once, or its loss explained (FAULTS C2, C3, C6, C10, C19, C21, C22; rules 2, 3, 6, 8, 13).
  *
- * As long as TIDEMARK_CHAOS_SECONDS says, 45 where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
+ * As long as TIDEMARK_CHAOS_SECONDS says, 40 where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "support/check.h"
 
 enum {
-    SECONDS = 45,
+    SECONDS = 40,
     SOAK_SECONDS = 600,
     FAULT_MS = 60, /* between two faults, at least */
     FAULT_MORE_MS = 340,
@@ -54,6 +54,8 @@ static int tear_down(void **state)
 {
     chaos_case *c = *state;
     chaos_sampler_close(&c->sampler);
+    if (c->faults.log)
+        (void)fclose(c->faults.log);
     for (int i = 0; i < CHAOS_AGENTS; i++)
         chaos_sender_free(&c->senders[i]);
     chaos_fleet_close(&c->fleet);
@@ -81,6 +83,9 @@ static int64_t get_duration_ms(void)
 static void start_clients(chaos_case *c)
 {
     char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->fleet.dir, "faults", path);
+    c->faults.log = fopen(path, "we");
+    c->faults.began_ms = proc_now_ms();
     tempdir_join(&c->fleet.dir, "samples", path);
     assert_ok_err(chaos_sampler_open(&c->sampler, c->fleet.local_url, path, &c->err), &c->err);
     for (int i = 0; i < CHAOS_AGENTS; i++)

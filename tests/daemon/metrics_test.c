@@ -129,6 +129,47 @@ static void series_are_bounded_and_the_rest_is_other(void **state)
                     "tidemark_metrics_overflows_total{metric=\"tidemark_feed_records\"} 1801\n");
 }
 
+/* 100 agents with 10 data types each have their own series; so many are found again without a walk. */
+static void metrics_of_agents_have_room_for_many(void **state)
+{
+    enum { AGENTS = 300, TYPES = 10 };
+    metrics_test *t = *state;
+    char agent[32];
+    char type[32];
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < AGENTS * TYPES; i++) {
+            (void)snprintf(agent, sizeof agent, "agent-%d", i / TYPES);
+            (void)snprintf(type, sizeof type, "type-%d", i % TYPES);
+            tide_series_add(tide_metrics_series(t->metrics, TIDE_METRIC_GAPS_DETECTED, agent, type),
+                            1);
+        }
+    const char *text = show(t, TIDE_METRICS_PROMETHEUS);
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, "\nsequence_gaps_detected_total{")); at++)
+        count++;
+    assert_int_equal(AGENTS * TYPES, count);
+    assert_contains(
+        text, "sequence_gaps_detected_total{agent_id=\"agent-299\",data_type=\"type-9\"} 2\n");
+    assert_null(strstr(text, "other"));
+}
+
+/* What was never measured is no zero. */
+static void what_was_never_measured_is_not_shown(void **state)
+{
+    metrics_test *t = *state;
+    tide_series *idle = tide_metrics_series(t->metrics, TIDE_METRIC_RPC_DURATION, "/idle");
+    assert_null(strstr(show(t, TIDE_METRICS_PROMETHEUS), "tidemark_rpc_duration_seconds"));
+    assert_null(strstr(show(t, TIDE_METRICS_PROMETHEUS), "tidemark_certificate_expiry_seconds"));
+    tide_series_observe(tide_metrics_series(t->metrics, TIDE_METRIC_RPC_DURATION, "/busy"), 1000);
+    tide_metrics_set(t->metrics, TIDE_METRIC_CERTIFICATE_EXPIRY, 0);
+    const char *text = show(t, TIDE_METRICS_PROMETHEUS);
+    assert_contains(text, "tidemark_rpc_duration_seconds_count{method=\"/busy\"} 1\n");
+    assert_contains(text, "tidemark_certificate_expiry_seconds 0.000000\n");
+    assert_null(strstr(text, "/idle"));
+    tide_series_observe(idle, 1000);
+    assert_contains(show(t, TIDE_METRICS_PROMETHEUS), "/idle");
+}
+
 static void values_of_labels_cannot_break_the_text(void **state)
 {
     metrics_test *t = *state;
@@ -407,6 +448,8 @@ int main(void)
         METRICS_CASE(calls_to_others_are_counted_with_their_retries),
         METRICS_CASE(every_row_of_the_table_is_fed_somewhere),
         METRICS_CASE(nothing_is_lost_between_threads),
+        METRICS_CASE(metrics_of_agents_have_room_for_many),
+        METRICS_CASE(what_was_never_measured_is_not_shown),
         METRICS_CASE(promtool_has_nothing_to_say),
         METRICS_CASE(the_strict_openmetrics_parser_reads_every_sample),
         METRICS_CASE(the_parser_of_the_older_text_reads_it_too),

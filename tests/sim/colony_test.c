@@ -17,9 +17,9 @@ enum {
     EVENTS_MAX = 400000,
 };
 
-#define CALM_FROM_US (INT64_C(15) * SIM_SECOND_US)
+#define CALM_FROM_US (INT64_C(12) * SIM_SECOND_US)
 #define KEEP_US (INT64_C(3) * SIM_SECOND_US)
-#define END_US (INT64_C(100) * SIM_SECOND_US)
+#define END_US (INT64_C(80) * SIM_SECOND_US)
 
 typedef struct tally {
     colony_manner manner;

@@ -130,6 +130,26 @@ static void a_file_put_back_in_place_begins_a_new_epoch(void **state)
     assert_int_equal(after.epoch, identity_of(store_test_open(t)).epoch);
 }
 
+/* The same backup, put back again: what was given out in the epoch in between is not of the next one. */
+static void a_file_put_back_twice_does_not_begin_one_epoch_twice(void **state)
+{
+    store_test *t = *state;
+    char backup[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "backup.db", backup);
+    take_one(t, t->store);
+    const int64_t before = identity_of(t->store).epoch;
+    tide_store_closep(&t->store);
+    copy_database(t->url, backup);
+    for (int64_t i = 1; i <= 3; i++) {
+        tide_store *more = store_test_open(t);
+        assert_int_equal(before + i - 1, identity_of(more).epoch);
+        take_one(t, more);
+        take_one(t, more);
+        store_test_close(t, &more);
+        copy_database(backup, t->url);
+    }
+}
+
 /* A crash between the commit and the twin: the file is ahead by one. Nothing was cut. */
 static void a_twin_that_is_behind_or_missing_is_no_evidence(void **state)
 {
@@ -251,6 +271,7 @@ int main(void)
         STORE_CASE(the_session_id_is_readable_by_plain_sql),
         STORE_CASE_SQLITE(a_copied_file_begins_a_new_epoch_and_the_original_does_not),
         STORE_CASE_SQLITE(a_file_put_back_in_place_begins_a_new_epoch),
+        STORE_CASE_SQLITE(a_file_put_back_twice_does_not_begin_one_epoch_twice),
         STORE_CASE_SQLITE(a_twin_that_is_behind_or_missing_is_no_evidence),
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
