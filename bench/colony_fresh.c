@@ -82,7 +82,7 @@ static void run_engine(colony_engine engine, running_agent *agent, int records, 
     }
     PQfinish(by.pg);
     tide_client_close(by.colony);
-    bench_must(running_agent_stop(&colony, &err), &err, "stopping the colony");
+    colony_place_stop(&colony);
     colony_place_close(&place);
 }
 

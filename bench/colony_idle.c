@@ -249,14 +249,13 @@ static void measure(crowd *c, const char *address, const tempdir *dir, int count
     colony_place place;
     running_agent colony;
     char file[TEMPDIR_PATH_MAX];
-    tide_error err = {.status = TIDE_OK};
     tempdir_join(dir, "agents", file);
     if (!colony_place_open(&place, COLONY_SQLITE))
         bench_die("no place");
     colony_place_serve(&place, NULL, 0, NULL, &colony);
     (void)sleep(SETTLE_S);
     const double empty_kb = resident_kb(&colony);
-    bench_must(running_agent_stop(&colony, &err), &err, "stopping the colony");
+    colony_place_stop(&colony);
     write_agents(file, count, address);
     const int64_t started_us = bench_now_us();
     colony_place_serve(&place, NULL, 0, file, &colony);
@@ -283,7 +282,7 @@ static void measure(crowd *c, const char *address, const tempdir *dir, int count
                  elapsed_s, used_s * 1e3 / elapsed_s / count, used_s * 100 / elapsed_s,
                  atomic_load(&c->watches) - watches, atomic_load(&c->pages) - pages);
     (void)fflush(stdout);
-    running_agent_kill(&colony);
+    colony_place_stop(&colony);
     colony_place_close(&place);
 }
 

@@ -107,6 +107,29 @@ static void run_once(const colony_place *place, const running_agent *agents, int
     proc_result_done(&result);
 }
 
+/* ---- what was started ---- */
+
+static running_agent *started;
+static int started_count;
+static running_agent *serving;
+
+/* A benchmark that gives up leaves nobody behind. */
+static void end_started(void)
+{
+    if (serving)
+        running_agent_kill(serving);
+    for (int i = 0; i < started_count; i++)
+        running_agent_kill(&started[i]);
+}
+
+static void end_at_exit(void)
+{
+    static bool is_set;
+    if (!is_set && atexit(end_started) != 0)
+        bench_die("no room for what is to be done at the end");
+    is_set = true;
+}
+
 /* ---- places ---- */
 
 static bool make_url(colony_place *place)
@@ -202,7 +225,16 @@ void colony_place_serve(const colony_place *place, const running_agent *agents, 
     bench_must(
         proc_start(&colony->process, &(proc_options){.argv = c.argv, .out = PROC_PIPE}, &err), &err,
         "tidemark colony");
+    end_at_exit();
+    serving = colony;
     read_ready(colony);
+}
+
+void colony_place_stop(running_agent *colony)
+{
+    tide_error err = {.status = TIDE_OK};
+    bench_must(running_agent_stop(colony, &err), &err, "stopping the colony");
+    serving = NULL;
 }
 
 int64_t colony_ask(tide_client *client, const char *sql)
@@ -233,16 +265,6 @@ int64_t colony_ask(tide_client *client, const char *sql)
 
 /* ---- agents ---- */
 
-static running_agent *started;
-static int started_count;
-
-/* A benchmark that gives up leaves nobody behind. */
-static void end_started(void)
-{
-    for (int i = 0; i < started_count; i++)
-        running_agent_kill(&started[i]);
-}
-
 /* A thousand spans per second and commit, as time goes on. */
 static void fill_feed(const char *path, int64_t spans)
 {
@@ -271,8 +293,7 @@ void colony_agents_start(running_agent *agents, int count, const tempdir *dir, c
                          int64_t spans)
 {
     static const char *const more[] = {"--log-level", "error", NULL};
-    if (started_count == 0 && atexit(end_started) != 0)
-        bench_die("no room for what is to be done at the end");
+    end_at_exit();
     started = agents;
     for (int i = 0; i < count; i++) {
         char file[64];

@@ -54,6 +54,7 @@ double colony_place_poll(const colony_place *place, const running_agent *agents,
 /* Start `tidemark colony` on the place; file: of agents, as --agents, or NULL. */
 void colony_place_serve(const colony_place *place, const running_agent *agents, int count,
                         const char *file, running_agent *colony);
+void colony_place_stop(running_agent *colony);
 
 /* One number that the colony answers to a statement. Upper bound of the wait: of an ordinary call. */
 int64_t colony_ask(tide_client *client, const char *sql);

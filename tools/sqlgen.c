@@ -7,9 +7,10 @@
  *     -- statement: NAME  only: ENGINE        exists for this engine alone
  *     -- statement: NAME  bulk: ENGINE        a variant for tide_bulk: many rows at once; cannot be prepared everywhere
  *     -- migration: NUMBER  version: TEXT  name: NAME  engine: ENGINE
+ *     -- template: NAME                       SQLite alone; a text with {{holes}} (store/sql_template.h), TIDE_TEMPLATE_<NAME>
  *
  * In statements, :name is a parameter: it becomes ?N for SQLite and $N for PostgreSQL, numbered by first
- * appearance. Quoted text, comments and PostgreSQL's :: casts are left alone. Migrations are taken as they are.
+ * appearance. Quoted text, comments and PostgreSQL's :: casts are left alone. Migrations are taken as they are. Templates keep :name.
  *
  * The build fails, naming file and line, on: a block given twice, a block missing for an engine, an unknown
  * engine or marker, a statement without text, migrations that do not count 1, 2, 3, ...
@@ -41,6 +42,7 @@ typedef struct block {
     int number; /* of a migration; 0: a statement */
     bool is_only;
     bool is_bulk;
+    bool is_template;
     variant engine[ENGINES];
 } block;
 
@@ -166,7 +168,7 @@ static char *compile_text(variant *v, const char *source, size_t source_len, cha
         } else if (at[0] == ':' && at[1] == ':') {
             text[out++] = *at++;
             text[out++] = *at++;
-        } else if (at[0] == ':' && (isalpha((unsigned char)at[1]) || at[1] == '_')) {
+        } else if (mark && at[0] == ':' && (isalpha((unsigned char)at[1]) || at[1] == '_')) {
             size_t len = 1;
             while (isalnum((unsigned char)at[len]) || at[len] == '_')
                 len++;
@@ -199,10 +201,28 @@ static void add_variant(block *b, int engine, const char *file, int line, const 
         v->text = grab(len + 1);
         memcpy(v->text, source, len);
     } else {
-        v->text = compile_text(v, source, len, engine_marks[engine]);
+        v->text = compile_text(v, source, len, b->is_template ? '\0' : engine_marks[engine]);
     }
     if (v->text[strspn(v->text, " \n\t")] == '\0')
         die(file, line, "'%s' has no text", b->name);
+}
+
+/* Every hole is closed, and every {{each}} and {{if}} has its {{end}}. */
+static void check_holes(const variant *v)
+{
+    int depth = 0;
+    for (const char *at = strstr(v->text, "{{"); at; at = strstr(at, "{{")) {
+        const char *end = strstr(at, "}}");
+        if (!end)
+            die(v->file, v->line, "a hole is not closed: %.40s", at);
+        depth += strncmp(at, "{{each ", 7) == 0 || strncmp(at, "{{if ", 5) == 0;
+        depth -= strncmp(at, "{{end}}", 7) == 0;
+        if (depth < 0)
+            die(v->file, v->line, "{{end}} without a beginning");
+        at = end + 2;
+    }
+    if (depth > 0)
+        die(v->file, v->line, "{{end}} is missing");
 }
 
 static void add_block(const char *file, int line, const char *marker, const char *source,
@@ -218,6 +238,14 @@ static void add_block(const char *file, int line, const char *marker, const char
         if (b->number < 1 || !find_field(b->version, marker, " version:"))
             die(file, line, "a migration needs a number from 1 and a version:");
         add_variant(b, find_engine(file, line, engine), file, line, source, len);
+        return;
+    }
+    if (find_field(name, marker, "-- template:")) {
+        block *b = find_block(name, 0);
+        b->is_only = true;
+        b->is_template = true;
+        add_variant(b, 0, file, line, source, len);
+        check_holes(&b->engine[0]);
         return;
     }
     if (!find_field(name, marker, "-- statement:"))
@@ -239,7 +267,8 @@ static void add_block(const char *file, int line, const char *marker, const char
 
 static bool is_marker(const char *line)
 {
-    return strncmp(line, "-- statement:", 13) == 0 || strncmp(line, "-- migration:", 13) == 0;
+    return strncmp(line, "-- statement:", 13) == 0 || strncmp(line, "-- migration:", 13) == 0 ||
+           strncmp(line, "-- template:", 12) == 0;
 }
 
 static void read_file(const char *file)
@@ -303,12 +332,47 @@ static void emit_upper(FILE *out, const char *text)
         (void)fputc(toupper((unsigned char)*text), out);
 }
 
+static bool is_statement(const block *b)
+{
+    return b->number == 0 && !b->is_template;
+}
+
 static int count_blocks(bool migrations)
 {
     int count = 0;
     for (int i = 0; i < block_count; i++)
-        count += (blocks[i].number > 0) == migrations;
+        count += migrations ? blocks[i].number > 0 : is_statement(&blocks[i]);
     return count;
+}
+
+static void emit_template_names(FILE *out, const char *prefix)
+{
+    int index = 0;
+    for (int i = 0; i < block_count; i++) {
+        if (!blocks[i].is_template)
+            continue;
+        if (index == 0)
+            (void)fprintf(out,
+                          "#include \"store/sql_template.h\"\n"
+                          "extern const tide_template %s_templates[];\n\n",
+                          prefix);
+        (void)fprintf(out, "#define TIDE_TEMPLATE_");
+        emit_upper(out, blocks[i].name);
+        (void)fprintf(out, " (&%s_templates[%d])\n", prefix, index++);
+    }
+}
+
+static void emit_templates(FILE *out, const char *prefix)
+{
+    (void)fprintf(out, "\nconst tide_template %s_templates[] = {\n", prefix);
+    for (int i = 0; i < block_count; i++) {
+        if (!blocks[i].is_template)
+            continue;
+        (void)fprintf(out, "    {.name = \"%s\", .text = ", blocks[i].name);
+        emit_string(out, blocks[i].engine[0].text);
+        (void)fprintf(out, "},\n");
+    }
+    (void)fprintf(out, "    {.name = 0},\n};\n");
 }
 
 static void emit_header(FILE *out, const char *prefix)
@@ -323,7 +387,7 @@ static void emit_header(FILE *out, const char *prefix)
     (void)fprintf(out, "extern const tide_migration %s_migrations[];\n\n", prefix);
     int index = 0;
     for (int i = 0; i < block_count; i++) {
-        if (blocks[i].number > 0)
+        if (!is_statement(&blocks[i]))
             continue;
         (void)fprintf(out, "#define ");
         emit_upper(out, prefix);
@@ -331,6 +395,7 @@ static void emit_header(FILE *out, const char *prefix)
         emit_upper(out, blocks[i].name);
         (void)fprintf(out, " (&%s_catalogue[%d])\n", prefix, index++);
     }
+    emit_template_names(out, prefix);
 }
 
 static void emit_statement(FILE *out, const block *b)
@@ -361,7 +426,7 @@ static void emit_source(FILE *out, const char *prefix, const char *header)
                   slash ? slash + 1 : header);
     (void)fprintf(out, "const tide_sql %s_catalogue[] = {\n", prefix);
     for (int i = 0; i < block_count; i++)
-        if (blocks[i].number == 0)
+        if (is_statement(&blocks[i]))
             emit_statement(out, &blocks[i]);
     (void)fprintf(out, "    {.name = 0},\n};\n\nconst tide_migration %s_migrations[] = {\n",
                   prefix);
@@ -378,6 +443,12 @@ static void emit_source(FILE *out, const char *prefix, const char *header)
         (void)fprintf(out, "}},\n");
     }
     (void)fprintf(out, "    {.number = 0},\n};\n");
+    for (int i = 0; i < block_count; i++) {
+        if (!blocks[i].is_template)
+            continue;
+        emit_templates(out, prefix);
+        break;
+    }
 }
 
 int main(int argc, char **argv)

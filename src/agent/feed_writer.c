@@ -26,7 +26,8 @@ struct tide_feed_writer {
     /* under the lock */
     tide_feed_put *first;
     tide_feed_put **last;
-    int64_t queued_len;
+    int64_t small_len; /* of what is not done yet */
+    int64_t large_len;
     int queued;
     bool is_closing;
 };
@@ -113,7 +114,6 @@ static void take_group(tide_feed_writer *writer, group *g)
         g->count++;
         for (int i = 0; i < put->count; i++)
             reckon(g, &put->records[i]);
-        writer->queued_len -= (int64_t)put->len;
         writer->queued--;
     }
     if (!writer->first)
@@ -235,12 +235,20 @@ static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *
     return TIDE_OK;
 }
 
-static void tell_all(tide_feed_put *first, tide_status status, const tide_error *err)
+static void tell(tide_feed_writer *writer, tide_feed_put *put, tide_status status,
+                 const tide_error *err)
+{
+    tide_feed_writer_unreserve(writer, put);
+    put->done(put, status, err);
+}
+
+static void tell_all(tide_feed_writer *writer, tide_feed_put *first, tide_status status,
+                     const tide_error *err)
 {
     while (first) {
         tide_feed_put *put = first;
         first = put->next; /* done may free it */
-        put->done(put, status, err);
+        tell(writer, put, status, err);
     }
 }
 
@@ -249,7 +257,7 @@ static void store_alone(tide_feed_writer *writer, tide_feed_put *put)
     tide_error err = {0};
     group *g = calloc(1, sizeof *g);
     if (!g) {
-        put->done(put, tide_fail(&err, TIDE_E_NOMEM, "no memory to store records"), &err);
+        tell(writer, put, tide_fail(&err, TIDE_E_NOMEM, "no memory to store records"), &err);
         return;
     }
     g->first = put;
@@ -259,7 +267,7 @@ static void store_alone(tide_feed_writer *writer, tide_feed_put *put)
     const tide_status status = commit_group(writer, g, &err);
     group_done(g);
     free(g);
-    put->done(put, status, &err);
+    tell(writer, put, status, &err);
 }
 
 static void store_group(tide_feed_writer *writer, group *g)
@@ -271,7 +279,7 @@ static void store_group(tide_feed_writer *writer, group *g)
                                status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_FULL;
     group_done(g);
     if (!is_worth_more) {
-        tell_all(first, status, &err);
+        tell_all(writer, first, status, &err);
         return;
     }
     while (first) {
@@ -350,38 +358,84 @@ void tide_feed_writer_close(tide_feed_writer *writer)
     free(writer);
 }
 
-static bool enqueue(tide_feed_writer *writer, tide_feed_put *put)
+/* ---- room ---- */
+
+/* Under the lock. */
+static bool has_room(const tide_feed_writer *writer, const tide_feed_put *put, int64_t len)
+{
+    const int64_t large_max = writer->queue_max - writer->queue_max / 4;
+    if (put->is_large)
+        return writer->large_len == 0 || writer->large_len + len <= large_max;
+    const int64_t large_len = writer->large_len < large_max ? writer->large_len : large_max;
+    return writer->small_len + large_len + len <= writer->queue_max ||
+           (writer->small_len == 0 && writer->large_len == 0);
+}
+
+/* Under the lock. */
+static void count_room(tide_feed_writer *writer, const tide_feed_put *put, int64_t more)
+{
+    *(put->is_large ? &writer->large_len : &writer->small_len) += more;
+}
+
+tide_status tide_feed_writer_reserve(tide_feed_writer *writer, tide_feed_put *put, size_t len,
+                                     tide_error *err)
+{
+    put->is_large = len > TIDE_FEED_WRITER_SMALL_LEN;
+    (void)pthread_mutex_lock(&writer->lock);
+    const bool is_taken = !writer->is_closing && has_room(writer, put, (int64_t)len);
+    if (is_taken)
+        count_room(writer, put, (int64_t)len);
+    (void)pthread_mutex_unlock(&writer->lock);
+    put->len = is_taken ? len : 0;
+    if (!is_taken)
+        return tide_fail(err, TIDE_E_BUSY,
+                         "%lld MiB are for records that wait to be stored, and they are in use: "
+                         "come again in a moment",
+                         (long long)(writer->queue_max >> 20));
+    return TIDE_OK;
+}
+
+void tide_feed_writer_unreserve(tide_feed_writer *writer, tide_feed_put *put)
 {
     (void)pthread_mutex_lock(&writer->lock);
-    /* An empty queue takes a put of any length: otherwise it would be refused for ever. */
-    const bool has_room =
-        !writer->is_closing && writer->queued < TIDE_FEED_WRITER_PUTS_MAX &&
-        (writer->queued == 0 || writer->queued_len + (int64_t)put->len <= writer->queue_max);
-    if (has_room) {
+    count_room(writer, put, -(int64_t)put->len);
+    put->len = 0;
+    (void)pthread_mutex_unlock(&writer->lock);
+}
+
+/* What was reserved becomes what is there. */
+static bool enqueue(tide_feed_writer *writer, tide_feed_put *put, size_t len)
+{
+    (void)pthread_mutex_lock(&writer->lock);
+    const bool is_taken = !writer->is_closing && writer->queued < TIDE_FEED_WRITER_PUTS_MAX;
+    if (is_taken) {
+        count_room(writer, put, (int64_t)len - (int64_t)put->len);
+        put->len = len;
         *writer->last = put;
         writer->last = &put->next;
-        writer->queued_len += (int64_t)put->len;
         writer->queued++;
         (void)pthread_cond_signal(&writer->changed);
     }
     (void)pthread_mutex_unlock(&writer->lock);
-    return has_room;
+    return is_taken;
 }
 
 tide_status tide_feed_writer_put(tide_feed_writer *writer, tide_feed_put *put, tide_error *err)
 {
+    size_t len = 0;
     put->next = NULL;
-    put->len = 0;
     assert(put->count <= TIDE_FEED_PUT_STREAMS_MAX);
     for (int i = 0; i < put->count; i++)
-        put->len += put->records[i].len;
-    if (put->len == 0) {
-        put->done(put, TIDE_OK, NULL);
+        len += put->records[i].len;
+    if (len == 0) {
+        tell(writer, put, TIDE_OK, NULL);
         return TIDE_OK;
     }
-    if (!enqueue(writer, put))
-        return tide_fail(err, TIDE_E_BUSY,
-                         "%lld MiB of records wait to be stored already: come again in a moment",
-                         (long long)(writer->queue_max >> 20));
-    return TIDE_OK;
+    if (put->len == 0)
+        TIDE_TRY(tide_feed_writer_reserve(writer, put, len, err));
+    if (enqueue(writer, put, len))
+        return TIDE_OK;
+    tide_feed_writer_unreserve(writer, put);
+    return tide_fail(err, TIDE_E_BUSY, "%d requests wait to be stored: come again in a moment",
+                     TIDE_FEED_WRITER_PUTS_MAX);
 }

@@ -567,7 +567,7 @@ static void receive(tide_call *call, tide_view message, const tide_agent_service
     status = store(in, request, read, &err);
     if (status >= TIDE_OK)
         return; /* it is the writer's, or gone */
-    end_with(call, status, &err);
+    end_unstored(call, status, &err);
     ingest_free(in);
 }
 

@@ -14,7 +14,10 @@
 
 #define RETRY_AFTER_S 1.0
 
-enum { ANSWER_MAX = 65536 };
+enum {
+    ANSWER_MAX = 65536,
+    GROWTH = 2, /* bytes of records that a byte of a request becomes, about: ids become texts */
+};
 
 static const char *const signal_names[] = {
     [TIDE_OTLP_TRACES] = "traces", [TIDE_OTLP_METRICS] = "metrics", [TIDE_OTLP_LOGS] = "logs"};
@@ -138,11 +141,17 @@ static void note_stored(tide_feed_put *put, tide_status status, const tide_error
 
 static tide_status store(export *e, tide_view request, tide_error *err)
 {
-    TIDE_TRY(
-        tide_otlp_pool_decode(e->services->otlp, e->signal, e->format, request, &e->output, err));
+    tide_feed_writer *writer = e->services->writer;
+    TIDE_TRY(tide_feed_writer_reserve(writer, &e->put, GROWTH * request.len, err));
+    tide_status status =
+        tide_otlp_pool_decode(e->services->otlp, e->signal, e->format, request, &e->output, err);
+    if (status < TIDE_OK) {
+        tide_feed_writer_unreserve(writer, &e->put);
+        return status;
+    }
     e->put.done = note_stored;
     e->put.count = tide_otlp_output_records(&e->output, e->put.records);
-    const tide_status status = tide_feed_writer_put(e->services->writer, &e->put, err);
+    status = tide_feed_writer_put(writer, &e->put, err);
     if (status < TIDE_OK)
         tide_otlp_pool_undo(e->services->otlp, e->signal, &e->output);
     return status;

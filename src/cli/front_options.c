@@ -6,6 +6,7 @@
 
 #include "cli/value.h"
 #include "cli/version.h"
+#include "net/auth.h"
 
 static const tide_net_limit_row *find_limit(const char *name, size_t len)
 {
@@ -86,6 +87,11 @@ tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_front_opti
     const tide_cli_values hosts = tide_cli_list(cli, TIDE_CLI_ALLOW_HOST);
     out->hosts = (const char *const *)hosts.items;
     out->host_count = (size_t)hosts.count;
+    for (int i = 0; i < hosts.count; i++) {
+        const tide_status status = tide_auth_check_name(hosts.items[i], err);
+        if (status < TIDE_OK)
+            return tide_fail_context(err, status, "--allow-host");
+    }
     tide_net_limits_init(&out->limits);
     const tide_cli_values given = tide_cli_list(cli, TIDE_CLI_NET_LIMIT);
     for (int i = 0; i < given.count; i++)

@@ -16,6 +16,7 @@ typedef struct row_writer {
     const tide_stream_type *type;
     tide_duck_appender *out;
     tide_buffer scratch;
+    tide_buffer json;
     uint64_t *ids;
     size_t id_capacity;
     tide_rollup rollup;
@@ -26,6 +27,7 @@ static void row_writer_done(row_writer *writer)
 {
     tide_duck_append_dropp(&writer->out);
     tide_buffer_done(&writer->scratch);
+    tide_buffer_done(&writer->json);
     tide_rollup_done(&writer->rollup);
     tide_arena_done(&writer->cleaned);
     free(writer->ids);
@@ -60,10 +62,9 @@ static tide_status put_map(row_writer *writer, int column, const tide_record_val
         tide_duck_put_text(writer->out, tide_view_of("{}"));
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer json;
-    tide_buffer_init(&json, SCRATCH_MAX);
-    TIDE_TRY(tide_record_value_json(&json, writer->type, column, value));
-    return put_text(writer, tide_buffer_view(&json));
+    tide_buffer_clear(&writer->json);
+    TIDE_TRY(tide_record_value_json(&writer->json, writer->type, column, value));
+    return put_text(writer, tide_buffer_view(&writer->json));
 }
 
 static tide_status put_ids(row_writer *writer, int column, const tide_record_value *value)
@@ -197,6 +198,7 @@ tide_status tide_duck_put_records(tide_duck *duck, const tide_position *position
     const tide_colony_type *type = tide_colony_type_find(position->data_type);
     TIDE_CLEANUP(row_writer_done) row_writer writer = {.type = type->stream};
     tide_buffer_init(&writer.scratch, SCRATCH_MAX);
+    tide_buffer_init(&writer.json, SCRATCH_MAX);
     tide_rollup_init(&writer.rollup, type->stream);
     tide_arena_init(&writer.cleaned, SCRATCH_MAX);
     char table[TIDE_DUCK_TABLE_SIZE];

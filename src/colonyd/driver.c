@@ -203,6 +203,7 @@ static void set_defaults(tide_driver *driver, const tide_driver_options *options
                                                      .attempt_max = options->attempt_max,
                                                      .events = events};
     tide_holding_init(&driver->holding, driver->colony_id, own->lease_us);
+    driver->holding.is_guest = own->is_once;
 }
 
 static tide_status start_threads(tide_driver *driver, tide_error *err)
@@ -262,6 +263,23 @@ void tide_driver_look(tide_driver *driver)
     pthread_mutex_lock(&driver->lock);
     driver->is_look_due = true;
     pthread_cond_broadcast(&driver->news);
+    pthread_mutex_unlock(&driver->lock);
+}
+
+void tide_driver_touch(tide_driver *driver, const char *agent_id)
+{
+    pthread_mutex_lock(&driver->lock);
+    for (tide_job *job = driver->jobs; job; job = job->next) {
+        if (!job->poller || (agent_id && strcmp(agent_id, job->agent_id) != 0))
+            continue;
+        job->is_reload_due = true;
+        if (job->heap == &driver->idle) {
+            tide_job_heap_remove(job);
+            tide_driver_ready(job);
+        } else if (job->is_asking && job->is_watching && job->stream) {
+            tide_client_cancel(job->stream);
+        }
+    }
     pthread_mutex_unlock(&driver->lock);
 }
 

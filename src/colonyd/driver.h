@@ -85,6 +85,9 @@ void tide_driver_look(tide_driver *driver);
 typedef void tide_driver_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
 void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg);
 
+/* Positions of an agent (NULL: of all) were changed by somebody else: read them again now. */
+void tide_driver_touch(tide_driver *driver, const char *agent_id);
+
 /* Gaps are to be looked at now, not only when their time comes. */
 void tide_driver_recover(tide_driver *driver);
 /* What it speaks to agents by; borrowed. */

@@ -37,6 +37,8 @@ static void on_applied(void *arg, const tide_change *change)
     count(driver, TIDE_METRIC_GAPS_RECOVERED, agent_id, data_type, change->recovered);
     count(driver, TIDE_METRIC_GAPS_PERMANENT, agent_id, data_type, change->permanent);
     count(driver, TIDE_METRIC_GAPS_VOID, agent_id, data_type, change->voided);
+    if (change->detected > 0)
+        tide_driver_recover(driver);
 }
 
 static void on_failed(void *arg, const char *agent_id, const char *data_type, tide_status status,

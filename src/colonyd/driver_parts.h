@@ -36,8 +36,10 @@ struct tide_job {
     size_t heap_at;
     tide_job *next; /* of all jobs */
     tide_job **link;
-    bool is_leaving; /* not ours any more, or the driver stops */
-    bool is_asking;  /* its question is out */
+    bool is_leaving;    /* not ours any more, or the driver stops */
+    bool is_asking;     /* its question is out */
+    bool is_watching;   /* ... and waits at the agent for news */
+    bool is_reload_due; /* somebody else has changed its positions */
     tide_seat_lag *lags;
     int lag_count;
     int lag_capacity;
@@ -47,10 +49,10 @@ struct tide_job {
     char registered[TIDE_AGENT_ADDRESS_MAX + 1]; /* address */
     char address[TIDE_AGENT_ADDRESS_MAX + 1];    /* of the client */
     int64_t token;
-    tide_poller *poller; /* NULL: a recovery */
-    int64_t noted_us;    /* when the registry was told last; 0: never */
-    bool was_bad;        /* ... and what */
-    bool has_failed;     /* once: an answer did not come */
+    tide_poller *poller;               /* NULL: a recovery */
+    int64_t noted_us;                  /* when the registry was told last; 0: never */
+    bool was_bad;                      /* ... and what */
+    char failure[TIDE_ERROR_TEXT_MAX]; /* the last one */
 
     /* a recovery */
     tide_recovery *recovery; /* NULL: one has yet to be claimed */

@@ -52,6 +52,7 @@ static void ask(tide_job *job, const char *address, const tide_question *questio
     job->budgeted = question->bytes;
     driver->budget_used += job->budgeted;
     job->is_asking = true;
+    job->is_watching = question->is_watch;
     if (status >= TIDE_OK && job->is_leaving)
         status = tide_fail(&err, TIDE_E_INTERRUPTED, "the colony stops");
     if (status >= TIDE_OK)
@@ -136,7 +137,8 @@ static void count_result(tide_job *job)
     } else {
         driver->result.failed++;
         (void)snprintf(driver->result.failure, sizeof driver->result.failure, "%s: %.300s",
-                       job->agent_id, job->text[0] ? job->text : "stopped before it was caught up");
+                       job->agent_id,
+                       job->failure[0] ? job->failure : "stopped before it was caught up");
     }
     pthread_mutex_unlock(&driver->lock);
 }
@@ -148,24 +150,46 @@ static bool end_seat(tide_job *job)
     return true;
 }
 
+/* Somebody has changed the agent's positions; a watch that was broken off because of that is no failure of the agent. */
+static bool take_reload(tide_job *job)
+{
+    pthread_mutex_lock(&job->driver->lock);
+    const bool is_due = job->is_reload_due;
+    job->is_reload_due = false;
+    pthread_mutex_unlock(&job->driver->lock);
+    return is_due;
+}
+
+static void take(tide_job *job, bool is_reloaded)
+{
+    tide_error err = {0};
+    if (is_reloaded && job->status == TIDE_E_INTERRUPTED) {
+        tide_poller_drop(job->poller);
+        return;
+    }
+    tide_driver_note(job, job->status, job->text);
+    if (job->status < TIDE_OK)
+        (void)snprintf(job->failure, sizeof job->failure, "%s", job->text);
+    TIDE_IGNORE(tide_poller_take(job->poller, job->status, tide_buffer_view(&job->answer),
+                                 job->text, job->retry_after_us, &err));
+}
+
 static bool turn_seat(tide_job *job)
 {
     tide_driver *driver = job->driver;
     tide_error err = {0};
+    const bool is_reloaded = take_reload(job);
     if (begin_turn(job)) {
-        if (!is_leaving(job)) {
-            tide_driver_note(job, job->status, job->text);
-            TIDE_IGNORE(tide_poller_take(job->poller, job->status, tide_buffer_view(&job->answer),
-                                         job->text, job->retry_after_us, &err));
-            keep_lags(job);
-        }
-        /* Once, an agent that does not answer is not waited for. */
-        if (driver->options.is_once && job->status < TIDE_OK && job->status != TIDE_E_LIMIT &&
-            job->status != TIDE_E_UNSUPPORTED && job->status != TIDE_E_NOT_FOUND)
-            job->has_failed = true;
+        if (is_leaving(job))
+            tide_poller_drop(job->poller);
+        else
+            take(job, is_reloaded);
+        keep_lags(job);
         end_turn(job);
     }
-    if (is_leaving(job) || job->has_failed || tide_poller_is_over(job->poller))
+    if (is_reloaded)
+        tide_poller_reload(job->poller);
+    if (is_leaving(job) || tide_poller_is_over(job->poller))
         return end_seat(job);
     tide_question question;
     int64_t wake_us = 0;
@@ -179,7 +203,7 @@ static bool turn_seat(tide_job *job)
     if (status < TIDE_OK)
         wake_us = tide_driver_now(driver) + RETRY_US;
     pthread_mutex_lock(&driver->lock);
-    if (job->is_leaving)
+    if (job->is_leaving || job->is_reload_due)
         tide_driver_ready(job);
     else
         tide_driver_idle(job, wake_us);
@@ -219,6 +243,7 @@ static bool turn_recovery(tide_job *job)
             TIDE_IGNORE(tide_recover_take(recovery, job->status, tide_buffer_view(&job->answer),
                                           job->text, &err));
         end_turn(job);
+        tide_driver_recover(driver); /* the rest of it, and the next one */
         return true;
     }
     if (is_leaving(job) || tide_recover_begin(&job->recovery, &driver->recover_options,

@@ -97,6 +97,8 @@ tide_status tide_colony_move_checkpoint(tide_colony *colony, const ProtobufCMess
     if (!*given->agent_id || !*given->data_type)
         return tide_fail(err, TIDE_E_INVALID, "which checkpoint? name an agent and a data type");
     TIDE_TRY(move(colony, given->agent_id, given->data_type, seq, err));
+    if (colony->driver)
+        tide_driver_touch(colony->driver, given->agent_id);
     return colony->sink->ops->positions(colony->sink, given->agent_id, given->data_type, false,
                                         put_position, out, err);
 }
@@ -151,6 +153,8 @@ tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMe
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such checkpoint");
     for (size_t i = 0; i < n.count; i++)
         TIDE_TRY(move(colony, n.list[i].agent_id, n.list[i].data_type, 0, err));
+    if (colony->driver)
+        tide_driver_touch(colony->driver, agent_id);
     return colony->sink->ops->positions(colony->sink, agent_id, data_type, false, put_position, out,
                                         err);
 }

@@ -45,6 +45,7 @@ enum {
     TIDE_AUTH_CACHE = 1024,
     TIDE_AUTH_PEERS = 1024,
     TIDE_AUTH_BAD_MAX = 50,
+    TIDE_AUTH_HOST_MAX = 253, /* bytes of a name of this machine */
 };
 
 #define TIDE_AUTH_FRESH_US INT64_C(5000000)
@@ -102,6 +103,10 @@ TIDE_MUST_CHECK tide_status tide_auth_check(void *auth, const tide_credentials *
 
 /* Is this address ("127.0.0.1:80", "[::1]:80", "unix:...", with or without a port) of this machine? */
 bool tide_auth_is_local(const char *address);
+
+/* May this be one of the names below? "agent.example.com" or "agent", at most TIDE_AUTH_HOST_MAX bytes. TIDE_E_INVALID: anything
+ * else, which would never be met. */
+TIDE_MUST_CHECK tide_status tide_auth_check_name(const char *name, tide_error *err);
 
 /* Was this machine meant by the request, and not a name that somebody else lets point to it? host is Host or :authority
  * (NULL: none, no browser leaves it out), origin is Origin (NULL: no web page calls). TIDE_E_DENIED: the words say what

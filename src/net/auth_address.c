@@ -2,6 +2,7 @@
 #include "net/auth.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,21 @@ bool tide_auth_is_local(const char *address)
     return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+/* "localhost." is the same name: the dot is the root of all names. */
+static void cut_dot(char *name)
+{
+    const size_t len = strlen(name);
+    if (len > 0 && name[len - 1] == '.')
+        name[len - 1] = '\0';
+}
+
+static bool is_same_name(const char *name, const char *given)
+{
+    const size_t len = strlen(name);
+    return strncasecmp(name, given, len) == 0 &&
+           (given[len] == '\0' || strcmp(given + len, ".") == 0);
+}
+
 /* "[::1]", "127.0.0.1", "localhost" or one of names; with or without a port. */
 static bool is_own_name(const char *host, const char *const *names, size_t name_count)
 {
@@ -67,13 +83,33 @@ static bool is_own_name(const char *host, const char *const *names, size_t name_
     struct in6_addr v6;
     if (!cut_host(name, sizeof name, host))
         return false;
+    cut_dot(name);
     if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1 ||
         inet_pton(AF_INET6, name, &v6) == 1)
         return true;
     for (size_t i = 0; i < name_count; i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (is_same_name(name, names[i]))
             return true;
     return false;
+}
+
+tide_status tide_auth_check_name(const char *name, tide_error *err)
+{
+    size_t label_len = 0;
+    size_t len = 0;
+    for (; name[len] != '\0'; len++) {
+        const bool is_dot = name[len] == '.';
+        if (is_dot ? label_len == 0
+                   : !isalnum((unsigned char)name[len]) && name[len] != '-' && name[len] != '_')
+            break;
+        label_len = is_dot ? 0 : label_len + 1;
+    }
+    if (len == 0 || len > TIDE_AUTH_HOST_MAX || name[len] != '\0')
+        return tide_fail(err, TIDE_E_INVALID,
+                         "'%.100s' is not the name of a host: want letters, digits, '-', '_' and "
+                         "dots, without a scheme, a port or a path",
+                         name);
+    return TIDE_OK;
 }
 
 /* "http://localhost:4318" is a page of "localhost:4318". */

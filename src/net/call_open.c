@@ -150,6 +150,13 @@ static void count_refusal(tide_net_counters *counters, tide_status status)
         tide_count(&counters->refused_unauthenticated, 1);
 }
 
+/* A browser sends one. Of several, none can be believed. */
+static const char *get_web_origin(const tide_head *request)
+{
+    return tide_head_count(request, "origin") > 1 ? "several origins"
+                                                  : tide_head_text(request, "origin");
+}
+
 static bool authorise(tide_call *call, const char *certificate)
 {
     tide_site *site = call->site;
@@ -167,7 +174,7 @@ static bool authorise(tide_call *call, const char *certificate)
         .certificate = certificate,
         .peer = call->peer,
         .host = authority ? authority : tide_head_text(&call->request, "host"),
-        .origin = tide_head_text(&call->request, "origin"),
+        .origin = get_web_origin(&call->request),
     };
     tide_error err = {0};
     const tide_status status = site->authorise(site->authorise_arg, &given, &call->identity, &err);

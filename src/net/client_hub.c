@@ -149,21 +149,32 @@ static void look_at(tide_client_stream *stream)
     tide_client_release(stream);
 }
 
+/* One at a time: a stream that was taken may be put into the list again at any moment, by others or by what is done here, and
+ * its link is the list's then. What comes in meanwhile has rung the bell and is taken next time. */
+static tide_client_stream *take_one(tide_client_hub *hub)
+{
+    tide_client_stream *stream = hub->pending;
+    hub->pending = stream->next_pending;
+    if (!hub->pending)
+        hub->pending_end = &hub->pending;
+    stream->next_pending = NULL;
+    stream->is_pending = false;
+    return stream;
+}
+
 static void take_pending(tide_client_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
-    tide_client_stream *list = hub->pending;
-    hub->pending = NULL;
-    hub->pending_end = &hub->pending;
-    for (tide_client_stream *stream = list; stream; stream = stream->next_pending)
-        stream->is_pending = false;
-    pthread_mutex_unlock(&hub->lock);
-    /* Once is_pending is false a stream may be put into the list again: its link is read first, by nobody else. */
-    while (list) {
-        tide_client_stream *stream = list;
-        list = stream->next_pending;
+    int count = 0;
+    for (const tide_client_stream *stream = hub->pending; stream; stream = stream->next_pending)
+        count++;
+    for (; count > 0; count--) {
+        tide_client_stream *stream = take_one(hub);
+        pthread_mutex_unlock(&hub->lock);
         look_at(stream);
+        pthread_mutex_lock(&hub->lock);
     }
+    pthread_mutex_unlock(&hub->lock);
 }
 
 static void take_results(const room *r)

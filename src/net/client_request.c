@@ -9,7 +9,7 @@
 #include "net/base64.h"
 #include "net/client_parts.h"
 
-enum { PATH_LEN_MAX = 2048, FIELD_LEN_MAX = 16384, LINE_SIZE = 256 };
+enum { PATH_LEN_MAX = 2048, FIELD_LEN_MAX = 16384, LINE_SIZE = 256, UPLOAD_LEN = 16384 };
 
 /* ---- the token ---- */
 
@@ -229,6 +229,7 @@ tide_status tide_client_request_set(tide_client_stream *stream, const tide_clien
     /* Connections are kept, not addresses: libcurl looks through all of the addresses that it keeps whenever a transfer ends, which
      * thousands of targets pay for; and a target that moved is found at once. */
     (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_LEN); /* a frame */
     if (stream->client->socket_path)
         (void)curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, stream->client->socket_path);
     if (!stream->is_grpc)

@@ -154,6 +154,8 @@ static bool read_columns(tide_reader *from, tide_event *out, int64_t count)
         before += gap + 1;
         if (before >= TIDE_EVENT_COLUMNS_MAX)
             return false;
+        if (out->kind == TIDE_ROW_DELETE && to->value.class != TIDE_CLASS_NULL)
+            return false; /* it writes none */
         to->column = (int)before;
     }
     out->column_count = (int)count;
@@ -181,7 +183,7 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
     tide_reader from = tide_reader_of(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN));
     TIDE_CLEANUP(tide_event_done) tide_event found = {.columns = NULL};
     if (!read_head(&from, &found) || !read_key(&from, &found) || !read_number(&from, &count, 0) ||
-        count > TIDE_EVENT_COLUMNS_MAX || (found.kind == TIDE_ROW_DELETE && count > 0))
+        count > TIDE_EVENT_COLUMNS_MAX)
         return fail_damaged(err);
     found.columns = calloc((size_t)count + 1, sizeof *found.columns);
     if (!found.columns)

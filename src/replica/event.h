@@ -11,7 +11,8 @@
  *
  *     create   the row did not exist at the origin: every column
  *     update   the columns that changed
- *     delete   none; a tombstone with the event's stamp
+ *     delete   none; a tombstone with the event's stamp. Columns may be named all the same, with NULL: their base is the stamp of that column that the
+ *              deleter knew, where it is not the row's (base)
  *
  * Key changes are a delete and a create of one batch.
  *

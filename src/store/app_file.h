@@ -5,16 +5,18 @@
  * a document asks for by name. The one thing that changes is the journal: WAL, because readers and writers of several processes meet here.
  *
  * Our connections fire no triggers and enforce no foreign keys (what is applied was checked where it was written, and is checked again
- * as a whole), and understand schemas with double-quoted texts. They never leave a log behind that a foreign program would have to
- * checkpoint (older SQLite can corrupt a file doing that): below 1,000 frames, with one connection kept open.
+ * as a whole), and understand schemas with double-quoted texts. They keep the log below the 1,000 frames at which foreign programs
+ * checkpoint (older SQLite can corrupt a file doing that), also what others wrote to it (tide_app_wait), with one connection kept open; the
+ * last of ours to close empties it into the file.
  *
  * Transactions are closures, as in store.h: BEGIN IMMEDIATE, retried while somebody else writes, until the deadline (TIDE_E_BUSY). A closure may
  * run more than once and hands out nothing before tide_app_write returned. A COMMIT that fails is TIDE_E_OUTCOME_UNKNOWN.
  *
  * Statements are texts made from templates (sql_template.h), prepared once per connection and cached by text.
  *
- * Which file is this? Its inode and birth time are kept in tide_metadata inside the file, a mark that rises with every write in a twin
- * outside (identity.h has the reasons): tide_app_identity tells whether the file was copied or put back.
+ * Which file is this? Its inode and birth time are kept in tide_metadata inside the file, a mark that rises with every write of ours there
+ * and in a twin outside (identity.h has the reasons): tide_app_look_back tells whether the file was copied or put back. A file that is put
+ * back under another inode (by rename) cannot be told from a copy, and is called one.
  *
  * Threads: a tide_app is safe from any thread: one writes at a time, readers have connections of their own.
  * Survives: a crash at any point leaves the file before or after a closure. */
@@ -77,11 +79,21 @@ TIDE_MUST_CHECK tide_status tide_app_step(tide_app_query *query, tide_error *err
 /* Run to the end; *changed may be NULL. */
 TIDE_MUST_CHECK tide_status tide_app_run(tide_app_query *query, int64_t *changed, tide_error *err);
 
+/* By position, from 1: ?1, ?2, ... A tide_class value (1 INTEGER, 2 FLOAT, 3 TEXT, 4 BLOB, 5 NULL, as SQLite numbers them). */
+typedef struct tide_app_value {
+    int class;
+    int64_t integer;
+    double real;
+    tide_view bytes;
+} tide_app_value;
+void tide_app_bind_at(tide_app_query *query, int position, const tide_app_value *value);
+
 /* Columns of the row, in order. Class: SQLITE_INTEGER (1), FLOAT (2), TEXT (3), BLOB (4), NULL (5). Views until the next step. */
 int tide_app_col_class(const tide_app_query *query); /* does not move */
 int64_t tide_app_col_i64(tide_app_query *query);
 double tide_app_col_f64(tide_app_query *query);
 tide_view tide_app_col_bytes(tide_app_query *query); /* text or blob, as it is stored */
+tide_app_value tide_app_col(tide_app_query *query);  /* whatever it is */
 
 /* ---- identity ---- */
 
@@ -92,10 +104,18 @@ typedef enum tide_app_history {
 } tide_app_history;
 
 /* Compare file and twin with what the file says of itself, inside a write transaction; the caller acts on it and then calls
- * tide_app_settle, in the same transaction, which writes down how it is now. */
+ * tide_app_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or twin know of (0: none):
+ * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_APP_SAME. */
 TIDE_MUST_CHECK tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history *out,
-                                               char evidence[256], tide_error *err);
-TIDE_MUST_CHECK tide_status tide_app_settle(tide_app_tx *tx, tide_error *err);
+                                               int64_t *epoch, char evidence[256], tide_error *err);
+TIDE_MUST_CHECK tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err);
+
+/* Rows of tide_metadata. TIDE_NONE: no such row, or no such table. Texts of at most 255 bytes. */
+enum { TIDE_APP_NOTE_SIZE = 256 };
+TIDE_MUST_CHECK tide_status tide_app_note_get(tide_app_tx *tx, const char *key,
+                                              char out[TIDE_APP_NOTE_SIZE], tide_error *err);
+TIDE_MUST_CHECK tide_status tide_app_note_put(tide_app_tx *tx, const char *key, const char *value,
+                                              tide_error *err);
 
 /* Something was committed to the file, by anybody: wait up to wait_us. TIDE_NONE: nothing came. */
 TIDE_MUST_CHECK tide_status tide_app_wait(tide_app *app, int64_t wait_us, tide_error *err);

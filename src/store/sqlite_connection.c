@@ -101,16 +101,19 @@ tide_status tide_sqlite_ask(tide_sqlite_connection *connection, const char *text
     return status;
 }
 
-/* A foreign program's lock: short spins, then a clear error at the stated time. */
-static int wait_for_lock(void *arg, int tries)
+int tide_sqlite_spin(tide_env *env, int64_t until_us, int tries)
 {
-    tide_sqlite_connection *connection = arg;
-    tide_env *env = connection->store->env;
-    if (env->mono_us(env) >= connection->busy_until_us)
+    if (env->mono_us(env) >= until_us)
         return 0;
     const int64_t wait = (int64_t)BUSY_SPIN_US * (1 + tries / 8);
     env->sleep_us(env, wait < BUSY_SPIN_MAX_US ? wait : BUSY_SPIN_MAX_US);
     return 1;
+}
+
+static int wait_for_lock(void *arg, int tries)
+{
+    const tide_sqlite_connection *connection = arg;
+    return tide_sqlite_spin(connection->store->env, connection->busy_until_us, tries);
 }
 
 static int stop_over_budget(void *arg)

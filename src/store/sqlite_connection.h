@@ -55,6 +55,9 @@ void tide_sqlite_set_limits(tide_sqlite_connection *connection);
 /* What an error code means for us; fills *err with SQLite's own words in front. */
 tide_status tide_sqlite_fail(tide_error *err, sqlite3 *db, int code, const char *what);
 
+/* For busy handlers. A foreign program's lock: short spins, then 0 at the stated monotonic time. */
+int tide_sqlite_spin(tide_env *env, int64_t until_us, int tries);
+
 /* The queries' half of tide_sqlite_ops (sqlite_query.c). */
 tide_status tide_sqlite_prepare(tide_query *query, tide_error *err);
 tide_status tide_sqlite_step(tide_query *query, tide_error *err);

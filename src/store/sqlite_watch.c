@@ -17,7 +17,7 @@ enum {
     LOOK_EVERY_US = 200,
 };
 
-static int watch_log(const char *path)
+int tide_sqlite_watch_log(const char *path)
 {
     char log[4096];
     const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -26,7 +26,7 @@ static int watch_log(const char *path)
     return fd;
 }
 
-static void forget_events(int fd)
+void tide_sqlite_forget_events(int fd)
 {
     char events[4096];
     while (fd >= 0 && read(fd, events, sizeof events) > 0) {
@@ -67,13 +67,13 @@ void *tide_sqlite_watch(void *arg)
         return NULL; /* what happens in this process is still told */
     connection->budget_until_us = 0;
     char last[TIDE_SQLITE_VALUE_SIZE] = "";
-    const int fd = watch_log(self->path);
+    const int fd = tide_sqlite_watch_log(self->path);
     (void)has_changed(connection, last);
     /* What was committed between the opening of the first watch and here. */
     tide_watch_signal(watcher->store, NULL);
     int found = 0;
     while ((found = tide_watcher_poll(watcher, fd, SLOW_LOOK_MS)) >= 0) {
-        forget_events(fd);
+        tide_sqlite_forget_events(fd);
         if (found > 0 ? changes_soon(connection, last) : has_changed(connection, last))
             tide_watch_signal(watcher->store, NULL);
     }

@@ -49,38 +49,43 @@ static bool make_directories(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-void tide_twin_init(tide_store *store)
+char *tide_twin_path_of(const char *state_dir, const char *session_id, const char *host)
 {
     char directory[TIDE_TWIN_PATH_SIZE];
     char twins[TIDE_TWIN_PATH_SIZE + 16];
-    if (!tide_twin_state_directory(store->options.state_dir, directory))
-        return;
+    if (!tide_twin_state_directory(state_dir, directory))
+        return NULL;
     (void)snprintf(twins, sizeof twins, "%s/twins", directory);
     if (!make_directories(twins) || access(twins, W_OK) != 0)
-        return;
-    char host[sizeof store->host.text];
-    (void)snprintf(host, sizeof host, "%s", store->host.text);
-    for (char *at = host; *at; at++)
+        return NULL;
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s-%s", twins, session_id, host) < 0)
+        return NULL;
+    for (char *at = path + strlen(twins) + 1; *at; at++)
         if (*at == '/')
             *at = '-';
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s-%s", twins, store->identity.session_id, host) > 0)
-        store->twin_path = path;
+    return path;
 }
 
-tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoch)
+void tide_twin_init(tide_store *store)
 {
-    if (!store->twin_path)
+    store->twin_path = tide_twin_path_of(store->options.state_dir, store->identity.session_id,
+                                         store->host.text);
+}
+
+tide_status tide_twin_read_at(const char *path, const char *session_id, int64_t *mark,
+                              int64_t *epoch)
+{
+    if (!path)
         return TIDE_NONE;
-    FILE *in = fopen(store->twin_path, "re");
+    FILE *in = fopen(path, "re");
     if (!in)
         return TIDE_NONE;
     char line[128] = "";
     const bool has_line = fgets(line, sizeof line, in) != NULL;
     (void)fclose(in);
     const size_t session_len = TIDE_SESSION_ID_SIZE - 1;
-    if (!has_line || strncmp(line, store->identity.session_id, session_len) != 0 ||
-        line[session_len] != ' ')
+    if (!has_line || strncmp(line, session_id, session_len) != 0 || line[session_len] != ' ')
         return TIDE_NONE;
     char *end = NULL;
     const int64_t found = strtoll(line + session_len + 1, &end, 10);
@@ -93,26 +98,36 @@ tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoc
     return TIDE_OK;
 }
 
-void tide_twin_write(tide_store *store, int64_t mark)
+tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoch)
 {
-    if (!store->twin_path)
+    return tide_twin_read_at(store->twin_path, store->identity.session_id, mark, epoch);
+}
+
+void tide_twin_write_at(const char *path, const char *session_id, int64_t mark, int64_t epoch)
+{
+    if (!path)
         return;
     char lock_path[TIDE_TWIN_PATH_SIZE * 2];
     char new_path[TIDE_TWIN_PATH_SIZE * 2];
-    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", store->twin_path);
-    (void)snprintf(new_path, sizeof new_path, "%s.new", store->twin_path);
+    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
     TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     int64_t current = 0;
-    if (tide_twin_read(store, &current, NULL) == TIDE_OK && current >= mark)
+    if (tide_twin_read_at(path, session_id, &current, NULL) == TIDE_OK && current >= mark)
         return;
     char text[128];
-    tide_identity identity;
-    tide_store_identity(store, &identity);
-    const int len = snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", identity.session_id,
-                             mark, identity.epoch);
+    const int len =
+        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", session_id, mark, epoch);
     TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len)
-        (void)rename(new_path, store->twin_path);
+        (void)rename(new_path, path);
+}
+
+void tide_twin_write(tide_store *store, int64_t mark)
+{
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    tide_twin_write_at(store->twin_path, identity.session_id, mark, identity.epoch);
 }

@@ -33,4 +33,12 @@ TIDE_MUST_CHECK tide_status tide_twin_read(const tide_store *store, int64_t *mar
 
 void tide_twin_write(tide_store *store, int64_t mark);
 
+/* ---- the same for a file that is no store (app_file.h) ---- */
+
+/* Where the twin lives; the caller frees it. NULL: none is kept. */
+char *tide_twin_path_of(const char *state_dir, const char *session_id, const char *host);
+TIDE_MUST_CHECK tide_status tide_twin_read_at(const char *path, const char *session_id,
+                                              int64_t *mark, int64_t *epoch);
+void tide_twin_write_at(const char *path, const char *session_id, int64_t mark, int64_t epoch);
+
 #endif

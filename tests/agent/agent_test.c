@@ -110,6 +110,53 @@ static void numbers_and_session_outlive_a_restart(void **state)
     }
 }
 
+static void send_sample(agent_case *c, int64_t count)
+{
+    AGENT(CPUProfileSample) sample = TIDEMARK__AGENT__V1__CPUPROFILE_SAMPLE__INIT;
+    AGENT(CPUProfileSample) * samples[] = {&sample};
+    AGENT(IngestCPUProfileSamplesRequest)
+    request = TIDEMARK__AGENT__V1__INGEST_CPUPROFILE_SAMPLES_REQUEST__INIT;
+    sample.timestamp = 1700000000000;
+    sample.service_id = (char *)"api";
+    sample.stack_hash = 7;
+    sample.sample_count = count;
+    request.samples = samples;
+    request.n_samples = 1;
+    ProtobufCMessage *response = NULL;
+    assert_ok_err(
+        running_agent_call(c->client, "AgentService/IngestCPUProfileSamples", &request.base,
+                           &tidemark__agent__v1__ingest_response__descriptor, &response, &c->err),
+        &c->err);
+    protobuf_c_message_free_unpacked(response, NULL);
+}
+
+/* FAULTS C11: more samples of a stack that was numbered already, and perhaps read, are a record of their own; what has a number
+ * stays as it was. */
+static void more_samples_of_a_stack_are_a_new_record(void **state)
+{
+    agent_case *c = *state;
+    start(c);
+    for (size_t round = 1; round <= 2; round++) {
+        AGENT(QueryCPUProfileSamplesRequest)
+        request = TIDEMARK__AGENT__V1__QUERY_CPUPROFILE_SAMPLES_REQUEST__INIT;
+        ProtobufCMessage *response = NULL;
+        send_sample(c, (int64_t)(10 * round));
+        assert_ok_err(
+            running_agent_call(c->client, "AgentDebugService/QueryCPUProfileSamples", &request.base,
+                               &tidemark__agent__v1__query_cpuprofile_samples_response__descriptor,
+                               &response, &c->err),
+            &c->err);
+        const AGENT(QueryCPUProfileSamplesResponse) *answer =
+            (const AGENT(QueryCPUProfileSamplesResponse) *)response;
+        assert_int_equal(round, answer->n_samples);
+        assert_int_equal(10, answer->samples[0]->sample_count);
+        assert_int_equal(1, answer->samples[0]->seq_id);
+        assert_int_equal(10 * round, answer->samples[round - 1]->sample_count);
+        protobuf_c_message_free_unpacked(response, NULL);
+    }
+    stop(c);
+}
+
 static AGENT(ListStreamsResponse) *
     watch(agent_case *c, const AGENT(ListStreamsResponse) * seen, uint32_t wait_ms)
 {
@@ -445,6 +492,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_signal_right_behind_ready_ends_it_in_good_order, begin,
                                         end),
         cmocka_unit_test_setup_teardown(numbers_and_session_outlive_a_restart, begin, end),
+        cmocka_unit_test_setup_teardown(more_samples_of_a_stack_are_a_new_record, begin, end),
         cmocka_unit_test_setup_teardown(one_call_waits_for_all_streams, begin, end),
         cmocka_unit_test_setup_teardown(streams_that_were_not_asked_for_have_no_state, begin, end),
         cmocka_unit_test_setup_teardown(a_stream_is_asked_for_by_its_own_call, begin, end),

@@ -51,7 +51,7 @@ static void every_verb_has_a_page_of_its_own(void **state)
     for (at = strchr(at, '\n') + 1; *at == ' '; at += strcspn(at, "\n") + 1) {
         snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
         if (line[2] == ' ')
-            continue; /* the text of the line before goes on */
+            continue;                        /* the text of the line before goes on */
         char *text = strstr(line + 2, "  "); /* behind the names */
         assert_non_null(text);
         *text = '\0';

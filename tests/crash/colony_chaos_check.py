@@ -140,12 +140,12 @@ def check_loss_of_record(agent, item, tables):
 
 
 def check_loss_of_span(agent, item, tables):
-    if agent.is_forgetful and tables.told_spans[agent.name] > 0:
-        tables.told_spans[agent.name] -= 1
-        return
     for _, generation, copied, _ in agent.losses():
         if item.sent <= generation and item.acknowledged > copied:
             return
+    if agent.is_forgetful and tables.told_spans[agent.name] > 0:
+        tables.told_spans[agent.name] -= 1
+        return
     find(f"{agent.name} span {item.text}: acknowledged in generation {item.acknowledged}, and not there; what was done to the "
          f"store: {list(agent.losses())}")
 

@@ -171,6 +171,22 @@ static void a_name_has_to_be_known_to_be_this_machine(void **state)
     assert_contains(said, "'evil.example' is not known to be this machine");
     assert_contains(said, "--allow-host");
     free(said);
+    said = ask(t, "/metrics",
+               (const char *[]){"-H", "host: other", "-H", "origin: http://other", "-H",
+                                "origin: http://evil.example", NULL});
+    assert_contains(said, "several origins");
+    free(said);
+}
+
+static void a_name_that_cannot_be_a_hosts_is_the_options_fault(void **state)
+{
+    front_test *t = *state;
+    int exit_code;
+    char *said = fail_to_start(t, (const char *[]){"--allow-host", "http://x", NULL}, &exit_code);
+    assert_int_equal(TIDE_EXIT_USAGE, exit_code);
+    assert_contains(said, "--allow-host");
+    assert_contains(said, "'http://x' is not the name of a host");
+    free(said);
 }
 
 static void a_file_that_is_not_there_is_the_options_fault(void **state)
@@ -219,6 +235,7 @@ int main(void)
         FRONT_CASE(calls_and_refusals_are_in_the_figures),
         FRONT_CASE(lines_that_the_log_lost_are_in_the_figures),
         FRONT_CASE(a_name_has_to_be_known_to_be_this_machine),
+        FRONT_CASE(a_name_that_cannot_be_a_hosts_is_the_options_fault),
         FRONT_CASE(a_file_that_is_not_there_is_the_options_fault),
         FRONT_CASE(every_limit_of_the_network_is_an_option),
     };

@@ -367,6 +367,10 @@ static void a_web_page_is_not_this_machine(void **state)
         {NULL, NULL, TIDE_OK},
         {"localhost:4317", NULL, TIDE_OK},
         {"LocalHost", NULL, TIDE_OK},
+        {"localhost.:4317", NULL, TIDE_OK},
+        {"tidemark.internal.", NULL, TIDE_OK},
+        {"localhost..", NULL, TIDE_E_DENIED},
+        {".", NULL, TIDE_E_DENIED},
         {"127.0.0.1:4318", NULL, TIDE_OK},
         {"10.1.2.3", NULL, TIDE_OK},
         {"[::1]:4318", NULL, TIDE_OK},
@@ -404,6 +408,22 @@ static void a_web_page_is_not_this_machine(void **state)
     assert_contains(t->err.text, "--allow-host");
 }
 
+/* A name that no Host can match would be a wish that is never heard. */
+static void only_names_of_hosts_are_taken_as_names(void **state)
+{
+    auth_test *t = *state;
+    static const char *const good[] = {"agent", "tide.internal", "a_b-c.example.com.", "10.0.0.1"};
+    static const char *const bad[] = {"",   "a b", "*",    "http://x", "x:80", "[::1]",
+                                      ",,", ".",   "x..y", "x/",       ".x",   "\xc3\xa4"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_ok_err(tide_auth_check_name(good[i], &t->err), &t->err);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        print_message("'%s'\n", bad[i]);
+        assert_status(TIDE_E_INVALID, tide_auth_check_name(bad[i], &t->err));
+        assert_contains(t->err.text, bad[i]);
+    }
+}
+
 /* --insecure: where everybody may do everything nobody is trusted for an address. */
 static void where_strangers_are_trusted_names_do_not_matter(void **state)
 {
@@ -430,6 +450,7 @@ int main(void)
         AUTH_CASE(more_tokens_than_are_remembered_are_all_told_apart),
         AUTH_CASE(without_a_token_certificate_and_address_decide),
         AUTH_CASE(a_web_page_is_not_this_machine),
+        AUTH_CASE(only_names_of_hosts_are_taken_as_names),
         AUTH_CASE(where_strangers_are_trusted_names_do_not_matter),
         AUTH_CASE(addresses_of_this_machine_are_known),
         AUTH_CASE(other_addresses_need_tls_and_credentials),

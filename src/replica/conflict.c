@@ -1,0 +1,197 @@
+#include "replica/conflict.h"
+
+#include "base/cleanup.h"
+#include "replica/statements.h"
+
+/* ---- single records ---- */
+
+static tide_status begin(tide_app_query **out, tide_desk *desk, const tide_desk_row *row,
+                         const char *text, int column, uint64_t time, tide_error *err)
+{
+    TIDE_TRY(tide_app_begin(out, desk->tx, text, err));
+    tide_app_bind_i64(*out, "table", row->table->id);
+    tide_app_bind_blob(*out, "key", row->key);
+    tide_app_bind_i64(*out, "col", column);
+    tide_app_bind_i64(*out, "time", (int64_t)time);
+    return TIDE_OK;
+}
+
+static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int column, uint64_t time,
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (time == 0)
+        return TIDE_OK;
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_KNOWN_PUT, column, time, err));
+    tide_app_bind_i64(query, "now", desk->now_us);
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column, uint64_t time,
+                          tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (time == 0)
+        return TIDE_OK;
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_CONFLICT_DELETE, column, time, err));
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row, int column,
+                            uint64_t time, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_KNOWN_FIND, column, time, err));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    *out = status == TIDE_OK;
+    return TIDE_OK;
+}
+
+static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int column,
+                              const tide_stamp *stamp, const tide_any *value, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_CONFLICT_PUT, column, stamp->time, err));
+    tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "now", desk->now_us);
+    if (value) {
+        if (tide_any_encode(&bytes, value) < TIDE_OK)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for a conflict");
+        tide_app_bind_blob(query, "value", tide_buffer_view(&bytes));
+    }
+    int64_t changed = 0;
+    TIDE_TRY(tide_app_run(query, &changed, err));
+    desk->conflicts += changed;
+    return TIDE_OK;
+}
+
+/* A write that the row does not show: listed unless somebody knew it. deleted is the row's deletion as it shall be. */
+static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_write *deleted,
+                        int column, const tide_stamp *stamp, const tide_any *value, tide_error *err)
+{
+    bool known = column >= 0 && deleted->stamp.time != 0 && deleted->base == stamp->time;
+    if (stamp->time == 0 || known)
+        return TIDE_OK;
+    TIDE_TRY(is_known(&known, desk, row, column, stamp->time, err));
+    return known ? TIDE_OK : put_record(desk, row, column, stamp, value, err);
+}
+
+/* ---- events ---- */
+
+static const tide_any *value_of(const tide_desk_row *row, int column)
+{
+    static const tide_any nothing = {.class = TIDE_CLASS_NULL};
+    return row->has[column] ? &row->values[column] : &nothing;
+}
+
+static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
+                               const tide_merge *merge, int index, tide_error *err)
+{
+    const tide_event_column *given = &event->columns[index];
+    const tide_write here = tide_row_clock_of(&row->clock, given->column);
+    const tide_write *deleted = &merge->clock.deleted;
+    if (tide_stamp_compare(&here.stamp, &event->stamp) == 0)
+        return TIDE_OK;
+    const bool was_shown = tide_row_clock_exists(&row->clock);
+    if (given->base != 0 && (given->base != here.stamp.time || !was_shown)) {
+        TIDE_TRY(forget(desk, row, given->column, given->base, err));
+        TIDE_TRY(mark_known(desk, row, given->column, given->base, err));
+    }
+    if (!merge->columns[index].is_written)
+        return note(desk, row, deleted, given->column, &event->stamp, &given->value, err);
+    if (here.stamp.time != given->base)
+        TIDE_TRY(note(desk, row, deleted, given->column, &here.stamp, value_of(row, given->column),
+                      err));
+    if (!tide_row_clock_exists(&merge->clock))
+        TIDE_TRY(
+            note(desk, row, deleted, given->column, &event->stamp, &given->value, err));
+    return TIDE_OK;
+}
+
+/* What a delete knew is not lost. */
+static tide_status note_knowledge(tide_desk *desk, const tide_desk_row *row,
+                                  const tide_event *event, const tide_merge *merge, tide_error *err)
+{
+    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_ROW, event->base, err));
+    for (int i = 0; i < event->column_count; i++) {
+        TIDE_TRY(forget(desk, row, event->columns[i].column, event->columns[i].base, err));
+        TIDE_TRY(mark_known(desk, row, event->columns[i].column, event->columns[i].base, err));
+    }
+    if (!merge->is_known) /* the clock keeps one delete's base; another's is kept here */
+        return mark_known(desk, row, TIDE_CONFLICT_ROW, row->clock.deleted.base, err);
+    return mark_known(desk, row, TIDE_CONFLICT_ROW, event->base, err);
+}
+
+static bool is_key(const tide_table *table, int column)
+{
+    for (int i = 0; i < table->key_count; i++)
+        if (table->key[i] == column)
+            return true;
+    return false;
+}
+
+/* The row is shown no more: what its columns were, unless the delete knew it. */
+static tide_status note_hidden(tide_desk *desk, const tide_desk_row *row, const tide_merge *merge,
+                               tide_error *err)
+{
+    for (int i = 0; i < row->table->column_count; i++) {
+        const tide_write here = tide_row_clock_of(&row->clock, i);
+        if (!is_key(row->table, i))
+            TIDE_TRY(note(desk, row, &merge->clock.deleted, i, &here.stamp, value_of(row, i), err));
+    }
+    return TIDE_OK;
+}
+
+/* The row is shown again: what its columns are is not lost. */
+static tide_status forget_shown(tide_desk *desk, const tide_desk_row *row, const tide_merge *merge,
+                                tide_error *err)
+{
+    for (int i = 0; i < row->table->column_count; i++) {
+        const tide_write now = tide_row_clock_of(&merge->clock, i);
+        TIDE_TRY(forget(desk, row, i, now.stamp.time, err));
+    }
+    return TIDE_OK;
+}
+
+static bool is_empty(const tide_row_clock *clock)
+{
+    return clock->created.stamp.time == 0 && clock->deleted.stamp.time == 0 &&
+           clock->column_count == 0;
+}
+
+/* The greatest delete of a row is listed while the row is shown, unless a creation knew it. */
+static tide_status note_outlived(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
+                                 const tide_merge *merge, bool is_shown, tide_error *err)
+{
+    const tide_stamp *stored = &row->clock.deleted.stamp;
+    const tide_stamp *deleted = &merge->clock.deleted.stamp;
+    if (event->kind == TIDE_ROW_CREATE && event->base != 0)
+        TIDE_TRY(mark_known(desk, row, TIDE_CONFLICT_DELETE, event->base, err));
+    if (stored->time == 0 && deleted->time == 0)
+        return TIDE_OK;
+    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_DELETE, stored->time, err));
+    if (!is_shown)
+        return TIDE_OK;
+    return note(desk, row, &merge->clock.deleted, TIDE_CONFLICT_DELETE, deleted, NULL, err);
+}
+
+tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
+                               const tide_merge *merge, tide_error *err)
+{
+    const bool was = tide_row_clock_exists(&row->clock);
+    const bool is = tide_row_clock_exists(&merge->clock);
+    if (event->kind == TIDE_ROW_DELETE) {
+        TIDE_TRY(note_knowledge(desk, row, event, merge, err));
+        if (was && !is)
+            TIDE_TRY(note_hidden(desk, row, merge, err));
+    } else {
+        for (int i = 0; i < event->column_count; i++)
+            TIDE_TRY(note_column(desk, row, event, merge, i, err));
+        if (!was && is && !is_empty(&row->clock))
+            TIDE_TRY(forget_shown(desk, row, merge, err));
+    }
+    return note_outlived(desk, row, event, merge, is, err);
+}

@@ -1,0 +1,28 @@
+/* conflict.h - writes that were lost unseen, kept for people.
+ *
+ * A write of a column is known if another write of that column, or a delete of its row, names its stamp as the one that it replaced.
+ * What is kept is exactly this, whatever the order of arrival:
+ *
+ *     written, not known by anybody, and not what the row shows now
+ *
+ * So the last promise holds: every write is in the state, was replaced by somebody who had seen it, or is listed here, on every
+ * node (R13). Somebody's knowledge may come before the write itself: it waits in tide_replica_known. A delete that was outlived by a write that
+ * did not know it is listed as a delete. A row that exists but breaks a constraint is kept aside (desk.h) and listed too.
+ *
+ * Threads: as the transaction. */
+#ifndef TIDE_REPLICA_CONFLICT_H
+#define TIDE_REPLICA_CONFLICT_H
+
+#include "replica/desk.h"
+
+enum {
+    TIDE_CONFLICT_DELETE = -1, /* in place of a column: the row's deletion */
+    TIDE_CONFLICT_ROW = -2,    /* in tide_replica_known: every column */
+};
+
+/* Before the row changes: what this event, merged as `merge`, means for the writes that it meets. */
+TIDE_MUST_CHECK tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row,
+                                               const tide_event *event, const tide_merge *merge,
+                                               tide_error *err);
+
+#endif

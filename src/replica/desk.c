@@ -1,0 +1,443 @@
+#include "replica/desk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "replica/conflict.h"
+#include "replica/resolve.h"
+#include "replica/statements.h"
+
+enum { SLOTS_FIRST = 256, KEY_BYTES_MAX = 1 << 20 };
+
+static tide_status fail_memory(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory for the rows of one transaction");
+}
+
+/* ---- tables, the node's clock ---- */
+
+static tide_status keep_table(void *arg, const tide_table *table, tide_error *err)
+{
+    tide_desk *desk = arg;
+    tide_table **more =
+        realloc(desk->tables, ((size_t)desk->table_count + 1) * sizeof(tide_table *));
+    if (!more)
+        return fail_memory(err);
+    desk->tables = more;
+    tide_table *own = calloc(1, sizeof *own);
+    if (!own)
+        return fail_memory(err);
+    more[desk->table_count++] = own;
+    memcpy(own->name, table->name, sizeof own->name);
+    return TIDE_OK;
+}
+
+static tide_status load_tables(tide_desk *desk, tide_error *err)
+{
+    TIDE_TRY(tide_table_list(desk->tx, keep_table, desk, err));
+    for (int i = 0; i < desk->table_count; i++) {
+        tide_table found = {.columns = NULL};
+        const tide_status status = tide_table_find(&found, desk->tx, desk->tables[i]->name, err);
+        TIDE_TRY(status);
+        if (status == TIDE_NONE)
+            return tide_fail(err, TIDE_E_DAMAGED, "table %s is tracked and cannot be found",
+                             desk->tables[i]->name);
+        *desk->tables[i] = found;
+    }
+    return TIDE_OK;
+}
+
+static tide_status load_clock(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_HYBRID_GET, err));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    desk->clock = (tide_hybrid){.node = desk->node};
+    if (status == TIDE_OK)
+        desk->clock.last = (uint64_t)tide_app_col_i64(query);
+    desk->clock_stored = desk->clock.last;
+    return TIDE_OK;
+}
+
+static tide_status look_for_aside(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_ANY_ASIDE, err));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    desk->has_aside = status == TIDE_OK;
+    return TIDE_OK;
+}
+
+static tide_status store_clock(tide_desk *desk, tide_error *err)
+{
+    if (desk->clock.last == desk->clock_stored)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_HYBRID_PUT, err));
+    tide_app_bind_i64(query, "last", (int64_t)desk->clock.last);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    desk->clock_stored = desk->clock.last;
+    return TIDE_OK;
+}
+
+tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx, tide_error *err)
+{
+    tide_env *env = tide_app_env(tide_node_file(node));
+    *desk = (tide_desk){.tx = tx,
+                        .now_us = env->wall_us(env),
+                        .node = tide_node_get_id(node),
+                        .epoch = tide_node_epoch(node)};
+    tide_arena_init(&desk->arena, TIDE_DESK_BYTES_MAX);
+    desk->slots = calloc(SLOTS_FIRST, sizeof *desk->slots);
+    if (!desk->slots)
+        return fail_memory(err);
+    desk->slot_count = SLOTS_FIRST;
+    TIDE_TRY(load_tables(desk, err));
+    TIDE_TRY(look_for_aside(desk, err));
+    return load_clock(desk, err);
+}
+
+void tide_desk_done(tide_desk *desk)
+{
+    for (tide_desk_row *row = desk->first; row; row = row->next)
+        tide_row_clock_done(&row->clock);
+    for (int i = 0; i < desk->table_count; i++) {
+        tide_table_done(desk->tables[i]);
+        free(desk->tables[i]);
+    }
+    free(desk->tables);
+    free(desk->slots);
+    if (desk->tx)
+        tide_arena_done(&desk->arena);
+    *desk = (tide_desk){.tx = NULL};
+}
+
+const tide_table *tide_desk_table(const tide_desk *desk, const char *name)
+{
+    for (int i = 0; i < desk->table_count; i++)
+        if (strcmp(desk->tables[i]->name, name) == 0)
+            return desk->tables[i];
+    return NULL;
+}
+
+const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id)
+{
+    for (int i = 0; i < desk->table_count; i++)
+        if (desk->tables[i]->id == id)
+            return desk->tables[i];
+    return NULL;
+}
+
+/* ---- values ---- */
+
+tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value, tide_error *err)
+{
+    *out = *value;
+    if (value->class != TIDE_CLASS_TEXT && value->class != TIDE_CLASS_BLOB)
+        return TIDE_OK;
+    const char *copy = tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "",
+                                       value->bytes.len);
+    if (!copy)
+        return fail_memory(err);
+    out->bytes.ptr = copy;
+    return TIDE_OK;
+}
+
+tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *values, int count,
+                          tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, KEY_BYTES_MAX);
+    for (int i = 0; i < count; i++)
+        if (tide_any_encode(&bytes, &values[i]) < TIDE_OK)
+            return tide_fail(err, TIDE_E_LIMIT, "a key of more than %d bytes", KEY_BYTES_MAX);
+    const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
+    if (!copy)
+        return fail_memory(err);
+    *out = tide_view_bytes(copy, bytes.len);
+    return TIDE_OK;
+}
+
+tide_status tide_desk_key_values(tide_any *out, int count, tide_view key, tide_error *err)
+{
+    tide_reader from = tide_reader_of(key);
+    for (int i = 0; i < count; i++)
+        if (tide_any_decode(&out[i], &from) < TIDE_OK)
+            return tide_fail(err, TIDE_E_DAMAGED, "a stored key is damaged");
+    return tide_reader_left(&from) == 0 ? TIDE_OK
+                                        : tide_fail(err, TIDE_E_DAMAGED, "a stored key is damaged");
+}
+
+/* ---- images: those columns that are known ---- */
+
+static tide_status put_image(tide_buffer *out, const tide_desk_row *row)
+{
+    for (int i = 0; i < row->table->column_count; i++) {
+        if (!row->has[i])
+            continue;
+        TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)i));
+        TIDE_TRY(tide_any_encode(out, &row->values[i]));
+    }
+    return TIDE_OK;
+}
+
+static tide_status get_image(tide_desk *desk, tide_desk_row *row, tide_view bytes, tide_error *err)
+{
+    tide_reader from = tide_reader_of(bytes);
+    while (tide_reader_left(&from) > 0) {
+        uint64_t column = 0;
+        tide_any value;
+        if (tide_reader_varint_shortest(&from, &column) < TIDE_OK ||
+            tide_any_decode(&value, &from) < TIDE_OK)
+            return tide_fail(err, TIDE_E_DAMAGED, "an image of table %s is damaged",
+                             row->table->name);
+        if (column >= (uint64_t)row->table->column_count)
+            continue; /* the table has lost columns since */
+        TIDE_TRY(tide_desk_keep(&row->values[column], desk, &value, err));
+        row->has[column] = true;
+    }
+    return TIDE_OK;
+}
+
+/* ---- rows ---- */
+
+static uint64_t hash_of(const tide_table *table, tide_view key)
+{
+    const tide_digest128 digest = tide_digest128_of(key);
+    uint64_t hash = 0;
+    memcpy(&hash, digest.bytes, sizeof hash);
+    return hash ^ ((uint64_t)table->id * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static tide_desk_row *find_row(const tide_desk *desk, const tide_table *table, tide_view key)
+{
+    tide_desk_row *row = desk->slots[hash_of(table, key) & (desk->slot_count - 1)];
+    while (row && (row->table != table || !tide_view_equal(row->key, key)))
+        row = row->chain;
+    return row;
+}
+
+static tide_status grow_slots(tide_desk *desk, tide_error *err)
+{
+    const size_t count = desk->slot_count * 2;
+    tide_desk_row **slots = calloc(count, sizeof(tide_desk_row *));
+    if (!slots)
+        return fail_memory(err);
+    for (tide_desk_row *row = desk->first; row; row = row->next) {
+        tide_desk_row **slot = &slots[hash_of(row->table, row->key) & (count - 1)];
+        row->chain = *slot;
+        *slot = row;
+    }
+    free(desk->slots);
+    desk->slots = slots;
+    desk->slot_count = count;
+    return TIDE_OK;
+}
+
+static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_table *table,
+                           tide_view key, tide_error *err)
+{
+    const size_t columns = (size_t)table->column_count;
+    if (desk->row_count >= desk->slot_count)
+        TIDE_TRY(grow_slots(desk, err));
+    tide_desk_row *row = tide_arena_alloc(&desk->arena, sizeof *row);
+    tide_any *values = tide_arena_alloc(&desk->arena, columns * sizeof *values);
+    bool *has = tide_arena_alloc(&desk->arena, columns * sizeof *has);
+    const char *bytes = tide_arena_copy(&desk->arena, key.ptr, key.len);
+    if (!row || !values || !has || !bytes)
+        return fail_memory(err);
+    *row = (tide_desk_row){.table = table,
+                           .key = tide_view_bytes(bytes, key.len),
+                           .values = values,
+                           .has = has};
+    memset(has, 0, columns * sizeof *has);
+    memset(values, 0, columns * sizeof *values);
+    tide_desk_row **slot = &desk->slots[hash_of(table, key) & (desk->slot_count - 1)];
+    row->chain = *slot;
+    *slot = row;
+    if (desk->last)
+        desk->last->next = row;
+    else
+        desk->first = row;
+    desk->last = row;
+    desk->row_count++;
+    *out = row;
+    return TIDE_OK;
+}
+
+static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_GET, err));
+    tide_app_bind_i64(query, "table", row->table->id);
+    tide_app_bind_blob(query, "key", row->key);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_TRY(tide_row_clock_decode(&row->clock, tide_app_col_bytes(query), err));
+    TIDE_TRY(get_image(desk, row, tide_app_col_bytes(query), err));
+    row->aside = (tide_aside)tide_app_col_i64(query);
+    const tide_view rival = tide_app_col_bytes(query);
+    if (rival.len > 0) {
+        row->rival.ptr = tide_arena_copy(&desk->arena, rival.ptr, rival.len);
+        if (!row->rival.ptr)
+            return fail_memory(err);
+        row->rival.len = rival.len;
+    }
+    return TIDE_OK;
+}
+
+/* Does it stand in its table under exactly this key? A key may also be found under another spelling (a collation, 1 and 1.0). */
+static bool is_same_key(const tide_desk_row *row, const tide_any *values, const tide_any *key)
+{
+    for (int i = 0; i < row->table->key_count; i++)
+        if (!tide_any_equal(&values[row->table->key[i]], &key[i]))
+            return false;
+    return true;
+}
+
+static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    const tide_table *table = row->table;
+    tide_any key[TIDE_EVENT_KEY_MAX];
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
+    for (int i = 0; i < table->key_count; i++) {
+        row->values[table->key[i]] = key[i];
+        row->has[table->key[i]] = true;
+    }
+    TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
+    for (int i = 0; i < table->key_count; i++)
+        tide_table_bind(query, 'k', i, &key[i]);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const size_t size = (size_t)table->column_count * sizeof(tide_any);
+    tide_any *found = tide_arena_alloc(&desk->arena, size);
+    if (!found)
+        return fail_memory(err);
+    for (int i = 0; i < table->column_count; i++) {
+        const tide_any value = tide_table_col(query);
+        TIDE_TRY(tide_desk_keep(&found[i], desk, &value, err));
+    }
+    if (!is_same_key(row, found, key))
+        return TIDE_OK;
+    row->before = found;
+    row->is_here = true;
+    memcpy(row->values, found, size);
+    memset(row->has, 1, (size_t)table->column_count * sizeof *row->has);
+    return TIDE_OK;
+}
+
+tide_status tide_desk_row_get(tide_desk_row **out, tide_desk *desk, const tide_table *table,
+                              tide_view key, tide_error *err)
+{
+    *out = find_row(desk, table, key);
+    if (*out)
+        return TIDE_OK;
+    tide_desk_row *row = NULL;
+    TIDE_TRY(new_row(&row, desk, table, key, err));
+    TIDE_TRY(load_stored(desk, row, err));
+    /* What does not exist by its clock, or is aside, does not stand there; unless an application has just put it there. */
+    if (desk->is_folding || (tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE))
+        TIDE_TRY(load_from_table(desk, row, err));
+    else {
+        tide_any values[TIDE_EVENT_KEY_MAX];
+        TIDE_TRY(tide_desk_key_values(values, table->key_count, row->key, err));
+        for (int i = 0; i < table->key_count; i++) {
+            row->values[table->key[i]] = values[i];
+            row->has[table->key[i]] = true;
+        }
+    }
+    *out = row;
+    return TIDE_OK;
+}
+
+/* ---- merging ---- */
+
+static bool is_key_column(const tide_table *table, int column)
+{
+    for (int i = 0; i < table->key_count; i++)
+        if (table->key[i] == column)
+            return true;
+    return false;
+}
+
+tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_event *event,
+                            tide_error *err)
+{
+    tide_event bare = *event;
+    if (event->kind == TIDE_ROW_DELETE)
+        bare.column_count = 0; /* what it knew, not what it wrote */
+    TIDE_CLEANUP(tide_merge_done) tide_merge merge = {.columns = NULL};
+    TIDE_TRY(tide_merge_event(&merge, &row->clock, &bare, err));
+    TIDE_TRY(tide_conflict_note(desk, row, event, &merge, err));
+    for (int i = 0; i < bare.column_count; i++) {
+        const tide_event_column *given = &event->columns[i];
+        if (!merge.columns[i].is_written || is_key_column(row->table, given->column))
+            continue;
+        tide_any *value = &row->values[given->column];
+        if (row->has[given->column] && tide_any_equal(value, &given->value))
+            continue;
+        TIDE_TRY(tide_desk_keep(value, desk, &given->value, err));
+        row->has[given->column] = true;
+        row->is_stale = true;
+    }
+    row->is_changed = row->is_changed || !merge.is_known;
+    tide_row_clock_done(&row->clock);
+    row->clock = merge.clock;
+    merge.clock = (tide_row_clock){.columns = NULL};
+    return TIDE_OK;
+}
+
+/* ---- writing down ---- */
+
+static tide_status store_row(tide_desk *desk, tide_desk_row *row, tide_app_query *put,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
+    tide_buffer_init(&clock, (size_t)1 << 24);
+    tide_buffer_init(&image, (size_t)1 << 30);
+    if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK)
+        return fail_memory(err);
+    tide_app_reset(put);
+    tide_app_bind_i64(put, "table", row->table->id);
+    tide_app_bind_blob(put, "key", row->key);
+    tide_app_bind_blob(put, "clock", tide_buffer_view(&clock));
+    if (row->is_here) {
+        tide_app_bind_null(put, "image");
+    } else {
+        if (put_image(&image, row) < TIDE_OK)
+            return fail_memory(err);
+        tide_app_bind_blob(put, "image", tide_buffer_view(&image));
+    }
+    tide_app_bind_i64(put, "aside", row->aside);
+    if (row->aside == TIDE_ASIDE_UNIQUE && row->rival.len > 0)
+        tide_app_bind_blob(put, "rival", row->rival);
+    else
+        tide_app_bind_null(put, "rival");
+    if (!tide_row_clock_exists(&row->clock) && row->clock.deleted.stamp.time != 0)
+        tide_app_bind_i64(put, "gone", (int64_t)row->clock.deleted.stamp.time);
+    else
+        tide_app_bind_null(put, "gone");
+    TIDE_TRY(tide_app_run(put, NULL, err));
+    row->is_changed = false;
+    (void)desk;
+    return TIDE_OK;
+}
+
+tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
+{
+    TIDE_TRY(tide_resolve(desk, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+    TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEXT_CLOCK_PUT, err));
+    for (tide_desk_row *row = desk->first; row; row = row->next)
+        if (row->is_changed)
+            TIDE_TRY(store_row(desk, row, put, err));
+    return store_clock(desk, err);
+}

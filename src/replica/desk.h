@@ -1,0 +1,98 @@
+/* desk.h - the rows that one transaction works on: folding what was captured, merging what peers sent.
+ *
+ * A row's state has two layers. By its clock (merge.h) it exists or not, with these values: that is the same on every node that
+ * has the same events. Whether it stands in its table is a function of that state alone, which every node computes alike
+ * (resolve.h): a row that breaks a constraint is kept *aside*, as an image beside its clock, until what it collides with is gone. So
+ *
+ *     tide_replica_clocks    every row that was ever written: its clock; its image where it does not stand in its table
+ *     the table              what exists and is not aside
+ *
+ * The desk loads rows once, changes them in memory, lets the resolver place them, and writes down what has changed. Nothing is
+ * written before tide_desk_settle, except conflicts.
+ *
+ * Threads: belongs to its transaction. Memory: bounded by TIDE_DESK_BYTES_MAX. */
+#ifndef TIDE_REPLICA_DESK_H
+#define TIDE_REPLICA_DESK_H
+
+#include "base/arena.h"
+#include "replica/merge.h"
+#include "replica/node.h"
+
+#define TIDE_DESK_BYTES_MAX ((size_t)1 << 30)
+
+typedef enum tide_aside {
+    TIDE_ASIDE_NONE,
+    TIDE_ASIDE_CHECK,   /* CHECK or NOT NULL: its merged columns do not go together */
+    TIDE_ASIDE_UNIQUE,  /* a row with a greater stamp has its unique values */
+    TIDE_ASIDE_FOREIGN, /* the row that it refers to does not stand in its table */
+} tide_aside;
+
+typedef struct tide_desk_row {
+    const tide_table *table;
+    tide_view key; /* value.h encodings of the key, in its order */
+    tide_row_clock clock;
+    tide_any *values; /* of each stored column */
+    bool *has;        /* is the value known? */
+    tide_any *before; /* as it stood in its table when it was loaded; NULL: it did not */
+    bool is_here;     /* stands in its table */
+    bool is_stale;    /* stands there with other values than these */
+    bool is_fresh;    /* came into its table, or changed there, in this transaction */
+    bool is_changed;  /* not as tide_replica_clocks has it */
+    tide_aside aside;
+    tide_view rival; /* TIDE_ASIDE_UNIQUE: the key of the row that keeps it out */
+    bool is_queued;
+    struct tide_desk_row *chain;
+    struct tide_desk_row *next; /* of all, in order of loading */
+} tide_desk_row;
+
+typedef struct tide_desk {
+    tide_app_tx *tx;
+    tide_arena arena;
+    int64_t now_us;
+    tide_node_id node;
+    int64_t epoch;
+    tide_hybrid clock;
+    uint64_t clock_stored;
+    tide_table **tables; /* every tracked one */
+    int table_count;
+    tide_desk_row **slots;
+    size_t slot_count;
+    tide_desk_row *first;
+    tide_desk_row *last;
+    size_t row_count;
+    bool is_folding;   /* the tables are ahead of the clocks: an application wrote */
+    bool has_aside;    /* some rows are */
+    int64_t rows;      /* that were written to tables */
+    int64_t conflicts; /* that were found */
+} tide_desk;
+
+TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx,
+                                           tide_error *err);
+void tide_desk_done(tide_desk *desk); /* fits TIDE_CLEANUP on {0} */
+
+/* A tracked table by name; NULL: none. */
+const tide_table *tide_desk_table(const tide_desk *desk, const char *name);
+const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id);
+
+/* The row of a key, loaded if need be; one that was never written is empty. */
+TIDE_MUST_CHECK tide_status tide_desk_row_get(tide_desk_row **out, tide_desk *desk,
+                                              const tide_table *table, tide_view key,
+                                              tide_error *err);
+/* The encoding of a key's values. Memory of the desk. */
+TIDE_MUST_CHECK tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *values,
+                                          int count, tide_error *err);
+/* The values of an encoded key. TIDE_E_DAMAGED. */
+TIDE_MUST_CHECK tide_status tide_desk_key_values(tide_any *out, int count, tide_view key,
+                                                 tide_error *err);
+/* A copy of a value in memory of the desk. */
+TIDE_MUST_CHECK tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value,
+                                           tide_error *err);
+
+/* Merge an event into its row, and note what was lost. Its columns are those of the row's table, without the key's. */
+TIDE_MUST_CHECK tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row,
+                                            const tide_event *event, tide_error *err);
+
+/* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
+TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);
+
+#endif

@@ -1,0 +1,522 @@
+#include "replica/resolve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/statements.h"
+
+/* ---- rows by falling stamp ---- */
+
+typedef struct queue {
+    tide_desk_row **rows; /* a heap: the greatest stamp first */
+    size_t count;
+    size_t capacity;
+} queue;
+
+static void queue_done(queue *q)
+{
+    free(q->rows);
+}
+
+/* A total order, so that the outcome is one: stamps of one node never tie, but one event may be the newest of two rows' columns. */
+static int compare(const tide_desk_row *a, const tide_desk_row *b)
+{
+    const tide_stamp x = tide_row_clock_newest(&a->clock);
+    const tide_stamp y = tide_row_clock_newest(&b->clock);
+    const int order = tide_stamp_compare(&x, &y);
+    if (order != 0)
+        return order;
+    const size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
+    const int bytes = memcmp(a->key.ptr, b->key.ptr, len);
+    if (bytes != 0)
+        return bytes;
+    return a->key.len == b->key.len ? 0 : (a->key.len < b->key.len ? -1 : 1);
+}
+
+static void sift_up(queue *q, size_t at)
+{
+    while (at > 0 && compare(q->rows[at], q->rows[(at - 1) / 2]) > 0) {
+        tide_desk_row *kept = q->rows[at];
+        q->rows[at] = q->rows[(at - 1) / 2];
+        q->rows[(at - 1) / 2] = kept;
+        at = (at - 1) / 2;
+    }
+}
+
+static void sift_down(queue *q)
+{
+    size_t at = 0;
+    for (;;) {
+        size_t greatest = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < q->count; child++)
+            if (compare(q->rows[child], q->rows[greatest]) > 0)
+                greatest = child;
+        if (greatest == at)
+            return;
+        tide_desk_row *kept = q->rows[at];
+        q->rows[at] = q->rows[greatest];
+        q->rows[greatest] = kept;
+        at = greatest;
+    }
+}
+
+static tide_status push(queue *q, tide_desk_row *row, tide_error *err)
+{
+    if (row->is_queued)
+        return TIDE_OK;
+    if (q->count == q->capacity) {
+        const size_t capacity = q->capacity == 0 ? 64 : q->capacity * 2;
+        tide_desk_row **more = realloc(q->rows, capacity * sizeof(tide_desk_row *));
+        if (!more)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu rows", capacity);
+        q->rows = more;
+        q->capacity = capacity;
+    }
+    row->is_queued = true;
+    q->rows[q->count++] = row;
+    sift_up(q, q->count - 1);
+    return TIDE_OK;
+}
+
+static tide_desk_row *pop(queue *q)
+{
+    tide_desk_row *row = q->rows[0];
+    q->rows[0] = q->rows[--q->count];
+    sift_down(q);
+    row->is_queued = false;
+    return row;
+}
+
+/* ---- keys that a statement finds ---- */
+
+typedef struct found {
+    tide_view *keys; /* memory of the desk */
+    int count;
+    int capacity;
+} found;
+
+static void found_done(found *f)
+{
+    free(f->keys);
+}
+
+static tide_status keep_found(found *f, tide_desk *desk, tide_view key, tide_error *err)
+{
+    if (f->count == f->capacity) {
+        const int capacity = f->capacity == 0 ? 16 : f->capacity * 2;
+        tide_view *more = realloc(f->keys, (size_t)capacity * sizeof *more);
+        if (!more)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d keys", capacity);
+        f->keys = more;
+        f->capacity = capacity;
+    }
+    const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a key");
+    f->keys[f->count++] = tide_view_bytes(copy, key.len);
+    return TIDE_OK;
+}
+
+/* Rows of (key columns...) become encoded keys. */
+static tide_status collect_keys(found *f, tide_desk *desk, const tide_table *table,
+                                tide_app_query *query, tide_error *err)
+{
+    for (;;) {
+        tide_any key[TIDE_EVENT_KEY_MAX];
+        tide_view encoded;
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        for (int i = 0; i < table->key_count; i++)
+            key[i] = tide_table_col(query);
+        TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));
+        TIDE_TRY(keep_found(f, desk, encoded, err));
+    }
+}
+
+/* ---- the table itself ---- */
+
+static tide_status remove_row(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    if (!row->is_here)
+        return TIDE_OK;
+    tide_any key[TIDE_EVENT_KEY_MAX];
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_desk_key_values(key, row->table->key_count, row->key, err));
+    TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE, err));
+    for (int i = 0; i < row->table->key_count; i++)
+        tide_table_bind(query, 'k', i, &key[i]);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    row->is_here = false;
+    row->is_changed = true;
+    desk->rows++;
+    return TIDE_OK;
+}
+
+static tide_status set_aside(tide_desk *desk, tide_desk_row *row, tide_aside why, tide_view rival,
+                             tide_error *err)
+{
+    TIDE_TRY(remove_row(desk, row, err));
+    if (row->aside != why || !tide_view_equal(row->rival, rival))
+        row->is_changed = true;
+    row->aside = why;
+    row->rival = rival;
+    desk->has_aside = desk->has_aside || why != TIDE_ASIDE_NONE;
+    return TIDE_OK;
+}
+
+static int list_columns(const tide_desk_row *row, bool with_key, int *out)
+{
+    int count = 0;
+    for (int i = 0; i < row->table->column_count; i++) {
+        bool is_key = false;
+        for (int k = 0; k < row->table->key_count; k++)
+            is_key = is_key || row->table->key[k] == i;
+        if (row->has[i] && (with_key || !is_key))
+            out[count++] = i;
+    }
+    return count;
+}
+
+/* Only what differs is updated: indexes of other columns are left alone. */
+static int list_stale(const tide_desk_row *row, int *out)
+{
+    const int count = list_columns(row, false, out);
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (!row->before || !tide_any_equal(&row->before[out[i]], &row->values[out[i]]))
+            out[kept++] = out[i];
+    return kept;
+}
+
+/* TIDE_E_EXISTS: a unique value is taken. TIDE_E_INVALID: the table refuses the row. */
+static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    int columns[TIDE_EVENT_COLUMNS_MAX];
+    tide_any key[TIDE_EVENT_KEY_MAX];
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    const int count = row->is_here ? list_stale(row, columns) : list_columns(row, true, columns);
+    if (count == 0 && row->is_here)
+        return TIDE_OK;
+    TIDE_TRY(tide_table_query_some(&query, desk->tx, row->table,
+                                   row->is_here ? TIDE_TABLE_ROW_SET : TIDE_TABLE_ROW_PUT, columns,
+                                   count, err));
+    for (int i = 0; i < count; i++)
+        tide_table_bind(query, 'c', columns[i], &row->values[columns[i]]);
+    if (row->is_here) {
+        TIDE_TRY(tide_desk_key_values(key, row->table->key_count, row->key, err));
+        for (int i = 0; i < row->table->key_count; i++)
+            tide_table_bind(query, 'k', i, &key[i]);
+    }
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    if (!row->is_here || row->aside != TIDE_ASIDE_NONE)
+        row->is_changed = true;
+    row->is_here = true;
+    row->is_stale = false;
+    row->is_fresh = true;
+    row->aside = TIDE_ASIDE_NONE;
+    row->rival = (tide_view){.len = 0};
+    desk->rows++;
+    return TIDE_OK;
+}
+
+/* ---- rules 1 and 2 ---- */
+
+static tide_status queue_found(queue *q, tide_desk *desk, const tide_table *table, const found *f,
+                               tide_error *err)
+{
+    for (int i = 0; i < f->count; i++) {
+        tide_desk_row *row = NULL;
+        TIDE_TRY(tide_desk_row_get(&row, desk, table, f->keys[i], err));
+        TIDE_TRY(push(q, row, err));
+    }
+    return TIDE_OK;
+}
+
+/* Those that this row has kept out have to be looked at again. */
+static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, tide_error *err)
+{
+    TIDE_CLEANUP(found_done) found kept_out = {.keys = NULL};
+    if (!desk->has_aside)
+        return TIDE_OK;
+    {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_KEPT_OUT, err));
+        tide_app_bind_i64(query, "table", row->table->id);
+        tide_app_bind_blob(query, "rival", row->key);
+        tide_status status = tide_app_step(query, err);
+        for (; status == TIDE_OK; status = tide_app_step(query, err))
+            TIDE_TRY(keep_found(&kept_out, desk, tide_app_col_bytes(query), err));
+        TIDE_TRY(status);
+    }
+    TIDE_TRY(queue_found(q, desk, row->table, &kept_out, err));
+    for (tide_desk_row *other = desk->first; other; other = other->next)
+        if (other->table == row->table && other->aside == TIDE_ASIDE_UNIQUE &&
+            tide_view_equal(other->rival, row->key))
+            TIDE_TRY(push(q, other, err));
+    return TIDE_OK;
+}
+
+static tide_status find_rivals(found *f, tide_desk *desk, const tide_desk_row *row, tide_error *err)
+{
+    const tide_table *table = row->table;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_RIVALS, err));
+    for (int i = 0; i < table->column_count; i++)
+        tide_table_bind(query, 'c', i, &row->values[i]);
+    return collect_keys(f, desk, table, query, err);
+}
+
+/* The rival with the greatest stamp, if it is above the row's. */
+static tide_status find_greater(tide_desk_row **out, tide_desk *desk, const tide_desk_row *row,
+                                const found *rivals, tide_error *err)
+{
+    *out = NULL;
+    for (int i = 0; i < rivals->count; i++) {
+        tide_desk_row *rival = NULL;
+        TIDE_TRY(tide_desk_row_get(&rival, desk, row->table, rivals->keys[i], err));
+        if (rival != row && compare(rival, row) > 0 && (!*out || compare(rival, *out) > 0))
+            *out = rival;
+    }
+    return TIDE_OK;
+}
+
+static tide_status displace(queue *q, tide_desk *desk, const tide_desk_row *row,
+                            const found *rivals, tide_error *err)
+{
+    for (int i = 0; i < rivals->count; i++) {
+        tide_desk_row *rival = NULL;
+        TIDE_TRY(tide_desk_row_get(&rival, desk, row->table, rivals->keys[i], err));
+        if (rival == row || !rival->is_here)
+            continue;
+        TIDE_TRY(set_aside(desk, rival, TIDE_ASIDE_UNIQUE, row->key, err));
+        TIDE_TRY(release(q, desk, rival, err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status refuse(queue *q, tide_desk *desk, tide_desk_row *row, tide_aside why,
+                          tide_view rival, tide_error *err)
+{
+    TIDE_TRY(set_aside(desk, row, why, rival, err));
+    return release(q, desk, row, err);
+}
+
+/* A unique value is taken: by stamps. */
+static tide_status contend(queue *q, tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    TIDE_CLEANUP(found_done) found rivals = {.keys = NULL};
+    tide_desk_row *greater = NULL;
+    TIDE_TRY(find_rivals(&rivals, desk, row, err));
+    TIDE_TRY(find_greater(&greater, desk, row, &rivals, err));
+    if (greater)
+        return refuse(q, desk, row, TIDE_ASIDE_UNIQUE, greater->key, err);
+    TIDE_TRY(displace(q, desk, row, &rivals, err));
+    const tide_status status = write_row(desk, row, err);
+    if (status == TIDE_E_EXISTS) /* by an index that rivals cannot be asked of */
+        return refuse(q, desk, row, TIDE_ASIDE_UNIQUE, (tide_view){.len = 0}, err);
+    if (status != TIDE_E_INVALID)
+        return status;
+    TIDE_TRY(refuse(q, desk, row, TIDE_ASIDE_CHECK, (tide_view){.len = 0}, err));
+    return queue_found(q, desk, row->table, &rivals, err); /* they may stay after all */
+}
+
+static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    if (!tide_row_clock_exists(&row->clock)) {
+        const bool was = row->is_here || row->aside != TIDE_ASIDE_NONE || row->before ||
+                         desk->is_folding;
+        TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_NONE, (tide_view){.len = 0}, err));
+        return was ? release(q, desk, row, err) : TIDE_OK;
+    }
+    if (row->is_here && !row->is_stale) {
+        if (row->aside != TIDE_ASIDE_NONE) { /* an application put it there itself */
+            row->aside = TIDE_ASIDE_NONE;
+            row->rival = (tide_view){.len = 0};
+            row->is_changed = true;
+        }
+        return desk->is_folding ? release(q, desk, row, err) : TIDE_OK;
+    }
+    const bool was_here = row->is_here;
+    const tide_status status = write_row(desk, row, err);
+    if (status == TIDE_E_EXISTS)
+        return contend(q, desk, row, err);
+    if (status == TIDE_E_INVALID)
+        return refuse(q, desk, row, TIDE_ASIDE_CHECK, (tide_view){.len = 0}, err);
+    TIDE_TRY(status);
+    return was_here ? release(q, desk, row, err) : TIDE_OK;
+}
+
+/* ---- rule 3 ---- */
+
+typedef struct check {
+    tide_desk_row **rows;
+    size_t count;
+    size_t capacity;
+} check;
+
+static void check_done(check *c)
+{
+    free(c->rows);
+}
+
+static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
+{
+    if (c->count == c->capacity) {
+        const size_t capacity = c->capacity == 0 ? 64 : c->capacity * 2;
+        tide_desk_row **more = realloc(c->rows, capacity * sizeof(tide_desk_row *));
+        if (!more)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu rows", capacity);
+        c->rows = more;
+        c->capacity = capacity;
+    }
+    c->rows[c->count++] = row;
+    return TIDE_OK;
+}
+
+static bool is_null_among(const tide_any *values, const int *columns, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (values[columns[i]].class == TIDE_CLASS_NULL)
+            return true;
+    return false;
+}
+
+static bool is_equal_among(const tide_any *a, const tide_any *b, const int *columns, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!tide_any_equal(&a[columns[i]], &b[columns[i]]))
+            return false;
+    return true;
+}
+
+static tide_status has_parents(bool *out, tide_desk *desk, const tide_desk_row *row,
+                               tide_error *err)
+{
+    *out = true;
+    for (int i = 0; *out && i < row->table->foreign_count; i++) {
+        const tide_table_foreign *foreign = &row->table->foreign[i];
+        if (!tide_desk_table(desk, foreign->parent) ||
+            is_null_among(row->values, foreign->column, foreign->count))
+            continue;
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, i,
+                                     err));
+        for (int k = 0; k < foreign->count; k++)
+            tide_table_bind(query, 'c', foreign->column[k], &row->values[foreign->column[k]]);
+        const tide_status status = tide_app_step(query, err);
+        TIDE_TRY(status);
+        *out = status == TIDE_OK;
+    }
+    return TIDE_OK;
+}
+
+/* Rows that referred to these values of a row that has left, or has other ones now. */
+static tide_status check_children(check *c, tide_desk *desk, const tide_table *parent,
+                                  const tide_any *values, const tide_any *now, tide_error *err)
+{
+    for (int t = 0; t < desk->table_count; t++) {
+        const tide_table *table = desk->tables[t];
+        for (int i = 0; i < table->foreign_count; i++) {
+            const tide_table_foreign *foreign = &table->foreign[i];
+            if (tide_desk_table(desk, foreign->parent) != parent ||
+                is_null_among(values, foreign->parent_column, foreign->count) ||
+                (now && is_equal_among(values, now, foreign->parent_column, foreign->count)))
+                continue;
+            TIDE_CLEANUP(found_done) found children = {.keys = NULL};
+            TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+            TIDE_TRY(tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i,
+                                         err));
+            for (int k = 0; k < foreign->count; k++)
+                tide_table_bind(query, 'c', foreign->parent_column[k],
+                                &values[foreign->parent_column[k]]);
+            TIDE_TRY(collect_keys(&children, desk, table, query, err));
+            for (int k = 0; k < children.count; k++) {
+                tide_desk_row *child = NULL;
+                TIDE_TRY(tide_desk_row_get(&child, desk, table, children.keys[k], err));
+                TIDE_TRY(add_check(c, child, err));
+            }
+        }
+    }
+    return TIDE_OK;
+}
+
+static bool has_foreign_keys(const tide_desk *desk)
+{
+    for (int i = 0; i < desk->table_count; i++)
+        if (desk->tables[i]->foreign_count > 0)
+            return true;
+    return false;
+}
+
+static tide_status check_row(check *c, tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    bool is_fine = true;
+    if (!row->is_here)
+        return TIDE_OK;
+    TIDE_TRY(has_parents(&is_fine, desk, row, err));
+    if (is_fine)
+        return TIDE_OK;
+    TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_FOREIGN, (tide_view){.len = 0}, err));
+    return check_children(c, desk, row->table, row->values, NULL, err);
+}
+
+static tide_status keep_referring(tide_desk *desk, tide_error *err)
+{
+    if (!has_foreign_keys(desk))
+        return TIDE_OK;
+    TIDE_CLEANUP(check_done) check c = {.rows = NULL};
+    const tide_desk_row *last = desk->last; /* rows that are loaded from here on are children */
+    for (tide_desk_row *row = desk->first; row; row = row->next) {
+        const bool is_left = !row->is_here && (row->before || desk->is_folding);
+        if (row->is_here && (row->is_fresh || (desk->is_folding && row->is_changed)))
+            TIDE_TRY(add_check(&c, row, err));
+        if (row->before && (is_left || row->is_fresh))
+            TIDE_TRY(check_children(&c, desk, row->table, row->before,
+                                    row->is_here ? row->values : NULL, err));
+        else if (is_left && row->is_changed)
+            TIDE_TRY(check_children(&c, desk, row->table, row->values, NULL, err));
+        if (row == last)
+            break;
+    }
+    for (size_t i = 0; i < c.count; i++)
+        TIDE_TRY(check_row(&c, desk, c.rows[i], err));
+    return TIDE_OK;
+}
+
+/* Those that wait for a parent take their places again, and lose them again under rule 3 if it is still missing. */
+static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
+{
+    if (!has_foreign_keys(desk) || !desk->has_aside)
+        return TIDE_OK;
+    for (int i = 0; i < desk->table_count; i++) {
+        TIDE_CLEANUP(found_done) found waiting = {.keys = NULL};
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_WAITING, err));
+        tide_app_bind_i64(query, "table", desk->tables[i]->id);
+        tide_status status = tide_app_step(query, err);
+        for (; status == TIDE_OK; status = tide_app_step(query, err))
+            TIDE_TRY(keep_found(&waiting, desk, tide_app_col_bytes(query), err));
+        TIDE_TRY(status);
+        TIDE_TRY(queue_found(q, desk, desk->tables[i], &waiting, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_resolve(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(queue_done) queue q = {.rows = NULL};
+    bool is_any = false;
+    for (tide_desk_row *row = desk->first; row; row = row->next)
+        if (row->is_changed) {
+            is_any = true;
+            TIDE_TRY(push(&q, row, err));
+        }
+    if (!is_any)
+        return TIDE_OK;
+    TIDE_TRY(queue_waiting(&q, desk, err));
+    while (q.count > 0)
+        TIDE_TRY(place(&q, desk, pop(&q), err));
+    return keep_referring(desk, err);
+}

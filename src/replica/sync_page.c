@@ -1,0 +1,208 @@
+/* sync_page.c - what peers exchange: marks and pages, checked when they are made, whoever made them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "replica/sync.h"
+
+/* ---- marks ---- */
+
+static void free_table(tide_peer_table *table)
+{
+    for (char **sql = table->sql; sql && *sql; sql++)
+        free(*sql);
+    free((void *)table->sql);
+}
+
+void tide_peer_marks_done(tide_peer_marks *marks)
+{
+    for (int i = 0; i < marks->table_count; i++)
+        free_table(&marks->tables[i]);
+    free(marks->tables);
+    free(marks->origins);
+    *marks = (tide_peer_marks){.origin_count = 0};
+}
+
+/* Grows by doubling: room is a power of two, as the count tells. */
+static void *grow(void *memory, int count, size_t size)
+{
+    const bool is_full = count == 0 || (count >= 8 && (count & (count - 1)) == 0);
+    if (!is_full)
+        return memory;
+    return realloc(memory, (count == 0 ? 8 : (size_t)count * 2) * size);
+}
+
+static bool is_possible(const tide_origin_mark *mark)
+{
+    return mark->epoch >= 1 && mark->start >= 0 && mark->floor >= 0 &&
+           mark->prefix >= mark->floor && mark->highest >= mark->prefix;
+}
+
+tide_status tide_peer_marks_add(tide_peer_marks *marks, const tide_origin_mark *mark,
+                                tide_error *err)
+{
+    if (!is_possible(mark))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a mark that cannot be: epoch %lld, start %lld, floor %lld, prefix %lld, "
+                         "highest %lld",
+                         (long long)mark->epoch, (long long)mark->start, (long long)mark->floor,
+                         (long long)mark->prefix, (long long)mark->highest);
+    if (marks->origin_count >= TIDE_SYNC_ORIGINS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d logs at one node", TIDE_SYNC_ORIGINS_MAX);
+    tide_origin_mark *grown = grow(marks->origins, marks->origin_count, sizeof *grown);
+    if (!grown)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for marks");
+    marks->origins = grown;
+    marks->origins[marks->origin_count++] = *mark;
+    return TIDE_OK;
+}
+
+static tide_status copy_sql(tide_peer_table *table, const char *const *sql, tide_error *err)
+{
+    size_t count = 0;
+    while (sql && sql[count])
+        count++;
+    if (count > TIDE_SYNC_TABLE_SQL_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "table '%s' has more than %d statements", table->name,
+                         TIDE_SYNC_TABLE_SQL_MAX);
+    table->sql = (char **)calloc(count + 1, sizeof *table->sql);
+    for (size_t i = 0; table->sql && i < count; i++)
+        if (!(table->sql[i] = strdup(sql[i])))
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    return table->sql ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+}
+
+tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name, uint64_t schema,
+                                      int64_t retain_us, const char *const *sql, tide_error *err)
+{
+    const size_t len = strlen(name);
+    if (len == 0 || len > TIDE_EVENT_TABLE_MAX || retain_us < 0)
+        return tide_fail(err, TIDE_E_INVALID, "a table's name has 1 to %d bytes",
+                         TIDE_EVENT_TABLE_MAX);
+    if (marks->table_count >= TIDE_SYNC_TABLES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d tables at one node",
+                         TIDE_SYNC_TABLES_MAX);
+    tide_peer_table *grown = grow(marks->tables, marks->table_count, sizeof *grown);
+    if (!grown)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    marks->tables = grown;
+    tide_peer_table *table = &marks->tables[marks->table_count];
+    *table = (tide_peer_table){.schema = schema, .retain_us = retain_us};
+    memcpy(table->name, name, len + 1);
+    const tide_status status = copy_sql(table, sql, err);
+    if (status < TIDE_OK) {
+        free_table(table);
+        return status;
+    }
+    marks->table_count++;
+    return TIDE_OK;
+}
+
+static int compare_log(const tide_node_id *origin, int64_t epoch, const tide_origin_mark *mark)
+{
+    const int order = memcmp(origin->bytes, mark->origin.bytes, TIDE_NODE_LEN);
+    return order != 0 ? order : (epoch > mark->epoch) - (epoch < mark->epoch);
+}
+
+static int compare_marks(const void *a, const void *b)
+{
+    const tide_origin_mark *mark = a;
+    return compare_log(&mark->origin, mark->epoch, b);
+}
+
+static int compare_tables(const void *a, const void *b)
+{
+    return strcmp(((const tide_peer_table *)a)->name, ((const tide_peer_table *)b)->name);
+}
+
+tide_status tide_peer_marks_sort(tide_peer_marks *marks, tide_error *err)
+{
+    if (marks->origin_count > 1)
+        qsort(marks->origins, (size_t)marks->origin_count, sizeof *marks->origins, compare_marks);
+    if (marks->table_count > 1)
+        qsort(marks->tables, (size_t)marks->table_count, sizeof *marks->tables, compare_tables);
+    for (int i = 1; i < marks->origin_count; i++)
+        if (compare_marks(&marks->origins[i - 1], &marks->origins[i]) == 0)
+            return tide_fail(err, TIDE_E_INVALID, "a log has two marks");
+    for (int i = 1; i < marks->table_count; i++)
+        if (compare_tables(&marks->tables[i - 1], &marks->tables[i]) == 0)
+            return tide_fail(err, TIDE_E_INVALID, "table '%s' is told twice",
+                             marks->tables[i].name);
+    return TIDE_OK;
+}
+
+const tide_origin_mark *tide_peer_marks_find(const tide_peer_marks *marks,
+                                             const tide_node_id *origin, int64_t epoch)
+{
+    int low = 0;
+    int high = marks->origin_count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const int order = compare_log(origin, epoch, &marks->origins[middle]);
+        if (order == 0)
+            return &marks->origins[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const tide_peer_table *tide_peer_marks_table(const tide_peer_marks *marks, const char *name)
+{
+    for (int i = 0; i < marks->table_count; i++)
+        if (strcmp(marks->tables[i].name, name) == 0)
+            return &marks->tables[i];
+    return NULL;
+}
+
+/* ---- pages ---- */
+
+void tide_peer_page_init(tide_peer_page *page)
+{
+    *page = (tide_peer_page){.count = 0};
+    tide_buffer_init(&page->bytes, TIDE_SYNC_PAGE_BYTES_MAX);
+}
+
+void tide_peer_page_done(tide_peer_page *page)
+{
+    tide_buffer_done(&page->bytes);
+    free(page->ends);
+    page->ends = NULL;
+    page->count = 0;
+    page->capacity = 0;
+}
+
+void tide_peer_page_clear(tide_peer_page *page)
+{
+    tide_buffer_truncate(&page->bytes, 0);
+    page->count = 0;
+    page->through = 0;
+    page->has_more = false;
+    page->needs_snapshot = false;
+    page->floor = 0;
+}
+
+tide_status tide_peer_page_add(tide_peer_page *page, tide_view event, tide_error *err)
+{
+    if (page->count == page->capacity) {
+        const int capacity = page->capacity > 0 ? page->capacity * 2 : 64;
+        size_t *ends = realloc(page->ends, (size_t)capacity * sizeof *ends);
+        if (!ends)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for a page");
+        page->ends = ends;
+        page->capacity = capacity;
+    }
+    const tide_status status = tide_buffer_append(&page->bytes, event.ptr, event.len);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "a page of events has more than %d MiB",
+                         TIDE_SYNC_PAGE_BYTES_MAX >> 20);
+    page->ends[page->count++] = page->bytes.len;
+    return TIDE_OK;
+}
+
+tide_view tide_peer_page_event(const tide_peer_page *page, int index)
+{
+    const size_t begin = index > 0 ? page->ends[index - 1] : 0;
+    return tide_view_bytes(page->bytes.ptr + begin, page->ends[index] - begin);
+}
