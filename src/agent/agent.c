@@ -111,6 +111,7 @@ static tide_status start(void *arg, tide_error *err)
     return tide_keeper_open(&a->keeper,
                             &(tide_keeper_options){.feed = a->feed,
                                                    .writer = a->writer,
+                                                   .front = a->front,
                                                    .env = a->options->front.env,
                                                    .log = a->options->front.log,
                                                    .metrics = tide_front_metrics(a->front),

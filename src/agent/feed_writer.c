@@ -26,7 +26,8 @@ struct tide_feed_writer {
     /* under the lock */
     tide_feed_put *first;
     tide_feed_put **last;
-    int64_t small_len; /* of what is not done yet */
+    tide_error failure; /* the last one */
+    int64_t small_len;  /* of what is not done yet */
     int64_t large_len;
     int queued;
     bool is_closing;
@@ -214,6 +215,14 @@ static void count_stored(tide_feed_writer *writer, const group *g, int64_t took_
     }
 }
 
+static void note_failure(tide_feed_writer *writer, const tide_error *err)
+{
+    (void)pthread_mutex_lock(&writer->lock);
+    writer->failure = *err;
+    (void)pthread_mutex_unlock(&writer->lock);
+    (void)atomic_fetch_add(&writer->failures, 1);
+}
+
 static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *err)
 {
     TIDE_TRY(join_all(g, err));
@@ -222,7 +231,8 @@ static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *
         records[i] = g->portions[i].records;
     const int64_t before_us = writer->env->mono_us(writer->env);
     const tide_status status = tide_feed_commit(writer->feed, records, g->portion_count, err);
-    (void)atomic_fetch_add(&writer->failures, status < TIDE_OK);
+    if (status < TIDE_OK)
+        note_failure(writer, err);
     if (status >= TIDE_OK)
         atomic_store(&writer->damaged, 0);
     else if (status == TIDE_E_DAMAGED && atomic_load(&writer->damaged) < DAMAGED_MAX)
@@ -270,13 +280,20 @@ static void store_alone(tide_feed_writer *writer, tide_feed_put *put)
     tell(writer, put, status, &err);
 }
 
+/* The store is full, locked or away: that is no fault of one, and to find out again takes as long for each. */
+static bool is_of_all(tide_status status)
+{
+    return status == TIDE_E_FULL || status == TIDE_E_BUSY || status == TIDE_E_TIMEOUT ||
+           status == TIDE_E_UNAVAILABLE;
+}
+
 static void store_group(tide_feed_writer *writer, group *g)
 {
     tide_error err = {0};
     const tide_status status = commit_group(writer, g, &err);
     tide_feed_put *first = g->first;
-    const bool is_worth_more = status < TIDE_OK && g->count > 1 &&
-                               status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_FULL;
+    const bool is_worth_more =
+        status < TIDE_OK && g->count > 1 && status != TIDE_E_OUTCOME_UNKNOWN && !is_of_all(status);
     group_done(g);
     if (!is_worth_more) {
         tell_all(writer, first, status, &err);
@@ -317,8 +334,11 @@ bool tide_feed_writer_is_well(const tide_feed_writer *writer)
     return atomic_load(&writer->damaged) < DAMAGED_MAX;
 }
 
-int64_t tide_feed_writer_failures(const tide_feed_writer *writer)
+int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last)
 {
+    (void)pthread_mutex_lock(&writer->lock);
+    *last = writer->failure;
+    (void)pthread_mutex_unlock(&writer->lock);
     return atomic_load(&writer->failures);
 }
 

@@ -11,7 +11,7 @@
  * and changes nothing: the caller tells its client to come again. Large requests become several times their length, so whoever makes
  * records of one reserves room before. Large puts share three quarters of the room, and one that is larger than that is taken when no
  * other large one is there: otherwise it would be refused for ever. The last quarter is always for small ones.
- * When a commit of several fails, each is tried alone, so that one cannot spoil it for the others; an unknown outcome is told to all
+ * When a commit of several fails for what may be the fault of one, each is tried alone, so that one cannot spoil it for the others; an unknown outcome is told to all
  * of its group and not tried again, because its records may be there.
  *
  * Threads: put from any; callbacks come from the writer's thread and must not wait.
@@ -65,8 +65,8 @@ void tide_feed_writer_close(tide_feed_writer *writer);
 /* Can records be stored? false: the last groups, several of them, met damage in the store, and none has been stored since. */
 bool tide_feed_writer_is_well(const tide_feed_writer *writer);
 
-/* Groups that could not be stored since it was opened. */
-int64_t tide_feed_writer_failures(const tide_feed_writer *writer);
+/* Groups that could not be stored since it was opened, and what the last of them met. */
+int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last);
 
 /* Room for records of len bytes, about: into a zeroed put. TIDE_E_BUSY: there is none. What was reserved is given back by
  * unreserve, or is the put's: it is counted as long as its records are then, and not refused. */

@@ -437,7 +437,9 @@ static tide_status read_records(ingest *in, const ProtobufCMessage *request, tid
         return tide_fail(err, TIDE_E_INVALID,
                          "stream '%s' is built in: its records have a call of their own",
                          given->stream);
-    if (in->services->is_declaring && given->n_records > 0)
+    /* What was committed to by this process is there. */
+    if (in->services->is_declaring && given->n_records > 0 &&
+        tide_feed_head(in->services->feed, given->stream) < 0)
         TIDE_TRY(tide_feed_declare(in->services->feed, given->stream, err));
     tide_record_batch *batch = add_batch(in, TIDE_STREAM_OPAQUE);
     for (size_t i = 0; i < given->n_records; i++) {

@@ -46,9 +46,12 @@ static void tell(tide_keeper *keeper, const char *what, tide_status status, cons
 static bool has_news(tide_keeper *keeper)
 {
     tide_feed_counters counters;
+    tide_error last;
     tide_feed_count(keeper->options.feed, &counters);
-    const int64_t failures = tide_feed_writer_failures(keeper->options.writer);
+    const int64_t failures = tide_feed_writer_failures(keeper->options.writer, &last);
     const bool has = counters.commits != keeper->commits || failures != keeper->failures;
+    if (failures != keeper->failures)
+        tell(keeper, "records could not be stored", last.status, &last);
     keeper->commits = counters.commits;
     keeper->failures = failures;
     return has;
@@ -141,6 +144,7 @@ static void *run_keeper(void *arg)
     int64_t feed_due_us = now_of(keeper);
     int64_t look_due_us = keeper->collector ? feed_due_us : INT64_MAX;
     while (wait_until(keeper, next_of(keeper, feed_due_us, look_due_us))) {
+        tide_front_look(keeper->options.front);
         const bool is_due = now_of(keeper) >= feed_due_us;
         if (has_news(keeper) || is_due)
             feed_due_us = now_of(keeper) + step_feed(keeper);

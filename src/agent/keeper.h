@@ -11,6 +11,7 @@
 
 #include "agent/feed_writer.h"
 #include "base/log.h"
+#include "daemon/front.h"
 #include "daemon/metrics.h"
 
 typedef struct tide_keeper tide_keeper;
@@ -18,6 +19,7 @@ typedef struct tide_keeper tide_keeper;
 typedef struct tide_keeper_options {
     tide_feed *feed;
     tide_feed_writer *writer;
+    tide_front *front; /* is told to look whether all is well */
     tide_env *env;
     tide_log *log;
     tide_metrics *metrics;

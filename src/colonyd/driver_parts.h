@@ -122,7 +122,7 @@ TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_a
                                           tide_job **out, tide_error *err);
 
 /* driver_keeper.c */
-void *tide_driver_keep(void *driver);
+void *tide_driver_keep(void *arg);
 
 /* driver_figures.c */
 tide_poller_events tide_driver_events(tide_driver *driver);

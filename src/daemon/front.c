@@ -28,6 +28,7 @@ struct tide_front {
     pthread_t drainer;
     bool has_drainer;
     atomic_bool is_ready;
+    atomic_bool is_unwell;
     tide_series **durations;        /* by index of the route */
     atomic_uint_fast64_t lost_seen; /* lines of the log that are in the metrics */
 };
@@ -160,13 +161,26 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
     tide_call_http_reply(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
 }
 
+void tide_front_look(tide_front *front)
+{
+    const tide_front_options *options = &front->options;
+    const bool is_unwell = options->is_well && !options->is_well(options->arg);
+    if (atomic_exchange(&front->is_unwell, is_unwell) == is_unwell)
+        return;
+    tide_health_set_impaired(front->health, is_unwell);
+    if (is_unwell)
+        tide_log_write(options->log, TIDE_LOG_ERROR, "not ready: the store takes nothing",
+                       TIDE_F_END);
+    else
+        tide_log_write(options->log, TIDE_LOG_INFO, "ready again", TIDE_F_END);
+}
+
 static void serve_readyz(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    const tide_front *front = arg;
-    const tide_front_options *options = &front->options;
-    const bool is_ready =
-        atomic_load(&front->is_ready) && (!options->is_well || options->is_well(options->arg));
+    tide_front *front = arg;
+    tide_front_look(front);
+    const bool is_ready = atomic_load(&front->is_ready) && !atomic_load(&front->is_unwell);
     tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
                          tide_view_of(is_ready ? "ready\n" : "not ready\n"));
 }

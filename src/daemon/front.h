@@ -58,7 +58,7 @@ typedef struct tide_front_options {
     void (*leave)(void *arg);
     /* Called when no more calls come in, before serve returns. NULL: nothing. */
     void (*stop)(void *arg);
-    /* Asked by /readyz, from any thread: can it do its work? NULL: always. */
+    /* Asked by /readyz and tide_front_look, from any thread: can it do its work? NULL: always. */
     bool (*is_well)(void *arg);
     void *arg;
 } tide_front_options;
@@ -78,6 +78,9 @@ const char *tide_front_address(const tide_front *front, int port);
 /* The tables must outlive the front. */
 TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,
                                            const tide_route *routes, void *arg, tide_error *err);
+
+/* Ask is_well, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
+void tide_front_look(tide_front *front);
 
 /* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */
 TIDE_MUST_CHECK tide_status tide_front_serve(tide_front *front, tide_error *err);

@@ -126,6 +126,11 @@ tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide_error *err)
     tide_feed_answer *answer = page->answer;
     bool is_known = false;
     int64_t end_seq = 0;
+    if (request->epoch == 0 && request->session && request->point_count == 0 &&
+        request->start_seq > page->state.head_seq)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "number %" PRId64 " was never given: the stream ends at %" PRId64,
+                         request->start_seq, page->state.head_seq);
     if (request->epoch == 0)
         return TIDE_OK;
     TIDE_TRY(is_ours(request, tx, &is_known, err));

@@ -228,11 +228,21 @@ static tide_status add_stream(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status find_stream(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_stream_state state;
+    return tide_stream_find(&state, tx, arg, err);
+}
+
 tide_status tide_feed_declare(tide_feed *feed, const char *stream, tide_error *err)
 {
     TIDE_TRY(tide_stream_check_name(stream, err));
     char name[TIDE_FEED_NAME_MAX + 1];
     (void)snprintf(name, sizeof name, "%s", stream);
+    /* Mostly it is there. To look does not wait for whoever writes, or for a disk that cannot be written. */
+    tide_error ignored;
+    if (tide_read(feed->store, find_stream, name, &ignored) == TIDE_OK)
+        return TIDE_OK;
     return tide_write(feed->store, add_stream, name, err);
 }
 

@@ -30,6 +30,7 @@ typedef struct tide_conn_class {
     int64_t (*step)(tide_conn *conn, int64_t now_us); /* INT64_MAX: only when something happens */
     void (*drain)(tide_conn *conn); /* take no new calls, end when all have ended */
     bool (*is_over)(const tide_conn *conn);
+    int64_t (*idle_since_us)(const tide_conn *conn); /* INT64_MAX: it is not idle */
 } tide_conn_class;
 
 struct tide_conn {

@@ -32,7 +32,8 @@
     X(timeouts_header, COUNTER, "connections closed for headers that did not come")                \
     X(timeouts_body, COUNTER, "requests whose body did not come")                                  \
     X(timeouts_write, COUNTER, "readers that did not read")                                        \
-    X(timeouts_idle, COUNTER, "connections closed for silence")
+    X(timeouts_idle, COUNTER, "connections closed for silence")                                    \
+    X(closed_for_others, COUNTER, "idle connections closed because new ones needed their places")
 
 typedef struct tide_net_counters {
 #define TIDE_NET_COUNTER_FIELD(name, ...) atomic_int_fast64_t name;

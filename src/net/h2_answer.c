@@ -292,6 +292,14 @@ static void free_h2(tide_conn *conn)
     free(h2);
 }
 
+static int64_t get_h2_idle_since(const tide_conn *conn)
+{
+    const tide_h2 *h2 = (const tide_h2 *)conn;
+    const bool is_idle =
+        h2->has_settings && h2->head_since_us == INT64_MAX && h2->stream_count == 0;
+    return is_idle ? h2->last_call_us : INT64_MAX;
+}
+
 const tide_conn_class tide_h2_class = {
     .free = free_h2,
     .feed = feed_h2,
@@ -299,4 +307,5 @@ const tide_conn_class tide_h2_class = {
     .step = step_h2,
     .drain = drain_h2,
     .is_over = is_h2_over,
+    .idle_since_us = get_h2_idle_since,
 };

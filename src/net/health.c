@@ -40,6 +40,7 @@ struct tide_health {
     watcher *watchers;
     size_t watcher_count;
     bool is_closed;
+    bool is_impaired;
 };
 
 tide_status tide_health_new(tide_health **out, tide_error *err)
@@ -83,7 +84,10 @@ static service *find_service(tide_health *health, tide_view name)
 static tide_health_status get_status(tide_health *health, tide_view name)
 {
     const service *found = find_service(health, name);
-    return found ? found->status : TIDE_HEALTH_SERVICE_UNKNOWN;
+    if (!found)
+        return TIDE_HEALTH_SERVICE_UNKNOWN;
+    return health->is_impaired && found->status == TIDE_HEALTH_SERVING ? TIDE_HEALTH_NOT_SERVING
+                                                                       : found->status;
 }
 
 /* Take out the watcher of a call. NULL: it is out already. */
@@ -178,6 +182,16 @@ tide_status tide_health_set(tide_health *health, const char *name, tide_health_s
     tell_watchers(health);
     (void)pthread_mutex_unlock(&health->telling);
     return outcome;
+}
+
+void tide_health_set_impaired(tide_health *health, bool is_impaired)
+{
+    (void)pthread_mutex_lock(&health->telling);
+    (void)pthread_mutex_lock(&health->state);
+    health->is_impaired = is_impaired;
+    (void)pthread_mutex_unlock(&health->state);
+    tell_watchers(health);
+    (void)pthread_mutex_unlock(&health->telling);
 }
 
 tide_health_status tide_health_get(tide_health *health, tide_view name)

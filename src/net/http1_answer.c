@@ -233,6 +233,13 @@ static void free_http1(tide_conn *conn)
     free(http1);
 }
 
+static int64_t get_http1_idle_since(const tide_conn *conn)
+{
+    const tide_http1 *http1 = (const tide_http1 *)conn;
+    const bool is_idle = http1->has_served && !http1->call && http1->head.len == 0;
+    return is_idle ? http1->since_us : INT64_MAX;
+}
+
 const tide_conn_class tide_http1_class = {
     .free = free_http1,
     .feed = tide_http1_feed,
@@ -240,4 +247,5 @@ const tide_conn_class tide_http1_class = {
     .step = step_http1,
     .drain = drain_http1,
     .is_over = is_http1_over,
+    .idle_since_us = get_http1_idle_since,
 };

@@ -27,9 +27,9 @@ typedef enum tide_net_unit {
 #define TIDE_NET_LIMIT_TABLE(X)                                                                    \
     X(message_len, 64 * TIDE_NET_MIB, 1024, 1024 * TIDE_NET_MIB, BYTES,                            \
       "one request or message, as sent and after decompression")                                   \
-    X(budget_len, 256 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                              \
+    X(budget_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                               \
       "all request bytes that are held at one time, of all connections together")                  \
-    X(peer_budget_len, 128 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                         \
+    X(peer_budget_len, 72 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                          \
       "the share of budget_len that one address may hold")                                         \
     X(answer_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                               \
       "all answers that are made or wait for their readers, of all connections together")          \
@@ -57,6 +57,8 @@ typedef enum tide_net_unit {
       "bytes that a reader must take on average, once it has had write_us")                        \
     X(idle_us, 300 * TIDE_NET_SECOND, 1000, 86400 * TIDE_NET_SECOND, MICROSECONDS,                 \
       "a connection without a call is kept open")                                                  \
+    X(spare_us, 5 * TIDE_NET_SECOND, 0, 86400 * TIDE_NET_SECOND, MICROSECONDS,                     \
+      "a connection without a call is not closed for a new one that finds no place")               \
     X(drain_us, 10 * TIDE_NET_SECOND, 0, 3600 * TIDE_NET_SECOND, MICROSECONDS,                     \
       "running calls may take to end when the server stops")                                       \
     X(loops, 2, 1, 64, COUNT, "threads that move bytes")                                           \

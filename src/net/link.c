@@ -337,11 +337,55 @@ static struct bufferevent *make_bufferevent(tide_link *link, int fd)
     return bev;
 }
 
+static int64_t get_idle_since(const tide_link *link)
+{
+    if (link->is_lingering || link->is_ending)
+        return INT64_MAX;
+    return link->conn ? link->conn->class->idle_since_us(link->conn) : link->opened_us;
+}
+
+/* Close the connection that has been idle longest, and long enough. false: there is none. */
+static bool make_room(tide_loop *loop, tide_room room, const tide_peer_key *key)
+{
+    tide_link *oldest = NULL;
+    int64_t oldest_us = INT64_MAX;
+    for (tide_link *link = loop->links; link; link = link->next) {
+        if (room == TIDE_ROOM_OF_PEER &&
+            (!link->has_key || memcmp(&link->key, key, sizeof *key) != 0))
+            continue;
+        const int64_t since_us = get_idle_since(link);
+        if (since_us < oldest_us) {
+            oldest = link;
+            oldest_us = since_us;
+        }
+    }
+    if (!oldest || now_of(oldest) - oldest_us < limits_of(oldest)->spare_us)
+        return false;
+    tide_count(&counters_of(oldest)->closed_for_others, 1);
+    tide_link_free(oldest);
+    return true;
+}
+
+static void refuse_arrival(tide_loop *loop, const tide_arrival *arrival, const tide_peer_key *key,
+                           bool has_key)
+{
+    tide_net_counters *counters = &loop->shared->site->counters;
+    tide_count(arrival->room == TIDE_ROOM_OF_PEER ? &counters->refused_peer_connections
+                                                  : &counters->refused_connections,
+               1);
+    (void)close(arrival->fd);
+    tide_loop_give_back(loop->shared, key, has_key);
+}
+
 void tide_link_open(tide_loop *loop, const tide_arrival *arrival)
 {
     const struct sockaddr *address = (const struct sockaddr *)&arrival->address;
     tide_peer_key key;
     const bool has_key = tide_peer_key_of(&key, address);
+    if (arrival->room != TIDE_ROOM_THERE && !make_room(loop, arrival->room, &key)) {
+        refuse_arrival(loop, arrival, &key, has_key);
+        return;
+    }
     tide_link *link = calloc(1, sizeof *link);
     if (!link) {
         (void)close(arrival->fd);

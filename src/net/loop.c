@@ -194,7 +194,8 @@ void tide_loop_free(tide_loop *loop)
     free(loop);
 }
 
-void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address, socklen_t len)
+void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address, socklen_t len,
+                         tide_room room)
 {
     tide_arrival *arrival = calloc(1, sizeof *arrival);
     if (!arrival) {
@@ -205,6 +206,7 @@ void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address
         return;
     }
     arrival->fd = fd;
+    arrival->room = room;
     memcpy(&arrival->address, address,
            len < sizeof arrival->address ? len : sizeof arrival->address);
     lock_loop(loop);

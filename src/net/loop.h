@@ -33,10 +33,18 @@ typedef struct tide_loop_shared {
     int64_t link_count;     /* with lock */
 } tide_loop_shared;
 
+/* All places are taken: whose idle connection has to make room for a new one? */
+typedef enum tide_room {
+    TIDE_ROOM_THERE,
+    TIDE_ROOM_OF_PEER, /* one of the same address */
+    TIDE_ROOM_OF_ANYBODY,
+} tide_room;
+
 /* A socket on its way to its loop. */
 typedef struct tide_arrival {
     struct tide_arrival *next;
     int fd;
+    tide_room room;
     struct sockaddr_storage address;
 } tide_arrival;
 
@@ -98,7 +106,8 @@ TIDE_MUST_CHECK tide_status tide_loop_start(tide_loop *loop, tide_error *err);
 void tide_loop_free(tide_loop *loop);
 
 /* The socket becomes the loop's. */
-void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address, socklen_t len);
+void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address, socklen_t len,
+                         tide_room room);
 void tide_loop_drain(tide_loop *loop);
 bool tide_loop_is_draining(tide_loop *loop);
 

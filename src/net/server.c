@@ -31,17 +31,19 @@ struct tide_server {
 #define ACCEPT_RETRY_US 100000
 
 enum {
+    ON_THEIR_WAY = 16,        /* connections above a limit for which a place is looked for */
     MMAP_FROM_LEN = 1 << 20,  /* larger blocks are the system's */
     HEAP_SPARE_LEN = 2 << 20, /* what a heap keeps at its end */
 };
 
-static bool enter_peer(tide_server *server, const tide_peer_key *key)
+static bool enter_peer(tide_server *server, const tide_peer_key *key, int64_t more)
 {
     const tide_site *site = server->shared.site;
-    return tide_peers_enter(&server->shared.peers, key, site->limits.peer_connections);
+    return tide_peers_enter(&server->shared.peers, key, site->limits.peer_connections + more);
 }
 
-/* On loop 0. What is above a limit is closed at once: that costs the peer as much as us. */
+/* On loop 0. What is above a limit takes the place of an idle connection, which its loop looks for; a few may be on their way there. The
+ * rest is closed at once: that costs the peer as much as us. */
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                       int len, void *arg)
 {
@@ -49,15 +51,22 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     tide_server *server = arg;
     tide_net_counters *counters = &server->shared.site->counters;
     tide_peer_key key;
-    if (tide_counted(&counters->connections_open) >= server->connection_max) {
+    tide_room room = TIDE_ROOM_THERE;
+    const int64_t open_count = tide_counted(&counters->connections_open);
+    if (open_count >= server->connection_max + ON_THEIR_WAY) {
         tide_count(&counters->refused_connections, 1);
         (void)close(fd);
         return;
     }
-    if (tide_peer_key_of(&key, address) && !enter_peer(server, &key)) {
-        tide_count(&counters->refused_peer_connections, 1);
-        (void)close(fd);
-        return;
+    if (tide_peer_key_of(&key, address) && !enter_peer(server, &key, 0)) {
+        if (!enter_peer(server, &key, ON_THEIR_WAY)) {
+            tide_count(&counters->refused_peer_connections, 1);
+            (void)close(fd);
+            return;
+        }
+        room = TIDE_ROOM_OF_PEER;
+    } else if (open_count >= server->connection_max) {
+        room = TIDE_ROOM_OF_ANYBODY;
     }
     tide_count(&counters->connections_open, 1);
     tide_count(&counters->connections_accepted, 1);
@@ -66,7 +75,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     (void)pthread_mutex_unlock(&server->shared.lock);
     tide_loop *loop = server->loops[server->next_loop];
     server->next_loop = (server->next_loop + 1) % server->loop_count;
-    tide_loop_hand_over(loop, fd, address, (socklen_t)len);
+    tide_loop_hand_over(loop, fd, address, (socklen_t)len, room);
 }
 
 /* Files ran out: wait for some to be closed instead of turning in circles. */

@@ -170,6 +170,14 @@ tide_record_batch *tide_otlp_record_begin(tide_otlp *otlp, tide_stream_kind kind
     return batch;
 }
 
+static size_t get_output_len(const tide_otlp_output *output)
+{
+    size_t len = 0;
+    for (int kind = 0; kind < TIDE_STREAM_BUILT_IN_COUNT; kind++)
+        len += output->batches[kind].bytes.len;
+    return len;
+}
+
 tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch, int attributes_column)
 {
     tide_otlp_attributes_write(&otlp->attributes, batch, attributes_column);
@@ -178,10 +186,12 @@ tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch, int 
         return tide_fail(otlp->err, TIDE_E_LIMIT, "more than %d records of %s in one request",
                          TIDE_FEED_COMMIT_RECORDS_MAX, batch->type->name);
     }
-    const tide_status status = tide_record_end(batch);
+    tide_status status = tide_record_end(batch);
+    if (status == TIDE_OK && get_output_len(otlp->output) > TIDE_OTLP_OUTPUT_MAX)
+        status = TIDE_E_LIMIT;
     if (status == TIDE_E_LIMIT) /* one record alone is far below the limit: tide_otlp_accept */
-        return tide_fail(otlp->err, status, "more than %d bytes of %s in one request",
-                         TIDE_FEED_COMMIT_BYTES_MAX, batch->type->name);
+        return tide_fail(otlp->err, status, "more than %d bytes of records in one request",
+                         TIDE_OTLP_OUTPUT_MAX);
     if (status != TIDE_OK)
         return tide_fail(otlp->err, status, "no memory for a record of %s", batch->type->name);
     return TIDE_OK;

@@ -47,8 +47,9 @@ enum {
     TIDE_OTLP_BUCKETS_MAX = 2048,              /* of one data point; rejected */
     TIDE_OTLP_SERIES_MAX = 16384,              /* remembered; the longest unseen is forgotten */
     TIDE_OTLP_SERIES_BYTES_MAX = 16 << 20,     /* of their counts */
-    TIDE_OTLP_MESSAGE_MAX = 512, /* of the words about rejected records, with the NUL */
-    /* Of one request and stream: TIDE_FEED_COMMIT_RECORDS_MAX, TIDE_FEED_COMMIT_BYTES_MAX. */
+    TIDE_OTLP_MESSAGE_MAX = 512,     /* of the words about rejected records, with the NUL */
+    TIDE_OTLP_OUTPUT_MAX = 96 << 20, /* bytes of all records of a request; TIDE_E_LIMIT */
+    /* Records of one request and stream: TIDE_FEED_COMMIT_RECORDS_MAX; TIDE_E_LIMIT. */
 };
 
 typedef enum tide_otlp_signal {

@@ -7,7 +7,7 @@ void tide_otlp_output_init(tide_otlp_output *output)
     *output = (tide_otlp_output){0};
     for (int kind = 0; kind < TIDE_STREAM_BUILT_IN_COUNT; kind++)
         tide_record_batch_init(&output->batches[kind], tide_stream_type_of((tide_stream_kind)kind),
-                               TIDE_FEED_COMMIT_BYTES_MAX);
+                               TIDE_OTLP_OUTPUT_MAX);
     tide_buffer_init(&output->undo, TIDE_OTLP_REQUEST_MAX);
 }
 

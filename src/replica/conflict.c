@@ -1,7 +1,7 @@
 #include "replica/conflict.h"
 
 #include "base/cleanup.h"
-#include "replica/statements.h"
+#include "tidemark_templates.h"
 
 /* ---- single records ---- */
 
@@ -22,7 +22,7 @@ static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int col
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     if (time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_KNOWN_PUT, column, time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, time, err));
     tide_app_bind_i64(query, "now", desk->now_us);
     return tide_app_run(query, NULL, err);
 }
@@ -33,7 +33,7 @@ static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column,
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     if (time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_CONFLICT_DELETE, column, time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
     return tide_app_run(query, NULL, err);
 }
 
@@ -41,7 +41,7 @@ static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row
                             uint64_t time, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_KNOWN_FIND, column, time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, time, err));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
@@ -54,7 +54,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEXT_CONFLICT_PUT, column, stamp->time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp->time, err));
     tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     tide_app_bind_i64(query, "now", desk->now_us);
     if (value) {
@@ -69,7 +69,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
 }
 
 /* A write that the row does not show: listed unless somebody knew it. deleted is the row's deletion as it shall be. */
-static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_write *deleted,
+static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_row_write *deleted,
                         int column, const tide_stamp *stamp, const tide_any *value, tide_error *err)
 {
     bool known = column >= 0 && deleted->stamp.time != 0 && deleted->base == stamp->time;
@@ -91,8 +91,8 @@ static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const 
                                const tide_merge *merge, int index, tide_error *err)
 {
     const tide_event_column *given = &event->columns[index];
-    const tide_write here = tide_row_clock_of(&row->clock, given->column);
-    const tide_write *deleted = &merge->clock.deleted;
+    const tide_row_write here = tide_row_clock_of(&row->clock, given->column);
+    const tide_row_write *deleted = &merge->clock.deleted;
     if (tide_stamp_compare(&here.stamp, &event->stamp) == 0)
         return TIDE_OK;
     const bool was_shown = tide_row_clock_exists(&row->clock);
@@ -138,7 +138,7 @@ static tide_status note_hidden(tide_desk *desk, const tide_desk_row *row, const 
                                tide_error *err)
 {
     for (int i = 0; i < row->table->column_count; i++) {
-        const tide_write here = tide_row_clock_of(&row->clock, i);
+        const tide_row_write here = tide_row_clock_of(&row->clock, i);
         if (!is_key(row->table, i))
             TIDE_TRY(note(desk, row, &merge->clock.deleted, i, &here.stamp, value_of(row, i), err));
     }
@@ -150,7 +150,7 @@ static tide_status forget_shown(tide_desk *desk, const tide_desk_row *row, const
                                 tide_error *err)
 {
     for (int i = 0; i < row->table->column_count; i++) {
-        const tide_write now = tide_row_clock_of(&merge->clock, i);
+        const tide_row_write now = tide_row_clock_of(&merge->clock, i);
         TIDE_TRY(forget(desk, row, i, now.stamp.time, err));
     }
     return TIDE_OK;

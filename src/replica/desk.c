@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "replica/conflict.h"
 #include "replica/resolve.h"
-#include "replica/statements.h"
+#include "tidemark_templates.h"
 
 enum { SLOTS_FIRST = 256, KEY_BYTES_MAX = 1 << 20 };
 
@@ -52,7 +52,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
 static tide_status load_clock(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_HYBRID_GET, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_GET->text, err));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
     desk->clock = (tide_hybrid){.node = desk->node};
@@ -65,7 +65,7 @@ static tide_status load_clock(tide_desk *desk, tide_error *err)
 static tide_status look_for_aside(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_ANY_ASIDE, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_ANY_ASIDE->text, err));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
     desk->has_aside = status == TIDE_OK;
@@ -77,7 +77,7 @@ static tide_status store_clock(tide_desk *desk, tide_error *err)
     if (desk->clock.last == desk->clock_stored)
         return TIDE_OK;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_HYBRID_PUT, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_PUT->text, err));
     tide_app_bind_i64(query, "last", (int64_t)desk->clock.last);
     TIDE_TRY(tide_app_run(query, NULL, err));
     desk->clock_stored = desk->clock.last;
@@ -272,7 +272,7 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_GET, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err));
     tide_app_bind_i64(query, "table", row->table->id);
     tide_app_bind_blob(query, "key", row->key);
     const tide_status status = tide_app_step(query, err);
@@ -396,8 +396,7 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
 
 /* ---- writing down ---- */
 
-static tide_status store_row(tide_desk *desk, tide_desk_row *row, tide_app_query *put,
-                             tide_error *err)
+static tide_status store_row(tide_desk_row *row, tide_app_query *put, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
@@ -416,6 +415,13 @@ static tide_status store_row(tide_desk *desk, tide_desk_row *row, tide_app_query
             return fail_memory(err);
         tide_app_bind_blob(put, "image", tide_buffer_view(&image));
     }
+    int64_t digest = 0;
+    if (row->is_here) {
+        TIDE_TRY(tide_table_row_digest(&digest, row->values, row->table->column_count, err));
+        tide_app_bind_i64(put, "digest", digest);
+    } else {
+        tide_app_bind_null(put, "digest");
+    }
     tide_app_bind_i64(put, "aside", row->aside);
     if (row->aside == TIDE_ASIDE_UNIQUE && row->rival.len > 0)
         tide_app_bind_blob(put, "rival", row->rival);
@@ -427,7 +433,6 @@ static tide_status store_row(tide_desk *desk, tide_desk_row *row, tide_app_query
         tide_app_bind_null(put, "gone");
     TIDE_TRY(tide_app_run(put, NULL, err));
     row->is_changed = false;
-    (void)desk;
     return TIDE_OK;
 }
 
@@ -435,9 +440,9 @@ tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
 {
     TIDE_TRY(tide_resolve(desk, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
-    TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEXT_CLOCK_PUT, err));
+    TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed)
-            TIDE_TRY(store_row(desk, row, put, err));
+            TIDE_TRY(store_row(row, put, err));
     return store_clock(desk, err);
 }

@@ -31,7 +31,7 @@ static const tide_column_clock *find_column(const tide_row_clock *clock, int col
                                                                              : NULL;
 }
 
-tide_write tide_row_clock_of(const tide_row_clock *clock, int column)
+tide_row_write tide_row_clock_of(const tide_row_clock *clock, int column)
 {
     const tide_column_clock *own = find_column(clock, column);
     return own ? own->write : clock->created;
@@ -54,7 +54,7 @@ bool tide_row_clock_exists(const tide_row_clock *clock)
 
 /* ---- encoding ---- */
 
-static tide_status put_write(tide_buffer *out, const tide_write *write)
+static tide_status put_write(tide_buffer *out, const tide_row_write *write)
 {
     TIDE_TRY(tide_buffer_append_varint(out, write->stamp.time));
     if (write->stamp.time == 0)
@@ -79,10 +79,10 @@ tide_status tide_row_clock_encode(tide_buffer *out, const tide_row_clock *clock)
     return TIDE_OK;
 }
 
-static bool read_write(tide_reader *from, tide_write *out)
+static bool read_write(tide_reader *from, tide_row_write *out)
 {
     tide_view node;
-    *out = (tide_write){.base = 0};
+    *out = (tide_row_write){.base = 0};
     if (tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK)
         return false;
     if (out->stamp.time == 0)
@@ -141,12 +141,12 @@ static bool is_above(const tide_stamp *a, const tide_stamp *b)
 }
 
 /* Is the lower of two writes lost without its loser having been known? */
-static bool is_lost_unseen(const tide_write *lower, const tide_write *greater)
+static bool is_lost_unseen(const tide_row_write *lower, const tide_row_write *greater)
 {
     return lower->stamp.time > greater->base;
 }
 
-static void set_column(tide_row_clock *clock, int column, const tide_write *write)
+static void set_column(tide_row_clock *clock, int column, const tide_row_write *write)
 {
     int at = clock->column_count;
     while (at > 0 && clock->columns[at - 1].column >= column)
@@ -173,8 +173,8 @@ static void merge_column(tide_merge *out, const tide_row_clock *stored, const ti
                          int index)
 {
     const tide_event_column *given = &event->columns[index];
-    const tide_write write = {.stamp = event->stamp, .base = given->base};
-    const tide_write here = tide_row_clock_of(stored, given->column);
+    const tide_row_write write = {.stamp = event->stamp, .base = given->base};
+    const tide_row_write here = tide_row_clock_of(stored, given->column);
     tide_column_merge *verdict = &out->columns[index];
     const int order = tide_stamp_compare(&write.stamp, &here.stamp);
     if (order == 0)
@@ -190,7 +190,7 @@ static void merge_column(tide_merge *out, const tide_row_clock *stored, const ti
 
 static void merge_create(tide_merge *out, const tide_event *event)
 {
-    const tide_write write = {.stamp = event->stamp, .base = event->base};
+    const tide_row_write write = {.stamp = event->stamp, .base = event->base};
     if (!is_above(&write.stamp, &out->clock.created.stamp))
         return;
     out->is_known = false;
@@ -201,7 +201,7 @@ static void merge_create(tide_merge *out, const tide_event *event)
 /* A delete that did not know the row's newest write, or a write that did not know the delete. */
 static void merge_delete(tide_merge *out, const tide_row_clock *stored, const tide_event *event)
 {
-    const tide_write write = {.stamp = event->stamp, .base = event->base};
+    const tide_row_write write = {.stamp = event->stamp, .base = event->base};
     const tide_stamp newest = tide_row_clock_newest(stored);
     out->is_known = !is_above(&write.stamp, &stored->deleted.stamp);
     if (out->is_known)

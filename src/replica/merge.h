@@ -22,19 +22,19 @@
 #include "replica/event.h"
 
 /* A write as the clock knows it. */
-typedef struct tide_write {
+typedef struct tide_row_write {
     tide_stamp stamp; /* time 0: never */
     uint64_t base;    /* time of the stamp that it replaced */
-} tide_write;
+} tide_row_write;
 
 typedef struct tide_column_clock {
     int column;
-    tide_write write;
+    tide_row_write write;
 } tide_column_clock;
 
 typedef struct tide_row_clock {
-    tide_write created;
-    tide_write deleted;
+    tide_row_write created;
+    tide_row_write deleted;
     tide_column_clock *columns; /* ascending; those that were written after the creation */
     int column_count;
 } tide_row_clock;
@@ -48,7 +48,7 @@ void tide_row_clock_done(tide_row_clock *clock); /* fits TIDE_CLEANUP on {0} */
 
 bool tide_row_clock_exists(const tide_row_clock *clock);
 /* The write that a column's value is of. */
-tide_write tide_row_clock_of(const tide_row_clock *clock, int column);
+tide_row_write tide_row_clock_of(const tide_row_clock *clock, int column);
 /* The greatest stamp of creation and columns. */
 tide_stamp tide_row_clock_newest(const tide_row_clock *clock);
 

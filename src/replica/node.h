@@ -91,6 +91,7 @@ TIDE_MUST_CHECK tide_status tide_node_apply(tide_node *node, const tide_view *ev
 typedef struct tide_origin_mark {
     tide_node_id origin;
     int64_t epoch;
+    int64_t start;  /* numbers at or below it belong to earlier epochs of that origin */
     int64_t floor;  /* events at or below it are gone */
     int64_t prefix; /* everything up to it is here or below the floor */
     int64_t highest;
@@ -100,9 +101,14 @@ typedef tide_status tide_mark_fn(void *arg, const tide_origin_mark *mark, tide_e
 TIDE_MUST_CHECK tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg,
                                             tide_error *err);
 
+/* Take a peer's word on where an origin's epoch begins: before its events. TIDE_E_INVALID: numbers that cannot be. */
+TIDE_MUST_CHECK tide_status tide_node_learn(tide_node *node, const tide_origin_mark *mark,
+                                            tide_error *err);
+
 typedef tide_status tide_event_fn(void *arg, tide_view event, int64_t seq, int64_t cut_seq,
                                   tide_error *err);
-/* Events of an origin's epoch above `after`, in order, whole batches, up to max_rows and max_bytes (at least one batch). *through: the cut it ends at. *more.
+/* Events of an origin's epoch above `after`, in order, whole batches, up to max_rows and max_bytes (at least one event). *through: the cut it ends at; a
+ * batch that is larger than a page ends inside. *more.
  * TIDE_E_NOT_FOUND: below the floor: a snapshot is required. */
 TIDE_MUST_CHECK tide_status tide_node_read(tide_node *node, const tide_node_id *origin,
                                            int64_t epoch, int64_t after, int64_t max_rows,
@@ -117,8 +123,75 @@ typedef struct tide_table_digest {
     uint8_t digest[16]; /* additive over rows (key and values), independent of order */
 } tide_table_digest;
 typedef tide_status tide_digest_fn(void *arg, const tide_table_digest *digest, tide_error *err);
-/* Of the tables as they are now, after a fold. */
+/* Of the tables as they are now, after a fold. Two nodes with the same rows have the same digests. */
 TIDE_MUST_CHECK tide_status tide_node_digests(tide_node *node, tide_digest_fn *fn, void *arg,
                                               tide_error *err);
+
+/* ---- gc.c: what nobody needs any more goes (R8) ---- */
+
+#define TIDE_NODE_RETAIN_US INT64_C(604800000000) /* 7 d, of tables that are not tracked (any more) */
+
+/* How far a peer has come: what bounds collection until expires_us. Replaces what it said before. */
+TIDE_MUST_CHECK tide_status tide_node_note_peer(tide_node *node, const tide_node_id *peer,
+                                                const char *name, int64_t expires_us,
+                                                const tide_origin_mark *marks, int count,
+                                                tide_error *err);
+
+typedef struct tide_collect_options {
+    int64_t safety; /* numbers below every live peer's mark that are kept all the same; 0: 1,000; below 0: none */
+    int64_t batch;  /* rows of one kind per turn; 0: 10,000 */
+} tide_collect_options;
+
+typedef struct tide_collected {
+    int64_t events;
+    int64_t tombstones; /* clocks and images of rows that were deleted */
+    int64_t knowledge;  /* of conflicts that can no longer come */
+    bool more;
+} tide_collected;
+
+/* One bounded turn. An event goes when it is older than its table's retention and at or below every live peer's mark minus the safety window; from the
+ * oldest on, so that a floor is one number. A deleted row's clock goes when besides every peer has all that is older, and we have all that they
+ * have. Without live peers retention alone decides. */
+TIDE_MUST_CHECK tide_status tide_node_collect(tide_node *node, const tide_collect_options *options,
+                                              tide_collected *out, tide_error *err);
+
+/* ---- list.c: what people look at ---- */
+
+/* A write that was lost unseen, or a row that a constraint keeps out of its table (conflict.h, desk.h). Views until fn returns. */
+typedef struct tide_conflict {
+    const char *table;
+    tide_view key;      /* value.h encodings */
+    const char *reason; /* "write", "delete", "check", "unique", "foreign key" */
+    const char *column; /* of a write; "" otherwise */
+    tide_stamp stamp;   /* of the lost write; time 0 of a row */
+    tide_any value;     /* of a write */
+    int64_t found_at_us;
+} tide_conflict;
+typedef tide_status tide_conflict_fn(void *arg, const tide_conflict *conflict, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg,
+                                                tide_error *err);
+
+typedef struct tide_quarantined {
+    tide_node_id origin;
+    int64_t epoch;
+    int64_t seq;
+    tide_view table;
+    tide_view record_id;
+    tide_view reason; /* quarantine.h */
+    tide_view detail;
+    int64_t found_at_us;
+} tide_quarantined;
+typedef tide_status tide_quarantined_fn(void *arg, const tide_quarantined *event, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_node_quarantined(tide_node *node, int64_t limit,
+                                                  tide_quarantined_fn *fn, void *arg,
+                                                  tide_error *err);
+
+typedef struct tide_node_counts {
+    int64_t conflicts; /* writes */
+    int64_t aside;     /* rows */
+    int64_t quarantined;
+} tide_node_counts;
+TIDE_MUST_CHECK tide_status tide_node_count(tide_node *node, tide_node_counts *out,
+                                            tide_error *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "replica/statements.h"
+#include "tidemark_templates.h"
 
 /* ---- rows by falling stamp ---- */
 
@@ -242,7 +242,7 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
         return TIDE_OK;
     {
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_KEPT_OUT, err));
+        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_KEPT_OUT->text, err));
         tide_app_bind_i64(query, "table", row->table->id);
         tide_app_bind_blob(query, "rival", row->key);
         tide_status status = tide_app_step(query, err);
@@ -265,6 +265,8 @@ static tide_status find_rivals(found *f, tide_desk *desk, const tide_desk_row *r
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_RIVALS, err));
     for (int i = 0; i < table->column_count; i++)
         tide_table_bind(query, 'c', i, &row->values[i]);
+    for (int i = 0; i < table->key_count; i++)
+        tide_table_bind(query, 'k', i, &row->values[table->key[i]]);
     return collect_keys(f, desk, table, query, err);
 }
 
@@ -325,6 +327,8 @@ static tide_status contend(queue *q, tide_desk *desk, tide_desk_row *row, tide_e
 static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     if (!tide_row_clock_exists(&row->clock)) {
+        if (desk->is_folding && row->is_here)
+            return TIDE_OK; /* an application has created it again: the next turn will tell */
         const bool was = row->is_here || row->aside != TIDE_ASIDE_NONE || row->before ||
                          desk->is_folding;
         TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_NONE, (tide_view){.len = 0}, err));
@@ -375,10 +379,11 @@ static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
     return TIDE_OK;
 }
 
+/* NULL refers to nothing; what a generated column refers to is not looked after. */
 static bool is_null_among(const tide_any *values, const int *columns, int count)
 {
     for (int i = 0; i < count; i++)
-        if (values[columns[i]].class == TIDE_CLASS_NULL)
+        if (columns[i] < 0 || values[columns[i]].class == TIDE_CLASS_NULL)
             return true;
     return false;
 }
@@ -429,8 +434,7 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
             TIDE_TRY(tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i,
                                          err));
             for (int k = 0; k < foreign->count; k++)
-                tide_table_bind(query, 'c', foreign->parent_column[k],
-                                &values[foreign->parent_column[k]]);
+                tide_table_bind(query, 'c', k, &values[foreign->parent_column[k]]);
             TIDE_TRY(collect_keys(&children, desk, table, query, err));
             for (int k = 0; k < children.count; k++) {
                 tide_desk_row *child = NULL;
@@ -493,7 +497,7 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
     for (int i = 0; i < desk->table_count; i++) {
         TIDE_CLEANUP(found_done) found waiting = {.keys = NULL};
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEXT_CLOCK_WAITING, err));
+        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text, err));
         tide_app_bind_i64(query, "table", desk->tables[i]->id);
         tide_status status = tide_app_step(query, err);
         for (; status == TIDE_OK; status = tide_app_step(query, err))

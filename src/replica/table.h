@@ -8,6 +8,9 @@
  * that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide (R12): told when tracking, with
  * advice, and resolved as conflicts.
  *
+ * Limits: TIDE_TABLE_COLUMNS_MAX stored columns (the log of a table has a few columns more, and SQLite allows 2,000); collations of
+ * SQLite's own; no functions of the application in what a write has to compute (checks, indexes).
+ *
  * Threads: pure over a tide_app_tx. */
 #ifndef TIDE_REPLICA_TABLE_H
 #define TIDE_REPLICA_TABLE_H
@@ -15,25 +18,71 @@
 #include "replica/event.h"
 #include "store/app_file.h"
 
+enum {
+    TIDE_TABLE_COLUMNS_MAX = 1900,
+    TIDE_TABLE_MASK_BITS = 60,   /* columns per mask of the log */
+    TIDE_TABLE_COLUMN_PARAM = 65 /* ?65 is the first stored column, ?1 the first of the key */
+};
+
+/* What SQLite makes of values that are stored in a column. */
+typedef enum tide_affinity {
+    TIDE_AFFINITY_NONE, /* nothing: 1 and 1.0 are two values */
+    TIDE_AFFINITY_INTEGER,
+    TIDE_AFFINITY_REAL,
+    TIDE_AFFINITY_NUMERIC,
+    TIDE_AFFINITY_TEXT,
+} tide_affinity;
+
 typedef struct tide_table_column {
     char *name;
     bool is_key;
-    bool is_generated;
     bool is_not_null;
+    tide_affinity affinity;
     char *fallback; /* DEFAULT as SQL text; NULL: none */
 } tide_table_column;
+
+/* One column or expression of a unique key. */
+typedef struct tide_table_term {
+    int column;      /* -1: an expression, -2: a generated column, -3: the rowid */
+    char *name;      /* of a generated column */
+    char *sql;       /* of an expression */
+    char *collation; /* of a column */
+} tide_table_term;
+
+typedef struct tide_table_unique {
+    tide_table_term *terms;
+    int term_count;
+    char *where; /* of a partial index; NULL: none */
+    bool is_key; /* the key itself */
+} tide_table_unique;
+
+typedef struct tide_table_foreign {
+    char parent[TIDE_EVENT_TABLE_MAX + 1];
+    int count;
+    int column[TIDE_EVENT_KEY_MAX];        /* stored ones of this table; -1: generated */
+    int parent_column[TIDE_EVENT_KEY_MAX]; /* stored ones of the parent; -1: none of those */
+    char *parent_name[TIDE_EVENT_KEY_MAX];
+    bool is_tracked; /* the parent is */
+} tide_table_foreign;
 
 typedef struct tide_table {
     int64_t id; /* of tide_replica_tables; 0: not tracked */
     char name[TIDE_EVENT_TABLE_MAX + 1];
-    tide_table_column *columns; /* stored ones first, in order; generated ones are left out */
+    tide_table_column *columns; /* stored ones, in order; generated ones are left out */
     int column_count;
     int key[TIDE_EVENT_KEY_MAX]; /* columns, in the order of the key */
     int key_count;
+    tide_table_unique *uniques;
+    int unique_count;
+    tide_table_foreign *foreign;
+    int foreign_count;
     bool is_without_rowid;
+    bool is_strict;
+    bool is_rowid_key; /* INTEGER PRIMARY KEY */
     bool has_foreign_keys;
     uint64_t schema; /* digest, first 8 bytes */
     int64_t retain_us;
+    char **texts; /* of statements that were asked for already */
 } tide_table;
 
 /* Look at a table of the file. TIDE_E_NOT_FOUND: no such table. TIDE_E_UNSUPPORTED: it cannot be replicated; the text says why and what to do
@@ -42,7 +91,8 @@ TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_app_tx *tx, co
                                             tide_error *err);
 void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
 
-/* A tracked table by name or id, from what was recorded when it was tracked. TIDE_NONE: not tracked. */
+/* A tracked table by name, with the columns that were recorded when it was tracked (the log's are these), and the unique and foreign keys that it has
+ * now. TIDE_NONE: not tracked. */
 TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
                                             tide_error *err);
 typedef tide_status tide_table_fn(void *arg, const tide_table *table, tide_error *err);
@@ -52,21 +102,64 @@ TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, 
 /* ---- statements made for a table ---- */
 
 /* A statement from a template of sql/replica_table.sql, filled for this table, prepared and cached by the file's connection. Names are quoted; nothing
- * of a table's name can leave its quotes. */
+ * of a table's name can leave its quotes. k: key values in the key's order; c: stored columns; both from 0 (tide_table_bind). A key is
+ * found exactly: no collation, and by class where its column has no type. */
 typedef enum tide_table_statement {
-    TIDE_TABLE_ROW_GET,    /* :k1.. -> the stored columns */
-    TIDE_TABLE_ROW_PUT,    /* :c1.. insert */
-    TIDE_TABLE_ROW_SET,    /* :c1.., :mask, :k1.. update of the columns in the mask */
-    TIDE_TABLE_ROW_DELETE, /* :k1.. */
-    TIDE_TABLE_ROW_WALK,   /* all rows in key order, from a key on */
-    TIDE_TABLE_LOG_READ,   /* captured changes above :after, up to :through */
+    TIDE_TABLE_ROW_GET,          /* k -> the stored columns */
+    TIDE_TABLE_ROW_PUT,          /* c: insert */
+    TIDE_TABLE_ROW_SET,          /* c, k: update of some columns (tide_table_query_some) */
+    TIDE_TABLE_ROW_DELETE,       /* k */
+    TIDE_TABLE_ROW_WALK,         /* all rows in key order -> the stored columns */
+    TIDE_TABLE_ROW_WALK_FROM,    /* k: ... those behind this key */
+    TIDE_TABLE_ROW_RIVALS,       /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
+                                  * is left out (a write may then still be TIDE_E_EXISTS) */
+    TIDE_TABLE_FOREIGN_PARENT,   /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
+    TIDE_TABLE_FOREIGN_CHILDREN, /* index: the foreign key; c 0.. (values of the parent, in the key's order) -> keys of this table */
+    TIDE_TABLE_COUNT,
+    TIDE_TABLE_LOG_READ,         /* :after, :through; see tide_log_next */
+    TIDE_TABLE_LOG_CUT,          /* :through: they were folded */
+    TIDE_TABLE_LOG_ADD,          /* capture.c */
+    TIDE_TABLE_LOG_IS_EMPTY,
+    TIDE_TABLE_GONE_READ,
+    TIDE_TABLE_GONE_CUT,
     TIDE_TABLE_STATEMENTS,
 } tide_table_statement;
 
 TIDE_MUST_CHECK tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx,
                                              const tide_table *table, tide_table_statement which,
                                              tide_error *err);
+TIDE_MUST_CHECK tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx,
+                                                const tide_table *table,
+                                                tide_table_statement which, int index,
+                                                tide_error *err);
+/* ROW_PUT, ROW_SET of these columns, of which there is at least one. */
+TIDE_MUST_CHECK tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx,
+                                                  const tide_table *table,
+                                                  tide_table_statement which, const int *columns,
+                                                  int count, tide_error *err);
 void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value);
 tide_any tide_table_col(tide_app_query *query); /* the next column; views as of tide_app_col_* */
+
+/* What stands in tide_replica_clocks.digest: XXH3 over the encodings of the stored columns. TIDE_E_NOMEM, TIDE_E_LIMIT. */
+TIDE_MUST_CHECK tide_status tide_table_row_digest(int64_t *out, const tide_any *values, int count,
+                                                  tide_error *err);
+
+/* ---- the log ---- */
+
+/* A captured change. create: every column is written. update: those that changed. delete: none, and only the key's values are there. The key's
+ * values always are. */
+typedef struct tide_log_row {
+    int64_t seq;
+    tide_change_kind kind;
+    tide_any *values; /* one per stored column; views until the next step */
+    bool *is_written; /* one per stored column; of an update never those of the key */
+} tide_log_row;
+
+TIDE_MUST_CHECK tide_status tide_log_row_init(tide_log_row *row, const tide_table *table,
+                                              tide_error *err);
+void tide_log_row_done(tide_log_row *row); /* fits TIDE_CLEANUP on {0} */
+/* The next row of a TIDE_TABLE_LOG_READ. TIDE_NONE: the end. TIDE_E_DAMAGED: somebody wrote to the log. */
+TIDE_MUST_CHECK tide_status tide_log_next(tide_log_row *row, tide_app_query *query,
+                                          const tide_table *table, tide_error *err);
 
 #endif

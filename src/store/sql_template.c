@@ -86,6 +86,10 @@ static tide_status fill_hole(filler *f, const char *hole)
         return tide_template_quote(f->out, item->name);
     if (item && strcmp(hole, "n") == 0)
         return tide_buffer_printf(f->out, "%" PRId64, item->n);
+    if (item && strcmp(hole, "p") == 0)
+        return tide_buffer_printf(f->out, "%" PRId64, item->p);
+    if (item && strcmp(hole, "bit") == 0)
+        return tide_buffer_printf(f->out, "%" PRId64, item->bit);
     if (item && strcmp(hole, "sql") == 0)
         return tide_buffer_append_text(f->out, item->sql);
     for (int i = 0; i < f->context->value_count; i++) {

@@ -4,7 +4,8 @@
  *
  *     {{table}}                       a value of the context: a name, quoted, or a number
  *     {{each LIST SEP}} .. {{end}}    the text once per item of a list, SEP between them
- *     {{name}} {{n}} {{sql}}          inside: the item's name, quoted; its number; its text, as it is (from the file's own schema)
+ *     {{name}} {{n}} {{p}} {{bit}}    inside: the item's name, quoted; its numbers
+ *     {{sql}}                         inside: its text as it is, from the file's own schema (an index's expression)
  *     {{if FLAG}} .. {{end}}          only where the innermost item that has flags, or the context, has the flag; {{if !FLAG}} the opposite
  *
  * Lists may hold lists. A name is written between double quotes with those inside doubled, so nothing of it can leave them; one that holds a
@@ -30,6 +31,8 @@ typedef struct tide_template_list tide_template_list;
 typedef struct tide_template_item {
     const char *name;
     int64_t n;
+    int64_t p;
+    int64_t bit;
     const char *sql;   /* NULL: none */
     const char *flags; /* words with blanks between; NULL: none */
     const tide_template_list *lists;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/running_agent.h"
+#include "base/cleanup.h"
 #include "support/check.h"
 #include "support/tempdir.h"
 
@@ -382,6 +383,23 @@ static void overwrite_page_with(const char *path, const char *text)
     assert_int_equal(1, hits);
 }
 
+/* grpc.health.v1 says NOT_SERVING (2), of the program and of a service. */
+static void assert_unwell(agent_case *c)
+{
+    static const char service[] = "\x0a\x1etidemark.agent.v1.AgentService";
+    const tide_view requests[] = {tide_view_of(""), tide_view_of(service)};
+    TIDE_CLEANUP(tide_client_closep) tide_client *client = NULL;
+    assert_ok_err(running_agent_client(&c->agent, &client, &c->err), &c->err);
+    for (int i = 0; i < 2; i++) {
+        TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply = {0};
+        const tide_client_request request = {.path = "/grpc.health.v1.Health/Check",
+                                             .message = requests[i]};
+        assert_ok_err(tide_client_call(client, &request, &reply, &c->err), &c->err);
+        assert_int_equal(2, reply.message.len);
+        assert_int_equal(2, reply.message.ptr[1]);
+    }
+}
+
 /* FAULTS C23: where nothing can be added any more, clients keep what they have, and whoever asks is told that it is not ready. */
 static void a_store_that_takes_nothing_is_not_ready(void **state)
 {
@@ -411,6 +429,7 @@ static void a_store_that_takes_nothing_is_not_ready(void **state)
             running_agent_http(&c->agent, "/tidemark.agent.v1.AgentService/IngestRecords", record));
     }
     assert_int_equal(503, running_agent_http(&c->agent, "/readyz", NULL));
+    assert_unwell(c);
     assert_int_equal(
         200, running_agent_http(&c->agent, "/tidemark.agent.v1.AgentService/QueryRecords", query));
     assert_ok_err(running_agent_stop(&c->agent, &c->err), &c->err);

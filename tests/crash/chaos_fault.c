@@ -151,11 +151,12 @@ static void begin_kill(chaos_faults *f, chaos_fault *fault)
     *fault = (chaos_fault){.kind = CHAOS_KILL, .node = node, .until_ms = draw_ms(f, 0, 2500)};
 }
 
-static tide_status begin_clock(chaos_faults *f, chaos_fault *fault, tide_error *err)
+/* A clock stays as it is until it is set again: nothing ends. */
+static tide_status set_clock(chaos_faults *f, tide_error *err)
 {
     static const char *const offsets[] = {"+1h", "-1h", "+0", "+59m", "-3540s"};
     chaos_node *node = &f->fleet->nodes[CHAOS_CLOCKS * prng_below(&f->chance, 6) + 1];
-    fault->kind = CHAOS_NONE; /* it stays as it is until it is set again */
+    f->counts[CHAOS_CLOCK]++;
     return chaos_fleet_set_clock(f->fleet, node, offsets[prng_below(&f->chance, 5)], err);
 }
 
@@ -190,7 +191,7 @@ static void begin_server_freeze(chaos_faults *f, chaos_fault *fault)
     *fault = (chaos_fault){.kind = CHAOS_SERVER_FREEZE, .until_ms = draw_ms(f, 100, 2500)};
 }
 
-static void end_server_freeze(chaos_faults *f)
+void chaos_fault_thaw(chaos_faults *f)
 {
     while (f->frozen_count > 0)
         (void)kill(f->frozen[--f->frozen_count], SIGCONT);
@@ -220,7 +221,7 @@ tide_status chaos_fault_begin(chaos_faults *f, tide_error *err)
     else if (die < 85)
         begin_kill(f, fault);
     else if (die < 91)
-        status = begin_clock(f, fault, err);
+        status = set_clock(f, err);
     else if (die < 97)
         begin_server_freeze(f, fault);
     else
@@ -248,7 +249,7 @@ static tide_status end_fault(chaos_faults *f, chaos_fault *fault, tide_error *er
     case CHAOS_KILL:
         return chaos_fleet_start(f->fleet, over.node, err);
     case CHAOS_SERVER_FREEZE:
-        end_server_freeze(f);
+        chaos_fault_thaw(f);
         return TIDE_OK;
     case CHAOS_SERVER_KILL:
         return pg_cluster_restart(&f->fleet->cluster, err);

@@ -53,5 +53,7 @@ TIDE_MUST_CHECK tide_status chaos_fault_begin(chaos_faults *faults, tide_error *
 TIDE_MUST_CHECK tide_status chaos_fault_store(chaos_faults *faults, tide_error *err);
 /* End those whose time has come; now_ms INT64_MAX: all. */
 TIDE_MUST_CHECK tide_status chaos_fault_end(chaos_faults *faults, int64_t now_ms, tide_error *err);
+/* The server runs, if nothing else: it can be stopped. */
+void chaos_fault_thaw(chaos_faults *faults);
 
 #endif

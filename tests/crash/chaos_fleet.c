@@ -262,7 +262,8 @@ void chaos_fleet_close(chaos_fleet *fleet)
 {
     for (int i = 0; i < CHAOS_NODES; i++)
         chaos_fleet_kill(&fleet->nodes[i]);
-    pg_cluster_stop(&fleet->cluster);
+    if (fleet->cluster.dir.path[0])
+        pg_cluster_stop(&fleet->cluster);
     if (getenv("TIDEMARK_KEEP"))
         (void)fprintf(stderr, "files are in %s\n", fleet->dir.path);
     else

@@ -43,7 +43,6 @@ static int set_up(void **state)
     chaos_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
     *state = c;
-    assert_ok_err(chaos_fleet_open(&c->fleet, &c->err), &c->err);
     c->faults.fleet = &c->fleet;
     c->faults.senders = c->senders;
     prng_init(&c->faults.chance, seed);
@@ -53,6 +52,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     chaos_case *c = *state;
+    chaos_fault_thaw(&c->faults);
     chaos_sampler_close(&c->sampler);
     if (c->faults.log)
         (void)fclose(c->faults.log);
@@ -205,14 +205,27 @@ static void drain(chaos_case *c)
                   proc_now_ms() - began_ms);
 }
 
+/* The lines of an audit that do not balance. */
+static void print_unbalanced(const char *out)
+{
+    while (*out) {
+        const size_t len = strcspn(out, "\n");
+        if (!memmem(out, len, "\"balanced\":true", strlen("\"balanced\":true")))
+            print_error("%.*s\n", (int)len, out);
+        out += len + (out[len] == '\n');
+    }
+}
+
 static void check_audit(chaos_case *c)
 {
     static const char *const audit[] = {"colony", "audit", "--json", NULL};
     TIDE_CLEANUP(proc_result_done) proc_result result = {0};
     assert_ok_err(chaos_fleet_ask(&c->fleet, audit, DRAIN_MS, &result, &c->err), &c->err);
-    if (result.exit_code != 0)
-        fail_msg("seed %" PRIu64 ": the audit ends with %d: %.2000s%.2000s", seed, result.exit_code,
-                 result.err, result.out);
+    if (result.exit_code == 0)
+        return;
+    print_unbalanced(result.out);
+    fail_msg("seed %" PRIu64 ": the audit ends with %d: %.2000s", seed, result.exit_code,
+             result.err);
 }
 
 /* Reads the journals and the tables, by psql. */
@@ -237,6 +250,7 @@ static void every_acknowledged_record_is_in_the_colony_exactly_once(void **state
     chaos_case *c = *state;
     int64_t acknowledged = 0;
     int64_t unknown = 0;
+    assert_ok_err(chaos_fleet_open(&c->fleet, &c->err), &c->err);
     start_clients(c);
     make_trouble(c);
     for (int i = 0; i < CHAOS_AGENTS; i++) {
@@ -247,9 +261,10 @@ static void every_acknowledged_record_is_in_the_colony_exactly_once(void **state
     const int *n = c->faults.counts;
     print_message("%" PRId64 " acknowledged, %" PRId64
                   " unknown; %d network faults, %d SIGSTOP, %d "
-                  "kill -9, server %d SIGSTOP, %d kill -9; %d changes of stores; %d samples\n",
+                  "kill -9, %d clocks set, server %d SIGSTOP, %d kill -9; %d changes of stores; %d "
+                  "samples\n",
                   acknowledged, unknown, n[CHAOS_NETWORK], n[CHAOS_FREEZE], n[CHAOS_KILL],
-                  n[CHAOS_SERVER_FREEZE], n[CHAOS_SERVER_KILL], c->faults.stores,
+                  n[CHAOS_CLOCK], n[CHAOS_SERVER_FREEZE], n[CHAOS_SERVER_KILL], c->faults.stores,
                   atomic_load(&c->sampler.rounds));
     drain(c);
     check_audit(c);

@@ -9,7 +9,7 @@
 #include "net/echo.h"
 #include "support/check.h"
 
-enum { CLIENTS = 40, ASKS = 5 };
+enum { CLIENTS = 40, ASKS = 5, CROWD_THREADS = 8, CROWD_STREAMS = 8, CROWD_ROUNDS = 40 };
 
 #define UNARY "/test.Echo/Unary"
 
@@ -197,6 +197,67 @@ static void a_call_to_nobody_fails(void **state)
     answers_done(&a);
 }
 
+/* ---- many threads at once ---- */
+
+typedef struct crowd {
+    tide_client *client;
+    unsigned seed;
+    int ended;
+} crowd;
+
+/* Streams that are begun, ended and cancelled while the hub takes others of the same list. */
+static void *call_in_a_crowd(void *arg)
+{
+    crowd *c = arg;
+    for (int round = 0; round < CROWD_ROUNDS; round++) {
+        tide_client_stream *streams[CROWD_STREAMS];
+        tide_error err = {.status = TIDE_OK};
+        const tide_client_request request = {.path = UNARY,
+                                             .message = tide_view_of("crowd"),
+                                             .is_open = true,
+                                             .timeout_us = 20 * INT64_C(1000000)};
+        for (int i = 0; i < CROWD_STREAMS; i++) {
+            assert_ok_err(tide_client_begin(&streams[i], c->client, &request, &err), &err);
+            if (rand_r(&c->seed) % 2 == 0)
+                tide_client_send_end(streams[i]);
+        }
+        for (int i = 0; i < CROWD_STREAMS; i++) {
+            tide_client_send_end(streams[i]);
+            if (rand_r(&c->seed) % 8 == 0)
+                tide_client_cancel(streams[i]);
+        }
+        for (int i = 0; i < CROWD_STREAMS; i++) {
+            TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
+            tide_buffer_init(&answer, 4096);
+            tide_status status = TIDE_OK;
+            while (status == TIDE_OK)
+                status = tide_client_next(streams[i], &answer, &err);
+            c->ended += status == TIDE_NONE || err.status == TIDE_E_INTERRUPTED;
+            tide_client_end(streams[i]);
+        }
+    }
+    return NULL;
+}
+
+/* A stream that is put into the list of pending ones again while the list is taken loses nobody, and is let go of once. */
+static void streams_of_many_threads_all_come_to_an_end(void **state)
+{
+    (void)state;
+    TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = open_hub();
+    tide_client *client = open_on(hub, server.grpc_port);
+    crowd crowds[CROWD_THREADS];
+    pthread_t threads[CROWD_THREADS];
+    for (int i = 0; i < CROWD_THREADS; i++) {
+        crowds[i] = (crowd){.client = client, .seed = (unsigned)i};
+        assert_int_equal(0, pthread_create(&threads[i], NULL, call_in_a_crowd, &crowds[i]));
+    }
+    for (int i = 0; i < CROWD_THREADS; i++) {
+        assert_int_equal(0, pthread_join(threads[i], NULL));
+        assert_int_equal(CROWD_ROUNDS * CROWD_STREAMS, crowds[i].ended);
+    }
+    tide_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +265,7 @@ int main(void)
         cmocka_unit_test(closing_one_client_ends_its_own_calls_alone),
         cmocka_unit_test(a_call_can_be_cancelled_and_is_told_once),
         cmocka_unit_test(a_call_to_nobody_fails),
+        cmocka_unit_test(streams_of_many_threads_all_come_to_an_end),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -117,6 +117,26 @@ static void a_watcher_of_an_unset_status_hears_it_too(void **state)
 }
 
 /* Whoever left before the watch began is not kept. */
+/* A store that takes nothing: no service of the program serves, whatever was said of it, until it is well again. */
+static void an_impaired_program_serves_nothing(void **state)
+{
+    (void)state;
+    TIDE_CLEANUP(tide_health_freep) tide_health *health = make_health();
+    assert_ok(tide_health_set(health, "a.Service", TIDE_HEALTH_SERVING, NULL));
+    assert_ok(tide_health_set(health, "b.Service", TIDE_HEALTH_UNKNOWN, NULL));
+    TIDE_CLEANUP(fake_call_done) tide_call watch = {0};
+    run_method(&watch, WATCH_PATH, "a.Service", health);
+    tide_health_set_impaired(health, true);
+    tide_health_set_impaired(health, true);
+    assert_int_equal(TIDE_HEALTH_NOT_SERVING, tide_health_get(health, tide_view_of("a.Service")));
+    assert_int_equal(TIDE_HEALTH_UNKNOWN, tide_health_get(health, tide_view_of("b.Service")));
+    tide_health_set_impaired(health, false);
+    assert_int_equal(3, watch.sent_count);
+    assert_int_equal(TIDE_HEALTH_SERVING, sent_status(&watch, 0));
+    assert_int_equal(TIDE_HEALTH_NOT_SERVING, sent_status(&watch, 1));
+    assert_int_equal(TIDE_HEALTH_SERVING, sent_status(&watch, 2));
+}
+
 static void a_watcher_that_left_already_is_let_go(void **state)
 {
     (void)state;
@@ -213,6 +233,7 @@ int main(void)
         cmocka_unit_test(check_of_an_unknown_service_is_not_found),
         cmocka_unit_test(a_watcher_hears_the_status_and_every_change),
         cmocka_unit_test(a_watcher_of_an_unset_status_hears_it_too),
+        cmocka_unit_test(an_impaired_program_serves_nothing),
         cmocka_unit_test(a_watcher_that_left_already_is_let_go),
         cmocka_unit_test(closing_tells_and_ends_the_watchers),
         cmocka_unit_test(names_and_watchers_are_bounded),

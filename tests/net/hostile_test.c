@@ -180,18 +180,39 @@ static void connections_above_the_limit_are_closed_at_once(void **state)
 {
     (void)state;
     server_rig rig;
-    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", "peer_connections=20", NULL});
+    server_rig_start(
+        &rig, (const char *[]){"127.0.0.1:0", "peer_connections=20", "spare_us=3600000000", NULL});
     char *said = server_rig_client(&rig, "hostile.py", (const char *[]){"too_many", "20", NULL});
     assert_string_equal("True\nok\n", said);
     free(said);
     assert_int_equal(1, server_rig_number(&rig, "refused_peer_connections"));
     server_rig_done(&rig);
 
-    server_rig_start(&rig, (const char *[]){"127.0.0.1:0", "connections=20", NULL});
+    server_rig_start(
+        &rig, (const char *[]){"127.0.0.1:0", "connections=20", "spare_us=3600000000", NULL});
     said = server_rig_client(&rig, "hostile.py", (const char *[]){"too_many", "20", NULL});
     assert_string_equal("False\nok\n", said);
     free(said);
     server_rig_done(&rig);
+}
+
+/* Limit spare_us: by default everybody calls from one address, so who keeps connections that say nothing must not keep others out. */
+static void idle_connections_make_room_for_new_ones(void **state)
+{
+    (void)state;
+    static const char *const limits[] = {"peer_connections=20", "connections=20"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        server_rig rig;
+        server_rig_start(&rig, (const char *[]){"127.0.0.1:0", limits[i], "spare_us=0", NULL});
+        char *said =
+            server_rig_client(&rig, "hostile.py", (const char *[]){"make_room", "20", NULL});
+        assert_string_equal("ok\n", said);
+        free(said);
+        assert_true(server_rig_number(&rig, "closed_for_others") >= 20);
+        assert_int_equal(0, server_rig_number(&rig, "refused_peer_connections"));
+        assert_int_equal(0, server_rig_number(&rig, "refused_connections"));
+        server_rig_done(&rig);
+    }
 }
 
 /* Half of them HTTP/1.1, half HTTP/2, each after a first exchange; 10,000 in a soak. */
@@ -260,6 +281,7 @@ int main(void)
         cmocka_unit_test(bodies_that_never_end_do_not_starve_others),
         cmocka_unit_test(connections_that_stop_half_way_are_closed),
         cmocka_unit_test(connections_above_the_limit_are_closed_at_once),
+        cmocka_unit_test(idle_connections_make_room_for_new_ones),
         cmocka_unit_test(idle_connections_are_cheap),
         cmocka_unit_test(slow_clients_do_not_keep_others_out),
     };

@@ -328,7 +328,7 @@ static void a_request_cannot_grow_without_bound(void **state)
         append(&text, "2{}");
     append(&text, "}}");
     assert_status(TIDE_E_LIMIT, otlp_decode_notation(t, TIDE_OTLP_LOGS, tide_buffer_text(&text)));
-    assert_contains(t->err.text, "134217728 bytes of logs");
+    assert_contains(t->err.text, "100663296 bytes of records");
     TIDE_CLEANUP(tide_freep) char *huge = calloc(1, TIDE_OTLP_REQUEST_MAX + 1);
     assert_non_null(huge);
     assert_status(TIDE_E_LIMIT,

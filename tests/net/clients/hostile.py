@@ -248,6 +248,19 @@ def too_many(address, number):
     print(is_served(address, "127.0.0.2"))
 
 
+def make_room(address, number):
+    """As many again are served: the first ones, which are idle, are closed for them."""
+    socks = []
+    for _ in range(2 * number):
+        sock = connect(address)
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(9) == b"HTTP/1.1 "
+        socks.append(sock)
+    for sock in socks[:4]:
+        sock.settimeout(5)
+        assert read_all(sock).endswith(b"ok\n")
+
+
 def main():
     address, attack = sys.argv[1:3]
     number = int(sys.argv[3]) if len(sys.argv) > 3 else 0

@@ -1,0 +1,100 @@
+-- Fixed statements of replica/node.c, table.c and capture.c. Those of folding and applying: replica_apply.sql.
+
+-- template: replica_taken_names
+-- Tables and views of the application that have names which we need.
+SELECT name FROM sqlite_master
+WHERE name LIKE 'tide\_replica\_%' ESCAPE '\' OR name LIKE 'tide\_log\_%' ESCAPE '\' OR name LIKE 'tide\_gone\_%' ESCAPE '\'
+ORDER BY name LIMIT 1;
+
+-- template: replica_check_meta
+-- Prepared to see whether tables of the document's names have its columns.
+SELECT m.key, m.value, c.table_name, c.origin_node_id, c.origin_seq
+FROM replication_meta m, replication_checkpoints c LIMIT 0;
+
+-- template: replica_meta_put
+INSERT OR REPLACE INTO replication_meta (key, value) VALUES (:key, :value);
+
+-- template: replica_seq_last
+SELECT max(seq) FROM tide_replica_seq;
+
+-- template: replica_seq_add
+INSERT INTO tide_replica_seq (t) VALUES (:table_id);
+
+-- template: replica_seq_raise
+INSERT INTO tide_replica_seq (seq, t) VALUES (:seq, 0);
+
+-- template: replica_seq_cut
+-- The newest row stays: it is the counter.
+DELETE FROM tide_replica_seq
+WHERE seq <= :through AND seq < (SELECT max(seq) FROM tide_replica_seq);
+
+-- template: replica_epoch_add
+INSERT INTO tide_replica_epochs (node, epoch, started_at, reason, evidence)
+VALUES (:node, :epoch, :started_at, :reason, :evidence);
+
+-- template: replica_origin_add
+INSERT INTO tide_replica_origins (origin, epoch, start, cursor) VALUES (:origin, :epoch, :start, :cursor);
+
+-- template: replica_table_add
+INSERT INTO tide_replica_tables (name, is_tracked, schema, retain_us) VALUES (:name, 0, 0, 0) RETURNING id;
+
+-- template: replica_table_put
+UPDATE tide_replica_tables
+SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retain_us, hooks = :hooks WHERE id = :id;
+
+-- template: replica_table_untrack
+UPDATE tide_replica_tables SET is_tracked = 0 WHERE id = :id;
+
+-- template: replica_table_find
+SELECT id, name, is_tracked, schema, retain_us, hooks FROM tide_replica_tables WHERE name = :name;
+
+-- template: replica_table_list
+SELECT name FROM tide_replica_tables WHERE is_tracked ORDER BY id;
+
+-- template: replica_has_schema
+SELECT count(*) FROM sqlite_master WHERE name = 'tide_replica_tables';
+
+-- template: replica_columns_cut
+DELETE FROM tide_replica_columns WHERE table_id = :table_id;
+
+-- template: replica_column_put
+INSERT INTO tide_replica_columns (table_id, position, name, key_position, is_not_null, affinity, fallback)
+VALUES (:table_id, :position, :name, :key_position, :is_not_null, :affinity, :fallback);
+
+-- template: replica_columns
+SELECT name, key_position, is_not_null, affinity, fallback FROM tide_replica_columns
+WHERE table_id = :table_id ORDER BY position;
+
+-- template: replica_schema_put
+INSERT OR REPLACE INTO tide_replica_schemas (table_name, schema, columns, sql) VALUES (:table_name, :schema, :columns, :sql);
+
+-- template: schema_find
+SELECT type, name, sql FROM sqlite_master WHERE name = :name COLLATE NOCASE AND type IN ('table', 'view');
+
+-- template: schema_kind
+SELECT type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = :name COLLATE NOCASE;
+
+-- template: schema_columns
+-- hidden: 0 stored, 1 of a virtual table, 2 and 3 generated.
+SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(:name) ORDER BY cid;
+
+-- template: schema_uniques
+SELECT i.name, i.origin, i.partial, s.sql FROM pragma_index_list(:name) i
+LEFT JOIN sqlite_master s ON s.type = 'index' AND s.name = i.name
+WHERE i."unique" ORDER BY i.origin = 'pk' DESC, i.name;
+
+-- template: schema_terms
+-- cid -2 is an expression, -1 the rowid.
+SELECT cid, name, coll FROM pragma_index_xinfo(:name) WHERE key ORDER BY seqno;
+
+-- template: schema_foreign
+SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(:name) ORDER BY id, seq;
+
+-- template: schema_hooks
+SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE ORDER BY name;
+
+-- template: replica_clocks_of
+SELECT key, digest FROM tide_replica_clocks WHERE table_id = :table_id AND gone IS NULL AND aside = 0;
+
+-- template: replica_clock_find
+SELECT gone IS NULL, aside, digest FROM tide_replica_clocks WHERE table_id = :table_id AND key = :key;

@@ -1,0 +1,184 @@
+-- Fixed statements of folding, applying, the log, conflicts, quarantine and collection (replica/desk.c, log.c, ...). Tables: replica_schema.sql.
+
+-- template: apply_hybrid_get
+SELECT value FROM tide_replica_state WHERE key = 'hybrid';
+
+-- template: apply_hybrid_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('hybrid', :last);
+
+-- template: apply_fold_cut_get
+SELECT value FROM tide_replica_state WHERE key = 'fold_cut';
+
+-- template: apply_fold_cut_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('fold_cut', :cut);
+
+-- template: apply_clock_get
+SELECT clock, image, aside, rival FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
+
+-- template: apply_clock_put
+INSERT OR REPLACE INTO tide_replica_clocks (table_id, key, clock, image, aside, rival, gone, digest)
+VALUES (:table, :key, :clock, :image, :aside, :rival, :gone, :digest);
+
+-- template: apply_clock_any_aside
+SELECT 1 FROM tide_replica_clocks WHERE aside > 0 LIMIT 1;
+
+-- template: apply_clock_kept_out
+SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival = :rival AND aside > 0;
+
+-- template: apply_clock_waiting
+-- Those aside for a foreign key have no rival; nor have those of a CHECK.
+SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival IS NULL AND aside > 0 AND aside = 3;
+
+-- template: apply_known_put
+INSERT OR IGNORE INTO tide_replica_known (table_id, key, col, time, added) VALUES (:table, :key, :col, :time, :now);
+
+-- template: apply_known_find
+-- -2 stands for every column.
+SELECT 1 FROM tide_replica_known
+WHERE table_id = :table AND key = :key AND (col = :col OR (col = -2 AND :col >= 0)) AND time = :time LIMIT 1;
+
+-- template: apply_conflict_put
+INSERT OR IGNORE INTO tide_replica_conflicts (table_id, key, col, time, node, value, found_at)
+VALUES (:table, :key, :col, :time, :node, :value, :now);
+
+-- template: apply_conflict_delete
+DELETE FROM tide_replica_conflicts
+WHERE table_id = :table AND key = :key AND (col = :col OR (:col = -2 AND col >= 0)) AND time = :time;
+
+-- template: apply_conflict_list
+-- Writes that were lost unseen, then rows that a constraint keeps out of their tables.
+SELECT t.name, c.key, c.col, c.time, c.node, c.value, 0 AS aside, c.found_at
+FROM tide_replica_conflicts c JOIN tide_replica_tables t ON t.id = c.table_id
+UNION ALL
+SELECT t.name, k.key, -3, 0, NULL, k.image, k.aside, 0
+FROM tide_replica_clocks k JOIN tide_replica_tables t ON t.id = k.table_id WHERE k.aside > 0
+ORDER BY 1, 2, 4, 5, 3;
+
+-- template: apply_conflict_counts
+SELECT (SELECT count(*) FROM tide_replica_conflicts), (SELECT count(*) FROM tide_replica_clocks WHERE aside > 0),
+    (SELECT count(*) FROM tide_replica_quarantine);
+
+-- template: apply_origin_get
+SELECT start, floor, cursor FROM tide_replica_origins WHERE origin = :origin AND epoch = :epoch;
+
+-- template: apply_origin_put
+INSERT OR REPLACE INTO tide_replica_origins (origin, epoch, start, floor, cursor)
+VALUES (:origin, :epoch, :start, :floor, :cursor);
+
+-- template: apply_origin_list
+SELECT origin, epoch, start, floor, cursor FROM tide_replica_origins ORDER BY origin, epoch;
+
+-- template: apply_cursor_get
+SELECT cursor, last_seq FROM tide_replica_cursors WHERE table_name = :table AND origin = :origin AND epoch = :epoch;
+
+-- template: apply_cursor_put
+INSERT OR REPLACE INTO tide_replica_cursors (table_name, origin, epoch, cursor, last_seq)
+VALUES (:table, :origin, :epoch, :cursor, :last);
+
+-- template: apply_checkpoint_put
+-- The document's key has no epoch: the newest one stands there.
+INSERT OR REPLACE INTO replication_checkpoints (table_name, origin_node_id, origin_seq)
+SELECT :table, :node, :seq
+WHERE NOT EXISTS (SELECT 1 FROM tide_replica_origins WHERE origin = :origin AND epoch > :epoch);
+
+-- template: apply_meta_put
+INSERT OR REPLACE INTO replication_meta (key, value) VALUES (:key, CAST(:value AS TEXT));
+
+-- template: apply_event_put
+INSERT OR IGNORE INTO tide_replica_events (origin, epoch, seq, cut_seq, id, table_name, operation_type, record_id, data,
+    timestamp, processed, stamp, body)
+VALUES (:origin, :epoch, :seq, :cut, :id, :table, :operation, :record, :data, :timestamp, :processed, :stamp, :body);
+
+-- template: apply_event_processed
+UPDATE tide_replica_events SET processed = 1 WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
+
+-- template: apply_event_sizes
+SELECT seq, cut_seq, length(body) FROM tide_replica_events
+WHERE origin = :origin AND epoch = :epoch AND seq > :after AND seq <= :through ORDER BY seq;
+
+-- template: apply_event_bodies
+SELECT seq, cut_seq, body FROM tide_replica_events
+WHERE origin = :origin AND epoch = :epoch AND seq > :after AND seq <= :through ORDER BY seq;
+
+-- template: apply_schema_get
+SELECT columns FROM tide_replica_schemas WHERE table_name = :table AND schema = :schema;
+
+-- template: apply_quarantine_put
+INSERT OR REPLACE INTO tide_replica_quarantine (origin, epoch, seq, reason, detail, found_at)
+VALUES (:origin, :epoch, :seq, :reason, :detail, :now);
+
+-- template: apply_quarantine_delete
+DELETE FROM tide_replica_quarantine WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
+
+-- template: apply_quarantine_bodies
+-- What may have become possible: the clock has come nearer, a table or schema is known now.
+SELECT e.body FROM tide_replica_quarantine q
+JOIN tide_replica_events e ON e.origin = q.origin AND e.epoch = q.epoch AND e.seq = q.seq
+WHERE (q.reason = 'drift' AND e.stamp <= :horizon)
+   OR (q.reason = 'table' AND EXISTS (SELECT 1 FROM tide_replica_tables t WHERE t.name = e.table_name AND t.is_tracked))
+   OR q.reason = 'column'
+ORDER BY q.origin, q.epoch, q.seq LIMIT :limit;
+
+-- template: apply_quarantine_list
+SELECT q.origin, q.epoch, q.seq, e.table_name, e.record_id, q.reason, q.detail, q.found_at
+FROM tide_replica_quarantine q
+LEFT JOIN tide_replica_events e ON e.origin = q.origin AND e.epoch = q.epoch AND e.seq = q.seq
+ORDER BY q.origin, q.epoch, q.seq LIMIT :limit;
+
+-- template: apply_peer_put
+INSERT OR REPLACE INTO tide_replica_peers (peer, name, seen_at, expires_at) VALUES (:peer, :name, :now, :expires);
+
+-- template: apply_peer_marks_cut
+DELETE FROM tide_replica_peer_marks WHERE peer = :peer;
+
+-- template: apply_peer_mark_put
+INSERT OR REPLACE INTO tide_replica_peer_marks (peer, origin, epoch, mark) VALUES (:peer, :origin, :epoch, :mark);
+
+-- template: apply_peer_expire
+DELETE FROM tide_replica_peers WHERE expires_at <= :now;
+
+-- template: apply_peer_marks_expire
+DELETE FROM tide_replica_peer_marks WHERE peer NOT IN (SELECT peer FROM tide_replica_peers);
+
+-- template: apply_least_mark
+-- What every live peer has of an origin's epoch; NULL: there are no peers. The origin itself has all of its own.
+SELECT min(coalesce((SELECT m.mark FROM tide_replica_peer_marks m
+    WHERE m.peer = p.peer AND m.origin = :origin AND m.epoch = :epoch), 0))
+FROM tide_replica_peers p WHERE p.peer <> :origin;
+
+-- template: apply_greatest_mark
+SELECT max(mark) FROM tide_replica_peer_marks WHERE origin = :origin AND epoch = :epoch;
+
+-- template: apply_unknown_marks
+-- Peers have origins of which nothing is here.
+SELECT 1 FROM tide_replica_peer_marks m
+WHERE m.mark > 0 AND NOT EXISTS (SELECT 1 FROM tide_replica_origins o WHERE o.origin = m.origin AND o.epoch = m.epoch) LIMIT 1;
+
+-- template: apply_gc_bound
+-- The first event of an origin's epoch that has to stay.
+SELECT min(e.seq) FROM (
+    SELECT seq, table_name, timestamp, processed FROM tide_replica_events
+    WHERE origin = :origin AND epoch = :epoch AND seq > :floor ORDER BY seq LIMIT :limit + 1
+) e LEFT JOIN tide_replica_tables t ON t.name = e.table_name
+WHERE e.seq > :mark OR e.processed = 0 OR e.timestamp > (:now - coalesce(t.retain_us, :retain)) / 1000;
+
+-- template: apply_gc_last
+SELECT max(seq) FROM (SELECT seq FROM tide_replica_events
+    WHERE origin = :origin AND epoch = :epoch AND seq > :floor ORDER BY seq LIMIT :limit);
+
+-- template: apply_gc_events
+DELETE FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq <= :through;
+
+-- template: apply_gc_first_stamp
+-- Of what a peer may not have yet.
+SELECT stamp FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq > :mark ORDER BY seq LIMIT 1;
+
+-- template: apply_gc_clocks
+DELETE FROM tide_replica_clocks WHERE (table_id, key) IN (
+    SELECT k.table_id, k.key FROM tide_replica_clocks k LEFT JOIN tide_replica_tables t ON t.id = k.table_id
+    WHERE k.gone IS NOT NULL AND k.gone < :horizon AND (k.gone >> 16) <= (:now - coalesce(t.retain_us, :retain)) / 1000
+    ORDER BY k.gone LIMIT :limit);
+
+-- template: apply_gc_known
+DELETE FROM tide_replica_known WHERE (table_id, key, col, time) IN (
+    SELECT table_id, key, col, time FROM tide_replica_known WHERE time < :horizon LIMIT :limit);

@@ -1,0 +1,159 @@
+-- Statements made for a table of an application (replica/table.h). {{table}} is its name; the lists are its stored columns, its key, its unique
+-- keys. ?1 to ?64 are key values in the key's order, ?65 and on the stored columns (hole p).
+
+-- template: table_row_get
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
+WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
+
+-- template: table_row_put
+INSERT INTO {{table}} ({{each some ,}}{{name}}{{end}}) VALUES ({{each some ,}}?{{p}}{{end}});
+
+-- template: table_row_set
+UPDATE {{table}} SET {{each some ,}}{{name}} = ?{{p}}{{end}}
+WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
+
+-- template: table_row_delete
+DELETE FROM {{table}}
+WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
+
+-- template: table_row_walk
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{{name}}{{end}};
+
+-- template: table_row_walk_from
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{end}}) ORDER BY {{each key ,}}{{name}}{{end}};
+
+-- template: table_row_rivals
+-- Rows with another key that have the values of a unique key.
+SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+WHERE ({{each uniques OR}}({{each terms AND}}{{if plain}}{{name}} = ?{{p}} COLLATE {{sql}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}?{{p}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
+AND NOT ({{each key AND}}({{name}} IS ?{{n}} COLLATE BINARY{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}){{end}});
+
+-- template: table_foreign_parent
+SELECT 1 FROM {{parent}} WHERE {{each pairs AND}}{{name}} = ?{{p}}{{end}} LIMIT 1;
+
+-- template: table_foreign_children
+SELECT {{each key ,}}{{name}}{{end}} FROM {{table}} WHERE {{each pairs AND}}{{name}} = ?{{p}}{{end}};
+
+-- template: table_count
+SELECT count(*) FROM {{table}};
+
+-- The log: one row per change. op 1 create (all columns), 2 update (those of the masks), 3 delete (the key). Columns without a type keep a value as it is.
+
+-- template: table_log_make
+CREATE TABLE tide_log_{{id}} (seq INTEGER PRIMARY KEY, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}});
+
+-- template: table_gone_make
+-- Keys of rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
+CREATE TABLE tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}}, PRIMARY KEY ({{each key ,}}k{{n}}{{end}}));
+
+-- template: table_log_drop
+DROP TABLE IF EXISTS tide_log_{{id}};
+DROP TABLE IF EXISTS tide_gone_{{id}};
+
+-- template: table_log_read
+SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}} FROM tide_log_{{id}}
+WHERE seq > :after AND seq <= :through ORDER BY seq;
+
+-- template: table_log_cut
+DELETE FROM tide_log_{{id}} WHERE seq <= :through;
+
+-- template: table_log_is_empty
+SELECT NOT EXISTS (SELECT 1 FROM tide_log_{{id}}) AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}});
+
+-- template: table_log_add
+-- What a rescan found: mask 0 stands for "all".
+INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (?1, ?2, {{each masks ,}}?3{{end}}, {{each columns ,}}?{{p}}{{end}});
+
+-- template: table_gone_read
+SELECT {{each key ,}}k{{n}}{{end}} FROM tide_gone_{{id}};
+
+-- template: table_gone_cut
+DELETE FROM tide_gone_{{id}};
+
+-- Triggers. They run in any program, with whatever SQLite it has: no functions but typeof and last_insert_rowid, nothing newer than 3.8. They only append.
+
+-- template: hook_insert
+CREATE TRIGGER tide_capture_{{id}}_insert AFTER INSERT ON {{table}} BEGIN
+    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});
+END
+
+-- template: hook_delete
+CREATE TRIGGER tide_capture_{{id}}_delete AFTER DELETE ON {{table}} BEGIN
+    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each keycolumns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each keycolumns ,}}OLD.{{name}}{{end}});
+END
+
+-- template: hook_update
+-- The key stays, a column changes. Values are compared bit by bit: no collation, and the class where a column has no type. Short values are
+-- logged as they are, long ones only if they changed.
+CREATE TRIGGER tide_capture_{{id}}_update AFTER UPDATE ON {{table}}
+WHEN {{each keycolumns AND}}(OLD.{{name}} IS NEW.{{name}} COLLATE BINARY{{if loose}} AND typeof(OLD.{{name}}) = typeof(NEW.{{name}}){{end}}){{end}}
+AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}){{end}})
+BEGIN
+    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 2,
+        {{each masks ,}}0{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}) << {{bit}}){{end}}{{end}},
+        {{each columns ,}}{{if short}}NEW.{{name}}{{end}}{{if !short}}CASE WHEN OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}} THEN NEW.{{name}} END{{end}}{{end}});
+END
+
+-- template: hook_move
+-- The key changes: the old row goes, another comes.
+CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE ON {{table}}
+WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
+BEGIN
+    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each keycolumns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each keycolumns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});
+END
+
+-- template: hook_before_insert
+-- Rows that have a value of one of the new row's unique keys: REPLACE removes them unseen. Which of them are really gone is seen when the log is
+-- folded: one that still stands was never replaced, or has come back, and then its creation was logged.
+CREATE TRIGGER tide_capture_{{id}}_before_insert BEFORE INSERT ON {{table}} BEGIN
+    INSERT INTO tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}})
+    SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each key AND}}k{{n}} IS {{table}}.{{name}}{{end}});
+END
+
+-- template: hook_before_update
+CREATE TRIGGER tide_capture_{{id}}_before_update BEFORE UPDATE ON {{table}}
+{{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}}{{end}}{{if hidden}} OR OLD.rowid IS NOT NEW.rowid{{end}}{{end}} BEGIN
+    INSERT INTO tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}})
+    SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
+    AND NOT ({{each key AND}}{{name}} IS OLD.{{name}}{{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each key AND}}k{{n}} IS {{table}}.{{name}}{{end}});
+END
+
+-- template: hook_drop
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_insert;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_delete;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_update;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_move;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_insert;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_update;
+
+-- template: events_view
+CREATE VIEW {{view}} AS
+SELECT id, table_name, operation_type, record_id, data, timestamp,
+    lower(substr(hex(origin), 1, 8) || '-' || substr(hex(origin), 9, 4) || '-' || substr(hex(origin), 13, 4) || '-' ||
+          substr(hex(origin), 17, 4) || '-' || substr(hex(origin), 21)) AS origin_node_id,
+    seq AS origin_seq, processed
+FROM tide_replica_events
+WHERE table_name = (SELECT name FROM tide_replica_tables WHERE id = {{id}});
+
+-- template: events_view_drop
+DROP VIEW IF EXISTS {{view}};
+
+-- template: events_rename
+ALTER TABLE {{view}} RENAME TO {{renamed}};

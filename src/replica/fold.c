@@ -1,0 +1,335 @@
+#include "replica/fold.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/capture.h"
+#include "replica/desk.h"
+#include "replica/log.h"
+#include "replica/quarantine.h"
+#include "tidemark_templates.h"
+
+#define COUNTER_MASK UINT64_C(0xffff)
+
+/* ---- stamps ---- */
+
+/* The first stamp of a millisecond starts at a place in its counter that differs between nodes: stamps that are replaced are named by their
+ * times alone, so times of different nodes had better not tie. */
+static tide_status next_stamp(tide_desk *desk, tide_stamp *out, tide_error *err)
+{
+    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, out, err));
+    if ((out->time & COUNTER_MASK) == 0) {
+        out->time |= (uint64_t)(desk->node.bytes[14] & 0x3f) << 8 | desk->node.bytes[15];
+        desk->clock.last = out->time;
+    }
+    return TIDE_OK;
+}
+
+/* ---- one change ---- */
+
+static bool is_key_column(const tide_table *table, int column)
+{
+    for (int i = 0; i < table->key_count; i++)
+        if (table->key[i] == column)
+            return true;
+    return false;
+}
+
+/* Did the application see the row's columns, as our clock has them? Not those of a row that was aside or deleted. */
+static bool is_seen(const tide_desk_row *row)
+{
+    return tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE;
+}
+
+static void add_columns(tide_event *event, const tide_desk_row *row, const tide_log_row *change,
+                        bool is_whole)
+{
+    const bool seen = is_seen(row);
+    for (int i = 0; i < row->table->column_count; i++) {
+        if (is_key_column(row->table, i) || !(change->is_written[i] || (is_whole && row->has[i])))
+            continue;
+        const uint64_t base = tide_row_clock_of(&row->clock, i).stamp.time;
+        event->columns[event->column_count++] = (tide_event_column){
+            .column = i,
+            .value = change->is_written[i] ? change->values[i] : row->values[i],
+            .base = seen ? base : 0};
+    }
+}
+
+/* What a delete knew: the newest stamp, and the columns whose own is another. */
+static void add_bases(tide_event *event, const tide_desk_row *row)
+{
+    if (!is_seen(row))
+        return;
+    event->base = tide_row_clock_newest(&row->clock).time;
+    for (int i = 0; i < row->table->column_count; i++) {
+        const uint64_t base = tide_row_clock_of(&row->clock, i).stamp.time;
+        if (!is_key_column(row->table, i) && base != event->base)
+            event->columns[event->column_count++] =
+                (tide_event_column){.column = i, .value = {.class = TIDE_CLASS_NULL}, .base = base};
+    }
+}
+
+/* Values that only the log still has. */
+static tide_status take_values(tide_desk *desk, tide_desk_row *row, const tide_log_row *change,
+                               tide_error *err)
+{
+    for (int i = 0; i < row->table->column_count; i++)
+        if (!row->has[i]) {
+            TIDE_TRY(tide_desk_keep(&row->values[i], desk, &change->values[i], err));
+            row->has[i] = true;
+        }
+    return TIDE_OK;
+}
+
+static tide_status describe(tide_event *event, tide_desk *desk, tide_desk_row *row,
+                            const tide_log_row *change, tide_error *err)
+{
+    event->kind = change->kind;
+    if (change->kind == TIDE_ROW_DELETE) {
+        add_bases(event, row);
+        return take_values(desk, row, change, err);
+    }
+    /* An update of a row that no clock knows tells of a row: all of it. */
+    const bool is_whole = change->kind == TIDE_ROW_UPDATE && !is_seen(row);
+    if (is_whole)
+        event->kind = TIDE_ROW_CREATE;
+    if (event->kind == TIDE_ROW_CREATE)
+        event->base = is_seen(row) ? tide_row_clock_newest(&row->clock).time
+                                   : row->clock.deleted.stamp.time;
+    add_columns(event, row, change, is_whole);
+    return TIDE_OK;
+}
+
+static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
+                               const tide_log_row *change, int64_t cut, tide_error *err)
+{
+    tide_view key;
+    tide_desk_row *row = NULL;
+    tide_log_table *log = NULL;
+    TIDE_CLEANUP(tide_event_done) tide_event event = {.origin = desk->node,
+                                                      .epoch = desk->epoch,
+                                                      .seq = change->seq,
+                                                      .cut_seq = cut,
+                                                      .schema = table->schema,
+                                                      .key_count = table->key_count};
+    (void)snprintf(event.table, sizeof event.table, "%s", table->name);
+    for (int i = 0; i < table->key_count; i++)
+        event.key[i] = change->values[table->key[i]];
+    event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
+    if (!event.columns)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+    TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
+    event.prev_seq = log->last_seq;
+    TIDE_TRY(tide_desk_key(&key, desk, event.key, event.key_count, err));
+    TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
+    TIDE_TRY(describe(&event, desk, row, change, err));
+    TIDE_TRY(next_stamp(desk, &event.stamp, err));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
+    TIDE_TRY(tide_event_encode(&bytes, &event, err));
+    TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));
+    TIDE_TRY(tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err));
+    TIDE_TRY(tide_desk_merge(desk, row, &event, err));
+    row->is_changed = true;
+    row->is_stale = false; /* the table has what the application wrote, and later changes of this cut too */
+    row->aside = TIDE_ASIDE_NONE;
+    row->rival = (tide_view){.len = 0};
+    return TIDE_OK;
+}
+
+/* ---- one turn ---- */
+
+typedef struct source {
+    const tide_table *table;
+    tide_app_query *query;
+    tide_log_row row;
+    bool has_row;
+} source;
+
+typedef struct sources {
+    source *of;
+    int count;
+} sources;
+
+static void sources_done(sources *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        tide_app_end(s->of[i].query);
+        tide_log_row_done(&s->of[i].row);
+    }
+    free(s->of);
+}
+
+static tide_status advance(source *s, tide_error *err)
+{
+    const tide_status status = tide_log_next(&s->row, s->query, s->table, err);
+    TIDE_TRY(status);
+    s->has_row = status == TIDE_OK;
+    return TIDE_OK;
+}
+
+static tide_status open_sources(sources *out, tide_desk *desk, int64_t after, int64_t through,
+                                tide_error *err)
+{
+    out->of = calloc((size_t)desk->table_count + 1, sizeof *out->of);
+    if (!out->of)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d logs", desk->table_count);
+    for (int i = 0; i < desk->table_count; i++) {
+        source *s = &out->of[i];
+        s->table = desk->tables[i];
+        TIDE_TRY(tide_log_row_init(&s->row, s->table, err));
+        out->count = i + 1;
+        TIDE_TRY(tide_table_query(&s->query, desk->tx, s->table, TIDE_TABLE_LOG_READ, err));
+        tide_app_bind_i64(s->query, "after", after);
+        tide_app_bind_i64(s->query, "through", through);
+        TIDE_TRY(advance(s, err));
+    }
+    return TIDE_OK;
+}
+
+static source *find_lowest(sources *s)
+{
+    source *lowest = NULL;
+    for (int i = 0; i < s->count; i++)
+        if (s->of[i].has_row && (!lowest || s->of[i].row.seq < lowest->row.seq))
+            lowest = &s->of[i];
+    return lowest;
+}
+
+static tide_status fold_range(tide_desk *desk, tide_log_origin *origin, int64_t after,
+                              int64_t through, int64_t cut, int64_t *events, tide_error *err)
+{
+    TIDE_CLEANUP(sources_done) sources logs = {.of = NULL};
+    TIDE_TRY(open_sources(&logs, desk, after, through, err));
+    for (source *next = find_lowest(&logs); next; next = find_lowest(&logs)) {
+        TIDE_TRY(fold_change(desk, origin, next->table, &next->row, cut, err));
+        TIDE_TRY(advance(next, err));
+        ++*events;
+    }
+    return TIDE_OK;
+}
+
+static tide_status get_number(int64_t *out, tide_app_tx *tx, const char *text, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, text, err));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    return TIDE_OK;
+}
+
+/* The cut under way, or a new one: everything that this transaction sees. */
+static tide_status find_cut(int64_t *cut, tide_app_tx *tx, int64_t after, tide_error *err)
+{
+    TIDE_TRY(get_number(cut, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_GET->text, err));
+    if (*cut > after)
+        return TIDE_OK;
+    TIDE_TRY(get_number(cut, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    if (*cut <= after + TIDE_FOLD_CHANGES_MAX)
+        return TIDE_OK; /* done in one turn: nothing to remember */
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+    TIDE_TRY(tide_app_begin(&put, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_PUT->text, err));
+    tide_app_bind_i64(put, "cut", *cut);
+    return tide_app_run(put, NULL, err);
+}
+
+/* The log's rows go, and all numbers but the newest. */
+static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
+{
+    for (int i = 0; i < desk->table_count; i++) {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(
+            tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
+        tide_app_bind_i64(query, "through", through);
+        TIDE_TRY(tide_app_run(query, NULL, err));
+    }
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_CUT->text, err));
+    tide_app_bind_i64(query, "through", through);
+    return tide_app_run(query, NULL, err);
+}
+
+/* The document's counter: origin_seq::<database name>. */
+static tide_status put_meta(tide_node *node, tide_app_tx *tx, int64_t last, tide_error *err)
+{
+    const char *path = tide_app_path(tide_node_file(node));
+    const char *slash = strrchr(path, '/');
+    char key[512];
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_META_PUT->text, err));
+    tide_app_bind_text(query, "key", tide_view_of(key));
+    tide_app_bind_i64(query, "value", last);
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status fold_captured(tide_node *node, tide_desk *desk, int64_t *events, bool *more,
+                                 tide_error *err)
+{
+    int64_t cut = 0;
+    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
+    TIDE_TRY(tide_log_origin_load(&origin, desk->tx, &desk->node, desk->epoch, err));
+    const int64_t after = tide_cursor_contiguous(&origin.cursor);
+    TIDE_TRY(find_cut(&cut, desk->tx, after, err));
+    if (cut <= after)
+        return TIDE_OK;
+    const int64_t through = cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
+    desk->is_folding = true;
+    TIDE_TRY(fold_range(desk, &origin, after, through, cut, events, err));
+    TIDE_TRY(tide_desk_settle(desk, err));
+    (void)tide_cursor_raise(&origin.cursor, through);
+    TIDE_TRY(tide_log_origin_store(&origin, desk->tx, err));
+    TIDE_TRY(put_meta(node, desk->tx, through, err));
+    *more = through < cut;
+    return cut_logs(desk, through, err);
+}
+
+/* What waited for a table, a column or the time. */
+static tide_status retry_held(tide_node *node, tide_app_tx *tx, tide_error *err)
+{
+    int64_t merged = 0;
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_TRY(tide_desk_init(&desk, node, tx, err));
+    TIDE_TRY(tide_quarantine_retry(&merged, &desk, TIDE_FOLD_RETRY_MAX, err));
+    return merged > 0 ? tide_desk_settle(&desk, err) : TIDE_OK;
+}
+
+tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bool *more,
+                           tide_error *err)
+{
+    *events = 0;
+    *more = false;
+    TIDE_TRY(tide_capture_settle(tx, err));
+    {
+        TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+        TIDE_TRY(tide_desk_init(&desk, node, tx, err));
+        TIDE_TRY(fold_captured(node, &desk, events, more, err));
+    }
+    return *more ? TIDE_OK : retry_held(node, tx, err);
+}
+
+typedef struct fold_call {
+    tide_node *node;
+    int64_t events;
+    bool more;
+} fold_call;
+
+static tide_status fold_once(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    fold_call *call = arg;
+    return tide_fold_turn(call->node, tx, &call->events, &call->more, err);
+}
+
+tide_status tide_node_fold(tide_node *node, int64_t *events, bool *more, tide_error *err)
+{
+    fold_call call = {.node = node};
+    TIDE_TRY(tide_app_write(tide_node_file(node), fold_once, &call, err));
+    *events = call.events;
+    *more = call.more;
+    return TIDE_OK;
+}

@@ -1,0 +1,131 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/conflict.h"
+#include "replica/desk.h"
+#include "replica/node.h"
+#include "tidemark_templates.h"
+
+typedef struct conflicts_call {
+    tide_node *node;
+    tide_conflict_fn *fn;
+    void *arg;
+} conflicts_call;
+
+static const char *reason_of(int64_t column, int64_t aside)
+{
+    if (aside == TIDE_ASIDE_CHECK)
+        return "check";
+    if (aside == TIDE_ASIDE_UNIQUE)
+        return "unique";
+    if (aside == TIDE_ASIDE_FOREIGN)
+        return "foreign key";
+    return column == TIDE_CONFLICT_DELETE ? "delete" : "write";
+}
+
+static tide_status give_conflict(const conflicts_call *call, const tide_desk *desk,
+                                 tide_app_query *query, tide_error *err)
+{
+    char name[TIDE_EVENT_TABLE_MAX + 1] = "";
+    const tide_view table_name = tide_app_col_bytes(query);
+    if (table_name.len < sizeof name)
+        memcpy(name, table_name.ptr, table_name.len);
+    tide_conflict conflict = {.table = name, .column = "", .key = tide_app_col_bytes(query)};
+    const int64_t column = tide_app_col_i64(query);
+    conflict.stamp.time = (uint64_t)tide_app_col_i64(query);
+    const tide_view node = tide_app_col_bytes(query);
+    if (node.len == TIDE_NODE_LEN)
+        memcpy(conflict.stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
+    const tide_view value = tide_app_col_bytes(query);
+    const int64_t aside = tide_app_col_i64(query);
+    conflict.found_at_us = tide_app_col_i64(query);
+    conflict.reason = reason_of(column, aside);
+    const tide_table *table = tide_desk_table(desk, name);
+    if (aside == 0 && column >= 0) {
+        tide_reader from = tide_reader_of(value);
+        if (tide_any_decode(&conflict.value, &from) < TIDE_OK)
+            return tide_fail(err, TIDE_E_DAMAGED, "a conflict of table %s is damaged", name);
+        if (table && column < table->column_count)
+            conflict.column = table->columns[column].name;
+    }
+    return call->fn(call->arg, &conflict, err);
+}
+
+static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const conflicts_call *call = arg;
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
+    for (;;) {
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_TRY(give_conflict(call, &desk, query, err));
+    }
+}
+
+tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg, tide_error *err)
+{
+    conflicts_call call = {.node = node, .fn = fn, .arg = arg};
+    return tide_app_read(tide_node_file(node), give_conflicts, &call, err);
+}
+
+/* ---- quarantine ---- */
+
+typedef struct held_call {
+    int64_t limit;
+    tide_quarantined_fn *fn;
+    void *arg;
+} held_call;
+
+static tide_status give_held(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const held_call *call = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err));
+    tide_app_bind_i64(query, "limit", call->limit);
+    for (;;) {
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        tide_quarantined held = {.epoch = 0};
+        const tide_view origin = tide_app_col_bytes(query);
+        if (origin.len == TIDE_NODE_LEN)
+            memcpy(held.origin.bytes, origin.ptr, TIDE_NODE_LEN);
+        held.epoch = tide_app_col_i64(query);
+        held.seq = tide_app_col_i64(query);
+        held.table = tide_app_col_bytes(query);
+        held.record_id = tide_app_col_bytes(query);
+        held.reason = tide_app_col_bytes(query);
+        held.detail = tide_app_col_bytes(query);
+        held.found_at_us = tide_app_col_i64(query);
+        TIDE_TRY(call->fn(call->arg, &held, err));
+    }
+}
+
+tide_status tide_node_quarantined(tide_node *node, int64_t limit, tide_quarantined_fn *fn,
+                                  void *arg, tide_error *err)
+{
+    held_call call = {.limit = limit, .fn = fn, .arg = arg};
+    return tide_app_read(tide_node_file(node), give_held, &call, err);
+}
+
+static tide_status count_all(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    tide_node_counts *out = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err));
+    TIDE_TRY(tide_app_step(query, err));
+    out->conflicts = tide_app_col_i64(query);
+    out->aside = tide_app_col_i64(query);
+    out->quarantined = tide_app_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_node_count(tide_node *node, tide_node_counts *out, tide_error *err)
+{
+    return tide_app_read(tide_node_file(node), count_all, out, err);
+}

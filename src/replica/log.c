@@ -1,0 +1,442 @@
+#include "replica/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/uuid.h"
+#include "tidemark_templates.h"
+
+/* ---- origins ---- */
+
+static void bind_origin(tide_app_query *query, const tide_node_id *origin, int64_t epoch)
+{
+    tide_app_bind_blob(query, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", epoch);
+}
+
+void tide_log_origin_done(tide_log_origin *origin)
+{
+    for (int i = 0; i < origin->table_count; i++)
+        tide_cursor_done(&origin->tables[i].cursor);
+    free(origin->tables);
+    tide_cursor_done(&origin->cursor);
+    *origin = (tide_log_origin){.tables = NULL};
+}
+
+tide_status tide_log_origin_load(tide_log_origin *out, tide_app_tx *tx, const tide_node_id *origin,
+                                 int64_t epoch, tide_error *err)
+{
+    *out = (tide_log_origin){.origin = *origin, .epoch = epoch, .is_new = true};
+    tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err));
+    bind_origin(query, origin, epoch);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    out->is_new = false;
+    out->start = tide_app_col_i64(query);
+    out->floor = tide_app_col_i64(query);
+    TIDE_TRY(tide_cursor_decode(&out->cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    (void)tide_cursor_raise(&out->cursor, out->start);
+    return TIDE_OK;
+}
+
+static tide_status load_table(tide_log_table *out, const tide_log_origin *origin, tide_app_tx *tx,
+                              tide_error *err)
+{
+    tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err));
+    bind_origin(query, &origin->origin, origin->epoch);
+    tide_app_bind_text(query, "table", tide_view_of(out->name));
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_TRY(tide_cursor_decode(&out->cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    out->last_seq = tide_app_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin, tide_app_tx *tx,
+                                  const char *name, tide_error *err)
+{
+    for (int i = 0; i < origin->table_count; i++)
+        if (strcmp(origin->tables[i].name, name) == 0) {
+            *out = &origin->tables[i];
+            return TIDE_OK;
+        }
+    tide_log_table *more =
+        realloc(origin->tables, ((size_t)origin->table_count + 1) * sizeof *more);
+    if (!more)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a cursor");
+    origin->tables = more;
+    tide_log_table *table = &more[origin->table_count];
+    *table = (tide_log_table){.last_seq = 0};
+    (void)snprintf(table->name, sizeof table->name, "%s", name);
+    TIDE_TRY(load_table(table, origin, tx, err));
+    origin->table_count++;
+    *out = table;
+    return TIDE_OK;
+}
+
+tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx, const tide_event *event,
+                            tide_error *err)
+{
+    tide_log_table *table = NULL;
+    TIDE_TRY(tide_log_origin_table(&table, origin, tx, event->table, err));
+    TIDE_TRY(tide_cursor_add(&origin->cursor, event->seq, event->seq, NULL, err));
+    TIDE_TRY(tide_cursor_add(&table->cursor, event->prev_seq + 1, event->seq, NULL, err));
+    if (event->seq > table->last_seq)
+        table->last_seq = event->seq;
+    return TIDE_OK;
+}
+
+static tide_status store_table(const tide_log_origin *origin, const tide_log_table *table,
+                               tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *checkpoint = NULL;
+    tide_uuid id;
+    char text[TIDE_UUID_TEXT_SIZE];
+    tide_buffer_init(&bytes, (size_t)1 << 24);
+    TIDE_TRY(tide_cursor_encode(&table->cursor, &bytes, err));
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_PUT->text, err));
+    bind_origin(query, &origin->origin, origin->epoch);
+    tide_app_bind_text(query, "table", tide_view_of(table->name));
+    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
+    tide_app_bind_i64(query, "last", table->last_seq);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    memcpy(id.bytes, origin->origin.bytes, TIDE_UUID_LEN);
+    tide_uuid_format(&id, text);
+    TIDE_TRY(tide_app_begin(&checkpoint, tx, TIDE_TEMPLATE_APPLY_CHECKPOINT_PUT->text, err));
+    bind_origin(checkpoint, &origin->origin, origin->epoch);
+    tide_app_bind_text(checkpoint, "table", tide_view_of(table->name));
+    tide_app_bind_text(checkpoint, "node", tide_view_of(text));
+    tide_app_bind_i64(checkpoint, "seq", tide_cursor_contiguous(&table->cursor));
+    return tide_app_run(checkpoint, NULL, err);
+}
+
+tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    tide_buffer_init(&bytes, (size_t)1 << 24);
+    TIDE_TRY(tide_cursor_encode(&origin->cursor, &bytes, err));
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_PUT->text, err));
+    bind_origin(query, &origin->origin, origin->epoch);
+    tide_app_bind_i64(query, "start", origin->start);
+    tide_app_bind_i64(query, "floor", origin->floor);
+    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    for (int i = 0; i < origin->table_count; i++)
+        TIDE_TRY(store_table(origin, &origin->tables[i], tx, err));
+    return TIDE_OK;
+}
+
+/* ---- events ---- */
+
+/* The seed's record_id: the key as a text; of several columns, with a colon between. */
+static tide_status put_value_text(tide_buffer *out, const tide_any *value)
+{
+    static const char digits[] = "0123456789abcdef";
+    switch (value->class) {
+    case TIDE_CLASS_NULL:
+        return tide_buffer_append_text(out, "NULL");
+    case TIDE_CLASS_INTEGER:
+        return tide_buffer_printf(out, "%" PRId64, value->integer);
+    case TIDE_CLASS_REAL:
+        return tide_buffer_printf(out, "%.17g", value->real);
+    case TIDE_CLASS_TEXT:
+        return tide_buffer_append_view(out, value->bytes);
+    case TIDE_CLASS_BLOB:
+        break;
+    }
+    for (size_t i = 0; i < value->bytes.len; i++) {
+        const uint8_t byte = (uint8_t)value->bytes.ptr[i];
+        TIDE_TRY(tide_buffer_append_byte(out, (uint8_t)digits[byte >> 4]));
+        TIDE_TRY(tide_buffer_append_byte(out, (uint8_t)digits[byte & 15]));
+    }
+    return TIDE_OK;
+}
+
+static tide_status put_record_id(tide_buffer *out, const tide_event *event)
+{
+    for (int i = 0; i < event->key_count; i++) {
+        if (i > 0)
+            TIDE_TRY(tide_buffer_append_text(out, ":"));
+        TIDE_TRY(put_value_text(out, &event->key[i]));
+    }
+    return TIDE_OK;
+}
+
+static void put_json_value(tide_json *json, const tide_any *value)
+{
+    char *hex = NULL;
+    switch (value->class) {
+    case TIDE_CLASS_NULL:
+        tide_json_null(json);
+        return;
+    case TIDE_CLASS_INTEGER:
+        tide_json_i64(json, value->integer);
+        return;
+    case TIDE_CLASS_REAL:
+        tide_json_double(json, value->real);
+        return;
+    case TIDE_CLASS_TEXT:
+        tide_json_view(json, value->bytes);
+        return;
+    case TIDE_CLASS_BLOB:
+        break;
+    }
+    hex = malloc(2 * value->bytes.len + 1);
+    if (hex)
+        tide_hex_encode(hex, value->bytes.ptr, value->bytes.len);
+    tide_json_text(json, hex);
+    free(hex);
+}
+
+/* The seed's data, for people: written columns by name. The event's own bytes are what is replicated. */
+static tide_status put_data(tide_buffer *out, const tide_table *table, const tide_event *event)
+{
+    tide_json json;
+    tide_json_init(&json, out);
+    tide_json_object_begin(&json);
+    for (int i = 0; i < event->key_count && i < table->key_count; i++) {
+        tide_json_key(&json, table->columns[table->key[i]].name);
+        put_json_value(&json, &event->key[i]);
+    }
+    for (int i = 0; event->kind != TIDE_ROW_DELETE && i < event->column_count; i++) {
+        if (event->columns[i].column >= table->column_count)
+            continue;
+        tide_json_key(&json, table->columns[event->columns[i].column].name);
+        put_json_value(&json, &event->columns[i].value);
+    }
+    tide_json_object_end(&json);
+    return tide_json_finish(&json);
+}
+
+tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
+                         bool is_processed, tide_error *err)
+{
+    static const char *const operations[] = {"create", "update", "delete"};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    const tide_table *table = tide_desk_table(desk, event->table);
+    char id[37];
+    tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
+    tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
+    if (put_record_id(&record, event) < TIDE_OK)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a record's id");
+    tide_event_id(id, event);
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PUT->text, err));
+    bind_origin(query, &event->origin, event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    tide_app_bind_i64(query, "cut", event->cut_seq);
+    tide_app_bind_text(query, "id", tide_view_of(id));
+    tide_app_bind_text(query, "table", tide_view_of(event->table));
+    tide_app_bind_text(query, "operation", tide_view_of(operations[event->kind]));
+    tide_app_bind_text(query, "record", tide_buffer_view(&record));
+    if (table && table->schema == event->schema) {
+        if (put_data(&data, table, event) < TIDE_OK)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for an event's data");
+        tide_app_bind_text(query, "data", tide_buffer_view(&data));
+    }
+    tide_app_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
+    tide_app_bind_i64(query, "stamp", (int64_t)event->stamp.time);
+    tide_app_bind_i64(query, "processed", is_processed ? 1 : 0);
+    tide_app_bind_blob(query, "body", bytes);
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_log_set_processed(tide_app_tx *tx, const tide_event *event, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
+    bind_origin(query, &event->origin, event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    return tide_app_run(query, NULL, err);
+}
+
+/* ---- marks ---- */
+
+typedef struct marks_call {
+    tide_mark_fn *fn;
+    void *arg;
+} marks_call;
+
+static tide_status give_marks(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const marks_call *call = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    for (;;) {
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        tide_origin_mark mark = {.epoch = 0};
+        const tide_view origin = tide_app_col_bytes(query);
+        if (origin.len != TIDE_NODE_LEN)
+            return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
+        memcpy(mark.origin.bytes, origin.ptr, TIDE_NODE_LEN);
+        mark.epoch = tide_app_col_i64(query);
+        mark.start = tide_app_col_i64(query);
+        mark.floor = tide_app_col_i64(query);
+        TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
+        TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+        (void)tide_cursor_raise(&cursor, mark.start);
+        mark.prefix = tide_cursor_contiguous(&cursor);
+        mark.highest = tide_cursor_highest(&cursor);
+        TIDE_TRY(call->fn(call->arg, &mark, err));
+    }
+}
+
+tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg, tide_error *err)
+{
+    marks_call call = {.fn = fn, .arg = arg};
+    return tide_app_read(tide_node_file(node), give_marks, &call, err);
+}
+
+/* ---- what peers say of an origin before they send its events ---- */
+
+typedef struct learn_call {
+    const tide_node *node;
+    const tide_origin_mark *mark;
+} learn_call;
+
+static tide_status learn_start(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const learn_call *call = arg;
+    const tide_origin_mark *mark = call->mark;
+    const tide_node_id self = tide_node_get_id(call->node);
+    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
+    TIDE_TRY(tide_log_origin_load(&origin, tx, &mark->origin, mark->epoch, err));
+    if (memcmp(&self, &mark->origin, sizeof self) == 0 && mark->epoch >= tide_node_epoch(call->node))
+        return TIDE_OK; /* we know best ourselves */
+    if (!origin.is_new && origin.start >= mark->start)
+        return TIDE_OK;
+    origin.start = mark->start;
+    if (origin.floor < mark->start)
+        origin.floor = mark->start;
+    (void)tide_cursor_raise(&origin.cursor, mark->start);
+    return tide_log_origin_store(&origin, tx, err);
+}
+
+tide_status tide_node_learn(tide_node *node, const tide_origin_mark *mark, tide_error *err)
+{
+    if (mark->epoch < 1 || mark->epoch > TIDE_EPOCH_MAX || mark->start < 0 ||
+        mark->start > mark->highest || mark->floor < 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "an origin's mark does not fit together: epoch %" PRId64
+                         ", start %" PRId64 ", highest %" PRId64,
+                         mark->epoch, mark->start, mark->highest);
+    learn_call call = {.node = node, .mark = mark};
+    return tide_app_write(tide_node_file(node), learn_start, &call, err);
+}
+
+/* ---- reading ---- */
+
+typedef struct read_call {
+    const tide_node_id *origin;
+    int64_t epoch;
+    int64_t after;
+    int64_t max_rows;
+    int64_t max_bytes;
+    tide_event_fn *fn;
+    void *arg;
+    int64_t through;
+    bool more;
+} read_call;
+
+/* Where a page ends: behind the last batch that fits; inside one that is larger than a page. */
+static tide_status find_end(const read_call *call, tide_app_tx *tx, int64_t prefix, int64_t *end,
+                            tide_error *err)
+{
+    int64_t rows = 0;
+    int64_t bytes = 0;
+    int64_t last = call->after;
+    int64_t whole = call->after;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text, err));
+    bind_origin(query, call->origin, call->epoch);
+    tide_app_bind_i64(query, "after", call->after);
+    tide_app_bind_i64(query, "through", prefix);
+    for (;;) {
+        const tide_status status = tide_app_step(query, err);
+        TIDE_TRY(status);
+        if (status == TIDE_NONE)
+            break;
+        const int64_t seq = tide_app_col_i64(query);
+        const int64_t cut = tide_app_col_i64(query);
+        bytes += tide_app_col_i64(query);
+        rows++;
+        if (cut > prefix)
+            break; /* its batch is not whole yet */
+        if (rows > 1 && (rows > call->max_rows || bytes > call->max_bytes)) {
+            *end = whole > call->after ? whole : last;
+            return TIDE_OK;
+        }
+        last = seq;
+        if (seq == cut)
+            whole = seq;
+    }
+    *end = whole > call->after ? whole : last;
+    return TIDE_OK;
+}
+
+static tide_status give_events(const read_call *call, tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
+    bind_origin(query, call->origin, call->epoch);
+    tide_app_bind_i64(query, "after", call->after);
+    tide_app_bind_i64(query, "through", call->through);
+    for (;;) {
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        const int64_t seq = tide_app_col_i64(query);
+        const int64_t cut = tide_app_col_i64(query);
+        TIDE_TRY(call->fn(call->arg, tide_app_col_bytes(query), seq, cut, err));
+    }
+}
+
+static tide_status read_page(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    read_call *call = arg;
+    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
+    TIDE_TRY(tide_log_origin_load(&origin, tx, call->origin, call->epoch, err));
+    call->through = call->after;
+    call->more = false;
+    if (call->after < origin.floor && origin.floor > origin.start)
+        return tide_fail(err, TIDE_E_NOT_FOUND,
+                         "events up to %" PRId64 " are gone: a snapshot is required", origin.floor);
+    const int64_t prefix = tide_cursor_contiguous(&origin.cursor);
+    TIDE_TRY(find_end(call, tx, prefix, &call->through, err));
+    call->more = call->through > call->after && call->through < prefix;
+    return call->through > call->after ? give_events(call, tx, err) : TIDE_OK;
+}
+
+tide_status tide_node_read(tide_node *node, const tide_node_id *origin, int64_t epoch,
+                           int64_t after, int64_t max_rows, int64_t max_bytes, tide_event_fn *fn,
+                           void *arg, int64_t *through, bool *more, tide_error *err)
+{
+    read_call call = {.origin = origin,
+                      .epoch = epoch,
+                      .after = after < 0 ? 0 : after,
+                      .max_rows = max_rows,
+                      .max_bytes = max_bytes,
+                      .fn = fn,
+                      .arg = arg};
+    TIDE_TRY(tide_app_read(tide_node_file(node), read_page, &call, err));
+    *through = call.through;
+    *more = call.more;
+    return TIDE_OK;
+}

@@ -1,0 +1,53 @@
+/* log.h - the events of all origins, and how far each of them has come: what fold and apply share.
+ *
+ * An origin's epoch has one cursor over all its numbers (tide_replica_origins) and one per table (tide_replica_cursors), where an event settles
+ * the numbers from the one after its prev_seq: no event of that table lies between. A number that is settled is a duplicate,
+ * also when its event was collected long ago (R7).
+ *
+ * Threads: as the transaction. */
+#ifndef TIDE_REPLICA_LOG_H
+#define TIDE_REPLICA_LOG_H
+
+#include "replica/desk.h"
+
+enum { TIDE_LOG_HOLES_MAX = 4096 }; /* more scattered than that is refused: fill holes first */
+
+typedef struct tide_log_table {
+    char name[TIDE_EVENT_TABLE_MAX + 1];
+    tide_cursor cursor;
+    int64_t last_seq;
+} tide_log_table;
+
+/* An origin's epoch under work: loaded, settled in memory, stored. */
+typedef struct tide_log_origin {
+    tide_node_id origin;
+    int64_t epoch;
+    int64_t start;
+    int64_t floor;
+    bool is_new;
+    tide_cursor cursor;
+    tide_log_table *tables;
+    int table_count;
+} tide_log_origin;
+
+TIDE_MUST_CHECK tide_status tide_log_origin_load(tide_log_origin *out, tide_app_tx *tx,
+                                                 const tide_node_id *origin, int64_t epoch,
+                                                 tide_error *err);
+void tide_log_origin_done(tide_log_origin *origin); /* fits TIDE_CLEANUP on {0} */
+/* The cursor of a table, loaded if need be; borrowed until the next call. */
+TIDE_MUST_CHECK tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
+                                                  tide_app_tx *tx, const char *name,
+                                                  tide_error *err);
+/* Settle an event's number. TIDE_E_LIMIT: too many holes. */
+TIDE_MUST_CHECK tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx,
+                                            const tide_event *event, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx,
+                                                  tide_error *err);
+
+/* Keep an event; one that is there already stays as it is. */
+TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
+                                         bool is_processed, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_log_set_processed(tide_app_tx *tx, const tide_event *event,
+                                                   tide_error *err);
+
+#endif

@@ -1,0 +1,220 @@
+#include "replica/quarantine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/log.h"
+#include "tidemark_templates.h"
+
+static const char *const hold_names[] = {"", "table", "column", "key", "drift"};
+
+/* ---- columns by name ---- */
+
+static int find_column(const tide_table *table, const char *name)
+{
+    for (int i = 0; i < table->column_count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* Which of our columns the sender's are; -1: none. TIDE_NONE: its schema is not known here. */
+static tide_status map_columns(int map[TIDE_EVENT_COLUMNS_MAX], tide_desk *desk,
+                               const tide_table *table, uint64_t schema, tide_error *err)
+{
+    for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX; i++)
+        map[i] = schema == table->schema && i < table->column_count ? i : -1;
+    if (schema == table->schema)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_SCHEMA_GET->text, err));
+    tide_app_bind_text(query, "table", tide_view_of(table->name));
+    tide_app_bind_i64(query, "schema", (int64_t)schema);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const tide_view names = tide_app_col_bytes(query);
+    size_t at = 0;
+    for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX && at < names.len; i++) {
+        char name[1024];
+        const char *end = memchr(names.ptr + at, '\0', names.len - at);
+        const size_t len = end ? (size_t)(end - names.ptr) - at : names.len - at;
+        if (len < sizeof name) {
+            memcpy(name, names.ptr + at, len);
+            name[len] = '\0';
+            map[i] = find_column(table, name);
+        }
+        at += len + 1;
+    }
+    return TIDE_OK;
+}
+
+static int key_place(const tide_table *table, int column)
+{
+    for (int i = 0; i < table->key_count; i++)
+        if (table->key[i] == column)
+            return i;
+    return -1;
+}
+
+static int compare_columns(const void *a, const void *b)
+{
+    const tide_event_column *x = a;
+    const tide_event_column *y = b;
+    return (x->column > y->column) - (x->column < y->column);
+}
+
+/* The event in terms of our columns, without the key's. */
+static tide_status translate(tide_hold *why, tide_event *out, tide_desk *desk,
+                             const tide_table *table, const tide_event *event, tide_error *err)
+{
+    int map[TIDE_EVENT_COLUMNS_MAX];
+    *why = TIDE_HOLD_COLUMN;
+    const tide_status status = map_columns(map, desk, table, event->schema, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    *out = *event;
+    out->columns = calloc((size_t)event->column_count + 1, sizeof *out->columns);
+    if (!out->columns)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+    out->column_count = 0;
+    for (int i = 0; i < event->column_count; i++) {
+        tide_event_column column = event->columns[i];
+        column.column = map[column.column];
+        if (column.column < 0)
+            return TIDE_OK;
+        const int place = key_place(table, column.column);
+        if (place < 0) {
+            out->columns[out->column_count++] = column;
+        } else if (event->kind != TIDE_ROW_DELETE &&
+                   !tide_any_equal(&column.value, &event->key[place])) {
+            *why = TIDE_HOLD_KEY;
+            return TIDE_OK;
+        }
+    }
+    if (out->column_count > 1)
+        qsort(out->columns, (size_t)out->column_count, sizeof *out->columns, compare_columns);
+    *why = TIDE_HOLD_NOT;
+    return TIDE_OK;
+}
+
+/* ---- merging what may be merged ---- */
+
+tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_event *event,
+                                  tide_error *err)
+{
+    const tide_table *table = tide_desk_table(desk, event->table);
+    *why = TIDE_HOLD_TABLE;
+    if (!table)
+        return TIDE_OK;
+    *why = TIDE_HOLD_KEY;
+    if (event->key_count != table->key_count)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_event_done) tide_event ours = {.columns = NULL};
+    TIDE_TRY(translate(why, &ours, desk, table, event, err));
+    if (*why != TIDE_HOLD_NOT)
+        return TIDE_OK;
+    *why = TIDE_HOLD_DRIFT;
+    if (tide_hybrid_meet(&desk->clock, desk->now_us, &event->stamp) == TIDE_NONE)
+        return TIDE_OK;
+    tide_view key;
+    tide_desk_row *row = NULL;
+    TIDE_TRY(tide_desk_key(&key, desk, event->key, event->key_count, err));
+    TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
+    *why = TIDE_HOLD_NOT;
+    return tide_desk_merge(desk, row, &ours, err);
+}
+
+tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_hold why,
+                                tide_error *err)
+{
+    char detail[TIDE_EVENT_TABLE_MAX + 128];
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    switch (why) {
+    case TIDE_HOLD_TABLE:
+        (void)snprintf(detail, sizeof detail, "no table %s is tracked here", event->table);
+        break;
+    case TIDE_HOLD_COLUMN:
+        (void)snprintf(detail, sizeof detail, "%s: its schema %016" PRIx64 " is not known here",
+                       event->table, event->schema);
+        break;
+    case TIDE_HOLD_KEY:
+        (void)snprintf(detail, sizeof detail, "%s: its key does not fit the table's", event->table);
+        break;
+    case TIDE_HOLD_DRIFT:
+    case TIDE_HOLD_NOT:
+        (void)snprintf(detail, sizeof detail, "%s: stamped %" PRId64 " s ahead of this clock",
+                       event->table, (tide_stamp_us(&event->stamp) - desk->now_us) / 1000000);
+        break;
+    }
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_PUT->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    tide_app_bind_text(query, "reason", tide_view_of(hold_names[why]));
+    tide_app_bind_text(query, "detail", tide_view_of(detail));
+    tide_app_bind_i64(query, "now", desk->now_us);
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status end_quarantine(tide_desk *desk, const tide_event *event, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_log_set_processed(desk->tx, event, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_DELETE->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    return tide_app_run(query, NULL, err);
+}
+
+/* Events borrow from their bytes: those are kept by the desk until it is settled. */
+static tide_status retry_one(bool *merged, tide_desk *desk, tide_view bytes, tide_error *err)
+{
+    tide_hold why = TIDE_HOLD_NOT;
+    const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
+    TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+    TIDE_TRY(tide_event_decode(&event, tide_view_bytes(copy, bytes.len), err));
+    TIDE_TRY(tide_quarantine_merge(&why, desk, &event, err));
+    *merged = why == TIDE_HOLD_NOT;
+    return *merged ? end_quarantine(desk, &event, err) : TIDE_OK;
+}
+
+tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limit, tide_error *err)
+{
+    tide_buffer bodies;
+    tide_buffer_init(&bodies, (size_t)1 << 28);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer kept = bodies;
+    *merged = 0;
+    {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err));
+        tide_app_bind_i64(query, "limit", limit);
+        tide_app_bind_i64(query, "horizon",
+                          (int64_t)((uint64_t)((desk->now_us + TIDE_STAMP_DRIFT_US) / 1000) << 16));
+        tide_status status = tide_app_step(query, err);
+        for (; status == TIDE_OK; status = tide_app_step(query, err)) {
+            const tide_view body = tide_app_col_bytes(query);
+            if (tide_buffer_append_u32(&kept, (uint32_t)body.len) < TIDE_OK ||
+                tide_buffer_append_view(&kept, body) < TIDE_OK)
+                break; /* the others in the next turn */
+        }
+        TIDE_TRY(status);
+    }
+    tide_reader from = tide_reader_of(tide_buffer_view(&kept));
+    uint32_t len = 0;
+    while (tide_reader_left(&from) > 0 && tide_reader_u32(&from, &len) >= TIDE_OK) {
+        tide_view body;
+        bool is_merged = false;
+        if (tide_reader_bytes(&from, len, &body) < TIDE_OK)
+            break;
+        TIDE_TRY(retry_one(&is_merged, desk, body, err));
+        *merged += is_merged;
+    }
+    return TIDE_OK;
+}

@@ -1,0 +1,34 @@
+/* quarantine.h - events that are here and cannot be merged yet, and why: visible, never in the way of others (R18).
+ *
+ *     table     of a table that is not tracked here
+ *     column    of columns, or of a schema, that this node does not know
+ *     key       whose key does not fit the table's
+ *     drift     stamped further ahead of this node's clock than TIDE_STAMP_DRIFT_US
+ *
+ * They stay in the log (peers get them from us), their numbers are settled, and they are merged as soon as they can be: merging does not depend
+ * on order. Each turn of fold tries some that may have become possible.
+ *
+ * Threads: as the transaction. */
+#ifndef TIDE_REPLICA_QUARANTINE_H
+#define TIDE_REPLICA_QUARANTINE_H
+
+#include "replica/desk.h"
+
+typedef enum tide_hold {
+    TIDE_HOLD_NOT,
+    TIDE_HOLD_TABLE,
+    TIDE_HOLD_COLUMN,
+    TIDE_HOLD_KEY,
+    TIDE_HOLD_DRIFT,
+} tide_hold;
+
+/* Merge an event that is in the log, or say why it has to wait. */
+TIDE_MUST_CHECK tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk,
+                                                  const tide_event *event, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event,
+                                                tide_hold why, tide_error *err);
+/* Try up to limit of those that wait; *merged: how many wait no more. */
+TIDE_MUST_CHECK tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limit,
+                                                  tide_error *err);
+
+#endif

@@ -1,0 +1,195 @@
+/* table_query.c - statements of a table, its values, and its log: see table.h. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "replica/table_text.h"
+#include "tidemark_templates.h"
+
+static const tide_template *find_template(tide_table_statement which)
+{
+    switch (which) {
+    case TIDE_TABLE_ROW_GET:
+        return TIDE_TEMPLATE_TABLE_ROW_GET;
+    case TIDE_TABLE_ROW_PUT:
+        return TIDE_TEMPLATE_TABLE_ROW_PUT;
+    case TIDE_TABLE_ROW_SET:
+        return TIDE_TEMPLATE_TABLE_ROW_SET;
+    case TIDE_TABLE_ROW_DELETE:
+        return TIDE_TEMPLATE_TABLE_ROW_DELETE;
+    case TIDE_TABLE_ROW_WALK:
+        return TIDE_TEMPLATE_TABLE_ROW_WALK;
+    case TIDE_TABLE_ROW_WALK_FROM:
+        return TIDE_TEMPLATE_TABLE_ROW_WALK_FROM;
+    case TIDE_TABLE_ROW_RIVALS:
+        return TIDE_TEMPLATE_TABLE_ROW_RIVALS;
+    case TIDE_TABLE_FOREIGN_PARENT:
+        return TIDE_TEMPLATE_TABLE_FOREIGN_PARENT;
+    case TIDE_TABLE_FOREIGN_CHILDREN:
+        return TIDE_TEMPLATE_TABLE_FOREIGN_CHILDREN;
+    case TIDE_TABLE_COUNT:
+        return TIDE_TEMPLATE_TABLE_COUNT;
+    case TIDE_TABLE_LOG_READ:
+        return TIDE_TEMPLATE_TABLE_LOG_READ;
+    case TIDE_TABLE_LOG_CUT:
+        return TIDE_TEMPLATE_TABLE_LOG_CUT;
+    case TIDE_TABLE_LOG_ADD:
+        return TIDE_TEMPLATE_TABLE_LOG_ADD;
+    case TIDE_TABLE_LOG_IS_EMPTY:
+        return TIDE_TEMPLATE_TABLE_LOG_IS_EMPTY;
+    case TIDE_TABLE_GONE_READ:
+        return TIDE_TEMPLATE_TABLE_GONE_READ;
+    case TIDE_TABLE_GONE_CUT:
+        return TIDE_TEMPLATE_TABLE_GONE_CUT;
+    case TIDE_TABLE_STATEMENTS:
+        break;
+    }
+    assert(false && "no such statement");
+    return NULL;
+}
+
+static tide_status begin(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+                         tide_table_statement which, const tide_table_fill *fill, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, find_template(which), fill, err));
+    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
+}
+
+/* Filling costs more than running: a table keeps the texts it has made. */
+tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+                             tide_table_statement which, tide_error *err)
+{
+    *out = NULL;
+    if (table->texts && table->texts[which])
+        return tide_app_begin(out, tx, table->texts[which], err);
+    int all[TIDE_TABLE_COLUMNS_MAX];
+    for (int i = 0; i < table->column_count; i++)
+        all[i] = i;
+    const tide_table_fill fill = {.some = all, .some_count = table->column_count};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
+    if (table->texts)
+        table->texts[which] = strdup(tide_buffer_text(&text));
+    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
+}
+
+tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+                                tide_table_statement which, int index, tide_error *err)
+{
+    assert(index >= 0 && index < table->foreign_count);
+    const tide_table_fill fill = {.foreign = index,
+                                  .is_parent = which == TIDE_TABLE_FOREIGN_PARENT};
+    *out = NULL;
+    return begin(out, tx, table, which, &fill, err);
+}
+
+tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+                                  tide_table_statement which, const int *columns, int count,
+                                  tide_error *err)
+{
+    assert(count > 0);
+    const tide_table_fill fill = {.some = columns, .some_count = count};
+    *out = NULL;
+    return begin(out, tx, table, which, &fill, err);
+}
+
+/* ---- values ---- */
+
+/* tide_class counts NULL first, SQLite last. */
+void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value)
+{
+    assert(prefix == 'k' || prefix == 'c');
+    const tide_app_value raw = {.class = value->class == TIDE_CLASS_NULL ? 5 : (int)value->class,
+                                .integer = value->integer,
+                                .real = value->real,
+                                .bytes = value->bytes};
+    tide_app_bind_at(query, prefix == 'k' ? 1 + index : TIDE_TABLE_COLUMN_PARAM + index, &raw);
+}
+
+tide_any tide_table_col(tide_app_query *query)
+{
+    const tide_app_value raw = tide_app_col(query);
+    return (tide_any){.class = raw.class == 5 ? TIDE_CLASS_NULL : (tide_class)raw.class,
+                      .integer = raw.integer,
+                      .real = raw.real,
+                      .bytes = raw.bytes};
+}
+
+tide_status tide_table_row_digest(int64_t *out, const tide_any *values, int count, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, SIZE_MAX / 4);
+    for (int i = 0; i < count; i++) {
+        const tide_status status = tide_any_encode(&bytes, &values[i]);
+        if (status < TIDE_OK)
+            return tide_fail(err, status, "no memory for a row");
+    }
+    const tide_digest128 digest = tide_digest128_of(tide_buffer_view(&bytes));
+    memcpy(out, digest.bytes, sizeof *out);
+    return TIDE_OK;
+}
+
+/* ---- the log ---- */
+
+tide_status tide_log_row_init(tide_log_row *row, const tide_table *table, tide_error *err)
+{
+    const size_t count = (size_t)table->column_count;
+    *row = (tide_log_row){.values = calloc(count, sizeof *row->values),
+                          .is_written = calloc(count, sizeof *row->is_written)};
+    if (row->values && row->is_written)
+        return TIDE_OK;
+    tide_log_row_done(row);
+    return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+}
+
+void tide_log_row_done(tide_log_row *row)
+{
+    free(row->values);
+    free(row->is_written);
+    *row = (tide_log_row){0};
+}
+
+/* A mask of 0 in an update stands for all columns: written by a rescan, which cannot tell. */
+static void read_masks(tide_log_row *row, tide_app_query *query, const tide_table *table)
+{
+    bool is_any = false;
+    for (int first = 0; first < table->column_count; first += TIDE_TABLE_MASK_BITS) {
+        const uint64_t mask = (uint64_t)tide_app_col_i64(query);
+        for (int i = 0; i < TIDE_TABLE_MASK_BITS && first + i < table->column_count; i++) {
+            const bool is_key = table->columns[first + i].is_key;
+            row->is_written[first + i] = (mask >> i & 1) != 0 && !is_key;
+            is_any = is_any || row->is_written[first + i];
+        }
+    }
+    for (int i = 0; i < table->column_count; i++) {
+        if (row->kind == TIDE_ROW_CREATE)
+            row->is_written[i] = true;
+        else if (row->kind == TIDE_ROW_DELETE)
+            row->is_written[i] = false;
+        else if (!is_any)
+            row->is_written[i] = !table->columns[i].is_key;
+    }
+}
+
+tide_status tide_log_next(tide_log_row *row, tide_app_query *query, const tide_table *table,
+                          tide_error *err)
+{
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    row->seq = tide_app_col_i64(query);
+    const int64_t op = tide_app_col_i64(query);
+    if (op < 1 || op > 3)
+        return tide_fail(err, TIDE_E_DAMAGED, "tide_log_%lld: row %lld is no change",
+                         (long long)table->id, (long long)row->seq);
+    row->kind = op == 1 ? TIDE_ROW_CREATE : op == 2 ? TIDE_ROW_UPDATE : TIDE_ROW_DELETE;
+    read_masks(row, query, table);
+    for (int i = 0; i < table->column_count; i++)
+        row->values[i] = tide_table_col(query);
+    return TIDE_OK;
+}

@@ -1,0 +1,248 @@
+/* table_text.c - the lists of a table's columns and keys that templates ask for. */
+#include "replica/table_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+
+typedef struct lists {
+    tide_arena arena;
+    bool is_full; /* no memory */
+} lists;
+
+static void lists_done(lists *l)
+{
+    tide_arena_done(&l->arena);
+}
+
+static tide_template_item *make_items(lists *l, int count)
+{
+    const size_t len = (size_t)(count > 0 ? count : 1) * sizeof(tide_template_item);
+    tide_template_item *items = tide_arena_alloc(&l->arena, len);
+    if (items)
+        memset(items, 0, len);
+    else
+        l->is_full = true;
+    return items;
+}
+
+/* loose: 1 and 1.0 differ. wide: may have a collation. short: costs nothing to log. */
+static const char *name_flags(const tide_table_column *column)
+{
+    switch (column->affinity) {
+    case TIDE_AFFINITY_INTEGER:
+    case TIDE_AFFINITY_REAL:
+        return column->is_key ? "key short" : "short";
+    case TIDE_AFFINITY_TEXT:
+    case TIDE_AFFINITY_NUMERIC:
+        return column->is_key ? "key wide short" : "wide";
+    case TIDE_AFFINITY_NONE:
+        break;
+    }
+    return column->is_key ? "key wide loose short" : "wide loose";
+}
+
+static tide_template_item make_column(const tide_table *table, int column)
+{
+    return (tide_template_item){.name = table->columns[column].name,
+                                .n = column + 1,
+                                .p = TIDE_TABLE_COLUMN_PARAM + column,
+                                .flags = name_flags(&table->columns[column])};
+}
+
+static tide_template_list list_columns(lists *l, const tide_table *table, const char *hole,
+                                       const int *some, int count)
+{
+    tide_template_item *items = make_items(l, count);
+    for (int i = 0; items && i < count; i++)
+        items[i] = make_column(table, some ? some[i] : i);
+    return (tide_template_list){.hole = hole, .items = items, .count = items ? count : 0};
+}
+
+/* The key in its own order; n counts its columns. */
+static tide_template_list list_key(lists *l, const tide_table *table)
+{
+    tide_template_item *items = make_items(l, table->key_count);
+    for (int i = 0; items && i < table->key_count; i++) {
+        items[i] = make_column(table, table->key[i]);
+        items[i].n = i + 1;
+    }
+    return (tide_template_list){.hole = "key", .items = items, .count = items ? table->key_count : 0};
+}
+
+static int count_masks(const tide_table *table)
+{
+    return (table->column_count + TIDE_TABLE_MASK_BITS - 1) / TIDE_TABLE_MASK_BITS;
+}
+
+/* A mask per 60 columns; its changes are those that are not of the key. */
+static tide_template_list list_masks(lists *l, const tide_table *table, bool with_empty)
+{
+    const int count = count_masks(table);
+    tide_template_item *items = make_items(l, count);
+    int used = 0;
+    for (int m = 0; items && m < count; m++) {
+        const int first = m * TIDE_TABLE_MASK_BITS;
+        const int left = table->column_count - first;
+        const int wide = left < TIDE_TABLE_MASK_BITS ? left : TIDE_TABLE_MASK_BITS;
+        tide_template_item *changes = make_items(l, wide);
+        tide_template_list *inner = tide_arena_alloc(&l->arena, sizeof *inner);
+        if (!changes || !inner) {
+            l->is_full = true;
+            break;
+        }
+        *inner = (tide_template_list){.hole = "changes", .items = changes};
+        for (int i = 0; i < wide; i++) {
+            if (table->columns[first + i].is_key)
+                continue;
+            changes[inner->count] = make_column(table, first + i);
+            changes[inner->count++].bit = i;
+        }
+        if (inner->count > 0 || with_empty)
+            items[used++] = (tide_template_item){.n = m + 1, .lists = inner, .list_count = 1};
+    }
+    return (tide_template_list){.hole = with_empty ? "masks" : "changing", .items = items, .count = used};
+}
+
+/* A unique key that a statement can be asked by: of generated columns only NEW knows the values. */
+static bool is_usable(const tide_table_unique *unique, bool with_generated)
+{
+    for (int i = 0; i < unique->term_count; i++)
+        if (!with_generated && (unique->terms[i].column == -2 || unique->terms[i].column == -3))
+            return false;
+    return true;
+}
+
+static tide_template_item make_term(const tide_table *table, const tide_table_term *term)
+{
+    if (term->column >= 0)
+        return (tide_template_item){.name = table->columns[term->column].name,
+                                    .p = TIDE_TABLE_COLUMN_PARAM + term->column,
+                                    .sql = term->collation,
+                                    .flags = "plain"};
+    if (term->column == -1)
+        return (tide_template_item){.sql = term->sql, .flags = "made"};
+    if (term->column == -2)
+        return (tide_template_item){.name = term->name, .sql = term->collation, .flags = "plain"};
+    return (tide_template_item){.flags = "rowid"};
+}
+
+static tide_template_list list_uniques(lists *l, const tide_table *table, const char *hole,
+                                       bool is_for_triggers)
+{
+    tide_template_item *items = make_items(l, table->unique_count);
+    int used = 0;
+    for (int u = 0; items && u < table->unique_count; u++) {
+        const tide_table_unique *unique = &table->uniques[u];
+        if ((is_for_triggers && unique->is_key) || !is_usable(unique, is_for_triggers))
+            continue;
+        tide_template_item *terms = make_items(l, unique->term_count);
+        tide_template_list *inner = tide_arena_alloc(&l->arena, sizeof *inner);
+        if (!terms || !inner) {
+            l->is_full = true;
+            break;
+        }
+        for (int i = 0; i < unique->term_count; i++)
+            terms[i] = make_term(table, &unique->terms[i]);
+        *inner = (tide_template_list){.hole = "terms", .items = terms, .count = unique->term_count};
+        items[used++] = (tide_template_item){.sql = unique->where,
+                                             .flags = unique->where ? "partial" : "whole",
+                                             .lists = inner,
+                                             .list_count = 1};
+    }
+    return (tide_template_list){.hole = hole, .items = items, .count = used};
+}
+
+/* The columns whose change can make an update collide; none: any may. */
+static tide_template_list list_watched(lists *l, const tide_table *table, const char **flags)
+{
+    tide_template_item *items = make_items(l, table->column_count);
+    bool is_hidden = false;
+    bool is_plain = true;
+    int used = 0;
+    for (int u = 0; u < table->unique_count; u++) {
+        const tide_table_unique *unique = &table->uniques[u];
+        if (unique->is_key)
+            continue;
+        is_plain = is_plain && !unique->where;
+        for (int i = 0; i < unique->term_count; i++) {
+            const int column = unique->terms[i].column;
+            is_hidden = is_hidden || column == -3;
+            is_plain = is_plain && (column >= 0 || column == -3);
+            if (items && column >= 0 && used < table->column_count)
+                items[used++] = make_column(table, column);
+        }
+    }
+    if (!is_plain || used == 0)
+        *flags = "any";
+    else
+        *flags = is_hidden ? "watched hidden" : "watched";
+    return (tide_template_list){.hole = "watched", .items = items, .count = is_plain ? used : 0};
+}
+
+bool tide_table_has_doubles(const tide_table *table)
+{
+    for (int u = 0; u < table->unique_count; u++)
+        if (!table->uniques[u].is_key)
+            return true;
+    return false;
+}
+
+static tide_template_list list_pairs(lists *l, const tide_table *table, const tide_table_fill *fill)
+{
+    if (table->foreign_count == 0)
+        return (tide_template_list){.hole = "pairs"};
+    const tide_table_foreign *foreign = &table->foreign[fill->foreign];
+    tide_template_item *items = make_items(l, foreign->count);
+    for (int i = 0; items && i < foreign->count; i++) {
+        const int column = foreign->column[i] >= 0 ? foreign->column[i] : 0;
+        items[i] = make_column(table, column);
+        if (fill->is_parent)
+            items[i].name = foreign->parent_name[i];
+        else
+            items[i].p = TIDE_TABLE_COLUMN_PARAM + i;
+    }
+    return (tide_template_list){.hole = "pairs", .items = items, .count = items ? foreign->count : 0};
+}
+
+tide_status tide_table_text(tide_buffer *out, const tide_table *table,
+                            const tide_template *template, const tide_table_fill *fill,
+                            tide_error *err)
+{
+    static const tide_table_fill nothing = {0};
+    if (!fill)
+        fill = &nothing;
+    TIDE_CLEANUP(lists_done) lists l = {0};
+    tide_arena_init(&l.arena, TIDE_TABLE_TEXT_MAX);
+    const char *flags = "";
+    const tide_template_list all[] = {
+        list_columns(&l, table, "columns", NULL, table->column_count),
+        list_columns(&l, table, "keycolumns", table->key, table->key_count),
+        list_columns(&l, table, "some", fill->some, fill->some_count),
+        list_key(&l, table),
+        list_masks(&l, table, true),
+        list_masks(&l, table, false),
+        list_uniques(&l, table, "uniques", false),
+        list_uniques(&l, table, "doubles", true),
+        list_watched(&l, table, &flags),
+        list_pairs(&l, table, fill),
+    };
+    if (l.is_full)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement of %s", table->name);
+    const tide_template_value values[] = {
+        {.hole = "table", .name = table->name},
+        {.hole = "id", .number = table->id},
+        {.hole = "view", .name = fill->view ? fill->view : ""},
+        {.hole = "renamed", .name = fill->renamed ? fill->renamed : ""},
+        {.hole = "parent",
+         .name = table->foreign_count > 0 ? table->foreign[fill->foreign].parent : ""},
+    };
+    const tide_template_context context = {.values = values,
+                                           .value_count = sizeof values / sizeof *values,
+                                           .lists = all,
+                                           .list_count = sizeof all / sizeof *all,
+                                           .flags = flags};
+    return tide_template_fill(out, template, &context, err);
+}

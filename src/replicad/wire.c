@@ -1,0 +1,122 @@
+#include "replicad/wire.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "rpc/rpc.h"
+
+tide_status tide_wire_number(int64_t *out, uint64_t number, tide_error *err)
+{
+    if (number > INT64_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a number above 2^63-1, where numbers end");
+    *out = (int64_t)number;
+    return TIDE_OK;
+}
+
+tide_status tide_wire_node(tide_node_id *out, const ProtobufCBinaryData *bytes, tide_error *err)
+{
+    if (bytes->len != TIDE_NODE_LEN)
+        return tide_fail(err, TIDE_E_INVALID, "a node's id has %d bytes, not %zu", TIDE_NODE_LEN,
+                         bytes->len);
+    memcpy(out->bytes, bytes->data, TIDE_NODE_LEN);
+    return TIDE_OK;
+}
+
+/* ---- marks ---- */
+
+REPLICA(OriginMark) tide_wire_mark(const tide_origin_mark *mark)
+{
+    REPLICA(OriginMark) out = REPLICA_INIT(ORIGIN_MARK);
+    out.origin.data = (uint8_t *)mark->origin.bytes;
+    out.origin.len = TIDE_NODE_LEN;
+    out.epoch = (uint64_t)mark->epoch;
+    out.start = (uint64_t)mark->start;
+    out.floor = (uint64_t)mark->floor;
+    out.prefix = (uint64_t)mark->prefix;
+    out.highest = (uint64_t)mark->highest;
+    return out;
+}
+
+tide_status tide_wire_read_mark(tide_origin_mark *out, const REPLICA(OriginMark) * mark,
+                                tide_error *err)
+{
+    *out = (tide_origin_mark){.epoch = 0};
+    TIDE_TRY(tide_wire_node(&out->origin, &mark->origin, err));
+    TIDE_TRY(tide_wire_number(&out->epoch, mark->epoch, err));
+    TIDE_TRY(tide_wire_number(&out->start, mark->start, err));
+    TIDE_TRY(tide_wire_number(&out->floor, mark->floor, err));
+    TIDE_TRY(tide_wire_number(&out->prefix, mark->prefix, err));
+    return tide_wire_number(&out->highest, mark->highest, err);
+}
+
+static tide_status put_message(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(tide_rpc_pack(&bytes, message, err));
+    return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
+}
+
+tide_status tide_wire_put_marks(tide_buffer *out, uint32_t field, const tide_peer_marks *marks,
+                                tide_error *err)
+{
+    for (int i = 0; i < marks->origin_count; i++) {
+        const REPLICA(OriginMark) mark = tide_wire_mark(&marks->origins[i]);
+        TIDE_TRY(put_message(out, field, &mark.base, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_wire_put_tables(tide_buffer *out, uint32_t field, const tide_peer_table *tables,
+                                 int count, tide_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        REPLICA(Table) table = REPLICA_INIT(TABLE);
+        table.name = (char *)tables[i].name;
+        table.schema = tables[i].schema;
+        table.retain_us = (uint64_t)tables[i].retain_us;
+        table.sql = tables[i].sql;
+        while (tables[i].sql && tables[i].sql[table.n_sql])
+            table.n_sql++;
+        TIDE_TRY(put_message(out, field, &table.base, err));
+    }
+    return TIDE_OK;
+}
+
+/* ---- what came ---- */
+
+static tide_status read_table(tide_peer_marks *out, const REPLICA(Table) * table, tide_error *err)
+{
+    const char *sql[TIDE_SYNC_TABLE_SQL_MAX + 1] = {NULL};
+    int64_t retain_us = 0;
+    TIDE_TRY(tide_wire_number(&retain_us, table->retain_us, err));
+    if (table->n_sql > TIDE_SYNC_TABLE_SQL_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "a table has at most %d statements",
+                         TIDE_SYNC_TABLE_SQL_MAX);
+    for (size_t i = 0; i < table->n_sql; i++)
+        sql[i] = table->sql[i];
+    return tide_peer_marks_add_table(out, table->name, table->schema, retain_us, sql, err);
+}
+
+static tide_status read_all(tide_peer_marks *out, REPLICA(OriginMark) * *marks, size_t count,
+                            REPLICA(Table) * *tables, size_t table_count, tide_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        tide_origin_mark mark;
+        TIDE_TRY(tide_wire_read_mark(&mark, marks[i], err));
+        TIDE_TRY(tide_peer_marks_add(out, &mark, err));
+    }
+    for (size_t i = 0; i < table_count; i++)
+        TIDE_TRY(read_table(out, tables[i], err));
+    return tide_peer_marks_sort(out, err);
+}
+
+tide_status tide_wire_read_marks(tide_peer_marks *out, REPLICA(OriginMark) * *marks, size_t count,
+                                 REPLICA(Table) * *tables, size_t table_count, tide_error *err)
+{
+    const tide_status status = read_all(out, marks, count, tables, table_count, err);
+    if (status < TIDE_OK)
+        tide_peer_marks_done(out);
+    return status;
+}
