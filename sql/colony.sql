@@ -553,6 +553,14 @@ UPDATE colony_agents SET failed_at = :now, error = :error WHERE agent_id = :agen
 -- Colonies that are alive. Names go from 'colony/member/' to before 'colony/member0', the character behind the slash.
 SELECT count(*) FROM leases WHERE name >= 'colony/member/' AND name < 'colony/member0' AND holder IS NOT NULL AND expires_at > :now;
 
+-- statement: agent_lock  engine: sqlite
+-- Can the lease be claimed without waiting for somebody's transaction?
+SELECT :name IS NOT NULL;
+
+-- statement: agent_lock  engine: postgres
+WITH reached AS MATERIALIZED (SELECT name FROM leases WHERE name = :name FOR UPDATE SKIP LOCKED)
+SELECT EXISTS (SELECT 1 FROM reached) OR NOT EXISTS (SELECT 1 FROM leases WHERE name = :name);
+
 -- statement: agent_renew  engine: sqlite
 -- Renew a list of [lease name, token]; what does not come back was lost.
 UPDATE leases SET expires_at = :expires

@@ -94,7 +94,33 @@ SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(:name) ORDER BY id
 SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE ORDER BY name;
 
 -- template: replica_clocks_of
-SELECT key, digest FROM tide_replica_clocks WHERE table_id = :table_id AND gone IS NULL AND aside = 0;
+SELECT key FROM tide_replica_clocks
+WHERE table_id = :table_id AND key > :after AND gone IS NULL AND aside = 0 ORDER BY key LIMIT :limit;
 
 -- template: replica_clock_find
 SELECT gone IS NULL, aside, digest FROM tide_replica_clocks WHERE table_id = :table_id AND key = :key;
+
+-- template: replica_scan_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('scan/' || :table_id, 1);
+
+-- template: replica_scan_find
+SELECT 1 FROM tide_replica_state WHERE key = 'scan/' || :table_id;
+
+-- template: replica_scan_cut
+DELETE FROM tide_replica_state WHERE key = 'scan/' || :table_id;
+
+-- template: replica_seed_put
+-- History of another implementation: shown, never served (epoch 0).
+INSERT OR IGNORE INTO tide_replica_events
+    (origin, epoch, seq, cut_seq, id, table_name, operation_type, record_id, data, timestamp, processed, stamp, body)
+VALUES (:origin, 0, :seq, :seq, :id, :table_name, :operation_type, :record_id, :data, :timestamp, :processed, 0, x'');
+
+-- template: replica_seed_last
+SELECT coalesce(max(seq), 0) FROM tide_replica_events WHERE origin = :origin AND epoch = 0;
+
+-- template: hook_home
+-- The table that a trigger of ours stands on: it follows a renamed table.
+SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = :name;
+
+-- template: replica_digests_forget
+UPDATE tide_replica_clocks SET digest = NULL WHERE table_id = :table_id;

@@ -23,6 +23,10 @@ SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
 WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{end}}) ORDER BY {{each key ,}}{{name}}{{end}};
 
+-- template: table_row_walk_added
+-- Rows that have something else than its default in a column that was added.
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} WHERE {{each some OR}}{{name}} IS NOT ({{sql}}){{end}};
+
 -- template: table_row_rivals
 -- Rows with another key that have the values of a unique key.
 SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
@@ -38,14 +42,15 @@ SELECT {{each key ,}}{{name}}{{end}} FROM {{table}} WHERE {{each pairs AND}}{{na
 -- template: table_count
 SELECT count(*) FROM {{table}};
 
--- The log: one row per change. op 1 create (all columns), 2 update (those of the masks), 3 delete (the key). Columns without a type keep a value as it is.
+-- The log: one row per change. op 1 create (all columns), 2 update (those of the masks), 3 delete (all, as they were: a
+-- concurrent write may bring the row back). Columns without a type keep a value as it is.
 
 -- template: table_log_make
 CREATE TABLE tide_log_{{id}} (seq INTEGER PRIMARY KEY, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}});
 
 -- template: table_gone_make
--- Keys of rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
-CREATE TABLE tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}}, PRIMARY KEY ({{each key ,}}k{{n}}{{end}}));
+-- Rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
+CREATE TABLE tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}}, PRIMARY KEY ({{each keycolumns ,}}c{{n}}{{end}}));
 
 -- template: table_log_drop
 DROP TABLE IF EXISTS tide_log_{{id}};
@@ -55,6 +60,9 @@ DROP TABLE IF EXISTS tide_gone_{{id}};
 SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}} FROM tide_log_{{id}}
 WHERE seq > :after AND seq <= :through ORDER BY seq;
 
+-- template: table_log_first
+SELECT min(seq) FROM tide_log_{{id}};
+
 -- template: table_log_cut
 DELETE FROM tide_log_{{id}} WHERE seq <= :through;
 
@@ -62,12 +70,12 @@ DELETE FROM tide_log_{{id}} WHERE seq <= :through;
 SELECT NOT EXISTS (SELECT 1 FROM tide_log_{{id}}) AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}});
 
 -- template: table_log_add
--- What a rescan found: mask 0 stands for "all".
+-- What a rescan found: ?2 the operation; masks of 0 stand for "all".
 INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-VALUES (?1, ?2, {{each masks ,}}?3{{end}}, {{each columns ,}}?{{p}}{{end}});
+VALUES (last_insert_rowid(), ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});
 
 -- template: table_gone_read
-SELECT {{each key ,}}k{{n}}{{end}} FROM tide_gone_{{id}};
+SELECT {{each columns ,}}c{{n}}{{end}} FROM tide_gone_{{id}};
 
 -- template: table_gone_cut
 DELETE FROM tide_gone_{{id}};
@@ -84,8 +92,8 @@ END
 -- template: hook_delete
 CREATE TRIGGER tide_capture_{{id}}_delete AFTER DELETE ON {{table}} BEGIN
     INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each keycolumns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 3, {{each keycolumns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
 END
 
 -- template: hook_update
@@ -108,8 +116,8 @@ CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE ON {{table}}
 WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
 BEGIN
     INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each keycolumns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 3, {{each keycolumns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
     INSERT INTO tide_replica_seq (t) VALUES ({{id}});
     INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});
@@ -119,20 +127,20 @@ END
 -- Rows that have a value of one of the new row's unique keys: REPLACE removes them unseen. Which of them are really gone is seen when the log is
 -- folded: one that still stands was never replaced, or has come back, and then its creation was logged.
 CREATE TRIGGER tide_capture_{{id}}_before_insert BEFORE INSERT ON {{table}} BEGIN
-    INSERT INTO tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}})
-    SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+    INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+    SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each key AND}}k{{n}} IS {{table}}.{{name}}{{end}});
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{end}});
 END
 
 -- template: hook_before_update
 CREATE TRIGGER tide_capture_{{id}}_before_update BEFORE UPDATE ON {{table}}
 {{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}}{{end}}{{if hidden}} OR OLD.rowid IS NOT NEW.rowid{{end}}{{end}} BEGIN
-    INSERT INTO tide_gone_{{id}} ({{each key ,}}k{{n}}{{end}})
-    SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+    INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+    SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
     AND NOT ({{each key AND}}{{name}} IS OLD.{{name}}{{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each key AND}}k{{n}} IS {{table}}.{{name}}{{end}});
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{end}});
 END
 
 -- template: hook_drop
@@ -154,6 +162,10 @@ WHERE table_name = (SELECT name FROM tide_replica_tables WHERE id = {{id}});
 
 -- template: events_view_drop
 DROP VIEW IF EXISTS {{view}};
+
+-- template: seed_events
+SELECT id, operation_type, record_id, data, timestamp, {{node}}, processed FROM {{renamed}} ORDER BY timestamp, id;
+
 
 -- template: events_rename
 ALTER TABLE {{view}} RENAME TO {{renamed}};

@@ -230,8 +230,9 @@ typedef struct tide_feed_answer {
  * gets TIDE_E_CONFLICT.
  *
  * A reader of this session that diverged though no epoch of ours tells of a cut there has seen what was taken back unnoticed (a volume put back to
- * an earlier state): a new epoch begins before it is answered, above every epoch that it has shown (at most 8 above ours), so that no two
- * histories share one. At most once in TIDE_FEED_RAISE_US; until then it is told DIVERGED in the present epoch. */
+ * an earlier state): a new epoch begins before it is answered, above every epoch that it has shown, so that no two
+ * histories share one. At most once in TIDE_FEED_RAISE_US, and for each eight epochs that it was ahead as long again, so that nobody uses them
+ * all up; until then it is told DIVERGED in the present epoch. */
 #define TIDE_FEED_RAISE_US INT64_C(60000000)
 
 /* One page. A damaged batch is skipped, with a receipt, and is a hole of the answer. An answer may be empty and still have_more,

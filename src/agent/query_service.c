@@ -343,7 +343,7 @@ static void run_query(tide_call *call, tide_view message, void *arg, const query
     out->part_count = 1;                                                                           \
     out->parts[0] = (tide_query_part)                                                              \
     {                                                                                              \
-        .stream = stream_, .start_seq_id = given->start_seq_id, .start_time = given->start_time,   \
+        .stream = (stream_), .start_seq_id = given->start_seq_id, .start_time = given->start_time, \
         .end_time = given->end_time, .max_records = given->max_records,                            \
         .services = given->services_, .service_count = given->n_##services_,                       \
         .position = given->position                                                                \
@@ -351,7 +351,7 @@ static void run_query(tide_call *call, tide_view message, void *arg, const query
 
 #define KIND_ONE(read_, frames_)                                                                   \
     {                                                                                              \
-        .read = read_, .frames_column = frames_, .total_field = 2, .max_seq_fields = {3},          \
+        .read = (read_), .frames_column = (frames_), .total_field = 2, .max_seq_fields = {3},      \
         .session_field = 4, .state_fields = {                                                      \
             STATE_FIELD                                                                            \
         }                                                                                          \

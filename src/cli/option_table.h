@@ -212,6 +212,22 @@ enum {
       "where libduckdb.so is, for stores of DuckDB")                                               \
     X(PARQUET, "parquet", 0, "DIR", NULL, NULL, TEXT, 0, 0, "write Parquet files below this one")
 
+#define TIDE_CLI_OPTIONS_REPLICA(X)                                                                \
+    X(RETAIN, "retain", 0, "DURATION", "7d", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,             \
+      "how long events of these tables are kept at least")                                         \
+    X(PULL, "pull", 0, NULL, NULL, NULL, FLAG, 0, 0, "only take what the peers have")              \
+    X(PUSH, "push", 0, NULL, NULL, NULL, FLAG, 0, 0, "only give the peers what they lack")         \
+    X(PEER, "peer", 0, "HOST:PORT", NULL, NULL, TEXTS, 0, 64, "sync with this peer")               \
+    X(PEER_CA, "peer-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                       \
+      "speak TLS with peers, and check their certificates against this authority (PEM)")           \
+    X(PEER_CERT, "peer-cert", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                   \
+      "this node's own certificate for peers (PEM)")                                               \
+    X(PEER_KEY, "peer-key", 0, "FILE", NULL, NULL, TEXT, 0, 0, "its key (PEM)")                    \
+    X(PEER_TOKEN_FILE, "peer-token-file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                       \
+      "the token that peers are shown: the file's first line")                                     \
+    X(PEER_INSECURE, "peer-insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                             \
+      "send the token to other machines without TLS")
+
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
     X(PARAM, "param", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
@@ -227,6 +243,7 @@ enum {
     TIDE_CLI_OPTIONS_ACCESS(X)                                                                     \
     TIDE_CLI_OPTIONS_SERVICE(X)                                                                    \
     TIDE_CLI_OPTIONS_COLONY(X)                                                                     \
+    TIDE_CLI_OPTIONS_REPLICA(X)                                                                    \
     TIDE_CLI_OPTIONS_SQL(X)
 
 #endif

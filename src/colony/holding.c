@@ -28,6 +28,7 @@ typedef struct seat {
     bool is_held; /* by us: it was renewed */
     bool is_free;
     bool is_removed;
+    bool is_claimed; /* in this turn */
 } seat;
 
 /* What one run works on; nothing of it is kept from an earlier run. */
@@ -246,11 +247,26 @@ static tide_status give_up(tide_tx *tx, turn *t, seat *s, tide_error *err)
     return TIDE_OK;
 }
 
+/* A colony that was cut off in the middle of a transaction still has its rows locked: nobody waits for it. */
+static tide_status is_within_reach(tide_tx *tx, const char *name, bool *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LOCK, err));
+    tide_bind_text(query, "name", name);
+    TIDE_TRY(tide_query_one(query, err));
+    *out = tide_col_bool(query);
+    return TIDE_OK;
+}
+
 static tide_status claim(tide_tx *tx, turn *t, seat *s, tide_error *err)
 {
     char name[LEASE_NAME_SIZE];
     tide_lease lease;
+    bool is_reached = false;
     tide_registry_lease_name(name, s->agent.agent_id);
+    TIDE_TRY(is_within_reach(tx, name, &is_reached, err));
+    if (!is_reached)
+        return TIDE_OK;
     const tide_status status =
         tide_lease_claim(tx, name, t->holding->colony_id, t->holding->lease_us, &lease, err);
     t->acts++;
@@ -258,6 +274,7 @@ static tide_status claim(tide_tx *tx, turn *t, seat *s, tide_error *err)
         return TIDE_OK; /* somebody was first */
     TIDE_TRY(status);
     s->agent.token = lease.token;
+    s->is_claimed = true;
     s->is_held = true;
     s->is_free = false;
     t->held_count++;
@@ -287,14 +304,35 @@ static int first_place(const turn *t)
     return (int)(number % (uint32_t)t->seat_count);
 }
 
-static tide_status balance(tide_tx *tx, turn *t, tide_error *err)
+static tide_status give_up_surplus(tide_tx *tx, turn *t, tide_error *err)
 {
     const int share = share_of(t);
     for (int i = t->seat_count - 1; i >= 0 && t->held_count > share && !is_tired(t); i--)
         if (t->seats[i].is_held)
             TIDE_TRY(give_up(tx, t, &t->seats[i], err));
-    if (t->seat_count == 0)
-        return TIDE_OK;
+    return TIDE_OK;
+}
+
+static void forget_claims(turn *t)
+{
+    for (int i = 0; i < t->seat_count; i++) {
+        seat *s = &t->seats[i];
+        if (!s->is_claimed)
+            continue;
+        s->is_claimed = false;
+        s->is_held = false;
+        s->is_free = true;
+        t->held_count--;
+    }
+}
+
+/* In a transaction of its own: what is held is renewed whatever becomes of this. */
+static tide_status take_more(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    const int share = share_of(t);
+    forget_claims(t);
+    t->acts = 0;
     const int begin = first_place(t);
     for (int i = 0; i < t->seat_count && t->held_count < share; i++) {
         seat *s = &t->seats[(begin + i) % t->seat_count];
@@ -322,7 +360,7 @@ static tide_status take_turn(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(list_agents(tx, t, now_us, err));
     TIDE_TRY(renew_held(tx, t, now_us, err));
     TIDE_TRY(give_up_removed(tx, t, err));
-    return balance(tx, t, err);
+    return give_up_surplus(tx, t, err);
 }
 
 /* ---- the turn ---- */
@@ -360,6 +398,12 @@ tide_status tide_holding_step(tide_holding *holding, tide_store *store, int64_t 
     TIDE_TRY(tide_write(store, take_turn, &t, err));
     TIDE_TRY(keep_result(holding, &t, err));
     holding->until_us = began_us + holding->lease_us;
+    if (t.held_count < share_of(&t) && has_free(&t)) {
+        tide_error failure = {.status = TIDE_OK}; /* what we hold is held all the same */
+        if (tide_write(store, take_more, &t, &failure) < TIDE_OK)
+            forget_claims(&t);
+        TIDE_TRY(keep_result(holding, &t, err));
+    }
     const int64_t usual_us = holding->lease_us / 3;
     /* What is free and above our share is somebody else's: it is looked after sooner, in case that one does not come. */
     *next_us = t.has_more && SOON_US < usual_us ? SOON_US : has_free(&t) ? usual_us / 3 : usual_us;

@@ -9,7 +9,10 @@
 #include "base/cleanup.h"
 #include "colony/poller_parts.h"
 
-enum { REQUEST_MAX = 256 << 10 };
+enum {
+    REQUEST_MAX = 256 << 10,
+    STUCK_FAILURES = 8, /* in a row, of one stream: an error in the log, and again after as many */
+};
 
 static const tide_backoff backoff = {.base_us = 500000, .cap_us = 30000000};
 
@@ -138,6 +141,15 @@ static void keep_held(tide_position *fresh, tide_position *old)
     old->held_count = 0;
 }
 
+void tide_poller_replace(tide_poll_stream *stream, tide_position *by)
+{
+    if (strcmp(stream->position.session_id, by->session_id) != 0)
+        stream->past_epoch = 0;
+    tide_position_done(&stream->position);
+    stream->position = *by;
+    tide_position_init(by, "", "");
+}
+
 tide_status tide_poller_load(tide_poller *poller, tide_poll_stream *stream, tide_error *err)
 {
     if (stream->is_loaded)
@@ -147,9 +159,7 @@ tide_status tide_poller_load(tide_poller *poller, tide_poll_stream *stream, tide
     TIDE_TRY(
         tide_sink_load(poller->options.sink, poller->agent.agent_id, stream->name, &fresh, err));
     keep_held(&fresh, &stream->position);
-    tide_position_done(&stream->position);
-    stream->position = fresh;
-    tide_position_init(&fresh, "", "");
+    tide_poller_replace(stream, &fresh);
     stream->is_loaded = true;
     return TIDE_OK;
 }
@@ -177,6 +187,19 @@ static void give_up_if_once(tide_poller *poller, int failures)
         poller->is_given_up = true;
 }
 
+/* Something that does not go away by itself, perhaps: people should look. */
+static void log_stuck(const tide_poller *poller, const tide_poll_stream *stream, tide_status status,
+                      const char *text)
+{
+    if (!poller->options.log || stream->failures % STUCK_FAILURES != 0)
+        return;
+    tide_log_write(poller->options.log, TIDE_LOG_ERROR,
+                   stream->is_sink_hold ? "a stream cannot be stored" : "a stream cannot be read",
+                   TIDE_F("agent", poller->agent.agent_id), TIDE_F("data_type", stream->name),
+                   TIDE_F("status", tide_status_get(status)->name), TIDE_F("reason", text),
+                   TIDE_FI("failures", stream->failures), TIDE_F_END);
+}
+
 void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide_status status,
                              const char *text)
 {
@@ -184,6 +207,7 @@ void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide
     stream->retry_us = tide_poller_mono(poller) +
                        tide_backoff_next(&backoff, stream->failures, poller->options.env);
     stream->failures++;
+    log_stuck(poller, stream, status, text);
     give_up_if_once(poller, stream->failures);
 }
 
@@ -408,6 +432,13 @@ static bool is_no_such(tide_status status)
     return status == TIDE_E_UNSUPPORTED || status == TIDE_E_NOT_FOUND;
 }
 
+/* Somebody has answered, though not what we asked for: the agent is there. */
+static bool is_answer(tide_status status)
+{
+    return is_no_such(status) || status == TIDE_E_LIMIT || status == TIDE_E_INVALID ||
+           status == TIDE_E_CONFLICT || status == TIDE_E_SERIALIZATION;
+}
+
 /* Why there was no page, and what follows from it. */
 static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status status,
                       const char *text, int64_t retry_after_us)
@@ -440,6 +471,10 @@ static tide_status miss(tide_poller *poller, tide_asked_kind asked, tide_status 
         tell_failed(poller, stream ? stream->name : "", status, words);
         poller->is_lease_lost = true;
         return TIDE_OK;
+    }
+    if (is_answer(status)) {
+        poller->failures = 0;
+        poller->retry_us = 0;
     }
     if (stream) {
         miss_page(poller, stream, status, words, retry_after_us);

@@ -114,6 +114,8 @@ typedef struct tide_poll_stream {
     int64_t asked_us;  /* whose turn it is, where nothing else decides */
     int64_t settled;   /* what the agent knows this reader to have settled */
     bool is_sink_hold; /* the last failure was the sink's */
+    int64_t past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
+    char past_epoch_id[TIDE_SESSION_ID_SIZE];
 } tide_poll_stream;
 
 typedef enum tide_asked_kind {
@@ -158,6 +160,8 @@ int64_t tide_poller_mono(const tide_poller *poller);
 /* The stream of this name, added if it is not there. TIDE_E_LIMIT: too many. */
 TIDE_MUST_CHECK tide_status tide_poller_stream(tide_poller *poller, const char *name,
                                                tide_poll_stream **out, tide_error *err);
+/* The stream's position is this one from now on; takes it over. */
+void tide_poller_replace(tide_poll_stream *stream, tide_position *by);
 /* The position from the sink, unless it is there. */
 TIDE_MUST_CHECK tide_status tide_poller_load(tide_poller *poller, tide_poll_stream *stream,
                                              tide_error *err);

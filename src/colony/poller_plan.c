@@ -144,6 +144,11 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
     out->session_id = at->session_id;
     out->epoch = at->epoch;
     out->epoch_id = at->epoch_id;
+    /* An epoch that comes back is read to its end; then the agent begins one above all that there were. */
+    if (stream->past_epoch > at->epoch && at->last_seq >= at->cursor.contiguous) {
+        out->epoch = stream->past_epoch;
+        out->epoch_id = stream->past_epoch_id;
+    }
     out->points = at->points;
     out->point_count = at->point_count;
     /* Behind a hole that is held the rest of a backlog is read on; the hole is looked at again when its time comes. */

@@ -62,9 +62,7 @@ static void adopt(tide_poller *poller, tide_poll_stream *stream, tide_change *ch
     tide_poller_log_change(poller->options.log, change, ended);
     if (events->applied)
         events->applied(events->arg, change);
-    tide_position_done(&stream->position);
-    stream->position = change->to;
-    tide_position_init(&change->to, "", "");
+    tide_poller_replace(stream, &change->to);
 }
 
 static void tell_not_stored(tide_poller *poller, tide_poll_stream *stream, tide_status status,
@@ -88,19 +86,71 @@ static void search_done(search *s)
     tide_position_done(&s->found);
 }
 
-/* Of its epochs the last that the agent's history may contain; what came behind it is found from there. */
+static bool is_present_epoch(const tide_position *position, const tide_reply *reply)
+{
+    return position->epoch == reply->epoch && strcmp(position->epoch_id, reply->epoch_id) == 0;
+}
+
+/* Of its epochs the one that the agent is in; else the last that there was, so that the agent is shown its number and begins none that was
+ * there already. */
 static tide_status match_position(void *arg, const tide_position *position,
                                   const tide_gap_sums *gaps, tide_error *err)
 {
     (void)gaps;
     search *s = arg;
-    if (position->closed_at_us == 0 || position->epoch > s->reply->epoch ||
-        strcmp(position->session_id, s->reply->session_id) != 0 ||
-        (s->is_found && position->epoch <= s->found.epoch))
+    if (position->closed_at_us == 0 || strcmp(position->session_id, s->reply->session_id) != 0 ||
+        (s->is_found &&
+         (is_present_epoch(&s->found, s->reply) ||
+          (position->epoch <= s->found.epoch && !is_present_epoch(position, s->reply)))))
         return TIDE_OK;
     tide_position_done(&s->found);
     TIDE_TRY(tide_position_copy(&s->found, position, err));
     s->is_found = true;
+    return TIDE_OK;
+}
+
+/* ---- epochs that were here before ---- */
+
+typedef struct past {
+    tide_sink *sink;
+    tide_poll_stream *stream;
+    const tide_reply *reply;
+    int64_t through;
+    int64_t epoch;
+} past;
+
+static tide_status note_past(void *arg, const tide_position *position, const tide_gap_sums *sums,
+                             tide_error *err)
+{
+    (void)sums;
+    past *p = arg;
+    tide_gap_list one = {0};
+    const bool is_known = tide_settle_note_past(&one, &p->stream->position, position, p->reply);
+    if (one.past_epoch > p->epoch) {
+        p->epoch = one.past_epoch;
+        p->stream->past_epoch = position->epoch;
+        memcpy(p->stream->past_epoch_id, position->epoch_id, sizeof p->stream->past_epoch_id);
+    }
+    if (!is_known || one.past_through <= p->through)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_gap_list_done) tide_gap_list gaps = {0};
+    TIDE_TRY(tide_sink_gaps_in(p->sink, position, position->first, one.past_through, &gaps, err));
+    tide_settle_lower_past(&one, gaps.gaps, gaps.count);
+    if (one.past_through > p->through)
+        p->through = one.past_through;
+    return TIDE_OK;
+}
+
+/* What the closed positions of the session say; the stream remembers the highest epoch among them. */
+static tide_status look_back(tide_poller *poller, tide_poll_stream *stream, const tide_reply *reply,
+                             tide_gap_list *out, tide_error *err)
+{
+    tide_sink *sink = poller->options.sink;
+    const tide_position *at = &stream->position;
+    past p = {.sink = sink, .stream = stream, .reply = reply};
+    TIDE_TRY(sink->ops->positions(sink, at->agent_id, at->data_type, true, note_past, &p, err));
+    out->past_through = p.through;
+    out->past_epoch = p.epoch;
     return TIDE_OK;
 }
 
@@ -130,6 +180,8 @@ static tide_status compute(tide_poller *poller, tide_poll_stream *stream, const 
     *is_sink = true;
     if (tide_settle_wants_gaps(at, &poller->ask, reply, &range))
         TIDE_TRY(tide_sink_gaps_in(sink, at, range.first, range.last, &gaps, err));
+    if (tide_settle_wants_past(at, reply))
+        TIDE_TRY(look_back(poller, stream, reply, &gaps, err));
     *is_sink = false;
     return tide_settle(out, at, &gaps, &poller->ask, reply, poller->options.grace_us,
                        env->wall_us(env), env->mono_us(env), err);
@@ -171,8 +223,16 @@ static tide_status settle(tide_poller *poller, tide_poll_stream *stream, const t
         const place now_at = place_of(&stream->position);
         if (!is_same_place(&asked_at, &now_at))
             return TIDE_OK; /* asked again from where it stands now */
-        if (i == SETTLE_TRIES)
-            return status;
+        if (i < SETTLE_TRIES)
+            continue;
+        /* Not somebody else's doing: what shall begin was here before. The agent is shown the highest epoch there was from now on. */
+        if (status == TIDE_E_CONFLICT) {
+            tide_gap_list ignored = {0};
+            *is_sink = false;
+            stream->is_sink_hold = true;
+            TIDE_IGNORE(look_back(poller, stream, reply, &ignored, &(tide_error){.text = ""}));
+        }
+        return status;
     }
 }
 

@@ -17,6 +17,9 @@
  *                          (restored, copied, failover), and none of our points lies between: matched_seq is only a sample, and behind it rows would
  *                          be read twice. (An agent that was put back unnoticed, wrote on, and then found evidence of something else is believed
  *                          too much there: the records between the two go unread.) An agent that has not raised its epoch yet: TIDE_E_CONFLICT.
+ *                          What an earlier epoch of the session settled, which the agent tells by its id, is not read again either: after two
+ *                          restores of one backup no point need be left below the cut. And the next epoch is higher than any that is
+ *                          closed: a number stands for one epoch.
  *   records                new numbers are stored or dead letters (C9); settled ones that lie in a gap recover it, also when it had
  *                          ended as void or permanent; others were seen before and only move last_seq.
  *   holes told             lost at once, with the agent's reason (C4, C13), or void if it says so; below `first` they are none of ours.
@@ -143,11 +146,22 @@ void tide_change_done(tide_change *change); /* fits TIDE_CLEANUP */
 typedef struct tide_gap_list {
     tide_gap *gaps;
     int count;
+    /* Of the session's closed positions, for an answer that tells of divergence (tide_settle_note_past): */
+    int64_t past_through; /* the agent's numbers up to here are settled there already; 0: not known */
+    int64_t past_epoch;   /* the highest epoch; 0: there is none */
 } tide_gap_list;
 
 /* Do settled numbers come again, so that it matters what became of them? Of an ordinary page: no. */
 bool tide_settle_wants_gaps(const tide_position *at, const tide_ask *asked, const tide_reply *reply,
                             tide_interval *range);
+
+/* Does it matter what was settled in earlier epochs of the session, which are closed? */
+bool tide_settle_wants_past(const tide_position *at, const tide_reply *reply);
+/* Takes one closed position of the agent's stream into account. True: list->past_through is now what this one has settled; what of it was given
+ * up when it closed can be read again: gaps of it up to there lower it (tide_settle_lower_past). */
+bool tide_settle_note_past(tide_gap_list *list, const tide_position *at,
+                           const tide_position *closed, const tide_reply *reply);
+void tide_settle_lower_past(tide_gap_list *list, const tide_gap *gaps, int count);
 
 /* A poll's answer. gaps: see above; NULL: none. now_us: wall; mono_us: when the answer came, monotonic: what holes are aged by, with
  * asked->sent_us. TIDE_OK: *out is to be applied, and out->to is then the position. TIDE_NONE: nothing has changed, except perhaps

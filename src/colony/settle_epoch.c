@@ -130,19 +130,35 @@ tide_status tide_settling_change_session(tide_settling *s, tide_error *err)
     return TIDE_OK;
 }
 
-/* The agent tells that the next epoch was begun for a reason that it had evidence of, and none of our points says otherwise. */
-static bool is_cut_known(const tide_settling *s, const tide_reply_epoch *next)
+/* Do our points say otherwise than that everything up to through is common to us and the agent, in epochs up to this one? */
+static bool is_denied(const tide_position *at, const tide_reply *reply, int64_t through,
+                      int64_t epoch)
 {
-    const tide_reply *reply = s->reply;
-    const tide_position *at = s->at;
-    bool is_ours = false;
-    for (int i = 0; i < reply->epoch_count; i++)
-        is_ours = is_ours || (reply->epochs[i].epoch == at->epoch && *at->epoch_id &&
-                              strcmp(reply->epochs[i].epoch_id, at->epoch_id) == 0);
     for (int i = 0; i < at->point_count; i++)
-        if (at->points[i].seq > reply->matched_seq && at->points[i].seq < next->first_seq)
-            return false;
-    return is_ours && next->first_seq - 1 > reply->matched_seq && is_evident(next->reason);
+        if (at->points[i].seq > reply->matched_seq && at->points[i].seq <= through &&
+            at->points[i].epoch <= epoch)
+            return true;
+    return false;
+}
+
+/* The last number that the agent's history has in common with this epoch, as their ids tell; 0: nothing is known. Who has an epoch has what was
+ * before it; and what is in it up to the next one, if that was begun for a reason that the agent had evidence of. */
+static int64_t find_common(const tide_position *of, const tide_position *at,
+                           const tide_reply *reply)
+{
+    const tide_reply_epoch *ours = NULL;
+    for (int i = 0; i < reply->epoch_count; i++)
+        if (reply->epochs[i].epoch == of->epoch && *of->epoch_id &&
+            strcmp(reply->epochs[i].epoch_id, of->epoch_id) == 0)
+            ours = &reply->epochs[i];
+    if (!ours)
+        return 0;
+    tide_reply_epoch next = {.epoch = 0};
+    const int64_t first = tide_settling_next_epoch(reply, of->epoch, &next);
+    if (first < INT64_MAX && is_evident(next.reason) &&
+        !is_denied(at, reply, first - 1, of->epoch))
+        return first - 1;
+    return is_denied(at, reply, ours->first_seq - 1, of->epoch) ? 0 : ours->first_seq - 1;
 }
 
 static int64_t lower(int64_t a, int64_t b)
@@ -159,16 +175,16 @@ static int64_t find_first(const tide_settling *s, int64_t common, const tide_rep
     return common + 1 > began ? common + 1 : began;
 }
 
-/* Our numbers above common are of a history that the agent does not have. */
-static tide_status part_ways(tide_settling *s, int64_t common, const tide_reply_epoch *next,
-                             const char *reason, tide_error *err)
+/* Our numbers above common are of a history that the agent does not have; of what it has, everything up to settled is settled. */
+static tide_status part_ways(tide_settling *s, int64_t common, int64_t settled,
+                             const tide_reply_epoch *next, const char *reason, tide_error *err)
 {
     tide_change *change = s->change;
     TIDE_TRY(tide_settling_close(s, common, reason, err));
     change->closes_all_gaps = true;
     change->closes_gaps_above = common;
     (void)snprintf(change->note, sizeof change->note, "%s above %" PRId64, reason, common);
-    begin_epoch(&change->to, s->reply, next, find_first(s, common, next));
+    begin_epoch(&change->to, s->reply, next, find_first(s, settled, next));
     hand_points_on(s, common);
     return TIDE_OK;
 }
@@ -176,20 +192,58 @@ static tide_status part_ways(tide_settling *s, int64_t common, const tide_reply_
 static tide_status diverge(tide_settling *s, tide_error *err)
 {
     const tide_reply *reply = s->reply;
-    if (reply->epoch <= s->at->epoch)
+    const tide_position *at = s->at;
+    int64_t epoch = at->epoch;
+    if (s->gaps && s->gaps->past_epoch > epoch)
+        epoch = s->gaps->past_epoch;
+    if (reply->epoch <= epoch)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "the agent's history parted from ours behind %" PRId64
-                         ", and it has not begun a new epoch yet",
-                         reply->matched_seq);
+                         ", and it has not begun an epoch above %" PRId64 " yet",
+                         reply->matched_seq, epoch);
     tide_reply_epoch next = {.epoch = 0};
-    (void)tide_settling_next_epoch(reply, s->at->epoch, &next);
-    const int64_t highest = tide_cursor_highest(&s->at->cursor);
-    int64_t common = is_cut_known(s, &next) ? next.first_seq - 1 : reply->matched_seq;
+    (void)tide_settling_next_epoch(reply, epoch, &next);
+    const int64_t highest = tide_cursor_highest(&at->cursor);
+    int64_t common = find_common(at, at, reply);
+    if (common < reply->matched_seq)
+        common = reply->matched_seq;
     if (common > highest)
         common = highest;
     if (common == INT64_MAX)
         return tide_fail(err, TIDE_E_EXHAUSTED, "no number is left behind the last common one");
-    return part_ways(s, common, &next, "diverged", err);
+    const int64_t past = s->gaps ? s->gaps->past_through : 0;
+    return part_ways(s, common, past > common ? past : common, &next, "diverged", err);
+}
+
+/* ---- what was settled before ---- */
+
+bool tide_settle_wants_past(const tide_position *at, const tide_reply *reply)
+{
+    return reply->has_state && reply->standing == TIDE_FEED_STANDING_DIVERGED &&
+           strcmp(at->session_id, reply->session_id) == 0;
+}
+
+bool tide_settle_note_past(tide_gap_list *list, const tide_position *at,
+                           const tide_position *closed, const tide_reply *reply)
+{
+    if (closed->closed_at_us == 0 || strcmp(closed->session_id, reply->session_id) != 0)
+        return false;
+    if (closed->epoch > list->past_epoch)
+        list->past_epoch = closed->epoch;
+    const int64_t through = lower(find_common(closed, at, reply), closed->head);
+    if (through <= list->past_through)
+        return false;
+    list->past_through = through;
+    return true;
+}
+
+void tide_settle_lower_past(tide_gap_list *list, const tide_gap *gaps, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (gaps[i].status == TIDE_GAP_PERMANENT && gaps[i].start_seq <= list->past_through &&
+            (strcmp(gaps[i].reason, "session changed") == 0 ||
+             strcmp(gaps[i].reason, "restored") == 0 || strcmp(gaps[i].reason, "diverged") == 0))
+            list->past_through = gaps[i].start_seq - 1;
 }
 
 /* Everything of our epoch is settled: the next one begins. */
@@ -211,7 +265,7 @@ static tide_status follow_to_next(tide_settling *s, tide_error *err)
     tide_reply_epoch next = {.epoch = 0};
     const int64_t first = tide_settling_next_epoch(s->reply, s->at->epoch, &next);
     if (tide_cursor_highest(&s->to->cursor) >= first)
-        return part_ways(s, first - 1, &next, "restored", err);
+        return part_ways(s, first - 1, first - 1, &next, "restored", err);
     s->limit = first - 1;
     TIDE_TRY(tide_settling_page(s, err));
     if (tide_cursor_contiguous(&s->to->cursor) < first - 1)

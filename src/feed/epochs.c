@@ -10,7 +10,7 @@
 #include "feed/page.h"
 #include "tidemark_sql.h"
 
-enum { ABOVE_MAX = 8 }; /* epochs that a reader may be ahead of us: nobody uses them all up */
+enum { STEP = 8 }; /* epochs that may pass at once; a wider step waits as long as several: nobody uses them all up */
 
 /* ---- telling ---- */
 
@@ -168,15 +168,17 @@ static int64_t find_shown(const tide_feed_request *request, int64_t present, boo
     return shown;
 }
 
-/* One of many that ask at a time, and not again too soon. */
-static bool may_raise(tide_feed *feed)
+/* One of many that ask at a time, and not again too soon: no more than STEP epochs in TIDE_FEED_RAISE_US. */
+static bool may_raise(tide_feed *feed, int64_t step)
 {
     tide_env *env = tide_store_env(feed->store);
     const int64_t now_us = env->mono_us(env) + 1;
+    const int64_t turns = step > TIDE_EPOCH_MAX ? TIDE_EPOCH_MAX : (step + STEP - 1) / STEP;
     int64_t last_us = atomic_load(&feed->diverged_at_us);
-    if (last_us != 0 && now_us - last_us < TIDE_FEED_RAISE_US)
+    if (last_us != 0 && now_us - last_us < turns * TIDE_FEED_RAISE_US)
         return false;
-    return atomic_compare_exchange_strong(&feed->diverged_at_us, &last_us, now_us);
+    return atomic_compare_exchange_strong(&feed->diverged_at_us, &last_us, now_us) &&
+           (last_us != 0 || turns <= 1);
 }
 
 bool tide_epochs_raise(tide_page *page)
@@ -187,7 +189,7 @@ bool tide_epochs_raise(tide_page *page)
         return false;
     bool is_explained = false;
     const int64_t shown = find_shown(request, answer->epoch, &is_explained);
-    if (is_explained || shown > answer->epoch + ABOVE_MAX || !may_raise(page->feed))
+    if (is_explained || !may_raise(page->feed, shown > answer->epoch ? shown - answer->epoch : 1))
         return false;
     char evidence[200];
     (void)snprintf(evidence, sizeof evidence,

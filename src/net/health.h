@@ -47,14 +47,14 @@ void tide_health_freep(tide_health **health);
 
 /* TIDE_E_INVALID: a name that is too long. TIDE_E_LIMIT: too many names. After tide_health_close
  * nothing changes any more. */
-TIDE_MUST_CHECK tide_status tide_health_set(tide_health *health, const char *service,
+TIDE_MUST_CHECK tide_status tide_health_set(tide_health *health, const char *name,
                                             tide_health_status status, tide_error *err);
 
 /* Something that all services need is missing: until it is back, those that are set as SERVING are told as NOT_SERVING. */
 void tide_health_set_impaired(tide_health *health, bool is_impaired);
 
 /* TIDE_HEALTH_SERVICE_UNKNOWN: never set. */
-tide_health_status tide_health_get(tide_health *health, tide_view service);
+tide_health_status tide_health_get(tide_health *health, tide_view name);
 
 /* The process is going: every service becomes NOT_SERVING, watchers are told and ended. */
 void tide_health_close(tide_health *health);

@@ -27,9 +27,9 @@ typedef enum tide_net_unit {
 #define TIDE_NET_LIMIT_TABLE(X)                                                                    \
     X(message_len, 64 * TIDE_NET_MIB, 1024, 1024 * TIDE_NET_MIB, BYTES,                            \
       "one request or message, as sent and after decompression")                                   \
-    X(budget_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                               \
+    X(budget_len, 112 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                              \
       "all request bytes that are held at one time, of all connections together")                  \
-    X(peer_budget_len, 72 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                          \
+    X(peer_budget_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                          \
       "the share of budget_len that one address may hold")                                         \
     X(answer_len, 96 * TIDE_NET_MIB, 65536, INT64_C(1) << 40, BYTES,                               \
       "all answers that are made or wait for their readers, of all connections together")          \

@@ -90,7 +90,8 @@ static tide_status check_numbers(const tide_desk *desk, const tide_log_origin *o
     const tide_event *last = &p->events[p->count - 1];
     const int64_t highest = tide_cursor_highest(&origin->cursor);
     const bool is_ours = memcmp(&desk->node, &origin->origin, sizeof desk->node) == 0;
-    if (is_ours && (last->epoch > desk->epoch || (last->epoch == desk->epoch && last->seq > highest)))
+    if (is_ours &&
+        (last->epoch > desk->epoch || (last->epoch == desk->epoch && last->seq > highest)))
         return tide_fail(err, TIDE_E_INVALID,
                          "event %" PRId64 " of epoch %" PRId64
                          " names this node as its origin, which has not made it",
@@ -137,8 +138,7 @@ static tide_status apply_page(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
-    TIDE_TRY(
-        tide_log_origin_load(&origin, tx, &p->events[0].origin, p->events[0].epoch, err));
+    TIDE_TRY(tide_log_origin_load(&origin, tx, &p->events[0].origin, p->events[0].epoch, err));
     TIDE_TRY(check_numbers(&desk, &origin, p, err));
     for (int i = 0; i < p->count; i++)
         TIDE_TRY(take_event(call, &desk, &origin, i, err));

@@ -33,7 +33,8 @@ static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column,
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     if (time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
+    TIDE_TRY(
+        begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
     return tide_app_run(query, NULL, err);
 }
 
@@ -54,7 +55,8 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp->time, err));
+    TIDE_TRY(
+        begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp->time, err));
     tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     tide_app_bind_i64(query, "now", desk->now_us);
     if (value) {
@@ -106,8 +108,7 @@ static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const 
         TIDE_TRY(note(desk, row, deleted, given->column, &here.stamp, value_of(row, given->column),
                       err));
     if (!tide_row_clock_exists(&merge->clock))
-        TIDE_TRY(
-            note(desk, row, deleted, given->column, &event->stamp, &given->value, err));
+        TIDE_TRY(note(desk, row, deleted, given->column, &event->stamp, &given->value, err));
     return TIDE_OK;
 }
 

@@ -139,8 +139,8 @@ tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value
     *out = *value;
     if (value->class != TIDE_CLASS_TEXT && value->class != TIDE_CLASS_BLOB)
         return TIDE_OK;
-    const char *copy = tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "",
-                                       value->bytes.len);
+    const char *copy =
+        tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "", value->bytes.len);
     if (!copy)
         return fail_memory(err);
     out->bytes.ptr = copy;
@@ -250,10 +250,8 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     const char *bytes = tide_arena_copy(&desk->arena, key.ptr, key.len);
     if (!row || !values || !has || !bytes)
         return fail_memory(err);
-    *row = (tide_desk_row){.table = table,
-                           .key = tide_view_bytes(bytes, key.len),
-                           .values = values,
-                           .has = has};
+    *row = (tide_desk_row){
+        .table = table, .key = tide_view_bytes(bytes, key.len), .values = values, .has = has};
     memset(has, 0, columns * sizeof *has);
     memset(values, 0, columns * sizeof *values);
     tide_desk_row **slot = &desk->slots[hash_of(table, key) & (desk->slot_count - 1)];

@@ -52,10 +52,10 @@ static void add_columns(tide_event *event, const tide_desk_row *row, const tide_
         if (is_key_column(row->table, i) || !(change->is_written[i] || (is_whole && row->has[i])))
             continue;
         const uint64_t base = tide_row_clock_of(&row->clock, i).stamp.time;
-        event->columns[event->column_count++] = (tide_event_column){
-            .column = i,
-            .value = change->is_written[i] ? change->values[i] : row->values[i],
-            .base = seen ? base : 0};
+        event->columns[event->column_count++] =
+            (tide_event_column){.column = i,
+                                .value = change->is_written[i] ? change->values[i] : row->values[i],
+                                .base = seen ? base : 0};
     }
 }
 
@@ -98,8 +98,8 @@ static tide_status describe(tide_event *event, tide_desk *desk, tide_desk_row *r
     if (is_whole)
         event->kind = TIDE_ROW_CREATE;
     if (event->kind == TIDE_ROW_CREATE)
-        event->base = is_seen(row) ? tide_row_clock_newest(&row->clock).time
-                                   : row->clock.deleted.stamp.time;
+        event->base =
+            is_seen(row) ? tide_row_clock_newest(&row->clock).time : row->clock.deleted.stamp.time;
     add_columns(event, row, change, is_whole);
     return TIDE_OK;
 }
@@ -110,12 +110,13 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     tide_view key;
     tide_desk_row *row = NULL;
     tide_log_table *log = NULL;
-    TIDE_CLEANUP(tide_event_done) tide_event event = {.origin = desk->node,
-                                                      .epoch = desk->epoch,
-                                                      .seq = change->seq,
-                                                      .cut_seq = cut,
-                                                      .schema = table->schema,
-                                                      .key_count = table->key_count};
+    TIDE_CLEANUP(tide_event_done)
+    tide_event event = {.origin = desk->node,
+                        .epoch = desk->epoch,
+                        .seq = change->seq,
+                        .cut_seq = cut,
+                        .schema = table->schema,
+                        .key_count = table->key_count};
     (void)snprintf(event.table, sizeof event.table, "%s", table->name);
     for (int i = 0; i < table->key_count; i++)
         event.key[i] = change->values[table->key[i]];
@@ -135,7 +136,8 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     TIDE_TRY(tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err));
     TIDE_TRY(tide_desk_merge(desk, row, &event, err));
     row->is_changed = true;
-    row->is_stale = false; /* the table has what the application wrote, and later changes of this cut too */
+    row->is_stale =
+        false; /* the table has what the application wrote, and later changes of this cut too */
     row->aside = TIDE_ASIDE_NONE;
     row->rival = (tide_view){.len = 0};
     return TIDE_OK;
@@ -243,8 +245,7 @@ static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
 {
     for (int i = 0; i < desk->table_count; i++) {
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(
-            tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
+        TIDE_TRY(tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
         tide_app_bind_i64(query, "through", through);
         TIDE_TRY(tide_app_run(query, NULL, err));
     }
@@ -278,7 +279,8 @@ static tide_status fold_captured(tide_node *node, tide_desk *desk, int64_t *even
     TIDE_TRY(find_cut(&cut, desk->tx, after, err));
     if (cut <= after)
         return TIDE_OK;
-    const int64_t through = cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
+    const int64_t through =
+        cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
     desk->is_folding = true;
     TIDE_TRY(fold_range(desk, &origin, after, through, cut, events, err));
     TIDE_TRY(tide_desk_settle(desk, err));

@@ -206,8 +206,8 @@ static tide_status collect_rows(collect_call *call, tide_app_tx *tx, tide_error 
     tide_app_bind_i64(known, "horizon", horizon < old ? horizon : old);
     tide_app_bind_i64(known, "limit", call->batch);
     TIDE_TRY(tide_app_run(known, &call->out.knowledge, err));
-    call->out.more = call->out.more || call->out.tombstones >= call->batch ||
-                     call->out.knowledge >= call->batch;
+    call->out.more =
+        call->out.more || call->out.tombstones >= call->batch || call->out.knowledge >= call->batch;
     return TIDE_OK;
 }
 

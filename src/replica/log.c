@@ -318,7 +318,8 @@ static tide_status learn_start(tide_app_tx *tx, void *arg, tide_error *err)
     const tide_node_id self = tide_node_get_id(call->node);
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
     TIDE_TRY(tide_log_origin_load(&origin, tx, &mark->origin, mark->epoch, err));
-    if (memcmp(&self, &mark->origin, sizeof self) == 0 && mark->epoch >= tide_node_epoch(call->node))
+    if (memcmp(&self, &mark->origin, sizeof self) == 0 &&
+        mark->epoch >= tide_node_epoch(call->node))
         return TIDE_OK; /* we know best ourselves */
     if (!origin.is_new && origin.start >= mark->start)
         return TIDE_OK;
@@ -334,8 +335,8 @@ tide_status tide_node_learn(tide_node *node, const tide_origin_mark *mark, tide_
     if (mark->epoch < 1 || mark->epoch > TIDE_EPOCH_MAX || mark->start < 0 ||
         mark->start > mark->highest || mark->floor < 0)
         return tide_fail(err, TIDE_E_INVALID,
-                         "an origin's mark does not fit together: epoch %" PRId64
-                         ", start %" PRId64 ", highest %" PRId64,
+                         "an origin's mark does not fit together: epoch %" PRId64 ", start %" PRId64
+                         ", highest %" PRId64,
                          mark->epoch, mark->start, mark->highest);
     learn_call call = {.node = node, .mark = mark};
     return tide_app_write(tide_node_file(node), learn_start, &call, err);

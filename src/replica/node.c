@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/uuid.h"
 #include "replica/node_parts.h"
@@ -122,33 +123,32 @@ static tide_status ask_number(tide_app_tx *tx, const char *text, int64_t *out, t
     return TIDE_OK;
 }
 
+typedef struct lowest {
+    tide_app_tx *tx;
+    int64_t seq;
+} lowest;
+
 static tide_status find_lowest(void *arg, const tide_table *table, tide_error *err)
 {
-    struct {
-        tide_app_tx *tx;
-        int64_t lowest;
-    } *wanted = arg;
+    lowest *wanted = arg;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, wanted->tx, table, TIDE_TABLE_LOG_FIRST, err));
     TIDE_TRY(tide_app_step(query, err));
     const bool has_rows = tide_app_col_class(query) != 5;
     const int64_t first = tide_app_col_i64(query);
-    if (has_rows && first < wanted->lowest)
-        wanted->lowest = first;
+    if (has_rows && first < wanted->seq)
+        wanted->seq = first;
     return TIDE_OK;
 }
 
 /* Numbers at or below it are of earlier epochs: what was captured but not folded becomes events of this one. */
 static tide_status find_start(tide_app_tx *tx, int64_t *out, tide_error *err)
 {
-    struct {
-        tide_app_tx *tx;
-        int64_t lowest;
-    } wanted = {.tx = tx};
-    TIDE_TRY(ask_number(tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, &wanted.lowest, err));
-    wanted.lowest++;
+    lowest wanted = {.tx = tx};
+    TIDE_TRY(ask_number(tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, &wanted.seq, err));
+    wanted.seq++;
     TIDE_TRY(tide_table_list(tx, find_lowest, &wanted, err));
-    *out = wanted.lowest - 1;
+    *out = wanted.seq - 1;
     return TIDE_OK;
 }
 
@@ -160,16 +160,13 @@ static tide_status add_origin(tide_app_tx *tx, const tide_node_id *id, int64_t e
     tide_cursor_init(&cursor, start, 16);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, 1024);
-    const size_t size = tide_cursor_encoded_len(&cursor);
-    TIDE_TRY(tide_buffer_reserve(&bytes, size));
-    size_t len = 0;
-    TIDE_TRY(tide_cursor_encode(&cursor, bytes.ptr, size, &len));
+    TIDE_TRY(tide_cursor_encode(&cursor, &bytes, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, err));
     tide_app_bind_blob(query, "origin", tide_view_bytes(id->bytes, sizeof id->bytes));
     tide_app_bind_i64(query, "epoch", epoch);
     tide_app_bind_i64(query, "start", start);
-    tide_app_bind_blob(query, "cursor", tide_view_bytes(bytes.ptr, len));
+    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
     return tide_app_run(query, NULL, err);
 }
 

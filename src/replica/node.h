@@ -26,7 +26,8 @@ typedef struct tide_node tide_node;
 
 typedef struct tide_node_options {
     tide_env *env;
-    bool is_new; /* the file may be absent: an empty database is made (sync into nothing) */
+    bool is_new; /* the file may be absent: an empty database is made (sync into nothing), with an id */
+    const char *state_dir; /* as tide_app_options */
 } tide_node_options;
 
 TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
@@ -37,6 +38,10 @@ tide_app *tide_node_file(tide_node *node);
 tide_node_id tide_node_get_id(const tide_node *node);
 int64_t tide_node_epoch(const tide_node *node);
 
+/* Give the file our tables and a node's id, where it has none yet (until then the id is zeros, the epoch 0). track and sync do it.
+ * TIDE_E_CONFLICT: the application has tables of our names. TIDE_E_NEWER. */
+TIDE_MUST_CHECK tide_status tide_node_establish(tide_node *node, tide_error *err);
+
 /* ---- capture.c ---- */
 
 typedef struct tide_tracked {
@@ -46,7 +51,8 @@ typedef struct tide_tracked {
     char advice[512]; /* what the application should know; "": nothing */
 } tide_tracked;
 
-/* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. */
+/* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. TIDE_E_CONFLICT: the application
+ * has a table <table>_Events that is not the document's. As tide_table_read. */
 TIDE_MUST_CHECK tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,
                                             tide_tracked *out, tide_error *err);
 /* Remove triggers; history stays for peers. TIDE_NONE: was not tracked. */
@@ -59,7 +65,8 @@ typedef struct tide_capture_found {
     char report[1024];
 } tide_capture_found;
 
-/* Compare triggers and schemas with what was recorded; put back, rescan, report (DECISIONS 28). Before every sync. */
+/* Fold, then compare triggers and schemas with what was recorded; put back, rescan, report (DECISIONS 28). Before every sync; what was
+ * rescanned is in the log, to be folded. A column that was dropped ends the capture of its table, loudly: track it anew. */
 TIDE_MUST_CHECK tide_status tide_node_check(tide_node *node, tide_capture_found *out,
                                             tide_error *err);
 
@@ -129,7 +136,8 @@ TIDE_MUST_CHECK tide_status tide_node_digests(tide_node *node, tide_digest_fn *f
 
 /* ---- gc.c: what nobody needs any more goes (R8) ---- */
 
-#define TIDE_NODE_RETAIN_US INT64_C(604800000000) /* 7 d, of tables that are not tracked (any more) */
+#define TIDE_NODE_RETAIN_US                                                                        \
+    INT64_C(604800000000) /* 7 d, of tables that are not tracked (any more) */
 
 /* How far a peer has come: what bounds collection until expires_us. Replaces what it said before. */
 TIDE_MUST_CHECK tide_status tide_node_note_peer(tide_node *node, const tide_node_id *peer,
@@ -138,8 +146,9 @@ TIDE_MUST_CHECK tide_status tide_node_note_peer(tide_node *node, const tide_node
                                                 tide_error *err);
 
 typedef struct tide_collect_options {
-    int64_t safety; /* numbers below every live peer's mark that are kept all the same; 0: 1,000; below 0: none */
-    int64_t batch;  /* rows of one kind per turn; 0: 10,000 */
+    int64_t
+        safety; /* numbers below every live peer's mark that are kept all the same; 0: 1,000; below 0: none */
+    int64_t batch; /* rows of one kind per turn; 0: 10,000 */
 } tide_collect_options;
 
 typedef struct tide_collected {

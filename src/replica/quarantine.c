@@ -193,7 +193,8 @@ tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limi
     *merged = 0;
     {
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err));
+        TIDE_TRY(
+            tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err));
         tide_app_bind_i64(query, "limit", limit);
         tide_app_bind_i64(query, "horizon",
                           (int64_t)((uint64_t)((desk->now_us + TIDE_STAMP_DRIFT_US) / 1000) << 16));

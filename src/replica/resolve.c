@@ -329,8 +329,8 @@ static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_err
     if (!tide_row_clock_exists(&row->clock)) {
         if (desk->is_folding && row->is_here)
             return TIDE_OK; /* an application has created it again: the next turn will tell */
-        const bool was = row->is_here || row->aside != TIDE_ASIDE_NONE || row->before ||
-                         desk->is_folding;
+        const bool was =
+            row->is_here || row->aside != TIDE_ASIDE_NONE || row->before || desk->is_folding;
         TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_NONE, (tide_view){.len = 0}, err));
         return was ? release(q, desk, row, err) : TIDE_OK;
     }
@@ -406,8 +406,8 @@ static tide_status has_parents(bool *out, tide_desk *desk, const tide_desk_row *
             is_null_among(row->values, foreign->column, foreign->count))
             continue;
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, i,
-                                     err));
+        TIDE_TRY(
+            tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, i, err));
         for (int k = 0; k < foreign->count; k++)
             tide_table_bind(query, 'c', foreign->column[k], &row->values[foreign->column[k]]);
         const tide_status status = tide_app_step(query, err);
@@ -431,8 +431,8 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
                 continue;
             TIDE_CLEANUP(found_done) found children = {.keys = NULL};
             TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-            TIDE_TRY(tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i,
-                                         err));
+            TIDE_TRY(
+                tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i, err));
             for (int k = 0; k < foreign->count; k++)
                 tide_table_bind(query, 'c', k, &values[foreign->parent_column[k]]);
             TIDE_TRY(collect_keys(&children, desk, table, query, err));

@@ -61,9 +61,10 @@ static tide_status fail_floor(const direction *way, const tide_origin_mark *mark
 {
     char log[64];
     name_log(log, mark);
-    return tide_fail(err, TIDE_E_NOT_FOUND,
-                     "a snapshot is required: %s has log %s only above %lld, %s has it through %lld",
-                     way->from->name, log, (long long)floor, way->to->name, (long long)after);
+    return tide_fail(
+        err, TIDE_E_NOT_FOUND,
+        "a snapshot is required: %s has log %s only above %lld, %s has it through %lld",
+        way->from->name, log, (long long)floor, way->to->name, (long long)after);
 }
 
 /* Move what `from` has of one log. TIDE_NONE: below its floor. */
@@ -80,11 +81,10 @@ static tide_status move_log(syncing *s, const direction *way, const tide_origin_
         tide_applied applied = {0};
         if (options->is_over && options->is_over(options->arg))
             return tide_fail(err, TIDE_E_INTERRUPTED, "the sync was interrupted");
-        TIDE_TRY(way->from->read(way->from->arg, &mark->origin, mark->epoch, after,
-                                 options->page_rows > 0 ? options->page_rows : TIDE_SYNC_PAGE_ROWS,
-                                 options->page_bytes > 0 ? options->page_bytes
-                                                         : TIDE_SYNC_PAGE_BYTES,
-                                 page, err));
+        TIDE_TRY(way->from->read(
+            way->from->arg, &mark->origin, mark->epoch, after,
+            options->page_rows > 0 ? options->page_rows : TIDE_SYNC_PAGE_ROWS,
+            options->page_bytes > 0 ? options->page_bytes : TIDE_SYNC_PAGE_BYTES, page, err));
         if (page->needs_snapshot) {
             TIDE_IGNORE(fail_floor(way, mark, after, page->floor, err));
             return TIDE_NONE;
@@ -108,8 +108,7 @@ static tide_status move_logs(syncing *s, const direction *way, bool *is_below, t
     tide_peer_page_init(&page);
     for (int i = 0; i < way->from_marks->origin_count; i++) {
         tide_error log_err = {0};
-        const tide_status status =
-            move_log(s, way, &way->from_marks->origins[i], &page, &log_err);
+        const tide_status status = move_log(s, way, &way->from_marks->origins[i], &page, &log_err);
         if (status == TIDE_OK)
             continue;
         if (status == TIDE_NONE)
@@ -185,8 +184,8 @@ static tide_status fail_stuck(const syncing *s, const tide_origin_mark *mark, bo
                      is_pull ? s->here->name : s->there->name);
 }
 
-static tide_status move_round(syncing *s, const tide_peer_marks *here,
-                              const tide_peer_marks *there, tide_error *err)
+static tide_status move_round(syncing *s, const tide_peer_marks *here, const tide_peer_marks *there,
+                              tide_error *err)
 {
     bool is_below = false;
     s->moved = 0;

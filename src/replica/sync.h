@@ -132,7 +132,8 @@ typedef struct tide_sync_result {
     int tables_created; /* here and there */
     int rounds;
     bool has_bootstrapped;
-    bool is_proven; /* everything that was at one of them is at both (of the directions asked for) */
+    bool
+        is_proven; /* everything that was at one of them is at both (of the directions asked for) */
 } tide_sync_result;
 
 /* TIDE_OK: proven. Otherwise why not: TIDE_E_CONFLICT: the other is this node itself, or nothing moves. TIDE_E_NOT_FOUND: a snapshot is

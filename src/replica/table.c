@@ -180,7 +180,7 @@ static tide_status choose_key(tide_table *table, tide_app_tx *tx, bool is_intege
 
 /* ---- the digest ---- */
 
-static tide_status digest_schema(tide_table *table, tide_error *err)
+tide_status tide_table_digest_schema(tide_table *table, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, (size_t)1 << 24);
@@ -266,7 +266,7 @@ static tide_status read_table(tide_table *out, tide_app_tx *tx, const char *name
     TIDE_TRY(choose_key(out, tx, is_integer, err));
     TIDE_TRY(tide_table_read_foreign(out, tx, err));
     TIDE_TRY(make_room_for_texts(out, err));
-    return digest_schema(out, err);
+    return tide_table_digest_schema(out, err);
 }
 
 tide_status tide_table_read(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)

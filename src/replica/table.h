@@ -111,6 +111,7 @@ typedef enum tide_table_statement {
     TIDE_TABLE_ROW_DELETE,       /* k */
     TIDE_TABLE_ROW_WALK,         /* all rows in key order -> the stored columns */
     TIDE_TABLE_ROW_WALK_FROM,    /* k: ... those behind this key */
+    TIDE_TABLE_ROW_WALK_ADDED,   /* rows that have another value than the default in one of some columns */
     TIDE_TABLE_ROW_RIVALS,       /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
                                   * is left out (a write may then still be TIDE_E_EXISTS) */
     TIDE_TABLE_FOREIGN_PARENT,   /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
@@ -119,6 +120,7 @@ typedef enum tide_table_statement {
     TIDE_TABLE_LOG_READ,         /* :after, :through; see tide_log_next */
     TIDE_TABLE_LOG_CUT,          /* :through: they were folded */
     TIDE_TABLE_LOG_ADD,          /* capture.c */
+    TIDE_TABLE_LOG_FIRST,        /* -> the lowest number, or NULL */
     TIDE_TABLE_LOG_IS_EMPTY,
     TIDE_TABLE_GONE_READ,
     TIDE_TABLE_GONE_CUT,
@@ -146,8 +148,8 @@ TIDE_MUST_CHECK tide_status tide_table_row_digest(int64_t *out, const tide_any *
 
 /* ---- the log ---- */
 
-/* A captured change. create: every column is written. update: those that changed. delete: none, and only the key's values are there. The key's
- * values always are. */
+/* A captured change. create: every column is written. update: those that changed. delete: none; the values are the row's last ones (NULL besides
+ * the key where a rescan found it gone). The key's values are always there. */
 typedef struct tide_log_row {
     int64_t seq;
     tide_change_kind kind;

@@ -13,6 +13,8 @@ TIDE_MUST_CHECK tide_status tide_table_read_uniques(tide_table *table, tide_app_
 /* Read the foreign keys that the table has in the file. */
 TIDE_MUST_CHECK tide_status tide_table_read_foreign(tide_table *table, tide_app_tx *tx,
                                                     tide_error *err);
+/* Of names, order and key of the stored columns. */
+TIDE_MUST_CHECK tide_status tide_table_digest_schema(tide_table *table, tide_error *err);
 void tide_table_uniques_done(tide_table *table);
 
 /* A copy of a text column. NULL: no memory, or the column is NULL. */

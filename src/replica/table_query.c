@@ -23,6 +23,8 @@ static const tide_template *find_template(tide_table_statement which)
         return TIDE_TEMPLATE_TABLE_ROW_WALK;
     case TIDE_TABLE_ROW_WALK_FROM:
         return TIDE_TEMPLATE_TABLE_ROW_WALK_FROM;
+    case TIDE_TABLE_ROW_WALK_ADDED:
+        return TIDE_TEMPLATE_TABLE_ROW_WALK_ADDED;
     case TIDE_TABLE_ROW_RIVALS:
         return TIDE_TEMPLATE_TABLE_ROW_RIVALS;
     case TIDE_TABLE_FOREIGN_PARENT:
@@ -37,6 +39,8 @@ static const tide_template *find_template(tide_table_statement which)
         return TIDE_TEMPLATE_TABLE_LOG_CUT;
     case TIDE_TABLE_LOG_ADD:
         return TIDE_TEMPLATE_TABLE_LOG_ADD;
+    case TIDE_TABLE_LOG_FIRST:
+        return TIDE_TEMPLATE_TABLE_LOG_FIRST;
     case TIDE_TABLE_LOG_IS_EMPTY:
         return TIDE_TEMPLATE_TABLE_LOG_IS_EMPTY;
     case TIDE_TABLE_GONE_READ:

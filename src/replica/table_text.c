@@ -49,6 +49,9 @@ static tide_template_item make_column(const tide_table *table, int column)
     return (tide_template_item){.name = table->columns[column].name,
                                 .n = column + 1,
                                 .p = TIDE_TABLE_COLUMN_PARAM + column,
+                                .sql = table->columns[column].fallback
+                                           ? table->columns[column].fallback
+                                           : "NULL",
                                 .flags = name_flags(&table->columns[column])};
 }
 
@@ -101,7 +104,7 @@ static tide_template_list list_masks(lists *l, const tide_table *table, bool wit
             changes[inner->count++].bit = i;
         }
         if (inner->count > 0 || with_empty)
-            items[used++] = (tide_template_item){.n = m + 1, .lists = inner, .list_count = 1};
+            items[used++] = (tide_template_item){.n = m + 1, .p = 3 + m, .lists = inner, .list_count = 1};
     }
     return (tide_template_list){.hole = with_empty ? "masks" : "changing", .items = items, .count = used};
 }
@@ -235,6 +238,7 @@ tide_status tide_table_text(tide_buffer *out, const tide_table *table,
         {.hole = "table", .name = table->name},
         {.hole = "id", .number = table->id},
         {.hole = "view", .name = fill->view ? fill->view : ""},
+        {.hole = "node", .name = fill->node ? fill->node : ""},
         {.hole = "renamed", .name = fill->renamed ? fill->renamed : ""},
         {.hole = "parent",
          .name = table->foreign_count > 0 ? table->foreign[fill->foreign].parent : ""},

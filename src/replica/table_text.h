@@ -13,6 +13,7 @@ typedef struct tide_table_fill {
     bool is_parent;      /* pairs are the parent's columns */
     const char *view;    /* NULL: none */
     const char *renamed; /* NULL: none */
+    const char *node;    /* the column of an event's origin; NULL: none */
 } tide_table_fill;
 
 enum { TIDE_TABLE_TEXT_MAX = 4 << 20 };

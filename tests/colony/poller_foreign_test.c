@@ -137,6 +137,31 @@ static void once_waits_for_holes_no_longer_than_their_grace(void **state)
     rig_free(r);
 }
 
+/* An agent that fails once and then has nothing but "no such call" to say is there: poll --once ends. */
+static void once_ends_when_no_such_call_is_the_last_answer(void **state)
+{
+    rig_script script;
+    rig *r = make_foreign(state, &script, 7, NULL);
+    rig_agent *a = &r->agents[0];
+    tide_poller_options options = rig_options(r); /* all types: it has only one of them */
+    options.is_once = true;
+    tide_poller *poller = rig_poller_with(r, a, options, 0);
+    for (int i = 0; i < 100 && count_rows(r) < 7; i++) {
+        int64_t wake_us = 0;
+        assert_int_equal(TIDE_OK, rig_turn(r, a, poller, &wake_us));
+    }
+    assert_int_equal(7, count_rows(r));
+    a->fault = RIG_AWAY;
+    a->fault_count = 1;
+    const int64_t began_us = r->t->clock.mono_us;
+    rig_catch_up(r, a, poller, MINUTE_US);
+    assert_int_equal(0, a->fault_count);
+    assert_true(tide_poller_is_over(poller) && tide_poller_is_caught_up(poller));
+    assert_true(r->t->clock.mono_us - began_us < 5 * SECOND_US);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* Never at the price of a skipped row: a backlog behind a hole is read on while the hole is held. */
 static void a_backlog_behind_a_hole_is_read_while_it_is_held(void **state)
 {
@@ -388,6 +413,7 @@ int main(void)
         STORE_CASE(a_gap_a_hundred_million_wide_is_one_interval),
         STORE_CASE(an_open_gap_ends_with_its_session),
         STORE_CASE(a_record_that_cannot_be_read_becomes_a_dead_letter),
+        STORE_CASE_SQLITE(once_ends_when_no_such_call_is_the_last_answer),
         STORE_CASE_SQLITE(nonsense_numbers_are_contained),
         STORE_CASE(answers_that_are_none_move_nothing),
         STORE_CASE_SQLITE(a_page_without_a_session_is_refused),

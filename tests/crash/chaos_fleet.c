@@ -122,6 +122,19 @@ static int add_colony_arguments(const chaos_fleet *fleet, const chaos_node *node
     return count;
 }
 
+/* What libfaketime shares with children stays behind. */
+static void remove_clock(chaos_node *node)
+{
+    char path[64];
+    if (!node->has_clock || node->clock_pid <= 0)
+        return;
+    (void)snprintf(path, sizeof path, "/dev/shm/faketime_shm_%d", (int)node->clock_pid);
+    (void)unlink(path);
+    (void)snprintf(path, sizeof path, "/dev/shm/sem.faketime_sem_%d", (int)node->clock_pid);
+    (void)unlink(path);
+    node->clock_pid = 0;
+}
+
 tide_status chaos_fleet_start(chaos_fleet *fleet, chaos_node *node, tide_error *err)
 {
     char texts[3][600];
@@ -150,36 +163,26 @@ tide_status chaos_fleet_start(chaos_fleet *fleet, chaos_node *node, tide_error *
     node->is_frozen = false;
     node->again_ms = 0;
     proc_done(&node->process);
-    return chaos_net_start(&fleet->net, &node->machine, &node->process,
-                           &(proc_options){.argv = argv,
-                                           .env = env,
-                                           .in = PROC_NULL,
-                                           .out = PROC_FILE,
-                                           .out_path = log,
-                                           .err = PROC_FILE,
-                                           .err_path = log},
-                           err);
-}
-
-/* libfaketime removes its shared memory at a proper end only. */
-static void remove_clock(const chaos_node *node, pid_t pid)
-{
-    char path[64];
-    if (!node->has_clock || pid <= 0)
-        return;
-    (void)snprintf(path, sizeof path, "/dev/shm/faketime_shm_%d", (int)pid);
-    (void)unlink(path);
-    (void)snprintf(path, sizeof path, "/dev/shm/sem.faketime_sem_%d", (int)pid);
-    (void)unlink(path);
+    remove_clock(node);
+    TIDE_TRY(chaos_net_start(&fleet->net, &node->machine, &node->process,
+                             &(proc_options){.argv = argv,
+                                             .env = env,
+                                             .in = PROC_NULL,
+                                             .out = PROC_FILE,
+                                             .out_path = log,
+                                             .err = PROC_FILE,
+                                             .err_path = log},
+                             err));
+    node->clock_pid = node->process.pid;
+    return TIDE_OK;
 }
 
 void chaos_fleet_kill(chaos_node *node)
 {
-    const pid_t pid = node->process.pid;
     node->is_wanted = false;
     node->is_frozen = false;
     proc_done(&node->process);
-    remove_clock(node, pid);
+    remove_clock(node);
 }
 
 void chaos_fleet_freeze(chaos_node *node, bool is_frozen)

@@ -37,6 +37,7 @@ typedef struct chaos_node {
     bool is_wanted; /* it ought to run */
     bool is_frozen; /* SIGSTOP */
     bool has_clock;
+    pid_t clock_pid;   /* of the process that was started last */
     bool is_forgetful; /* an agent that drops after seconds what nobody has read */
     int64_t again_ms;  /* when a colony that found no store is started again; 0: not */
     long log_at;       /* bytes of the log when it was started last */

@@ -95,7 +95,7 @@ static void no_bytes_do_harm(void **state)
     prng p;
     prng_init(&p, prng_seed_from_env(1));
     for (int i = 0; i < 20000; i++) {
-        TIDE_CLEANUP(tide_freep) char *bytes = malloc(sound.len);
+        TIDE_CLEANUP(tide_freep) char *bytes = malloc(sound.len + 1); /* never nothing */
         assert_non_null(bytes);
         memcpy(bytes, sound.ptr, sound.len);
         for (int n = 0; n < 3; n++)
@@ -310,7 +310,7 @@ static void more_records_than_a_commit_takes_are_refused(void **state)
     assert_ok(tide_buffer_append_view(&request, tide_buffer_view(&logs)));
     assert_status(TIDE_E_LIMIT, otlp_decode_bytes(t, TIDE_OTLP_LOGS, TIDE_OTLP_PROTOBUF,
                                                   tide_buffer_view(&request)));
-    assert_contains(t->err.text, "of logs in one request");
+    assert_contains(t->err.text, "in one request");
     assert_int_equal(t->output.batches[TIDE_STREAM_LOGS].count, 0);
 }
 

@@ -8,10 +8,13 @@
 enum { SEEDS = 300, SEEDS_SOAK = 3000, STEPS = 60, FLYING_MAX = 12, TOKENS_MAX = 400 };
 
 static const char schema[] =
-    "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT UNIQUE, city TEXT, age INTEGER CHECK (age + id < 60));"
-    "CREATE TABLE notes (k TEXT NOT NULL PRIMARY KEY, owner INTEGER REFERENCES people (id) ON DELETE CASCADE, body);"
+    "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT UNIQUE, city TEXT, age INTEGER CHECK "
+    "(age + id < 60));"
+    "CREATE TABLE notes (k TEXT NOT NULL PRIMARY KEY, owner INTEGER REFERENCES people (id) ON "
+    "DELETE CASCADE, body);"
     "CREATE TABLE pairs (a INTEGER, b TEXT, c, d UNIQUE, PRIMARY KEY (a, b)) WITHOUT ROWID;"
-    "CREATE TABLE tree (id INTEGER PRIMARY KEY, up INTEGER REFERENCES tree (id), label TEXT UNIQUE, x TEXT);"
+    "CREATE TABLE tree (id INTEGER PRIMARY KEY, up INTEGER REFERENCES tree (id), label TEXT "
+    "UNIQUE, x TEXT);"
     "CREATE INDEX notes_owner ON notes (owner); CREATE INDEX tree_up ON tree (up);";
 static const char *const tables[] = {"people", "notes", "pairs", "tree", NULL};
 
@@ -30,9 +33,10 @@ typedef struct run {
     bool has_collected;
 } run;
 
-static const char all_texts[] =
-    "SELECT city FROM people WHERE city LIKE 'w%' UNION ALL SELECT body FROM notes WHERE body LIKE 'w%' "
-    "UNION ALL SELECT c FROM pairs WHERE c LIKE 'w%' UNION ALL SELECT x FROM tree WHERE x LIKE 'w%'";
+static const char all_texts[] = "SELECT city FROM people WHERE city LIKE 'w%' UNION ALL SELECT "
+                                "body FROM notes WHERE body LIKE 'w%' "
+                                "UNION ALL SELECT c FROM pairs WHERE c LIKE 'w%' UNION ALL SELECT "
+                                "x FROM tree WHERE x LIKE 'w%'";
 
 static void look(run *r, int node, bool there[TOKENS_MAX])
 {
@@ -67,11 +71,12 @@ static int try_write(run *r, int node, int t)
     case 4:
         return world_try(w, node, "DELETE FROM people WHERE id = %d", id);
     case 5:
-        return world_try(w, node, "UPDATE OR REPLACE people SET id = %d, name = 'n%d' WHERE id = %d",
-                         other, name, id);
+        return world_try(w, node,
+                         "UPDATE OR REPLACE people SET id = %d, name = 'n%d' WHERE id = %d", other,
+                         name, id);
     case 6:
-        return world_try(w, node, "INSERT OR IGNORE INTO notes VALUES ('k%d', %d, 'w%d.')", id, other,
-                         t);
+        return world_try(w, node, "INSERT OR IGNORE INTO notes VALUES ('k%d', %d, 'w%d.')", id,
+                         other, t);
     case 7:
         return world_try(w, node, "UPDATE notes SET body = 'w%d.' WHERE k = 'k%d'", t, id);
     case 8:
@@ -84,15 +89,17 @@ static int try_write(run *r, int node, int t)
     case 10:
         return world_try(w, node, "UPDATE pairs SET d = %d WHERE a = %d", other, id);
     case 11:
-        return world_try(w, node, "DELETE FROM pairs WHERE a = %d; DELETE FROM notes WHERE k = 'k%d'",
-                         id, other);
+        return world_try(w, node,
+                         "DELETE FROM pairs WHERE a = %d; DELETE FROM notes WHERE k = 'k%d'", id,
+                         other);
     case 12:
-        return world_try(w, node, "INSERT INTO tree VALUES (%d, %d, 'l%d', 'w%d.')", id, other, name,
-                         t);
+        return world_try(w, node, "INSERT INTO tree VALUES (%d, %d, 'l%d', 'w%d.')", id, other,
+                         name, t);
     case 13:
         return world_try(w, node, "INSERT INTO tree VALUES (%d, NULL, 'l%d', 'w%d.')", id, name, t);
     case 14:
-        return world_try(w, node, "UPDATE tree SET up = %d, x = 'w%d.' WHERE id = %d", other, t, id);
+        return world_try(w, node, "UPDATE tree SET up = %d, x = 'w%d.' WHERE id = %d", other, t,
+                         id);
     default:
         return world_try(w, node, "DELETE FROM tree WHERE id = %d", id);
     }
@@ -183,11 +190,13 @@ static void assert_nothing_lost(run *r)
         for (int t = 0; t < r->token_count; t++) {
             if (there[t] || r->tokens[t].is_replaced)
                 continue;
-            const int64_t listed = world_number(
-                &r->w, node,
-                "SELECT (SELECT count(*) FROM tide_replica_conflicts WHERE instr(value, CAST('w%d.' AS BLOB))) "
-                "+ (SELECT count(*) FROM tide_replica_clocks WHERE aside > 0 AND instr(image, CAST('w%d.' AS BLOB)))",
-                t, t);
+            const int64_t listed =
+                world_number(&r->w, node,
+                             "SELECT (SELECT count(*) FROM tide_replica_conflicts WHERE "
+                             "instr(value, CAST('w%d.' AS BLOB))) "
+                             "+ (SELECT count(*) FROM tide_replica_clocks WHERE aside > 0 AND "
+                             "instr(image, CAST('w%d.' AS BLOB)))",
+                             t, t);
             if (listed == 0)
                 fail_msg("node %d has lost write %d", node, t);
         }
@@ -198,7 +207,8 @@ static void assert_sound(run *r)
 {
     world_assert_same(&r->w, tables, true);
     for (int i = 0; i < r->w.count; i++) {
-        assert_int_equal(0, world_number(&r->w, i, "SELECT count(*) FROM pragma_foreign_key_check"));
+        assert_int_equal(0,
+                         world_number(&r->w, i, "SELECT count(*) FROM pragma_foreign_key_check"));
         assert_int_equal(0, world_number(&r->w, i, "SELECT count(*) FROM tide_replica_quarantine"));
         assert_int_equal(
             1, world_number(&r->w, i, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"));

@@ -290,8 +290,8 @@ static tide_status keep_digest(void *arg, const tide_table_digest *digest, tide_
     d->len += (size_t)snprintf(d->text + d->len, sizeof d->text - d->len, "%s %lld ", digest->table,
                                (long long)digest->rows);
     for (int i = 0; i < 16; i++)
-        d->len += (size_t)snprintf(d->text + d->len, sizeof d->text - d->len, "%02x",
-                                   digest->digest[i]);
+        d->len +=
+            (size_t)snprintf(d->text + d->len, sizeof d->text - d->len, "%02x", digest->digest[i]);
     return TIDE_OK;
 }
 
@@ -320,11 +320,13 @@ void world_assert_same(world *w, const char *const *tables, bool with_conflicts)
         assert_string_equal(first.text, other.text);
         if (!with_conflicts)
             continue;
-        assert_same_text(w, i,
-                         "SELECT t.name, k.key, k.aside, k.rival, k.image FROM tide_replica_clocks k "
-                         "JOIN tide_replica_tables t ON t.id = k.table_id WHERE k.aside > 0 ORDER BY 1, 2");
-        assert_same_text(w, i,
-                         "SELECT t.name, c.key, c.col, c.time, c.node, c.value FROM tide_replica_conflicts c "
-                         "JOIN tide_replica_tables t ON t.id = c.table_id ORDER BY 1, 2, 3, 4, 5");
+        assert_same_text(
+            w, i,
+            "SELECT t.name, k.key, k.aside, k.rival, k.image FROM tide_replica_clocks k "
+            "JOIN tide_replica_tables t ON t.id = k.table_id WHERE k.aside > 0 ORDER BY 1, 2");
+        assert_same_text(
+            w, i,
+            "SELECT t.name, c.key, c.col, c.time, c.node, c.value FROM tide_replica_conflicts c "
+            "JOIN tide_replica_tables t ON t.id = c.table_id ORDER BY 1, 2, 3, 4, 5");
     }
 }

@@ -1,0 +1,25 @@
+-- What peers tell each other about tables (replica/peer.c).
+
+-- template: peer_table_sql
+-- How a table is created: itself, then its indexes. Those that a constraint brings have no text.
+SELECT sql FROM sqlite_schema WHERE tbl_name = :name AND type IN ('table', 'index') AND sql IS NOT NULL
+ORDER BY type DESC, name;
+
+-- template: peer_table_stands
+SELECT sql FROM sqlite_schema WHERE name = :name COLLATE NOCASE AND type IN ('table', 'view', 'index');
+
+-- template: peer_created
+-- Did the statement create exactly this, and nothing with another text?
+SELECT count(*) FROM sqlite_schema WHERE sql = :sql AND tbl_name = :table AND type = :type;
+
+-- template: peer_list
+SELECT p.peer, p.name, p.seen_at, p.expires_at FROM tide_replica_peers p ORDER BY p.peer;
+
+-- template: peer_mark_list
+SELECT origin, epoch, mark FROM tide_replica_peer_marks WHERE peer = :peer ORDER BY origin, epoch;
+
+-- template: peer_table_events
+-- Events of one table and one log above a number.
+SELECT seq, id, operation_type, record_id, data, timestamp, processed, body FROM tide_replica_events
+WHERE table_name = :table AND origin = :origin AND epoch = :epoch AND seq > :after AND timestamp > :since
+ORDER BY seq LIMIT :limit;

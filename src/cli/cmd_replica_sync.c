@@ -1,0 +1,149 @@
+/* cmd_replica_sync.c - tidemark replica sync|serve|run. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cmd_replica.h"
+#include "cli/front_options.h"
+#include "replicad/daemon.h"
+
+/* ---- sync ---- */
+
+static tide_status print_result(tide_cli *cli, const char *peer, const tide_sync_result *result,
+                                tide_error *err)
+{
+    char node[TIDE_CLI_NODE_SIZE];
+    tide_cli_replica_node(node, &result->node);
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s: %lld events pulled, %lld pushed%s\n", peer,
+                       (long long)result->pulled.events, (long long)result->pushed.events,
+                       result->is_proven ? ", in sync" : "");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "peer", peer);
+    tide_cli_json_text(&cli->out, "node", node);
+    tide_cli_json_i64(&cli->out, "pulled", result->pulled.events);
+    tide_cli_json_i64(&cli->out, "pushed", result->pushed.events);
+    tide_cli_json_i64(&cli->out, "rows", result->pulled.rows);
+    tide_cli_json_i64(&cli->out, "conflicts", result->pulled.conflicts);
+    tide_cli_json_i64(&cli->out, "quarantined", result->pulled.quarantined);
+    tide_cli_json_i64(&cli->out, "waiting", result->pulled.waiting);
+    tide_cli_json_i64(&cli->out, "tables_created", result->tables_created);
+    tide_cli_json_bool(&cli->out, "proven", result->is_proven);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static tide_status sync_with(tide_cli *cli, tide_node *node, const char *address, tide_error *err)
+{
+    TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = NULL;
+    const tide_remote_options security = tide_cli_replica_remote(cli, address);
+    const tide_sync_options options = {.is_pull_only = tide_cli_is_given(cli, TIDE_CLI_PULL),
+                                       .is_push_only = tide_cli_is_given(cli, TIDE_CLI_PUSH)};
+    tide_peer here = tide_peer_of_node(node, cli->args[0]);
+    tide_sync_result result;
+    tide_error print_err;
+    TIDE_TRY(tide_remote_open(&remote, &security, err));
+    const tide_status status = tide_sync(&here, tide_remote_peer(remote), &options, &result, err);
+    TIDE_IGNORE(print_result(cli, address, &result, &print_err));
+    return status;
+}
+
+tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
+    tide_status first = TIDE_OK;
+    if (tide_cli_is_given(cli, TIDE_CLI_PULL) && tide_cli_is_given(cli, TIDE_CLI_PUSH))
+        return tide_fail(err, TIDE_E_INVALID, "--pull and --push exclude each other");
+    TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));
+    TIDE_TRY(tide_node_establish(node, err));
+    for (int i = 1; i < cli->arg_count; i++) {
+        tide_error peer_err = {.status = TIDE_OK};
+        const tide_status status = sync_with(cli, node, cli->args[i], &peer_err);
+        if (status < TIDE_OK && first == TIDE_OK) {
+            first = status; /* the others are synced with all the same */
+            *err = peer_err;
+        }
+    }
+    return first;
+}
+
+/* ---- serve, run ---- */
+
+/* Tokens stand in a store. Where none is named there are none: an empty one serves, and is gone afterwards. */
+typedef struct token_store {
+    char dir[64];
+    char path[96];
+    tide_store *store;
+} token_store;
+
+static void token_store_done(token_store *tokens)
+{
+    tide_store_close(tokens->store);
+    if (!tokens->path[0])
+        return;
+    (void)unlink(tokens->path);
+    (void)rmdir(tokens->dir);
+}
+
+static tide_status open_tokens(tide_cli *cli, token_store *out, tide_error *err)
+{
+    if (tide_cli_is_given(cli, TIDE_CLI_STORE))
+        return tide_cli_open_store(cli, &out->store, TIDE_STORE_CREATE, err);
+    const char *tmp = getenv("TMPDIR");
+    if (snprintf(out->dir, sizeof out->dir, "%s/tidemark-XXXXXX", tmp ? tmp : "/tmp") >=
+        (int)sizeof out->dir)
+        (void)snprintf(out->dir, sizeof out->dir, "/tmp/tidemark-XXXXXX");
+    if (!mkdtemp(out->dir))
+        return tide_fail(err, TIDE_E_IO, "no temporary directory (%s)", out->dir);
+    (void)snprintf(out->path, sizeof out->path, "%s/tokens.db", out->dir);
+    const tide_store_options options = {.mode = TIDE_STORE_CREATE, .is_inline = true};
+    return tide_store_open(&out->store, out->path, &options, err);
+}
+
+/* Signals are for the front's main loop: threads that are started before there is one shall not take them. */
+static void keep_signals_back(void)
+{
+    sigset_t ours;
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGTERM);
+    (void)sigaddset(&ours, SIGINT);
+    (void)sigaddset(&ours, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
+}
+
+static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_error *err)
+{
+    tide_log log;
+    TIDE_CLEANUP(token_store_done) token_store tokens = {.store = NULL};
+    TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
+    TIDE_TRY(tide_cli_front_options(cli, &log, &options->front, err));
+    options->front.ports[0] =
+        (tide_front_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
+    options->front.port_count = 1;
+    keep_signals_back();
+    TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));
+    TIDE_TRY(tide_node_establish(node, err));
+    TIDE_TRY(open_tokens(cli, &tokens, err));
+    options->front.store = tokens.store;
+    options->node = node;
+    return tide_cli_after_serving(tide_replica_run(options, err));
+}
+
+tide_status tide_cli_replica_serve(tide_cli *cli, tide_error *err)
+{
+    tide_replica_options options = {.remote_count = 0};
+    return serve(cli, &options, err);
+}
+
+tide_status tide_cli_replica_run(tide_cli *cli, tide_error *err)
+{
+    const tide_cli_values peers = tide_cli_list(cli, TIDE_CLI_PEER);
+    tide_replica_options options = {.every_us = tide_cli_number(cli, TIDE_CLI_EVERY),
+                                    .collect_us = INT64_C(3600000000)};
+    for (int i = 0; i < peers.count && i < TIDE_REPLICA_PEERS_MAX; i++)
+        options.remotes[options.remote_count++] = tide_cli_replica_remote(cli, peers.items[i]);
+    return serve(cli, &options, err);
+}

@@ -1,0 +1,437 @@
+#include "replica/capture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/node_parts.h"
+#include "replica/table_text.h"
+#include "tidemark_templates.h"
+
+/* ---- triggers ---- */
+
+enum { HOOKS_MAX = 6, FOLD_TURNS_MAX = 100 };
+
+typedef struct hooks {
+    const tide_template *templates[HOOKS_MAX];
+    int count;
+} hooks;
+
+static hooks choose_hooks(const tide_table *table)
+{
+    hooks h = {0};
+    h.templates[h.count++] = TIDE_TEMPLATE_HOOK_INSERT;
+    h.templates[h.count++] = TIDE_TEMPLATE_HOOK_DELETE;
+    h.templates[h.count++] = TIDE_TEMPLATE_HOOK_MOVE;
+    if (table->column_count > table->key_count)
+        h.templates[h.count++] = TIDE_TEMPLATE_HOOK_UPDATE;
+    if (tide_table_has_doubles(table)) {
+        h.templates[h.count++] = TIDE_TEMPLATE_HOOK_BEFORE_INSERT;
+        h.templates[h.count++] = TIDE_TEMPLATE_HOOK_BEFORE_UPDATE;
+    }
+    return h;
+}
+
+static tide_status run_text(tide_app_tx *tx, const tide_table *table,
+                            const tide_template *template, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, template, NULL, err));
+    return tide_app_script(tx, tide_buffer_text(&text), err);
+}
+
+static tide_status install_hooks(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    const hooks h = choose_hooks(table);
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
+    for (int i = 0; i < h.count; i++)
+        TIDE_TRY(run_text(tx, table, h.templates[i], err));
+    return TIDE_OK;
+}
+
+/* Is there a trigger of exactly this text? */
+static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const char *text,
+                             bool *is_there, int *ours, tide_error *err)
+{
+    char prefix[64];
+    (void)snprintf(prefix, sizeof prefix, "tide_capture_%" PRId64 "_", table->id);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    *is_there = false;
+    *ours = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        const tide_view name = tide_app_col_bytes(query);
+        const tide_view sql = tide_app_col_bytes(query);
+        const size_t len = strlen(prefix);
+        *ours += name.len > len && memcmp(name.ptr, prefix, len) == 0;
+        *is_there = *is_there || tide_view_equal(sql, tide_view_of(text));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, tide_capture_state *out,
+                              tide_error *err)
+{
+    const hooks h = choose_hooks(table);
+    *out = TIDE_CAPTURE_WHOLE;
+    for (int i = 0; i < h.count; i++) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+        tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+        TIDE_TRY(tide_table_text(&text, table, h.templates[i], NULL, err));
+        bool is_there = false;
+        int ours = 0;
+        TIDE_TRY(find_hook(tx, table, tide_buffer_text(&text), &is_there, &ours, err));
+        if (ours < 3) { /* insert, delete and move always exist */
+            *out = TIDE_CAPTURE_LOST;
+            return TIDE_OK;
+        }
+        if (!is_there || ours != h.count)
+            *out = TIDE_CAPTURE_OTHER;
+    }
+    return TIDE_OK;
+}
+
+/* ---- the record ---- */
+
+static tide_status put_column(tide_app_tx *tx, const tide_table *table, int column, tide_error *err)
+{
+    static const char *const affinities[] = {"NONE", "INTEGER", "REAL", "NUMERIC", "TEXT"};
+    const tide_table_column *it = &table->columns[column];
+    int key_position = 0;
+    for (int i = 0; i < table->key_count; i++)
+        if (table->key[i] == column)
+            key_position = i + 1;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMN_PUT->text, err));
+    tide_app_bind_i64(query, "table_id", table->id);
+    tide_app_bind_i64(query, "position", column);
+    tide_app_bind_text(query, "name", tide_view_of(it->name));
+    tide_app_bind_i64(query, "key_position", key_position);
+    tide_app_bind_i64(query, "is_not_null", it->is_not_null);
+    tide_app_bind_text(query, "affinity", tide_view_of(affinities[it->affinity]));
+    if (it->fallback)
+        tide_app_bind_text(query, "fallback", tide_view_of(it->fallback));
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status put_schema(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer names;
+    tide_buffer_init(&names, TIDE_TABLE_TEXT_MAX);
+    for (int i = 0; i < table->column_count; i++) {
+        const char *name = table->columns[i].name;
+        TIDE_TRY(tide_buffer_append(&names, name, strlen(name) + (i + 1 < table->column_count)));
+    }
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
+    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
+    tide_app_bind_text(find, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_app_step(find, err));
+    (void)tide_app_col_bytes(find);
+    (void)tide_app_col_bytes(find);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCHEMA_PUT->text, err));
+    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
+    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
+    tide_app_bind_blob(query, "columns", tide_buffer_view(&names));
+    tide_app_bind_text(query, "sql", tide_app_col_bytes(find));
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status put_table(tide_app_tx *tx, const tide_table *table, int64_t retain_us,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, err));
+    tide_app_bind_i64(query, "id", table->id);
+    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    tide_app_bind_i64(query, "is_tracked", 1);
+    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
+    tide_app_bind_i64(query, "retain_us", retain_us);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
+    TIDE_TRY(tide_app_begin(&cut, tx, TIDE_TEMPLATE_REPLICA_COLUMNS_CUT->text, err));
+    tide_app_bind_i64(cut, "table_id", table->id);
+    TIDE_TRY(tide_app_run(cut, NULL, err));
+    for (int i = 0; i < table->column_count; i++)
+        TIDE_TRY(put_column(tx, table, i, err));
+    return put_schema(tx, table, err);
+}
+
+/* What a write has to compute must be known to us: functions and collations of the application are not. */
+static tide_status check_writable(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    static const tide_table_statement needed[] = {TIDE_TABLE_ROW_PUT, TIDE_TABLE_ROW_DELETE,
+                                                  TIDE_TABLE_ROW_SET};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        tide_error cause = {.status = TIDE_OK};
+        const tide_status status = tide_table_query(&query, tx, table, needed[i], &cause);
+        if (status < TIDE_OK)
+            return tide_fail(err, TIDE_E_UNSUPPORTED,
+                             "table %s cannot be written without its application: %s", table->name,
+                             cause.text);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_capture_install(tide_app_tx *tx, tide_table *table, int64_t retain_us,
+                                 tide_error *err)
+{
+    TIDE_TRY(check_writable(tx, table, err));
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_DROP, err));
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_MAKE, err));
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err));
+    TIDE_TRY(install_hooks(tx, table, err));
+    return put_table(tx, table, retain_us, err);
+}
+
+tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, err));
+    tide_app_bind_i64(query, "id", table->id);
+    return tide_app_run(query, NULL, err);
+}
+
+/* ---- the log ---- */
+
+tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
+                             const tide_any *values, int first, int end, tide_error *err)
+{
+    static const int operations[] = {
+        [TIDE_ROW_CREATE] = 1, [TIDE_ROW_UPDATE] = 2, [TIDE_ROW_DELETE] = 3};
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
+    TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
+    tide_app_bind_i64(number, "table_id", table->id);
+    TIDE_TRY(tide_app_run(number, NULL, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
+    tide_app_bind_at(query, 2, &(tide_app_value){.class = 1, .integer = operations[kind]});
+    for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
+        uint64_t mask = 0;
+        for (int i = 0; i < TIDE_TABLE_MASK_BITS; i++) {
+            const int column = m * TIDE_TABLE_MASK_BITS + i;
+            mask |= column >= first && column < end ? UINT64_C(1) << i : 0;
+        }
+        tide_app_bind_at(query, 3 + m, &(tide_app_value){.class = 1, .integer = (int64_t)mask});
+    }
+    for (int i = 0; i < table->column_count; i++)
+        tide_table_bind(query, 'c', i, &values[i]);
+    return tide_app_run(query, NULL, err);
+}
+
+/* A note whose row does not stand in the table any more: it was replaced unseen. */
+static tide_status settle_note(tide_app_tx *tx, const tide_table *table, tide_app_query *note,
+                               tide_any *values, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
+    for (int i = 0; i < table->column_count; i++)
+        values[i] = tide_table_col(note);
+    for (int i = 0; i < table->key_count; i++)
+        tide_table_bind(get, 'k', i, &values[table->key[i]]);
+    const tide_status status = tide_app_step(get, err);
+    return status == TIDE_NONE ? tide_capture_log(tx, table, TIDE_ROW_DELETE, values, 0, 0, err)
+                               : status;
+}
+
+static tide_status settle_table(void *arg, const tide_table *table, tide_error *err)
+{
+    tide_app_tx *tx = arg;
+    if (!tide_table_has_doubles(table))
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table->column_count, sizeof *values);
+    if (!values)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *notes = NULL;
+    TIDE_TRY(tide_table_query(&notes, tx, table, TIDE_TABLE_GONE_READ, err));
+    bool is_any = false;
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(notes, err)) == TIDE_OK) {
+        is_any = true;
+        TIDE_TRY(settle_note(tx, table, notes, values, err));
+    }
+    TIDE_TRY(status);
+    if (!is_any)
+        return TIDE_OK;
+    tide_app_reset(notes);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
+    TIDE_TRY(tide_table_query(&cut, tx, table, TIDE_TABLE_GONE_CUT, err));
+    return tide_app_run(cut, NULL, err);
+}
+
+/* The document's counter: origin_seq::<database name>. */
+static tide_status put_meta(tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *last = NULL;
+    TIDE_TRY(tide_app_begin(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    TIDE_TRY(tide_app_step(last, err));
+    char value[32];
+    char key[512];
+    const char *path = tide_app_path(tide_app_of(tx));
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(value, sizeof value, "%" PRId64, tide_app_col_i64(last));
+    (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_META_PUT->text, err));
+    tide_app_bind_text(query, "key", tide_view_of(key));
+    tide_app_bind_text(query, "value", tide_view_of(value));
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err)
+{
+    TIDE_TRY(tide_table_list(tx, settle_table, tx, err));
+    return put_meta(tx, err);
+}
+
+tide_status tide_capture_is_folded(tide_app_tx *tx, const tide_table *table, bool *out,
+                                   tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_IS_EMPTY, err));
+    TIDE_TRY(tide_app_step(query, err));
+    *out = tide_app_col_i64(query) != 0;
+    return TIDE_OK;
+}
+
+/* ---- track, untrack ---- */
+
+typedef struct request {
+    tide_node *node;
+    const char *name;
+    int64_t retain_us;
+    tide_tracked *out;
+    bool is_scan_wanted;
+    bool is_fold_wanted; /* captured changes have to be folded before anything else */
+    tide_node_id id;
+    int64_t epoch;
+} request;
+
+/* Is it known already, by any spelling of its name? */
+static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *was_tracked,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
+    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
+    tide_app_bind_text(find, "name", tide_view_of(table->name));
+    const tide_status status = tide_app_step(find, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK) {
+        table->id = tide_app_col_i64(find);
+        (void)tide_app_col_bytes(find);
+        *was_tracked = tide_app_col_i64(find) != 0;
+        return TIDE_OK;
+    }
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *add = NULL;
+    TIDE_TRY(tide_app_begin(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err));
+    tide_app_bind_text(add, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_app_step(add, err));
+    table->id = tide_app_col_i64(add);
+    return tide_app_run(add, NULL, err);
+}
+
+static void advise(tide_tracked *out, const tide_table *table)
+{
+    if (table->is_rowid_key)
+        (void)snprintf(out->advice, sizeof out->advice,
+                       "%s: nodes that number their rows by themselves will give the same number to "
+                       "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
+                       "UUIDs, or a range of numbers per node",
+                       table->name, table->columns[table->key[0]].name);
+}
+
+static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    request *r = arg;
+    *r->out = (tide_tracked){0};
+    r->is_scan_wanted = false;
+    r->is_fold_wanted = false;
+    TIDE_TRY(tide_node_establish_in(tx, &r->id, &r->epoch, err));
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    TIDE_TRY(tide_table_read(&table, tx, r->name, err));
+    advise(r->out, &table);
+    TIDE_TRY(find_record(tx, &table, &r->out->was_tracked, err));
+    tide_capture_state state = TIDE_CAPTURE_LOST;
+    if (r->out->was_tracked) {
+        TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
+        TIDE_TRY(tide_table_find(&recorded, tx, r->name, err));
+        TIDE_TRY(tide_capture_look(tx, &recorded, &state, err));
+        if (state == TIDE_CAPTURE_WHOLE) {
+            TIDE_TRY(put_table(tx, &recorded, r->retain_us, err));
+            return tide_capture_take_events(tx, &recorded, &r->out->imported, err);
+        }
+        bool is_empty = false;
+        TIDE_TRY(tide_capture_is_folded(tx, &recorded, &is_empty, err));
+        r->is_fold_wanted = !is_empty;
+        if (!is_empty)
+            return TIDE_OK;
+    }
+    r->is_scan_wanted = true;
+    TIDE_TRY(tide_capture_take_events(tx, &table, &r->out->imported, err));
+    TIDE_TRY(tide_capture_install(tx, &table, r->retain_us, err));
+    return tide_capture_want_scan(tx, table.id, err);
+}
+
+tide_status tide_capture_fold_all(tide_node *node, tide_error *err)
+{
+    bool more = node->epoch > 0;
+    while (more) {
+        int64_t events = 0;
+        TIDE_TRY(tide_node_fold(node, &events, &more, err));
+    }
+    return TIDE_OK;
+}
+
+/* Log rows are read by the columns that were recorded: they are folded before those change. Others write meanwhile, so it may take a few turns. */
+static tide_status write_folded(request *r, tide_app_fn *fn, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    for (int turn = 0; turn < FOLD_TURNS_MAX; turn++) {
+        status = tide_app_write(r->node->file, fn, r, err);
+        if (status < TIDE_OK || !r->is_fold_wanted)
+            return status;
+        TIDE_TRY(tide_capture_fold_all(r->node, err));
+    }
+    return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", r->name);
+}
+
+tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,
+                            tide_tracked *out, tide_error *err)
+{
+    request r = {.node = node, .name = table, .retain_us = retain_us, .out = out};
+    TIDE_TRY(write_folded(&r, track, err));
+    node->id = r.id;
+    node->epoch = r.epoch;
+    if (!r.is_scan_wanted)
+        return TIDE_OK;
+    /* Capture stands: rows that were there are logged in steps, beside whoever writes. */
+    return tide_capture_rescan(node->file, table, &out->rows, err);
+}
+
+static tide_status untrack(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    request *r = arg;
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    const tide_status status = tide_table_find(&table, tx, r->name, err);
+    if (status != TIDE_OK)
+        return status;
+    bool is_empty = false;
+    TIDE_TRY(tide_capture_is_folded(tx, &table, &is_empty, err));
+    r->is_fold_wanted = !is_empty;
+    return is_empty ? tide_capture_remove(tx, &table, err) : TIDE_OK;
+}
+
+tide_status tide_node_untrack(tide_node *node, const char *table, tide_error *err)
+{
+    if (node->epoch == 0)
+        return TIDE_NONE;
+    request r = {.node = node, .name = table};
+    return write_folded(&r, untrack, err);
+}

@@ -1,0 +1,66 @@
+/* capture.h - how writes of any SQLite program come into the log: triggers that only append (node.h, track).
+ *
+ *     AFTER INSERT, DELETE, UPDATE     a number (tide_replica_seq) and a row of tide_log_<id>, in the writer's own transaction (R4, R5)
+ *     BEFORE INSERT, UPDATE            only where the table has further unique keys: rows that a REPLACE could remove are noted in
+ *                                      tide_gone_<id>
+ *
+ * A row image is logged, not a statement (R12): whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
+ * bit, except that a change of the sign of a zero in a column without a type cannot be seen in SQL.
+ *
+ * REPLACE removes rows without firing their DELETE triggers (unless recursive_triggers is on). A row with the same key is simply created anew. Rows
+ * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes
+ * (DECISIONS 25). That they are settled there, not by an AFTER trigger, makes it right in every nesting: INSERT OR IGNORE leaves notes behind that no
+ * AFTER trigger would see, and triggers of the application may write to the same table between ours.
+ *
+ * Survives: a crash at any point; notes, numbers and log rows belong to the writer's transaction.
+ * Threads: as the transaction. */
+#ifndef TIDE_REPLICA_CAPTURE_H
+#define TIDE_REPLICA_CAPTURE_H
+
+#include "replica/node.h"
+
+/* At the start of a fold, in its write transaction: notes become deletes of the log, and replication_meta is brought up to date. */
+TIDE_MUST_CHECK tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err);
+
+/* ---- shared by capture.c, check.c, rescan.c ---- */
+
+/* Triggers, log and record of a table as they shall be from now on. The log must be empty unless the columns stay or are only added to. */
+TIDE_MUST_CHECK tide_status tide_capture_install(tide_app_tx *tx, tide_table *table,
+                                                 int64_t retain_us, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table,
+                                                tide_error *err);
+
+typedef enum tide_capture_state {
+    TIDE_CAPTURE_WHOLE,
+    TIDE_CAPTURE_OTHER, /* triggers are there, but have other texts */
+    TIDE_CAPTURE_LOST,  /* some are missing */
+} tide_capture_state;
+/* Are the triggers as they were installed? */
+TIDE_MUST_CHECK tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table,
+                                              tide_capture_state *out, tide_error *err);
+
+/* Are there no captured changes that wait to be folded? */
+TIDE_MUST_CHECK tide_status tide_capture_is_folded(tide_app_tx *tx, const tide_table *table,
+                                                   bool *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_fold_all(tide_node *node, tide_error *err);
+
+/* Log a change that no trigger saw. values: one per stored column; mask bits for columns [first, end) of an update, or first == end: all. */
+TIDE_MUST_CHECK tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table,
+                                             tide_change_kind kind, const tide_any *values,
+                                             int first, int end, tide_error *err);
+
+/* Compare a table with its clocks, in bounded transactions, and log the difference: rows without a clock, clocks without a row, rows whose
+ * digest is another. */
+TIDE_MUST_CHECK tide_status tide_capture_rescan(tide_app *file, const char *table, int64_t *found,
+                                                tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t table_id, bool *out,
+                                                     tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_want_scan(tide_app_tx *tx, int64_t table_id,
+                                                   tide_error *err);
+
+/* import.c: a table <table>_Events of the document's own kind is renamed and its events are taken over as history. *imported: how many.
+ * Also makes the view of that name. */
+TIDE_MUST_CHECK tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table,
+                                                     int64_t *imported, tide_error *err);
+
+#endif

@@ -1,0 +1,197 @@
+/* import.c - the names <table>_Events: our view, and tables of the document's own kind that were there before (capture.h). */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/uuid.h"
+#include "replica/capture.h"
+#include "replica/table_parts.h"
+#include "replica/table_text.h"
+#include "tidemark_templates.h"
+
+enum { NAME_SIZE = TIDE_EVENT_TABLE_MAX + 32 };
+
+static tide_status run_text(tide_app_tx *tx, const tide_table *table,
+                            const tide_template *template, const tide_table_fill *fill,
+                            tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, template, fill, err));
+    return tide_app_script(tx, tide_buffer_text(&text), err);
+}
+
+typedef enum standing {
+    STANDING_NOTHING,
+    STANDING_OURS,
+    STANDING_TABLE,
+} standing;
+
+/* What stands under the name? A view is ours if it shows our events. */
+static tide_status look(standing *out, tide_app_tx *tx, const char *name, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(name));
+    *out = STANDING_NOTHING;
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const bool is_view = tide_view_equal(tide_app_col_bytes(query), tide_view_of("view"));
+    (void)tide_app_col_bytes(query);
+    const tide_view sql = tide_app_col_bytes(query);
+    *out = STANDING_TABLE;
+    if (!is_view)
+        return TIDE_OK;
+    if (!memmem(sql.ptr, sql.len, "tide_replica_events", strlen("tide_replica_events")))
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "the database has a view %s of its own, a name that replication needs: "
+                         "rename it",
+                         name);
+    *out = STANDING_OURS;
+    return TIDE_OK;
+}
+
+/* Which column names the origin: the document calls it origin_node_id, source_node_id before. NULL: not a table of that kind. */
+static tide_status find_node_column(const char **out, tide_app_tx *tx, const char *name,
+                                    tide_error *err)
+{
+    static const char *const needed[] = {"id",   "operation_type", "record_id",
+                                         "data", "timestamp",      "processed"};
+    enum { NEEDED = sizeof needed / sizeof *needed };
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(name));
+    *out = NULL;
+    size_t found = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_app_col_bytes(query));
+        if (!column)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+        for (size_t i = 0; i < NEEDED; i++)
+            found += strcasecmp(column, needed[i]) == 0;
+        if (strcasecmp(column, "origin_node_id") == 0 ||
+            (strcasecmp(column, "source_node_id") == 0 && !*out))
+            *out = strcasecmp(column, "origin_node_id") == 0 ? "origin_node_id" : "source_node_id";
+    }
+    TIDE_TRY(status);
+    if (found == NEEDED && *out)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "the database has a table %s that is no event table, a name that replication "
+                     "needs: rename it",
+                     name);
+}
+
+/* A node's id as it was written: a UUID, or any text, of which a digest is taken. */
+static tide_node_id make_origin(tide_view text)
+{
+    tide_node_id id;
+    tide_uuid uuid;
+    if (tide_uuid_parse(&uuid, text) == TIDE_OK) {
+        memcpy(id.bytes, uuid.bytes, sizeof id.bytes);
+        return id;
+    }
+    const tide_digest128 digest = tide_digest128_of(text);
+    memcpy(id.bytes, digest.bytes, sizeof id.bytes);
+    return id;
+}
+
+static tide_status next_number(int64_t *out, tide_app_tx *tx, const tide_node_id *origin,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(origin->bytes, sizeof origin->bytes));
+    TIDE_TRY(tide_app_step(query, err));
+    *out = tide_app_col_i64(query) + 1;
+    return TIDE_OK;
+}
+
+static void bind_any(tide_app_query *put, const char *name, tide_app_query *from)
+{
+    const tide_app_value value = tide_app_col(from);
+    if (value.class == 5)
+        tide_app_bind_null(put, name);
+    else if (value.class == 1)
+        tide_app_bind_i64(put, name, value.integer);
+    else if (value.class == 2)
+        tide_app_bind_f64(put, name, value.real);
+    else
+        tide_app_bind_text(put, name, value.bytes);
+}
+
+/* id, operation_type, record_id, data, timestamp, node, processed */
+static tide_status import_row(tide_app_tx *tx, const tide_table *table, tide_app_query *from,
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+    TIDE_TRY(tide_app_begin(&put, tx, TIDE_TEMPLATE_REPLICA_SEED_PUT->text, err));
+    bind_any(put, "id", from);
+    bind_any(put, "operation_type", from);
+    bind_any(put, "record_id", from);
+    bind_any(put, "data", from);
+    bind_any(put, "timestamp", from);
+    const tide_node_id origin = make_origin(tide_app_col_bytes(from));
+    bind_any(put, "processed", from);
+    int64_t seq = 0;
+    TIDE_TRY(next_number(&seq, tx, &origin, err));
+    tide_app_bind_blob(put, "origin", tide_view_bytes(origin.bytes, sizeof origin.bytes));
+    tide_app_bind_i64(put, "seq", seq);
+    tide_app_bind_text(put, "table_name", tide_view_of(table->name));
+    return tide_app_run(put, NULL, err);
+}
+
+static tide_status import_events(tide_app_tx *tx, const tide_table *table,
+                                 const tide_table_fill *fill, int64_t *imported, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, TIDE_TEMPLATE_SEED_EVENTS, fill, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, tide_buffer_text(&text), err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        TIDE_TRY(import_row(tx, table, query, err));
+        ++*imported;
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* A name that is free. */
+static tide_status choose_name(char out[NAME_SIZE], tide_app_tx *tx, const char *view,
+                               tide_error *err)
+{
+    for (int n = 1; n < 1000; n++) {
+        standing found = STANDING_NOTHING;
+        (void)snprintf(out, NAME_SIZE, n == 1 ? "%.280s_imported" : "%.280s_imported_%d", view, n);
+        TIDE_TRY(look(&found, tx, out, err));
+        if (found == STANDING_NOTHING)
+            return TIDE_OK;
+    }
+    return tide_fail(err, TIDE_E_CONFLICT, "there is no free name for the old table %s", view);
+}
+
+tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, int64_t *imported,
+                                     tide_error *err)
+{
+    char view[NAME_SIZE];
+    char renamed[NAME_SIZE];
+    (void)snprintf(view, sizeof view, "%s_Events", table->name);
+    tide_table_fill fill = {.view = view, .renamed = renamed};
+    standing found = STANDING_NOTHING;
+    *imported = 0;
+    TIDE_TRY(look(&found, tx, view, err));
+    if (found == STANDING_OURS)
+        return TIDE_OK;
+    if (found == STANDING_TABLE) {
+        TIDE_TRY(find_node_column(&fill.node, tx, view, err));
+        TIDE_TRY(choose_name(renamed, tx, view, err));
+        TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_EVENTS_RENAME, &fill, err));
+        TIDE_TRY(import_events(tx, table, &fill, imported, err));
+    }
+    return run_text(tx, table, TIDE_TEMPLATE_EVENTS_VIEW, &fill, err);
+}

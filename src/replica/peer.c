@@ -1,0 +1,342 @@
+#include "replica/peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "store/sql_template.h"
+#include "tidemark_templates.h"
+
+/* ---- looking at the file ---- */
+
+static tide_status fold_all(tide_node *node, tide_error *err)
+{
+    enum { TURNS_MAX = 1000000 };
+    bool more = true;
+    for (int turn = 0; more && turn < TURNS_MAX; turn++) {
+        int64_t events = 0;
+        TIDE_TRY(tide_node_fold(node, &events, &more, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_peer_look(tide_node *node, tide_capture_found *found, tide_error *err)
+{
+    tide_capture_found mine = {.lost_tables = 0};
+    TIDE_TRY(fold_all(node, err));
+    TIDE_TRY(tide_node_check(node, found ? found : &mine, err));
+    return fold_all(node, err);
+}
+
+/* ---- tables ---- */
+
+typedef struct telling {
+    tide_app_tx *tx;
+    tide_peer_marks *out;
+} telling;
+
+static tide_status tell_table(void *arg, const tide_table *table, tide_error *err)
+{
+    const telling *t = arg;
+    char *sql[TIDE_SYNC_TABLE_SQL_MAX + 1] = {NULL};
+    int count = 0;
+    tide_status status;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    while ((status = tide_app_step(query, err)) == TIDE_OK && count < TIDE_SYNC_TABLE_SQL_MAX) {
+        const tide_view text = tide_app_col_bytes(query);
+        sql[count] = strndup(text.ptr, text.len);
+        if (!sql[count])
+            status = tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+        if (status < TIDE_OK)
+            break;
+        count++;
+    }
+    if (status >= TIDE_OK)
+        status = tide_peer_marks_add_table(t->out, table->name, table->schema, table->retain_us,
+                                           (const char *const *)sql, err);
+    for (int i = 0; i < count; i++)
+        free(sql[i]);
+    return status;
+}
+
+static tide_status tell_tables(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    tide_peer_marks *out = arg;
+    telling t = {.tx = tx, .out = out};
+    while (out->table_count > 0) { /* a closure may run again */
+        const tide_peer_table *last = &out->tables[--out->table_count];
+        for (char **sql = last->sql; sql && *sql; sql++)
+            free(*sql);
+        free((void *)last->sql);
+    }
+    return tide_table_list(tx, tell_table, &t, err);
+}
+
+tide_status tide_peer_tables(tide_node *node, tide_peer_marks *out, tide_error *err)
+{
+    return tide_app_read(tide_node_file(node), tell_tables, out, err);
+}
+
+/* ---- creating ---- */
+
+/* The end of a quoted text, a name or a comment that begins here; the same where none does. */
+static const char *skip_quoted(const char *at)
+{
+    if (at[0] == '-' && at[1] == '-')
+        return at + strcspn(at, "\n");
+    if (at[0] == '/' && at[1] == '*') {
+        const char *end = strstr(at + 2, "*/");
+        return end ? end + 2 : at + strlen(at);
+    }
+    if (!strchr("'\"`[", *at) || !*at)
+        return at;
+    const char *end = strchr(at + 1, *at == '[' ? ']' : *at);
+    return end ? end + 1 : at + strlen(at);
+}
+
+static bool is_one_statement(const char *sql)
+{
+    for (const char *at = sql; *at;) {
+        const char *next = skip_quoted(at);
+        if (next == at && *at == ';')
+            return false;
+        at = next == at ? at + 1 : next;
+    }
+    return true;
+}
+
+static bool begins_with(const char *sql, const char *words)
+{
+    return strncasecmp(sql, words, strlen(words)) == 0;
+}
+
+/* The type that sqlite_schema gives what the statement creates; NULL: it may not come from outside. */
+static const char *type_of(const char *sql, bool is_first)
+{
+    if (!is_one_statement(sql))
+        return NULL;
+    if (is_first)
+        return begins_with(sql, "CREATE TABLE ") ? "table" : NULL;
+    return begins_with(sql, "CREATE INDEX ") || begins_with(sql, "CREATE UNIQUE INDEX ") ? "index"
+                                                                                         : NULL;
+}
+
+static tide_status refuse(const tide_peer_table *table, const char *why, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_INVALID, "table '%s' of a peer is not created: %s", table->name,
+                     why);
+}
+
+static tide_status run_statement(tide_app_tx *tx, const tide_peer_table *table, const char *sql,
+                                 const char *type, tide_error *err)
+{
+    tide_error why = {.status = TIDE_OK};
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    tide_status status = tide_app_script(tx, sql, &why);
+    if (status < TIDE_OK)
+        return refuse(table, why.text, err);
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_CREATED->text, err));
+    tide_app_bind_text(query, "sql", tide_view_of(sql));
+    tide_app_bind_text(query, "table", tide_view_of(table->name));
+    tide_app_bind_text(query, "type", tide_view_of(type));
+    status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    if (status != TIDE_OK || tide_app_col_i64(query) != 1)
+        return refuse(table, "its statements create something else", err);
+    return TIDE_OK;
+}
+
+typedef struct creating {
+    const tide_peer_table *table;
+    bool stands;
+} creating;
+
+static tide_status create_in(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    creating *c = arg;
+    const tide_peer_table *table = c->table;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    c->stands = false;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_STANDS->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    c->stands = status == TIDE_OK;
+    if (c->stands)
+        return TIDE_OK;
+    for (int i = 0; table->sql[i]; i++) {
+        const char *type = type_of(table->sql[i], i == 0);
+        if (!type)
+            return refuse(table, "only CREATE TABLE and CREATE INDEX may come from a peer", err);
+        TIDE_TRY(run_statement(tx, table, table->sql[i], type, err));
+    }
+    tide_table made = {.id = 0};
+    TIDE_TRY(tide_table_read(&made, tx, table->name, err));
+    const uint64_t schema = made.schema;
+    tide_table_done(&made);
+    return schema == table->schema ? TIDE_OK : refuse(table, "its schema has another digest", err);
+}
+
+tide_status tide_peer_create(tide_node *node, const tide_peer_table *table, tide_error *err)
+{
+    creating c = {.table = table};
+    tide_tracked tracked;
+    if (!table->sql || !table->sql[0])
+        return refuse(table, "it does not say how", err);
+    if (begins_with(table->name, "tide_") || begins_with(table->name, "sqlite_") ||
+        begins_with(table->name, "replication_"))
+        return refuse(table, "that name is not an application's", err);
+    TIDE_TRY(tide_app_write(tide_node_file(node), create_in, &c, err));
+    if (c.stands)
+        return TIDE_NONE;
+    return tide_node_track(node, table->name, table->retain_us, &tracked, err);
+}
+
+/* ---- the peer ---- */
+
+static tide_status add_mark(void *arg, const tide_origin_mark *mark, tide_error *err)
+{
+    return tide_peer_marks_add(arg, mark, err);
+}
+
+static tide_status local_marks(void *arg, const tide_peer_marks *others, tide_peer_marks *out,
+                               tide_error *err)
+{
+    tide_node *node = arg;
+    TIDE_TRY(tide_peer_look(node, NULL, err));
+    out->node = tide_node_get_id(node);
+    out->epoch = tide_node_epoch(node);
+    TIDE_TRY(tide_node_marks(node, add_mark, out, err));
+    TIDE_TRY(tide_peer_tables(node, out, err));
+    TIDE_TRY(tide_peer_marks_sort(out, err));
+    if (!others)
+        return TIDE_OK;
+    tide_env *env = tide_app_env(tide_node_file(node));
+    return tide_node_note_peer(node, &others->node, "", env->wall_us(env) + TIDE_PEER_LEASE_US,
+                               others->origins, others->origin_count, err);
+}
+
+static tide_status local_offer(void *arg, const tide_peer_table *tables, int count, int *created,
+                               tide_error *err)
+{
+    *created = 0;
+    for (int i = 0; i < count; i++) {
+        const tide_status status = tide_peer_create(arg, &tables[i], err);
+        TIDE_TRY(status);
+        *created += status == TIDE_OK;
+    }
+    return TIDE_OK;
+}
+
+static tide_status add_event(void *arg, tide_view event, int64_t seq, int64_t cut_seq,
+                             tide_error *err)
+{
+    (void)seq;
+    (void)cut_seq;
+    return tide_peer_page_add(arg, event, err);
+}
+
+static tide_status local_read(void *arg, const tide_node_id *origin, int64_t epoch, int64_t after,
+                              int64_t max_rows, int64_t max_bytes, tide_peer_page *page,
+                              tide_error *err)
+{
+    tide_peer_page_clear(page);
+    page->through = after;
+    const tide_status status =
+        tide_node_read(arg, origin, epoch, after, max_rows, max_bytes, add_event, page,
+                       &page->through, &page->has_more, err);
+    if (status != TIDE_E_NOT_FOUND)
+        return status;
+    tide_peer_page_clear(page);
+    page->through = after;
+    page->needs_snapshot = true;
+    return TIDE_OK;
+}
+
+static tide_status local_push(void *arg, const tide_origin_mark *mark, const tide_peer_page *page,
+                              tide_applied *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) tide_view *events = calloc((size_t)page->count + 1, sizeof *events);
+    if (!events)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page");
+    for (int i = 0; i < page->count; i++)
+        events[i] = tide_peer_page_event(page, i);
+    TIDE_TRY(tide_node_learn(arg, mark, err));
+    return tide_node_apply(arg, events, page->count, out, err);
+}
+
+tide_peer tide_peer_of_node(tide_node *node, const char *name)
+{
+    return (tide_peer){.arg = node,
+                       .name = name,
+                       .marks = local_marks,
+                       .offer = local_offer,
+                       .read = local_read,
+                       .push = local_push};
+}
+
+/* ---- who they are ---- */
+
+typedef struct listing {
+    tide_peer_seen_fn *fn;
+    tide_peer_mark_fn *mark_fn;
+    void *arg;
+} listing;
+
+static bool read_node(tide_node_id *out, tide_view bytes)
+{
+    if (bytes.len != TIDE_NODE_LEN)
+        return false;
+    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
+    return true;
+}
+
+static tide_status list_marks(tide_app_tx *tx, const listing *l, const tide_node_id *peer,
+                              tide_error *err)
+{
+    tide_status status;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err));
+    tide_app_bind_blob(query, "peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN));
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        tide_node_id origin;
+        if (!read_node(&origin, tide_app_col_bytes(query)))
+            continue;
+        const int64_t epoch = tide_app_col_i64(query);
+        const int64_t mark = tide_app_col_i64(query);
+        TIDE_TRY(l->mark_fn(l->arg, peer, &origin, epoch, mark, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status list_peers(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const listing *l = arg;
+    tide_status status;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_LIST->text, err));
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        tide_peer_seen peer = {.name = ""};
+        if (!read_node(&peer.node, tide_app_col_bytes(query)))
+            continue;
+        const tide_view name = tide_app_col_bytes(query);
+        (void)snprintf(peer.name, sizeof peer.name, "%.*s", (int)(name.len < 255 ? name.len : 255),
+                       name.ptr ? name.ptr : "");
+        peer.seen_at_us = tide_app_col_i64(query);
+        peer.expires_at_us = tide_app_col_i64(query);
+        TIDE_TRY(l->fn(l->arg, &peer, err));
+        TIDE_TRY(list_marks(tx, l, &peer.node, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_peer_list(tide_node *node, tide_peer_seen_fn *fn, tide_peer_mark_fn *mark_fn,
+                           void *arg, tide_error *err)
+{
+    listing l = {.fn = fn, .mark_fn = mark_fn, .arg = arg};
+    return tide_app_read(tide_node_file(node), list_peers, &l, err);
+}

@@ -1,0 +1,228 @@
+/* rescan.c - what no trigger saw: a table compared with its clocks (capture.h, DECISIONS 28).
+ *
+ * In steps of a few thousand rows, each a transaction: triggers stand by then, so what others write meanwhile is captured anyway, and logging a row
+ * twice changes nothing. That a scan is under way stands in tide_replica_state until it has come to the end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "replica/capture.h"
+#include "tidemark_templates.h"
+
+enum { STEP_ROWS = 4000, KEY_BYTES_MAX = 64 << 20 };
+
+typedef struct scan {
+    const char *name;
+    tide_buffer last; /* encoded key that the last step ended at; empty: from the start */
+    bool is_done;
+    int64_t found;      /* by the steps that were committed */
+    int64_t found_here; /* by this step */
+} scan;
+
+static void scan_done(scan *s)
+{
+    tide_buffer_done(&s->last);
+}
+
+static tide_status run_by_table(tide_app_tx *tx, const tide_template *template, int64_t table_id,
+                                tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
+    tide_app_bind_i64(query, "table_id", table_id);
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_capture_want_scan(tide_app_tx *tx, int64_t table_id, tide_error *err)
+{
+    return run_by_table(tx, TIDE_TEMPLATE_REPLICA_SCAN_PUT, table_id, err);
+}
+
+tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t table_id, bool *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCAN_FIND->text, err));
+    tide_app_bind_i64(query, "table_id", table_id);
+    const tide_status status = tide_app_step(query, err);
+    *out = status == TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status encode_key(tide_buffer *out, const tide_table *table, const tide_any *values,
+                              tide_error *err)
+{
+    tide_buffer_clear(out);
+    for (int i = 0; i < table->key_count; i++) {
+        const tide_status status = tide_any_encode(out, &values[table->key[i]]);
+        if (status < TIDE_OK)
+            return tide_fail(err, status, "a key of %s is too long", table->name);
+    }
+    return TIDE_OK;
+}
+
+static tide_status bind_key(tide_app_query *query, const tide_table *table, tide_view key,
+                            tide_any *values, tide_error *err)
+{
+    tide_reader reader = tide_reader_of(key);
+    for (int i = 0; i < table->key_count; i++) {
+        tide_any *value = &values[table->key[i]];
+        if (tide_any_decode(value, &reader) != TIDE_OK)
+            return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_clocks: a key of %s", table->name);
+        tide_table_bind(query, 'k', i, value);
+    }
+    return TIDE_OK;
+}
+
+/* ---- rows against clocks ---- */
+
+typedef enum known {
+    KNOWN_NOT,     /* no clock, or of a row that is gone */
+    KNOWN_OTHER,   /* with other values */
+    KNOWN_EXACTLY, /* as it stands there */
+} known;
+
+static tide_status find_clock(known *out, tide_app_tx *tx, const tide_table *table, tide_view key,
+                              const tide_any *values, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err));
+    tide_app_bind_i64(query, "table_id", table->id);
+    tide_app_bind_blob(query, "key", key);
+    *out = KNOWN_NOT;
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const bool exists = tide_app_col_i64(query) != 0;
+    const bool is_aside = tide_app_col_i64(query) != 0;
+    if (!exists || is_aside)
+        return TIDE_OK;
+    const bool has_digest = tide_app_col_class(query) != 5;
+    const int64_t stored = tide_app_col_i64(query);
+    int64_t digest = 0;
+    TIDE_TRY(tide_table_row_digest(&digest, values, table->column_count, err));
+    *out = has_digest && stored == digest ? KNOWN_EXACTLY : KNOWN_OTHER;
+    return TIDE_OK;
+}
+
+static tide_status scan_row(scan *s, tide_app_tx *tx, const tide_table *table,
+                            const tide_any *values, tide_buffer *key, tide_error *err)
+{
+    known how = KNOWN_NOT;
+    TIDE_TRY(encode_key(key, table, values, err));
+    TIDE_TRY(find_clock(&how, tx, table, tide_buffer_view(key), values, err));
+    if (how == KNOWN_EXACTLY || (how == KNOWN_OTHER && table->column_count == table->key_count))
+        return TIDE_OK;
+    s->found_here++;
+    return tide_capture_log(tx, table, how == KNOWN_NOT ? TIDE_ROW_CREATE : TIDE_ROW_UPDATE, values,
+                            0, 0, err);
+}
+
+static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    scan *s = arg;
+    s->found_here = 0;
+    s->is_done = true;
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    const tide_status is_there = tide_table_find(&table, tx, s->name, err);
+    if (is_there != TIDE_OK)
+        return is_there;
+    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
+    if (!values)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
+    tide_buffer_init(&key, KEY_BYTES_MAX);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *walk = NULL;
+    const bool is_first = s->last.len == 0;
+    TIDE_TRY(tide_table_query(&walk, tx, &table,
+                              is_first ? TIDE_TABLE_ROW_WALK : TIDE_TABLE_ROW_WALK_FROM, err));
+    if (!is_first)
+        TIDE_TRY(bind_key(walk, &table, tide_buffer_view(&s->last), values, err));
+    int rows = 0;
+    tide_status status = TIDE_OK;
+    while (rows < STEP_ROWS && (status = tide_app_step(walk, err)) == TIDE_OK) {
+        for (int i = 0; i < table.column_count; i++)
+            values[i] = tide_table_col(walk);
+        TIDE_TRY(scan_row(s, tx, &table, values, &key, err));
+        rows++;
+    }
+    TIDE_TRY(status);
+    s->is_done = rows < STEP_ROWS;
+    if (s->is_done)
+        return TIDE_OK;
+    tide_buffer_clear(&s->last);
+    TIDE_TRY(tide_buffer_append_view(&s->last, tide_buffer_view(&key)));
+    return TIDE_OK;
+}
+
+/* ---- clocks against rows ---- */
+
+static tide_status scan_clock(scan *s, tide_app_tx *tx, const tide_table *table, tide_view key,
+                              tide_any *values, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
+    TIDE_TRY(bind_key(get, table, key, values, err));
+    const tide_status status = tide_app_step(get, err);
+    if (status != TIDE_NONE)
+        return status;
+    s->found_here++;
+    return tide_capture_log(tx, table, TIDE_ROW_DELETE, values, 0, 0, err);
+}
+
+static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    scan *s = arg;
+    s->found_here = 0;
+    s->is_done = true;
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    const tide_status is_there = tide_table_find(&table, tx, s->name, err);
+    if (is_there != TIDE_OK)
+        return is_there;
+    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
+    if (!values)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *clocks = NULL;
+    TIDE_TRY(tide_app_begin(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err));
+    tide_app_bind_i64(clocks, "table_id", table.id);
+    tide_app_bind_blob(clocks, "after", tide_buffer_view(&s->last));
+    tide_app_bind_i64(clocks, "limit", STEP_ROWS);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer last;
+    tide_buffer_init(&last, KEY_BYTES_MAX);
+    int rows = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(clocks, err)) == TIDE_OK) {
+        const tide_view key = tide_app_col_bytes(clocks);
+        TIDE_TRY(scan_clock(s, tx, &table, key, values, err));
+        tide_buffer_clear(&last);
+        TIDE_TRY(tide_buffer_append_view(&last, key));
+        rows++;
+    }
+    TIDE_TRY(status);
+    s->is_done = rows < STEP_ROWS;
+    if (s->is_done)
+        return run_by_table(tx, TIDE_TEMPLATE_REPLICA_SCAN_CUT, table.id, err);
+    tide_buffer_clear(&s->last);
+    return tide_buffer_append_view(&s->last, tide_buffer_view(&last));
+}
+
+static tide_status run_steps(scan *s, tide_app *file, tide_app_fn *step, tide_error *err)
+{
+    tide_buffer_clear(&s->last);
+    s->is_done = false;
+    while (!s->is_done) {
+        TIDE_TRY(tide_app_write(file, step, s, err));
+        s->found += s->found_here;
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_capture_rescan(tide_app *file, const char *table, int64_t *found, tide_error *err)
+{
+    TIDE_CLEANUP(scan_done) scan s = {.name = table};
+    tide_buffer_init(&s.last, KEY_BYTES_MAX);
+    TIDE_TRY(run_steps(&s, file, step_rows, err));
+    TIDE_TRY(run_steps(&s, file, step_clocks, err));
+    *found = s.found;
+    return TIDE_OK;
+}

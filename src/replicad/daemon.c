@@ -1,0 +1,154 @@
+#include "replicad/daemon.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replicad/service.h"
+
+#define LOOK_US INT64_C(200000) /* how soon a stop is noticed */
+
+typedef struct running {
+    const tide_replica_options *options;
+    tide_front *front;
+    tide_replica_service service;
+    tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
+    bool is_proven[TIDE_REPLICA_PEERS_MAX]; /* of the keeper */
+    pthread_t keeper;
+    bool has_keeper;
+    atomic_bool is_over;
+    atomic_bool is_well;
+} running;
+
+static bool is_over(void *arg)
+{
+    return atomic_load(&((running *)arg)->is_over);
+}
+
+/* ---- the keeper ---- */
+
+static void sync_with(running *r, int index)
+{
+    tide_error err = {.status = TIDE_OK};
+    tide_sync_result result;
+    tide_peer *there = tide_remote_peer(r->remotes[index]);
+    const tide_sync_options options = {.is_over = is_over, .arg = r};
+    const tide_status status = tide_sync(&r->service.peer, there, &options, &result, &err);
+    if (atomic_load(&r->is_over))
+        return;
+    if (status < TIDE_OK)
+        tide_log_write(r->options->front.log, TIDE_LOG_WARN, "not synced",
+                       TIDE_F("peer", there->name), TIDE_F("why", err.text), NULL);
+    else
+        r->is_proven[index] = true;
+}
+
+static void sync_all(running *r)
+{
+    bool all = true;
+    for (int i = 0; i < r->options->remote_count && !atomic_load(&r->is_over); i++) {
+        sync_with(r, i);
+        all = all && r->is_proven[i];
+    }
+    if (all)
+        atomic_store(&r->is_well, true);
+}
+
+static void collect(running *r)
+{
+    tide_error err = {.status = TIDE_OK};
+    tide_collected done = {.more = true};
+    const tide_collect_options options = {.batch = 0};
+    while (done.more && !atomic_load(&r->is_over)) {
+        if (tide_node_collect(r->options->node, &options, &done, &err) < TIDE_OK) {
+            tide_log_write(r->options->front.log, TIDE_LOG_WARN, "nothing collected",
+                           TIDE_F("why", err.text), NULL);
+            return;
+        }
+    }
+}
+
+/* Until something was committed, or it is time. */
+static void wait_for_news(running *r, int64_t until_us)
+{
+    tide_env *env = r->options->front.env;
+    while (!atomic_load(&r->is_over) && env->mono_us(env) < until_us)
+        if (tide_app_wait(tide_node_file(r->options->node), LOOK_US, NULL) == TIDE_OK)
+            return;
+}
+
+static void *keep(void *arg)
+{
+    running *r = arg;
+    tide_env *env = r->options->front.env;
+    int64_t collect_at = env->mono_us(env) + r->options->collect_us;
+    while (!atomic_load(&r->is_over)) {
+        sync_all(r);
+        if (env->mono_us(env) >= collect_at) {
+            collect(r);
+            collect_at = env->mono_us(env) + r->options->collect_us;
+        }
+        /* What the syncs wrote themselves is news too: let it come to rest. */
+        (void)tide_app_wait(tide_node_file(r->options->node), 0, NULL);
+        wait_for_news(r, env->mono_us(env) + r->options->every_us);
+    }
+    return NULL;
+}
+
+/* ---- wiring ---- */
+
+static tide_status start(void *arg, tide_error *err)
+{
+    running *r = arg;
+    for (int i = 0; i < r->options->remote_count; i++)
+        TIDE_TRY(tide_remote_open(&r->remotes[i], &r->options->remotes[i], err));
+    if (r->options->remote_count == 0)
+        return TIDE_OK;
+    if (pthread_create(&r->keeper, NULL, keep, r) != 0)
+        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    r->has_keeper = true;
+    return TIDE_OK;
+}
+
+static void leave(void *arg)
+{
+    running *r = arg;
+    atomic_store(&r->is_over, true);
+    for (int i = 0; i < r->options->remote_count; i++)
+        if (r->remotes[i])
+            tide_remote_stop(r->remotes[i]);
+}
+
+static bool is_well(void *arg)
+{
+    return atomic_load(&((running *)arg)->is_well);
+}
+
+static void running_done(running *r)
+{
+    tide_front_stop(r->front); /* no calls from here on */
+    leave(r);
+    if (r->has_keeper)
+        (void)pthread_join(r->keeper, NULL);
+    for (int i = 0; i < r->options->remote_count; i++)
+        tide_remote_close(r->remotes[i]);
+    tide_front_close(r->front);
+}
+
+tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(running_done) running r = {.options = options};
+    r.service.node = options->node;
+    r.service.peer = tide_peer_of_node(options->node, "this node");
+    atomic_store(&r.is_well, options->remote_count == 0);
+    tide_front_options front = options->front;
+    front.start = start;
+    front.leave = leave;
+    front.is_well = is_well;
+    front.arg = &r;
+    TIDE_TRY(tide_front_open(&r.front, &front, err));
+    TIDE_TRY(tide_front_add(r.front, tide_replica_methods, NULL, &r.service, err));
+    return tide_front_serve(r.front, err);
+}

@@ -1,0 +1,189 @@
+#include "replicad/service.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replicad/table_events.h"
+#include "replicad/wire.h"
+#include "rpc/rpc.h"
+
+#define SERVICE "/tidemark.replica.v1.ReplicaService"
+
+typedef tide_status replica_fn(tide_replica_service *service, tide_call *call,
+                               const ProtobufCMessage *request, tide_buffer *out, tide_error *err);
+
+/* ---- marks ---- */
+
+static tide_status get_marks(tide_replica_service *service, tide_call *call,
+                             const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    const REPLICA(GetMarksRequest) *given = (const REPLICA(GetMarksRequest) *)request;
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.origin_count = 0};
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks ours = {.origin_count = 0};
+    const bool is_peer = given->node.len > 0 && tide_call_role_of(call) >= TIDE_ROLE_WRITE;
+    if (given->node.len > 0) {
+        TIDE_TRY(tide_wire_node(&theirs.node, &given->node, err));
+        TIDE_TRY(tide_wire_read_marks(&theirs, given->origins, given->n_origins, NULL, 0, err));
+    }
+    TIDE_TRY(service->peer.marks(service->peer.arg, is_peer ? &theirs : NULL, &ours, err));
+    REPLICA(GetMarksResponse) answer = REPLICA_INIT(GET_MARKS_RESPONSE);
+    tide_env *env = tide_app_env(tide_node_file(service->node));
+    answer.node.data = ours.node.bytes;
+    answer.node.len = TIDE_NODE_LEN;
+    answer.epoch = (uint64_t)ours.epoch;
+    answer.now_us = (uint64_t)env->wall_us(env);
+    TIDE_TRY(tide_rpc_pack(out, &answer.base, err));
+    TIDE_TRY(tide_wire_put_marks(out, 3, &ours, err));
+    if (!given->with_tables)
+        return TIDE_OK;
+    return tide_wire_put_tables(out, 4, ours.tables, ours.table_count, err);
+}
+
+/* ---- events ---- */
+
+static int64_t bound(uint32_t wanted, int64_t most)
+{
+    return wanted > 0 && wanted < most ? wanted : most;
+}
+
+static tide_status read_events(tide_replica_service *service, tide_call *call,
+                               const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    const REPLICA(ReadEventsRequest) *given = (const REPLICA(ReadEventsRequest) *)request;
+    TIDE_CLEANUP(tide_peer_page_done) tide_peer_page page;
+    tide_node_id origin;
+    int64_t epoch = 0;
+    int64_t after = 0;
+    tide_peer_page_init(&page);
+    TIDE_TRY(tide_wire_node(&origin, &given->origin, err));
+    TIDE_TRY(tide_wire_number(&epoch, given->epoch, err));
+    TIDE_TRY(tide_wire_number(&after, given->after, err));
+    TIDE_TRY(service->peer.read(service->peer.arg, &origin, epoch, after,
+                                bound(given->max_rows, TIDE_SYNC_PAGE_ROWS),
+                                bound(given->max_bytes, TIDE_SYNC_PAGE_BYTES), &page, err));
+    for (int i = 0; i < page.count; i++)
+        TIDE_TRY(tide_rpc_put_bytes(out, 1, tide_peer_page_event(&page, i), err));
+    REPLICA(ReadEventsResponse) rest = REPLICA_INIT(READ_EVENTS_RESPONSE);
+    rest.through = (uint64_t)page.through;
+    rest.more = page.has_more;
+    rest.snapshot_required = page.needs_snapshot;
+    rest.floor = (uint64_t)page.floor;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+static tide_status push_events(tide_replica_service *service, tide_call *call,
+                               const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    const REPLICA(PushEventsRequest) *given = (const REPLICA(PushEventsRequest) *)request;
+    TIDE_CLEANUP(tide_peer_page_done) tide_peer_page page;
+    tide_origin_mark mark;
+    tide_applied applied = {.events = 0};
+    tide_peer_page_init(&page);
+    if (!given->mark)
+        return tide_fail(err, TIDE_E_INVALID, "a push names the log that it is of");
+    TIDE_TRY(tide_wire_read_mark(&mark, given->mark, err));
+    for (size_t i = 0; i < given->n_events; i++)
+        TIDE_TRY(tide_peer_page_add(
+            &page, tide_view_bytes(given->events[i].data, given->events[i].len), err));
+    if (page.count > 0)
+        TIDE_TRY(service->peer.push(service->peer.arg, &mark, &page, &applied, err));
+    REPLICA(PushEventsResponse) answer = REPLICA_INIT(PUSH_EVENTS_RESPONSE);
+    answer.events = (uint64_t)applied.events;
+    answer.known = (uint64_t)applied.known;
+    answer.rows = (uint64_t)applied.rows;
+    answer.conflicts = (uint64_t)applied.conflicts;
+    answer.quarantined = (uint64_t)applied.quarantined;
+    answer.waiting = (uint64_t)applied.waiting;
+    return tide_rpc_pack(out, &answer.base, err);
+}
+
+static tide_status offer_tables(tide_replica_service *service, tide_call *call,
+                                const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    const REPLICA(OfferTablesRequest) *given = (const REPLICA(OfferTablesRequest) *)request;
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.origin_count = 0};
+    int created = 0;
+    TIDE_TRY(tide_wire_read_marks(&theirs, NULL, 0, given->tables, given->n_tables, err));
+    TIDE_TRY(
+        service->peer.offer(service->peer.arg, theirs.tables, theirs.table_count, &created, err));
+    REPLICA(OfferTablesResponse) answer = REPLICA_INIT(OFFER_TABLES_RESPONSE);
+    answer.created = (uint32_t)created;
+    return tide_rpc_pack(out, &answer.base, err);
+}
+
+static tide_status table_events(tide_replica_service *service, tide_call *call,
+                                const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    return tide_table_events(service->node, (const REPLICA(TableEventsRequest) *)request, out, err);
+}
+
+/* ---- digests ---- */
+
+static tide_status put_digest(void *arg, const tide_table_digest *digest, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    REPLICA(TableDigest) table = REPLICA_INIT(TABLE_DIGEST);
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    table.table = (char *)digest->table;
+    table.rows = (uint64_t)digest->rows;
+    table.digest.data = (uint8_t *)digest->digest;
+    table.digest.len = sizeof digest->digest;
+    TIDE_TRY(tide_rpc_pack(&bytes, &table.base, err));
+    return tide_rpc_put_bytes(arg, 1, tide_buffer_view(&bytes), err);
+}
+
+static tide_status digests(tide_replica_service *service, tide_call *call,
+                           const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    (void)request;
+    TIDE_TRY(tide_peer_look(service->node, NULL, err));
+    return tide_node_digests(service->node, put_digest, out, err);
+}
+
+/* ---- the table ---- */
+
+static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
+{
+    tide_error err = {.status = TIDE_OK};
+    ProtobufCMessage *request = NULL;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
+    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    tide_status status = tide_call_decode(call, message, &request, &err);
+    if (status >= TIDE_OK)
+        status = fn(arg, call, request, &out, &err);
+    if (status >= TIDE_OK)
+        tide_call_reply(call, tide_buffer_view(&out));
+    else
+        tide_call_end(call, status, &err);
+}
+
+/* X(method, role, request, response, function) */
+#define METHODS(X)                                                                                 \
+    X("GetMarks", READ, get_marks_request, get_marks_response, get_marks)                          \
+    X("ReadEvents", READ, read_events_request, read_events_response, read_events)                  \
+    X("PushEvents", WRITE, push_events_request, push_events_response, push_events)                 \
+    X("OfferTables", WRITE, offer_tables_request, offer_tables_response, offer_tables)             \
+    X("TableEvents", READ, table_events_request, table_events_response, table_events)              \
+    X("Digests", READ, digests_request, digests_response, digests)
+
+#define RUN(method_, role_, request_, response_, fn_)                                              \
+    static void run_##fn_(tide_call *call, tide_view message, void *arg)                           \
+    {                                                                                              \
+        run(call, message, arg, fn_);                                                              \
+    }
+METHODS(RUN)
+
+#define ROW(method_, role_, request_, response_, fn_)                                              \
+    {.path = SERVICE "/" method_,                                                                  \
+     .kind = TIDE_CALL_UNARY,                                                                      \
+     .role = TIDE_ROLE_##role_,                                                                    \
+     .is_blocking = true,                                                                          \
+     .request = &tidemark__replica__v1__##request_##__descriptor,                                  \
+     .response = &tidemark__replica__v1__##response_##__descriptor,                                \
+     .run = run_##fn_},
+const tide_method tide_replica_methods[] = {METHODS(ROW){.path = NULL}};

@@ -1,0 +1,292 @@
+/* What peers send becomes rows: once, in any order, or says why not. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/event.h"
+#include "world.h"
+
+static const char schema[] =
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b INTEGER CHECK (b < 100), u TEXT UNIQUE);"
+    "CREATE TABLE child (id INTEGER PRIMARY KEY, t_id INTEGER REFERENCES t (id), x TEXT);";
+static const char *const tables[] = {"t", "child", NULL};
+#define WEEK_US INT64_C(604800000000)
+
+static int setup(void **state)
+{
+    static world w;
+    world_init(&w, 2, 11, schema, tables, WEEK_US);
+    *state = &w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    world_done(*state);
+    return 0;
+}
+
+static tide_origin_mark mark_of(world *w, int node, int origin)
+{
+    tide_origin_mark found[WORLD_MARKS_MAX];
+    const tide_node_id id = tide_node_get_id(w->nodes[origin].node);
+    const int count = world_marks(w, node, found);
+    for (int i = 0; i < count; i++)
+        if (memcmp(&found[i].origin, &id, sizeof id) == 0)
+            return found[i];
+    return (tide_origin_mark){.origin = id, .epoch = 1};
+}
+
+/* Everything that node 0 wrote, one event per batch. */
+static void read_all(world *w, world_page *page)
+{
+    world_fold(w, 0);
+    const tide_origin_mark mark = mark_of(w, 0, 0);
+    assert_ok_err(world_read(w, 0, &mark, 0, 1000, page), &w->err);
+}
+
+static tide_applied apply_one(world *w, const world_page *page, int index)
+{
+    tide_applied applied;
+    assert_ok_err(tide_node_apply(w->nodes[1].node, &page->events[index], 1, &applied, &w->err),
+                  &w->err);
+    return applied;
+}
+
+/* The test plan's first: duplicate CREATE, UPDATE, DELETE events do not change tables again (R2). */
+static void events_that_come_again_change_nothing(void **state)
+{
+    world *w = *state;
+    static world_page page;
+    static const char *const writes[] = {"INSERT INTO t VALUES (1, 'x', 1, 'u')",
+                                         "UPDATE t SET a = 'y' WHERE id = 1",
+                                         "DELETE FROM t WHERE id = 1"};
+    for (int i = 0; i < 3; i++) {
+        world_run(w, 0, "%s", writes[i]);
+        read_all(w, &page);
+        assert_int_equal(1, world_apply(w, 1, &page).events);
+        char *before = world_dump(w, 1, "SELECT * FROM t");
+        const tide_applied again = world_apply(w, 1, &page);
+        char *after = world_dump(w, 1, "SELECT * FROM t");
+        assert_int_equal(0, again.events);
+        assert_int_equal(i + 1, again.known);
+        assert_int_equal(0, again.rows);
+        assert_string_equal(before, after);
+        sqlite3_free(before);
+        sqlite3_free(after);
+        world_page_done(&page);
+    }
+}
+
+/* R1: a later event comes first: it is kept, the prefix waits, and the end is as if in order. */
+static void a_hole_is_remembered_and_filled(void **state)
+{
+    world *w = *state;
+    static world_page page;
+    for (int i = 1; i <= 5; i++) {
+        world_run(w, 0, "INSERT INTO t VALUES (%d, 'x', %d, 'u%d')", i, i, i);
+        world_fold(w, 0);
+    }
+    read_all(w, &page);
+    assert_int_equal(5, page.count);
+    for (int i = 0; i < 3; i++)
+        (void)apply_one(w, &page, i);
+    (void)apply_one(w, &page, 4);
+    assert_int_equal(3, mark_of(w, 1, 0).prefix);
+    assert_int_equal(5, mark_of(w, 1, 0).highest);
+    assert_int_equal(
+        3, world_number(w, 1,
+                        "SELECT origin_seq FROM replication_checkpoints WHERE table_name = 't'"));
+    (void)apply_one(w, &page, 3);
+    assert_int_equal(5, mark_of(w, 1, 0).prefix);
+    world_page_done(&page);
+    world_assert_same(w, tables, true);
+}
+
+/* R6: identity stays the same on every node. */
+static void events_keep_their_identity(void **state)
+{
+    world *w = *state;
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u')");
+    world_settle(w);
+    char *here = world_dump(w, 0, "SELECT * FROM t_Events");
+    char *there = world_dump(w, 1, "SELECT * FROM t_Events");
+    assert_true(strlen(here) > 0);
+    assert_string_equal(here, there);
+    sqlite3_free(here);
+    sqlite3_free(there);
+}
+
+static void write_on_both(world *w, const char *first, const char *second)
+{
+    world_run(w, 0, "%s", first);
+    world_fold(w, 0);
+    world_advance(w, 1000000);
+    world_run(w, 1, "%s", second);
+    world_fold(w, 1);
+    world_settle(w);
+    world_assert_same(w, tables, true);
+}
+
+/* R13: two nodes create one key: one is shown, the other is listed, on both. */
+static void two_creates_of_one_key_are_told(void **state)
+{
+    world *w = *state;
+    write_on_both(w, "INSERT INTO t VALUES (1, 'mine', 1, 'u1')",
+                  "INSERT INTO t VALUES (1, 'yours', 2, 'u2')");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(1, world_number(w, i, "SELECT a = 'yours' FROM t WHERE id = 1"));
+        assert_int_equal(3, world_number(w, i, "SELECT count(*) FROM tide_replica_conflicts"));
+    }
+}
+
+/* R11: columns merge; a delete and a concurrent later write: the row comes back whole. */
+static void a_later_write_brings_a_deleted_row_back_whole(void **state)
+{
+    world *w = *state;
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u1')");
+    world_settle(w);
+    write_on_both(w, "DELETE FROM t WHERE id = 1", "UPDATE t SET b = 7 WHERE id = 1");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            1, world_number(w, i, "SELECT a = 'x' AND b = 7 AND u = 'u1' FROM t WHERE id = 1"));
+        assert_int_equal(
+            1, world_number(w, i, "SELECT count(*) FROM tide_replica_conflicts WHERE col = -1"));
+    }
+}
+
+/* DECISIONS 26: UNIQUE: the lower stamp goes aside on every node, and comes back when the other is gone. */
+static void of_two_rows_with_one_unique_value_the_later_stands(void **state)
+{
+    world *w = *state;
+    write_on_both(w, "INSERT INTO t VALUES (1, 'low', 1, 'same')",
+                  "INSERT INTO t VALUES (2, 'high', 2, 'same')");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(2, world_number(w, i, "SELECT sum(id) FROM t"));
+        assert_int_equal(
+            1, world_number(w, i, "SELECT count(*) FROM tide_replica_clocks WHERE aside = 2"));
+    }
+    world_run(w, 0, "DELETE FROM t WHERE id = 2");
+    world_settle(w);
+    world_assert_same(w, tables, true);
+    assert_int_equal(1, world_number(w, 1, "SELECT a = 'low' FROM t WHERE id = 1"));
+    assert_int_equal(1, world_number(w, 0, "SELECT a = 'low' FROM t WHERE id = 1"));
+}
+
+/* DECISIONS 26: a child whose parent was deleted elsewhere goes aside; foreign keys hold on every node. */
+static void a_child_without_its_parent_goes_aside(void **state)
+{
+    world *w = *state;
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u1')");
+    world_settle(w);
+    write_on_both(w, "DELETE FROM t WHERE id = 1", "INSERT INTO child VALUES (1, 1, 'c')");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, world_number(w, i, "SELECT count(*) FROM child"));
+        assert_int_equal(
+            1, world_number(w, i, "SELECT count(*) FROM tide_replica_clocks WHERE aside = 3"));
+    }
+    world_run(w, 1, "INSERT INTO t VALUES (1, 'again', 1, 'u1')");
+    world_settle(w);
+    world_assert_same(w, tables, true);
+    assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM child"));
+}
+
+/* R18: an event of a table that is not here waits, visibly; others go on; it is merged when the table is tracked. */
+static void events_of_unknown_tables_wait(void **state)
+{
+    world *w = *state;
+    tide_tracked tracked;
+    world_run(w, 0, "CREATE TABLE fresh (id INTEGER PRIMARY KEY, v)");
+    assert_ok_err(tide_node_track(w->nodes[0].node, "fresh", WEEK_US, &tracked, &w->err), &w->err);
+    world_run(w, 0, "INSERT INTO fresh VALUES (1, 'v'); INSERT INTO t VALUES (1, 'x', 1, 'u')");
+    world_settle(w);
+    tide_node_counts counts;
+    assert_ok_err(tide_node_count(w->nodes[1].node, &counts, &w->err), &w->err);
+    assert_int_equal(1, counts.quarantined);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM t"));
+    world_run(w, 1, "CREATE TABLE fresh (id INTEGER PRIMARY KEY, v)");
+    assert_ok_err(tide_node_track(w->nodes[1].node, "fresh", WEEK_US, &tracked, &w->err), &w->err);
+    world_fold(w, 1);
+    assert_ok_err(tide_node_count(w->nodes[1].node, &counts, &w->err), &w->err);
+    assert_int_equal(0, counts.quarantined);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM fresh"));
+}
+
+/* DECISIONS 24, R15: a node whose clock is a year ahead does not win for a year: its events wait until their time comes. */
+static void events_from_the_future_wait(void **state)
+{
+    world *w = *state;
+    virtual_env_advance(&w->nodes[0].env, 60 * INT64_C(60000000));
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u')");
+    world_settle(w);
+    assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM t"));
+    assert_int_equal(
+        1,
+        world_number(w, 1, "SELECT count(*) FROM tide_replica_quarantine WHERE reason = 'drift'"));
+    virtual_env_advance(&w->nodes[1].env, 56 * INT64_C(60000000));
+    world_fold(w, 1);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM t"));
+    assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM tide_replica_quarantine"));
+}
+
+/* Forged and broken pages are refused, and nothing has changed. */
+static void forged_pages_are_refused(void **state)
+{
+    world *w = *state;
+    static world_page page;
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u'), (2, 'y', 1, 'v')");
+    read_all(w, &page);
+    for (int what = 0; what < 6; what++) {
+        tide_event event = {.columns = NULL};
+        tide_applied applied;
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+        tide_buffer_init(&bytes, 1 << 20);
+        assert_ok_err(tide_event_decode(&event, page.events[1], &w->err), &w->err);
+        if (what == 0) { /* in our name, with a number that we never gave */
+            event.origin = tide_node_get_id(w->nodes[1].node);
+            event.stamp.node = event.origin;
+        } else if (what == 1) { /* a stamp in another's name */
+            event.stamp.node.bytes[0] ^= 1;
+        } else if (what == 2) { /* from the future */
+            event.seq = INT64_MAX - 1;
+            event.cut_seq = INT64_MAX - 1;
+        } else if (what == 3) {
+            event.epoch = TIDE_EPOCH_MAX + INT64_C(1);
+        } else if (what == 4) { /* an earlier number behind a later one */
+            event.seq = 1;
+            event.cut_seq = 2;
+            event.prev_seq = 0;
+        }
+        assert_ok_err(tide_event_encode(&bytes, &event, &w->err), &w->err);
+        if (what == 5)
+            bytes.ptr[bytes.len / 2] ^= 1;
+        const tide_view pair[] = {page.events[0], tide_buffer_view(&bytes)};
+        const bool alone = what != 4;
+        assert_status(what == 5 ? TIDE_E_DAMAGED : TIDE_E_INVALID,
+                      tide_node_apply(w->nodes[1].node, alone ? &pair[1] : pair, alone ? 1 : 2,
+                                      &applied, &w->err));
+        tide_event_done(&event);
+        assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM t"));
+        assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM tide_replica_events"));
+    }
+    world_page_done(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(events_that_come_again_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hole_is_remembered_and_filled, setup, teardown),
+        cmocka_unit_test_setup_teardown(events_keep_their_identity, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_creates_of_one_key_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_later_write_brings_a_deleted_row_back_whole, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(of_two_rows_with_one_unique_value_the_later_stands, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_child_without_its_parent_goes_aside, setup, teardown),
+        cmocka_unit_test_setup_teardown(events_of_unknown_tables_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(events_from_the_future_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
