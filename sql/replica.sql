@@ -40,13 +40,13 @@ INSERT INTO tide_replica_tables (name, is_tracked, schema, retain_us) VALUES (:n
 
 -- template: replica_table_put
 UPDATE tide_replica_tables
-SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retain_us, hooks = :hooks WHERE id = :id;
+SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retain_us WHERE id = :id;
 
 -- template: replica_table_untrack
 UPDATE tide_replica_tables SET is_tracked = 0 WHERE id = :id;
 
 -- template: replica_table_find
-SELECT id, name, is_tracked, schema, retain_us, hooks FROM tide_replica_tables WHERE name = :name;
+SELECT id, name, is_tracked, schema, retain_us FROM tide_replica_tables WHERE name = :name;
 
 -- template: replica_table_list
 SELECT name FROM tide_replica_tables WHERE is_tracked ORDER BY id;

@@ -20,8 +20,7 @@ CREATE TABLE tide_replica_tables (
     name TEXT NOT NULL UNIQUE COLLATE NOCASE,
     is_tracked INTEGER NOT NULL,
     schema INTEGER NOT NULL,
-    retain_us INTEGER NOT NULL,
-    hooks TEXT NOT NULL DEFAULT '' -- the texts of its triggers, as they should be
+    retain_us INTEGER NOT NULL
 );
 -- The stored columns as they were recorded; the log's columns c1, c2, ... are these.
 CREATE TABLE tide_replica_columns (

@@ -319,6 +319,7 @@ void tide_driver_close(tide_driver *driver)
     if (driver->has_keeper)
         (void)pthread_join(driver->keeper, NULL);
     free(driver->workers);
+    free(driver->done);
     tide_job_heap_done(&driver->idle);
     tide_job_heap_done(&driver->answered);
     tide_job_heap_done(&driver->questions);

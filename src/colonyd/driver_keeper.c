@@ -7,6 +7,7 @@
 #include "colonyd/driver_parts.h"
 
 #define RETRY_US INT64_C(1000000)
+#define CLAIMING_US INT64_C(100000) /* a turn that comes again so soon has not taken all yet */
 #define SWEEP_US INT64_C(10000000)
 #define RECOVER_LOOK_US INT64_C(30000000) /* work that was put off may be due */
 #define REPEAT_US INT64_C(60000000)       /* the same trouble is not told more often */
@@ -69,6 +70,16 @@ static void let_go(tide_driver *driver, const tide_holding *holding, bool *has_s
     pthread_mutex_unlock(&driver->lock);
 }
 
+static bool is_done(tide_driver *driver, const char *agent_id)
+{
+    bool is = false;
+    pthread_mutex_lock(&driver->lock);
+    for (int i = 0; !is && i < driver->done_count; i++)
+        is = strcmp(driver->done[i], agent_id) == 0;
+    pthread_mutex_unlock(&driver->lock);
+    return is;
+}
+
 static void take_seats(keeper *k, const bool *has_seat)
 {
     tide_driver *driver = k->driver;
@@ -77,7 +88,8 @@ static void take_seats(keeper *k, const bool *has_seat)
         const tide_held_agent *agent = &driver->holding.agents[i];
         tide_error err = {0};
         tide_job *job = NULL;
-        if (has_seat[i] || (only && strcmp(only, agent->agent_id) != 0))
+        if (has_seat[i] || (only && strcmp(only, agent->agent_id) != 0) ||
+            is_done(driver, agent->agent_id))
             continue;
         tide_status status = tide_seat_new(driver, agent, &job, &err);
         if (status >= TIDE_OK)
@@ -147,7 +159,8 @@ static void hold(keeper *k, int64_t now_us)
             k->held_until_us) /* the attempt itself may have taken long */
             let_go(driver, NULL, NULL);
     }
-    if (driver->options.is_once) {
+    /* Once: when all that can be had are there, nothing but renewing is left to do. */
+    if (driver->options.is_once && next_us > CLAIMING_US) {
         if (!driver->has_held)
             begin_result(k);
         next_us = driver->options.lease_us / 3;

@@ -98,6 +98,9 @@ struct tide_driver {
     int recovery_count;
     int64_t budget_used;
     tide_driver_result result;
+    char (*done)[TIDE_AGENT_ID_MAX + 1]; /* once: agents that are through */
+    int done_count;
+    int done_capacity;
 
     tide_holding holding; /* the keeper's alone */
 };

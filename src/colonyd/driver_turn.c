@@ -127,11 +127,26 @@ static void keep_lags(tide_job *job)
     pthread_mutex_unlock(&job->driver->lock);
 }
 
+/* Once: nobody is polled a second time. */
+static void keep_done(tide_driver *driver, const char *agent_id)
+{
+    if (driver->done_count == driver->done_capacity) {
+        const int capacity = driver->done_capacity == 0 ? 16 : 2 * driver->done_capacity;
+        void *grown = reallocarray(driver->done, (size_t)capacity, sizeof driver->done[0]);
+        if (!grown)
+            return;
+        driver->done = grown;
+        driver->done_capacity = capacity;
+    }
+    (void)snprintf(driver->done[driver->done_count++], sizeof driver->done[0], "%s", agent_id);
+}
+
 /* Once: what became of it. */
 static void count_result(tide_job *job)
 {
     tide_driver *driver = job->driver;
     pthread_mutex_lock(&driver->lock);
+    keep_done(driver, job->agent_id);
     if (tide_poller_is_caught_up(job->poller)) {
         driver->result.caught_up++;
     } else {

@@ -1,6 +1,7 @@
 /* metrics_process.c - memory, time and descriptors of this process: see metrics.h. */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -21,17 +22,20 @@ static int64_t count_descriptors(void)
 
 static void look_at_memory(tide_metrics *metrics)
 {
-    long long virtual_pages = 0;
-    long long resident_pages = 0;
+    char line[256] = "";
     FILE *in = fopen("/proc/self/statm", "re");
     if (!in)
         return;
-    if (fscanf(in, "%lld %lld", &virtual_pages, &resident_pages) == 2) {
-        const int64_t page_len = sysconf(_SC_PAGESIZE);
-        tide_metrics_set(metrics, TIDE_METRIC_VIRTUAL, virtual_pages * page_len);
-        tide_metrics_set(metrics, TIDE_METRIC_RESIDENT, resident_pages * page_len);
-    }
+    const bool is_read = fgets(line, sizeof line, in) != NULL;
     (void)fclose(in);
+    char *rest = line;
+    const int64_t virtual_pages = strtoll(line, &rest, 10);
+    const int64_t resident_pages = strtoll(rest, &rest, 10);
+    if (!is_read || resident_pages <= 0)
+        return;
+    const int64_t page_len = sysconf(_SC_PAGESIZE);
+    tide_metrics_set(metrics, TIDE_METRIC_VIRTUAL, virtual_pages * page_len);
+    tide_metrics_set(metrics, TIDE_METRIC_RESIDENT, resident_pages * page_len);
 }
 
 void tide_metrics_look_at_process(tide_metrics *metrics)

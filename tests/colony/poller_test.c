@@ -695,6 +695,62 @@ static void an_earlier_session_that_comes_back_is_recognised(void **state)
     rig_free(r);
 }
 
+/* C21: one backup is put back twice, and its records were read in one page with later ones: no point of ours lies in it, but its epoch is known. */
+static void a_backup_that_is_put_back_twice_is_stored_once(void **state)
+{
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    tide_poller *poller = rig_poller(r, a);
+    rig_put(a, "telemetry", 10);
+    rig_agent_backup(a);
+    rig_put(a, "telemetry", 10);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    rig_agent_restore(a, true);
+    rig_put(a, "telemetry", 15);
+    rig_catch_up(r, a, poller, 5 * MINUTE_US);
+    rig_agent_restore(a, true);
+    rig_put(a, "telemetry", 4);
+    rig_catch_up(r, a, poller, 5 * MINUTE_US);
+    assert_int_equal(39, rig_query(r, "SELECT COUNT(*) FROM spans"));
+    assert_int_equal(39, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
+/* C21: the same, a wipe, and then the backup again: its next epoch has a number that was there before. All of it is read, and nothing twice;
+ * however often. */
+static void a_backup_that_comes_back_begins_an_epoch_of_its_own(void **state)
+{
+    enum { TIMES = 12 };
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    tide_poller *poller = rig_poller(r, a);
+    rig_put(a, "telemetry", 10);
+    rig_agent_backup(a);
+    rig_put(a, "telemetry", 10);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    int64_t count = 20;
+    for (int i = 0; i < TIMES; i++) {
+        if (i % 4 == 3) {
+            rig_agent_wipe(a);
+            count += 6;
+            rig_put(a, "telemetry", 6);
+            rig_catch_up(r, a, poller, 5 * MINUTE_US);
+        }
+        rig_agent_restore(a, true);
+        count += 3 + i;
+        rig_put(a, "telemetry", 3 + i);
+        rig_put(a, "logs", 1);
+        rig_catch_up(r, a, poller, HOUR_US);
+        assert_int_equal(count, rig_query(r, "SELECT COUNT(*) FROM spans"));
+    }
+    assert_int_equal(count, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* ---- operators ---- */
 
 static void move_position(rig *r, rig_agent *a, int64_t seq)
@@ -950,6 +1006,8 @@ int main(void)
         STORE_CASE(a_wiped_agent_begins_a_new_position),
         STORE_CASE(what_a_wiped_agent_took_with_it_is_lost),
         STORE_CASE(a_restored_agent_goes_on_in_a_new_epoch),
+        STORE_CASE_SQLITE(a_backup_that_is_put_back_twice_is_stored_once),
+        STORE_CASE_SQLITE(a_backup_that_comes_back_begins_an_epoch_of_its_own),
         STORE_CASE(a_history_that_was_put_back_unnoticed_is_found_by_its_digest),
         STORE_CASE(a_shorter_history_does_not_stall_the_reader),
         STORE_CASE(an_earlier_session_that_comes_back_is_recognised),

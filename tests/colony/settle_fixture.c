@@ -446,6 +446,23 @@ static void list_gaps(const ledger *l, tide_interval range, tide_gap_list *out)
     qsort(out->gaps, (size_t)out->count, sizeof *out->gaps, compare_gaps);
 }
 
+/* What was settled in closed positions of the session, as a poller asks for it. */
+static void look_back(ledger *l, const tide_reply *reply, tide_gap_list *out)
+{
+    for (int i = 0; i < l->source_count; i++) {
+        const tide_position *closed = &l->sources[i].position;
+        tide_gap_list one = {0};
+        (void)tide_settle_note_past(&one, ledger_at(l), closed, reply);
+        for (int k = 0; k < l->gap_count; k++)
+            if (l->gaps[k].source_id == closed->source_id)
+                tide_settle_lower_past(&one, &l->gaps[k], 1);
+        if (one.past_epoch > out->past_epoch)
+            out->past_epoch = one.past_epoch;
+        if (one.past_through > out->past_through)
+            out->past_through = one.past_through;
+    }
+}
+
 tide_status ledger_settle(ledger *l, const tide_ask *asked, const tide_reply *reply,
                           tide_error *err)
 {
@@ -453,6 +470,8 @@ tide_status ledger_settle(ledger *l, const tide_ask *asked, const tide_reply *re
     tide_gap_list list = {0};
     if (tide_settle_wants_gaps(ledger_at(l), asked, reply, &range))
         list_gaps(l, range, &list);
+    if (tide_settle_wants_past(ledger_at(l), reply))
+        look_back(l, reply, &list);
     tide_change change;
     const tide_status status = tide_settle(&change, ledger_at(l), &list, asked, reply, l->grace_us,
                                            l->now_us, l->mono_us, err);
