@@ -49,6 +49,12 @@ UPDATE tide_replica_tables SET is_tracked = 0 WHERE id = :id;
 SELECT id, name, is_tracked, schema, retain_us FROM tide_replica_tables WHERE name = :name;
 
 -- template: replica_table_list
+-- Those that are there: the application may have dropped or renamed one since (check.c).
+SELECT name FROM tide_replica_tables t
+WHERE is_tracked AND EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE)
+ORDER BY id;
+
+-- template: replica_table_names
 SELECT name FROM tide_replica_tables WHERE is_tracked ORDER BY id;
 
 -- template: replica_has_schema

@@ -23,3 +23,6 @@ SELECT origin, epoch, mark FROM tide_replica_peer_marks WHERE peer = :peer ORDER
 SELECT seq, id, operation_type, record_id, data, timestamp, processed, body FROM tide_replica_events
 WHERE table_name = :table AND origin = :origin AND epoch = :epoch AND seq > :after AND timestamp > :since
 ORDER BY seq LIMIT :limit;
+
+-- template: peer_cursor_list
+SELECT table_name, origin, epoch, cursor FROM tide_replica_cursors ORDER BY table_name, origin, epoch;

@@ -1,4 +1,5 @@
 /* cmd_replica_look.c - tidemark replica status|digest|conflicts|verify. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,32 @@ static tide_status show_mark(void *arg, const tide_origin_mark *mark, tide_error
     tide_cli_json_i64(out, "floor", mark->floor);
     tide_cli_json_i64(out, "prefix", mark->prefix);
     tide_cli_json_i64(out, "highest", mark->highest);
+    tide_cli_json_object_end(out);
+    return TIDE_OK;
+}
+
+static tide_status show_cursor(void *arg, const char *table, const tide_node_id *origin,
+                               int64_t epoch, const tide_cursor *cursor, tide_error *err)
+{
+    tide_cli_output *out = ((showing *)arg)->out;
+    char node[TIDE_CLI_NODE_SIZE];
+    size_t count = 0;
+    const tide_interval *holes = tide_cursor_holes(cursor, &count);
+    (void)err;
+    tide_cli_replica_node(node, origin);
+    tide_cli_json_object_begin(out, NULL);
+    tide_cli_json_text(out, "table", table);
+    tide_cli_json_text(out, "origin", node);
+    tide_cli_json_i64(out, "epoch", epoch);
+    tide_cli_json_i64(out, "prefix", tide_cursor_contiguous(cursor));
+    tide_cli_json_array_begin(out, "holes");
+    for (size_t i = 0; i < count; i++) {
+        tide_cli_json_array_begin(out, NULL);
+        tide_cli_json_i64(out, NULL, holes[i].first);
+        tide_cli_json_i64(out, NULL, holes[i].last);
+        tide_cli_json_array_end(out);
+    }
+    tide_cli_json_array_end(out);
     tide_cli_json_object_end(out);
     return TIDE_OK;
 }
@@ -117,6 +144,9 @@ static tide_status show_all(tide_cli *cli, tide_node *node, tide_error *err)
     }
     TIDE_TRY(tide_node_marks(node, show_mark, &s, err));
     if (out->is_json) {
+        tide_cli_json_array_end(out);
+        tide_cli_json_array_begin(out, "cursors");
+        TIDE_TRY(tide_peer_cursors(node, show_cursor, &s, err));
         tide_cli_json_array_end(out);
         tide_cli_json_array_begin(out, "peers");
     }
@@ -227,10 +257,10 @@ tide_status tide_cli_replica_verify(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_node_digests(node, keep_digest, &c, err));
     TIDE_TRY(tide_remote_digests(remote, compare_digest, &c, err));
-    if (c.differing > 0)
-        return tide_fail(err, TIDE_E_DAMAGED, "%d tables differ from %s: sync, and compare again",
-                         c.differing, cli->args[1]);
-    return TIDE_OK;
+    if (c.differing == 0)
+        return TIDE_OK;
+    (void)snprintf(cli->hint, sizeof cli->hint, "sync, and compare again while nobody writes");
+    return tide_fail(err, TIDE_E_DAMAGED, "%d tables differ from %s", c.differing, cli->args[1]);
 }
 
 /* ---- conflicts ---- */

@@ -67,6 +67,10 @@ tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
             *err = peer_err;
         }
     }
+    if (first == TIDE_E_NOT_FOUND)
+        (void)snprintf(cli->hint, sizeof cli->hint,
+                       "begin with a copy of the peer's file (sqlite3 FILE '.backup COPY'): it "
+                       "becomes a node of its own");
     return first;
 }
 
@@ -84,7 +88,12 @@ static void token_store_done(token_store *tokens)
     tide_store_close(tokens->store);
     if (!tokens->path[0])
         return;
-    (void)unlink(tokens->path);
+    static const char *const ends[] = {"", "-door", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        char path[sizeof tokens->path + 8];
+        (void)snprintf(path, sizeof path, "%s%s", tokens->path, ends[i]);
+        (void)unlink(path);
+    }
     (void)rmdir(tokens->dir);
 }
 

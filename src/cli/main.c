@@ -5,11 +5,27 @@
 #include "cli/request.h"
 
 const tide_cli_command *const tide_cli_commands[] = {
-    &tide_cli_task,     &tide_cli_work,     &tide_cli_checkpoint,     &tide_cli_idempotency,
-    &tide_cli_schedule, &tide_cli_sequence, &tide_cli_feed,           &tide_cli_sql,
-    &tide_cli_store,    &tide_cli_agent,    &tide_cli_colony_command, &tide_cli_gaps,
-    &tide_cli_query,    &tide_cli_export,   &tide_cli_serve,          &tide_cli_token,
-    &tide_cli_doctor,   &tide_cli_version,  &tide_cli_help,           NULL,
+    &tide_cli_task,
+    &tide_cli_work,
+    &tide_cli_checkpoint,
+    &tide_cli_idempotency,
+    &tide_cli_schedule,
+    &tide_cli_sequence,
+    &tide_cli_feed,
+    &tide_cli_sql,
+    &tide_cli_store,
+    &tide_cli_agent,
+    &tide_cli_colony_command,
+    &tide_cli_gaps,
+    &tide_cli_query,
+    &tide_cli_export,
+    &tide_cli_replica,
+    &tide_cli_serve,
+    &tide_cli_token,
+    &tide_cli_doctor,
+    &tide_cli_version,
+    &tide_cli_help,
+    NULL,
 };
 
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,

@@ -7,10 +7,12 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "colony/poller_parts.h"
 
 enum {
     REQUEST_MAX = 256 << 10,
+    TROUBLE_TEXT_MAX = TIDE_POLLER_TROUBLE_MAX - TIDE_FEED_NAME_MAX - 3,
     STUCK_FAILURES = 8, /* in a row, of one stream: an error in the log, and again after as many */
 };
 
@@ -187,14 +189,19 @@ static void give_up_if_once(tide_poller *poller, int failures)
         poller->is_given_up = true;
 }
 
-/* Something that does not go away by itself, perhaps: people should look. */
-static void log_stuck(const tide_poller *poller, const tide_poll_stream *stream, tide_status status,
-                      const char *text)
+/* Every refusal is counted; the log tells of the first, and of those that do not go away by themselves. */
+static void log_refusal(tide_poller *poller, tide_poll_stream *stream, tide_status status,
+                        const char *text)
 {
-    if (!poller->options.log || stream->failures % STUCK_FAILURES != 0)
+    const int64_t now_us = tide_poller_mono(poller);
+    const bool is_stuck = stream->failures % STUCK_FAILURES == 0;
+    const bool is_first =
+        stream->told_refusal_us == 0 || now_us - stream->told_refusal_us >= TIDE_POLLER_PROBE_US;
+    if (!poller->options.log || (!is_stuck && !is_first))
         return;
-    tide_log_write(poller->options.log, TIDE_LOG_ERROR,
-                   stream->is_sink_hold ? "a stream cannot be stored" : "a stream cannot be read",
+    stream->told_refusal_us = now_us;
+    tide_log_write(poller->options.log, is_stuck ? TIDE_LOG_ERROR : TIDE_LOG_WARN,
+                   stream->is_sink_hold ? "an answer cannot be stored" : "an answer is refused",
                    TIDE_F("agent", poller->agent.agent_id), TIDE_F("data_type", stream->name),
                    TIDE_F("status", tide_status_get(status)->name), TIDE_F("reason", text),
                    TIDE_FI("failures", stream->failures), TIDE_F_END);
@@ -207,7 +214,9 @@ void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide
     stream->retry_us = tide_poller_mono(poller) +
                        tide_backoff_next(&backoff, stream->failures, poller->options.env);
     stream->failures++;
-    log_stuck(poller, stream, status, text);
+    log_refusal(poller, stream, status, text);
+    (void)snprintf(poller->trouble, sizeof poller->trouble, "%s: %.*s", stream->name,
+                   (int)tide_utf8_cut(tide_view_of(text), TROUBLE_TEXT_MAX).len, text);
     give_up_if_once(poller, stream->failures);
 }
 
@@ -493,6 +502,7 @@ tide_status tide_poller_take(tide_poller *poller, tide_status status, tide_view 
     const tide_asked_kind asked = poller->asked;
     const int64_t elapsed_us = tide_poller_mono(poller) - poller->asked_us;
     poller->asked = TIDE_ASKED_NOTHING;
+    poller->trouble[0] = '\0';
     if (status != TIDE_OK)
         return miss(poller, asked, status, text, retry_after_us, err);
     if (asked == TIDE_ASKED_WATCH)
@@ -502,6 +512,11 @@ tide_status tide_poller_take(tide_poller *poller, tide_status status, tide_view 
 }
 
 /* ---- how it stands ---- */
+
+const char *tide_poller_trouble(const tide_poller *poller)
+{
+    return *poller->trouble ? poller->trouble : NULL;
+}
 
 bool tide_poller_is_caught_up(const tide_poller *poller)
 {

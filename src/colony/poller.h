@@ -10,6 +10,7 @@
  * drops them; held holes that may have filled (foreign agents); when nothing is unread, one watch call over all streams of the
  * agent, a long poll that ends when any of them has something new (agents with state), or each type at its interval (foreign
  * ones). A page that says there is more is followed by the next at once: a backlog drains in one cycle (C18).
+ * A foreign agent may answer less than was asked for: it has more until an answer brings nothing new.
  *
  * A question says what its reader has settled before it: the agent keeps what is unread. So a minute after the last page of a stream that
  * has become quiet one more is asked for, which brings nothing and tells the rest.
@@ -25,7 +26,8 @@
  * four times the bytes, while answers come quickly); one that took more than a second halves it.
  *
  * Failures: back-off with jitter (0.5 s to 30 s), of the agent when it could not be reached, of the one stream when
- * its answer was refused, brought nothing although it spoke of more, or could not be stored. TIDE_E_CONFLICT of the sink: the
+ * its answer was refused, brought nothing although it spoke of more, or could not be stored; the log tells the first (again after ten minutes
+ * at the earliest), and every eighth in a row as an error. TIDE_E_CONFLICT of the sink: the
  * position is loaded again and the same answer settled again, if it is still the answer to what would be asked.
  * TIDE_E_OUTCOME_UNKNOWN: the position is loaded again. TIDE_E_LEASE_LOST from either end: the poller is over (is_over).
  * Whatever fails, the position stays where it was, and the next question starts there.
@@ -46,7 +48,10 @@
 #define TIDE_POLLER_TIMEOUT_US INT64_C(10000000) /* of a query, beyond its wait */
 #define TIDE_POLLER_WATCH_US INT64_C(25000000)   /* of a watch, while nothing happens */
 
-enum { TIDE_POLLER_ONCE_TRIES = 5 }; /* failures in a row after which is_once gives up */
+enum {
+    TIDE_POLLER_ONCE_TRIES = 5, /* failures in a row after which is_once gives up */
+    TIDE_POLLER_TROUBLE_MAX = 200,
+};
 
 /* What happened, for metrics and logs; every function may be NULL. Called from tide_poller_take. */
 typedef struct tide_poller_events {
@@ -110,6 +115,8 @@ void tide_poller_reload(tide_poller *poller);
 
 bool tide_poller_is_over(const tide_poller *poller); /* lease lost, or once and done */
 bool tide_poller_is_caught_up(const tide_poller *poller);
+/* Why the answer that was taken last was refused, or could not be stored; NULL: it was neither. Borrowed until the next one. */
+const char *tide_poller_trouble(const tide_poller *poller);
 
 /* How urgent the next question is: seconds until the agent drops the oldest unread record; INT64_MAX: nothing is unread. */
 int64_t tide_poller_loss_us(const tide_poller *poller);

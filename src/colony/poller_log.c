@@ -53,6 +53,14 @@ static bool is_told(const tide_change *change, int64_t id)
     return false;
 }
 
+int64_t tide_poller_count_ended(const tide_change *change, const tide_gap_list *ended)
+{
+    int64_t count = 0;
+    for (int i = 0; i < ended->count; i++)
+        count += is_told(change, ended->gaps[i].id) ? 0 : 1;
+    return count;
+}
+
 void tide_poller_log_change(tide_log *log, const tide_change *change, const tide_gap_list *ended)
 {
     if (!log)

@@ -95,7 +95,8 @@ typedef struct tide_poll_stream {
     bool is_loaded;  /* the position is the sink's */
     bool is_met;     /* an answer was accepted since the poller began */
     bool is_anew;    /* ask once without session, epoch and points */
-    bool is_more;    /* the last page said that there is more, or was full (without a watch) */
+    bool is_more;    /* the last page said that there is more, or (foreign) brought something new */
+    bool is_turned;  /* foreign: the last answer was of another session than the one before */
     bool is_absent;  /* the agent has no such call or stream; retry_us: when to try again */
     bool is_told;    /* the agent has stated head and epoch */
     bool is_listed;  /* the last watch told of it */
@@ -108,13 +109,15 @@ typedef struct tide_poll_stream {
     int64_t retention_ms;
     tide_position position;
     tide_poll_page page;
-    int failures;      /* in a row */
-    int64_t retry_us;  /* not before */
-    int64_t due_us;    /* foreign: the next look */
-    int64_t asked_us;  /* whose turn it is, where nothing else decides */
-    int64_t settled;   /* what the agent knows this reader to have settled */
-    bool is_sink_hold; /* the last failure was the sink's */
-    int64_t past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
+    int failures;            /* in a row */
+    int64_t retry_us;        /* not before */
+    int64_t due_us;          /* foreign: the next look */
+    int64_t asked_us;        /* whose turn it is, where nothing else decides */
+    int64_t settled;         /* what the agent knows this reader to have settled */
+    bool is_sink_hold;       /* the last failure was the sink's */
+    int64_t told_refusal_us; /* when a refused answer was logged last; 0: never */
+    int64_t
+        past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
     char past_epoch_id[TIDE_SESSION_ID_SIZE];
 } tide_poll_stream;
 
@@ -153,6 +156,7 @@ struct tide_poller {
     int64_t reload_us;
     bool is_lease_lost;
     bool is_given_up;
+    char trouble[TIDE_POLLER_TROUBLE_MAX]; /* of the last answer; "": none */
 };
 
 int64_t tide_poller_mono(const tide_poller *poller);
@@ -197,6 +201,8 @@ void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide
 /* What a change that was applied means for its gaps: found, recovered, void, PERMANENT DATA LOSS. ended: gaps that were open and end
  * with their position (closes_all_gaps); NULL: none. */
 void tide_poller_log_change(tide_log *log, const tide_change *change, const tide_gap_list *ended);
+/* How many of them the change does not count itself. */
+int64_t tide_poller_count_ended(const tide_change *change, const tide_gap_list *ended);
 /* Those of a change that is about to be applied; at most 1,000 are named. */
 TIDE_MUST_CHECK tide_status tide_poller_find_ended(tide_sink *sink, const tide_change *change,
                                                    tide_gap_list *out, tide_error *err);

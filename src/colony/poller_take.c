@@ -37,14 +37,26 @@ static bool is_same_place(const place *a, const place *b)
            a->pending == b->pending;
 }
 
+/* An agent that we did not write may answer less than was asked for: it has no more when an answer brings nothing new. Of another session
+ * nothing has been read yet; but one that has another session each time is not asked in a loop. */
+static void look_for_more(tide_poll_stream *stream, const place *before)
+{
+    const place after = place_of(&stream->position);
+    const bool is_turn = *before->session_id && strcmp(before->session_id, after.session_id) != 0;
+    stream->is_more = is_turn ? !stream->is_turned : !is_same_place(before, &after);
+    stream->is_turned = is_turn;
+}
+
 /* What the answer says of its stream beyond its records. */
-static void note_state(tide_poller *poller, tide_poll_stream *stream, const tide_reply *reply)
+static void note_state(tide_poller *poller, tide_poll_stream *stream, const place *before,
+                       const tide_reply *reply)
 {
     memcpy(poller->session_id, reply->session_id, sizeof poller->session_id);
-    stream->is_more =
-        reply->has_state ? reply->has_more : reply->record_count >= poller->ask.max_records;
-    if (!reply->has_state)
+    if (!reply->has_state) {
+        look_for_more(stream, before);
         return;
+    }
+    stream->is_more = reply->has_more;
     stream->is_told = true;
     stream->head = reply->head_seq;
     stream->epoch = reply->epoch;
@@ -201,9 +213,9 @@ static tide_status settle_once(tide_poller *poller, tide_poll_stream *stream,
     change.lease_name = poller->agent.token > 0 ? poller->lease_name : NULL;
     change.lease_token = poller->agent.token;
     *is_sink = true;
-    if (poller->options.log)
-        TIDE_TRY(tide_poller_find_ended(poller->options.sink, &change, &ended, err));
+    TIDE_TRY(tide_poller_find_ended(poller->options.sink, &change, &ended, err));
     TIDE_TRY(tide_sink_apply(poller->options.sink, &change, err));
+    change.permanent += tide_poller_count_ended(&change, &ended);
     adopt(poller, stream, &change, &ended);
     return TIDE_OK;
 }
@@ -288,7 +300,7 @@ static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
     stream->is_met = true;
     stream->is_anew = false;
     stream->settled = poller->ask.reader ? poller->ask.start_seq : -1;
-    note_state(poller, stream, reply);
+    note_state(poller, stream, &before, reply);
     look_for_progress(poller, stream, &before);
     stream->due_us = tide_poll_plan_due(poller, stream, tide_poller_mono(poller));
     return TIDE_OK;

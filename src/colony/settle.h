@@ -147,8 +147,9 @@ typedef struct tide_gap_list {
     tide_gap *gaps;
     int count;
     /* Of the session's closed positions, for an answer that tells of divergence (tide_settle_note_past): */
-    int64_t past_through; /* the agent's numbers up to here are settled there already; 0: not known */
-    int64_t past_epoch;   /* the highest epoch; 0: there is none */
+    int64_t
+        past_through;   /* the agent's numbers up to here are settled there already; 0: not known */
+    int64_t past_epoch; /* the highest epoch; 0: there is none */
 } tide_gap_list;
 
 /* Do settled numbers come again, so that it matters what became of them? Of an ordinary page: no. */
@@ -173,8 +174,8 @@ TIDE_MUST_CHECK tide_status tide_settle(tide_change *out, const tide_position *a
                                         int64_t mono_us, tide_error *err);
 
 /* A session that the agent had before is back (or the agent itself, removed and added again: `at` was never polled, and nothing
- * closes): `at` closes as for another session, and `earlier`, the closed position of the reply's session (of several the one with the highest
- * epoch), is opened again and read from its start; rows are recognised, and what had been given up as lost and still comes
+ * closes): `at` closes as for another session, and `earlier`, the closed position of the reply's session (of several the one of
+ * the epoch that the agent is in, else the one with the highest), is opened again and read from its start; rows are recognised, and what had been given up as lost and still comes
  * recovers its gaps. TIDE_E_INVALID: earlier is not of that session, or not closed. */
 TIDE_MUST_CHECK tide_status tide_settle_return(tide_change *out, const tide_position *at,
                                                const tide_position *earlier,

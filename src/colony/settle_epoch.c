@@ -155,8 +155,7 @@ static int64_t find_common(const tide_position *of, const tide_position *at,
         return 0;
     tide_reply_epoch next = {.epoch = 0};
     const int64_t first = tide_settling_next_epoch(reply, of->epoch, &next);
-    if (first < INT64_MAX && is_evident(next.reason) &&
-        !is_denied(at, reply, first - 1, of->epoch))
+    if (first < INT64_MAX && is_evident(next.reason) && !is_denied(at, reply, first - 1, of->epoch))
         return first - 1;
     return is_denied(at, reply, ours->first_seq - 1, of->epoch) ? 0 : ours->first_seq - 1;
 }

@@ -182,11 +182,15 @@ static void take(tide_job *job, bool is_reloaded)
         tide_poller_drop(job->poller);
         return;
     }
-    tide_driver_note(job, job->status, job->text);
-    if (job->status < TIDE_OK)
-        (void)snprintf(job->failure, sizeof job->failure, "%s", job->text);
     TIDE_IGNORE(tide_poller_take(job->poller, job->status, tide_buffer_view(&job->answer),
                                  job->text, job->retry_after_us, &err));
+    /* An agent that answers what cannot be used is not well either. */
+    const char *trouble = job->status < TIDE_OK ? NULL : tide_poller_trouble(job->poller);
+    const char *text = trouble ? trouble : job->text;
+    const tide_status status = trouble ? TIDE_E_DAMAGED : job->status;
+    tide_driver_note(job, status, text);
+    if (status < TIDE_OK)
+        (void)snprintf(job->failure, sizeof job->failure, "%s", text);
 }
 
 static bool turn_seat(tide_job *job)

@@ -10,7 +10,9 @@
 #include "feed/page.h"
 #include "tidemark_sql.h"
 
-enum { STEP = 8 }; /* epochs that may pass at once; a wider step waits as long as several: nobody uses them all up */
+enum {
+    STEP = 8
+}; /* epochs that may pass at once; a wider step waits as long as several: nobody uses them all up */
 
 /* ---- telling ---- */
 

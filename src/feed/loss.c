@@ -103,7 +103,7 @@ static tide_status note_uncovered(tide_tx *tx, const tide_stream_state *state,
 {
     int64_t from = loss->first_seq;
     while (from <= loss->last_seq) {
-        tide_loss known;
+        tide_loss known = {.first_seq = 0};
         const tide_status status = tide_loss_next(tx, state->id, from - 1, &known, err);
         TIDE_TRY(status);
         const bool is_over = status == TIDE_NONE || known.first_seq > loss->last_seq;

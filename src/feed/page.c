@@ -457,7 +457,7 @@ static void reset(tide_page *page)
     tide_buffer_clear(&page->bytes);
     page->scanned_bytes = 0;
     page->is_full = false;
-    page->is_reader_due = false;
+    page->reader_due = TIDE_READER_NOT_DUE;
     page->found_count = 0;
     page->unreadable_after = -1;
     page->is_chain_known = false;
@@ -473,7 +473,7 @@ static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
                          page->identity.session_id, request->session);
     if (request->reader)
         TIDE_TRY(tide_reader_check(page->feed, tx, &page->state, request, answer->now_us,
-                                   &page->is_reader_due, err));
+                                   &page->reader_due, err));
     if (request->point_count > 0)
         TIDE_TRY(tide_point_judge(tx, &page->state, request->points, request->point_count,
                                   &answer->standing, &answer->matched_seq, err));

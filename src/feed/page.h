@@ -32,7 +32,7 @@ typedef struct tide_page {
     bool is_full;
     bool is_chain_known;   /* the answer's, at scanned_through */
     bool is_head_given_up; /* the last batch's row cannot be read: go on without it */
-    bool is_reader_due;
+    tide_reader_due reader_due;
     tide_loss next_loss; /* the first that ends above the position; last_seq 0: there is none */
     tide_loss found[TIDE_PAGE_FOUND_MAX];
     int found_count;

@@ -55,6 +55,7 @@ struct tide_feed {
     _Atomic int64_t receipts;
     _Atomic int64_t dropped;
     _Atomic int64_t raised;
+    atomic_int notes; /* of readers, under way */
     _Atomic int64_t
         diverged_at_us;       /* when a reader last made an epoch begin; monotonic, 0: never */
     _Atomic int64_t since_us; /* the first look of retention, on the clock of leases; 0: not yet */
@@ -175,11 +176,18 @@ typedef struct tide_reader_standing {
     int64_t matched_seq;
 } tide_reader_standing;
 
-/* Is this reader welcome? TIDE_E_LEASE_LOST: a higher token was seen. *is_due: its row is to be written. */
+/* Is a reader's row to be written? */
+typedef enum tide_reader_due {
+    TIDE_READER_NOT_DUE,
+    TIDE_READER_MAY,  /* its position moved, or it was not seen for long */
+    TIDE_READER_MUST, /* it is new, or comes with a higher token */
+} tide_reader_due;
+
+/* Is this reader welcome? TIDE_E_LEASE_LOST: a higher token was seen. */
 TIDE_MUST_CHECK tide_status tide_reader_check(tide_feed *feed, tide_tx *tx,
                                               const tide_stream_state *state,
                                               const tide_feed_request *request, int64_t now_us,
-                                              bool *is_due, tide_error *err);
+                                              tide_reader_due *due, tide_error *err);
 /* In a transaction of its own. */
 TIDE_MUST_CHECK tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
                                              const tide_reader_standing *standing, tide_error *err);

@@ -74,7 +74,8 @@ tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(names[i]))
             return tide_fail(err, TIDE_E_INVALID, "a frame's name is UTF-8 text");
-    frames_request request = {.names = names, .ids = ids, .count = count};
+    frames_request request = {.names = names, .count = count};
+    request.ids = ids;
     TIDE_TRY(tide_read(feed->store, find_frames, &request, err));
     if (request.found == count)
         return TIDE_OK;

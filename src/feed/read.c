@@ -12,7 +12,10 @@
 #include "feed/parts.h"
 #include "tidemark_sql.h"
 
-enum { UNREADABLE_MAX = 16 }; /* batches that one read finds unreadable and passes over */
+enum {
+    UNREADABLE_MAX = 16, /* batches that one read finds unreadable and passes over */
+    NOTES_MAX = 2,       /* readers' positions that are being noted at a time */
+};
 
 typedef struct finding {
     tide_feed *feed;
@@ -116,7 +119,11 @@ static void note_found(tide_feed *feed, const tide_page *page)
 
 static tide_status note_reader(tide_feed *feed, const tide_page *page, tide_error *err)
 {
-    if (!page->is_reader_due)
+    /* While the store cannot be written to, few wait for it: a position that is not noted only keeps records longer, and comes with the
+     * next poll. A token must be noted: it keeps an earlier holder out. */
+    const bool is_crowded = atomic_load(&feed->notes) >= NOTES_MAX;
+    if (page->reader_due == TIDE_READER_NOT_DUE ||
+        (page->reader_due == TIDE_READER_MAY && is_crowded))
         return TIDE_OK;
     const tide_reader_standing standing = {.standing = page->answer->standing,
                                            .matched_seq = page->answer->matched_seq};

@@ -59,15 +59,15 @@ static int64_t clamp_position(const tide_stream_state *state, const tide_feed_re
 }
 
 tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_state *state,
-                              const tide_feed_request *request, int64_t now_us, bool *is_due,
-                              tide_error *err)
+                              const tide_feed_request *request, int64_t now_us,
+                              tide_reader_due *due, tide_error *err)
 {
     reader_row row = {0};
-    *is_due = false;
+    *due = TIDE_READER_NOT_DUE;
     const tide_status status = find_reader(tx, state->id, request->reader, &row, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE) {
-        *is_due = true;
+        *due = TIDE_READER_MUST;
         return TIDE_OK;
     }
     if (request->lease_token < row.lease_token)
@@ -76,9 +76,11 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
                          request->lease_token, row.lease_token);
     const int64_t position =
         clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
-    *is_due = row.epoch != state->epoch || position > row.position ||
-              request->lease_token > row.lease_token || row.seen_us > now_us ||
-              now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS;
+    if (request->lease_token > row.lease_token)
+        *due = TIDE_READER_MUST;
+    else if (row.epoch != state->epoch || position > row.position || row.seen_us > now_us ||
+             now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS)
+        *due = TIDE_READER_MAY;
     return TIDE_OK;
 }
 
@@ -104,12 +106,12 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
 {
     const note *n = arg;
     int64_t now_us = 0;
-    bool is_due = false;
+    tide_reader_due due = TIDE_READER_NOT_DUE;
     tide_stream_state state;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_TRY(tide_stream_find(&state, tx, n->request->stream, err));
-    TIDE_TRY(tide_reader_check(n->feed, tx, &state, n->request, now_us, &is_due, err));
-    if (!is_due)
+    TIDE_TRY(tide_reader_check(n->feed, tx, &state, n->request, now_us, &due, err));
+    if (due == TIDE_READER_NOT_DUE)
         return TIDE_OK;
     reader_row row = {.epoch = 0};
     const tide_status found = find_reader(tx, state.id, n->request->reader, &row, err);
@@ -133,7 +135,10 @@ tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
                              const tide_reader_standing *standing, tide_error *err)
 {
     note n = {.feed = feed, .request = request, .standing = *standing};
-    return tide_write(feed->store, put_reader, &n, err);
+    atomic_fetch_add(&feed->notes, 1);
+    const tide_status status = tide_write(feed->store, put_reader, &n, err);
+    atomic_fetch_sub(&feed->notes, 1);
+    return status;
 }
 
 tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, tide_error *err)

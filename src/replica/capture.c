@@ -34,8 +34,8 @@ static hooks choose_hooks(const tide_table *table)
     return h;
 }
 
-static tide_status run_text(tide_app_tx *tx, const tide_table *table,
-                            const tide_template *template, tide_error *err)
+static tide_status run_text(tide_app_tx *tx, const tide_table *table, const tide_template *template,
+                            tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
@@ -142,8 +142,8 @@ static tide_status put_schema(tide_app_tx *tx, const tide_table *table, tide_err
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status put_table(tide_app_tx *tx, const tide_table *table, int64_t retain_us,
-                             tide_error *err)
+tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table, int64_t retain_us,
+                                tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, err));
@@ -187,7 +187,7 @@ tide_status tide_capture_install(tide_app_tx *tx, tide_table *table, int64_t ret
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_MAKE, err));
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err));
     TIDE_TRY(install_hooks(tx, table, err));
-    return put_table(tx, table, retain_us, err);
+    return tide_capture_record(tx, table, retain_us, err);
 }
 
 tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table, tide_error *err)
@@ -340,11 +340,12 @@ static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *was_tra
 static void advise(tide_tracked *out, const tide_table *table)
 {
     if (table->is_rowid_key)
-        (void)snprintf(out->advice, sizeof out->advice,
-                       "%s: nodes that number their rows by themselves will give the same number to "
-                       "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
-                       "UUIDs, or a range of numbers per node",
-                       table->name, table->columns[table->key[0]].name);
+        (void)snprintf(
+            out->advice, sizeof out->advice,
+            "%s: nodes that number their rows by themselves will give the same number to "
+            "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
+            "UUIDs, or a range of numbers per node",
+            table->name, table->columns[table->key[0]].name);
 }
 
 static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
@@ -364,7 +365,7 @@ static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(tide_table_find(&recorded, tx, r->name, err));
         TIDE_TRY(tide_capture_look(tx, &recorded, &state, err));
         if (state == TIDE_CAPTURE_WHOLE) {
-            TIDE_TRY(put_table(tx, &recorded, r->retain_us, err));
+            TIDE_TRY(tide_capture_record(tx, &recorded, r->retain_us, err));
             return tide_capture_take_events(tx, &recorded, &r->out->imported, err);
         }
         bool is_empty = false;

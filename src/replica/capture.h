@@ -27,6 +27,9 @@ TIDE_MUST_CHECK tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err
 /* Triggers, log and record of a table as they shall be from now on. The log must be empty unless the columns stay or are only added to. */
 TIDE_MUST_CHECK tide_status tide_capture_install(tide_app_tx *tx, tide_table *table,
                                                  int64_t retain_us, tide_error *err);
+/* The record alone. */
+TIDE_MUST_CHECK tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table,
+                                                int64_t retain_us, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table,
                                                 tide_error *err);
 

@@ -147,13 +147,14 @@ static tide_status log_added(tide_app_tx *tx, const tide_table *table, int first
     if (!values)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
+    TIDE_TRY(
+        tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
     tide_status status = TIDE_OK;
     while ((status = tide_app_step(query, err)) == TIDE_OK) {
         for (int i = 0; i < table->column_count; i++)
             values[i] = tide_table_col(query);
-        TIDE_TRY(tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, first, table->column_count,
-                                  err));
+        TIDE_TRY(
+            tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, first, table->column_count, err));
         ++*found;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -200,6 +201,19 @@ static tide_status end_capture(checking *c, const tide_table *recorded, const ch
     return tide_capture_remove(c->tx, recorded, err);
 }
 
+/* What was captured is folded under the names that table and columns have by now, before those that were added are recorded. */
+static tide_status record_names(tide_app_tx *tx, tide_table *live, const tide_table *recorded,
+                                tide_error *err)
+{
+    const int count = live->column_count;
+    live->column_count = recorded->column_count;
+    tide_status status = tide_table_digest_schema(live, err);
+    if (status == TIDE_OK)
+        status = tide_capture_record(tx, live, recorded->retain_us, err);
+    live->column_count = count;
+    return status;
+}
+
 static tide_status compare(checking *c, const tide_table *recorded, const char *name,
                            tide_error *err)
 {
@@ -222,18 +236,28 @@ static tide_status compare(checking *c, const tide_table *recorded, const char *
     const bool is_renamed = strcmp(live.name, recorded->name) != 0;
     if (state == TIDE_CAPTURE_WHOLE && live.schema == recorded->schema && !is_renamed)
         return TIDE_OK;
+    int64_t imported = 0;
+    TIDE_TRY(tide_capture_take_events(c->tx, &live, &imported, err));
+    if (is_renamed)
+        report(&c->here, "table %s is called %s now: rename it on the other nodes as well",
+               recorded->name, live.name);
     bool is_folded = false;
     TIDE_TRY(tide_capture_is_folded(c->tx, recorded, &is_folded, err));
     c->is_fold_wanted = !is_folded;
     if (!is_folded)
-        return TIDE_OK;
-    if (is_renamed)
-        report(&c->here, "table %s is called %s now: rename it on the other nodes as well",
-               recorded->name, live.name);
+        return record_names(c->tx, &live, recorded, err);
     TIDE_TRY(repair(c, &live, recorded, state, err));
     c->is_scan_wanted = c->is_scan_wanted || state == TIDE_CAPTURE_LOST;
-    int64_t imported = 0;
-    return is_renamed ? tide_capture_take_events(c->tx, &live, &imported, err) : TIDE_OK;
+    return TIDE_OK;
+}
+
+/* TIDE_OK or TIDE_NONE. The question has ended when it is answered: tables are dropped and made after it. */
+static tide_status find_in_schema(tide_app_tx *tx, const char *name, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
+    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
+    tide_app_bind_text(find, "name", tide_view_of(name));
+    return tide_app_step(find, err);
 }
 
 static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
@@ -247,10 +271,7 @@ static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
     const tide_status is_tracked = tide_table_find(&recorded, tx, c->name, err);
     if (is_tracked != TIDE_OK)
         return is_tracked < TIDE_OK ? is_tracked : TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
-    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_app_bind_text(find, "name", tide_view_of(recorded.name));
-    const tide_status is_there = tide_app_step(find, err);
+    const tide_status is_there = find_in_schema(tx, recorded.name, err);
     TIDE_TRY(is_there);
     if (is_there == TIDE_OK)
         return compare(c, &recorded, recorded.name, err);
@@ -266,22 +287,22 @@ static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
 
 /* ---- all tables ---- */
 
-static tide_status add_name(void *arg, const tide_table *table, tide_error *err)
-{
-    names *n = arg;
-    char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
-    if (list)
-        n->list = list;
-    char *copy = list ? strdup(table->name) : NULL;
-    if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
-    n->list[n->count++] = copy;
-    return TIDE_OK;
-}
-
 static tide_status list_tables(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    return tide_table_list(tx, add_name, arg, err);
+    names *n = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
+        if (list)
+            n->list = list;
+        char *copy = list ? tide_table_copy(tide_app_col_bytes(query)) : NULL;
+        if (!copy)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+        n->list[n->count++] = copy;
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
 }
 
 static void add_found(tide_capture_found *out, const tide_capture_found *here)
@@ -301,6 +322,7 @@ static tide_status check_one(checking *c, tide_node *node, tide_error *err)
         add_found(c->out, &c->here);
         if (!c->is_fold_wanted)
             break;
+        c->name = c->scan_name;
         TIDE_TRY(tide_capture_fold_all(node, err));
     }
     if (c->is_fold_wanted)

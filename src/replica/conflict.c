@@ -86,6 +86,8 @@ static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_ro
 static const tide_any *value_of(const tide_desk_row *row, int column)
 {
     static const tide_any nothing = {.class = TIDE_CLASS_NULL};
+    if (row->image)
+        return &row->image[column];
     return row->has[column] ? &row->values[column] : &nothing;
 }
 
@@ -163,20 +165,19 @@ static bool is_empty(const tide_row_clock *clock)
            clock->column_count == 0;
 }
 
-/* The greatest delete of a row is listed while the row is shown, unless a creation knew it. */
-static tide_status note_outlived(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
-                                 const tide_merge *merge, bool is_shown, tide_error *err)
+/* The greatest delete of a row is listed while a write that did not know it keeps that row. (Where the row was created again, the delete has had its
+ * way.) */
+static tide_status note_outlived(tide_desk *desk, const tide_desk_row *row, const tide_merge *merge,
+                                 bool is_shown, tide_error *err)
 {
     const tide_stamp *stored = &row->clock.deleted.stamp;
     const tide_stamp *deleted = &merge->clock.deleted.stamp;
-    if (event->kind == TIDE_ROW_CREATE && event->base != 0)
-        TIDE_TRY(mark_known(desk, row, TIDE_CONFLICT_DELETE, event->base, err));
     if (stored->time == 0 && deleted->time == 0)
         return TIDE_OK;
     TIDE_TRY(forget(desk, row, TIDE_CONFLICT_DELETE, stored->time, err));
-    if (!is_shown)
+    if (!is_shown || tide_stamp_compare(&merge->clock.created.stamp, deleted) > 0)
         return TIDE_OK;
-    return note(desk, row, &merge->clock.deleted, TIDE_CONFLICT_DELETE, deleted, NULL, err);
+    return put_record(desk, row, TIDE_CONFLICT_DELETE, deleted, NULL, err);
 }
 
 tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
@@ -194,5 +195,5 @@ tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row, const 
         if (!was && is && !is_empty(&row->clock))
             TIDE_TRY(forget_shown(desk, row, merge, err));
     }
-    return note_outlived(desk, row, event, merge, is, err);
+    return note_outlived(desk, row, merge, is, err);
 }

@@ -1,5 +1,6 @@
 #include "replica/desk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx, ti
                         .node = tide_node_get_id(node),
                         .epoch = tide_node_epoch(node)};
     tide_arena_init(&desk->arena, TIDE_DESK_BYTES_MAX);
-    desk->slots = calloc(SLOTS_FIRST, sizeof *desk->slots);
+    desk->slots = calloc(SLOTS_FIRST, sizeof(tide_desk_row *));
     if (!desk->slots)
         return fail_memory(err);
     desk->slot_count = SLOTS_FIRST;
@@ -324,6 +325,11 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     }
     if (!is_same_key(row, found, key))
         return TIDE_OK;
+    if (!tide_row_clock_exists(&row->clock) || row->aside != TIDE_ASIDE_NONE) {
+        row->image = tide_arena_copy(&desk->arena, row->values, size);
+        if (!row->image)
+            return fail_memory(err);
+    }
     row->before = found;
     row->is_here = true;
     memcpy(row->values, found, size);
@@ -339,6 +345,7 @@ tide_status tide_desk_row_get(tide_desk_row **out, tide_desk *desk, const tide_t
         return TIDE_OK;
     tide_desk_row *row = NULL;
     TIDE_TRY(new_row(&row, desk, table, key, err));
+    assert(row);
     TIDE_TRY(load_stored(desk, row, err));
     /* What does not exist by its clock, or is aside, does not stand there; unless an application has just put it there. */
     if (desk->is_folding || (tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE))
@@ -385,6 +392,7 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
         row->has[given->column] = true;
         row->is_stale = true;
     }
+    row->image = NULL;
     row->is_changed = row->is_changed || !merge.is_known;
     tide_row_clock_done(&row->clock);
     row->clock = merge.clock;

@@ -33,6 +33,8 @@ typedef struct tide_desk_row {
     tide_row_clock clock;
     tide_any *values; /* of each stored column */
     bool *has;        /* is the value known? */
+    tide_any *
+        image; /* values that the clock speaks of, where an application has meanwhile put others in the table; NULL: none */
     tide_any *before; /* as it stood in its table when it was loaded; NULL: it did not */
     bool is_here;     /* stands in its table */
     bool is_stale;    /* stands there with other values than these */

@@ -1,5 +1,6 @@
 #include "replica/fold.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     if (!event.columns)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
+    assert(log);
     event.prev_seq = log->last_seq;
     TIDE_TRY(tide_desk_key(&key, desk, event.key, event.key_count, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));

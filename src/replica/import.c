@@ -13,9 +13,8 @@
 
 enum { NAME_SIZE = TIDE_EVENT_TABLE_MAX + 32 };
 
-static tide_status run_text(tide_app_tx *tx, const tide_table *table,
-                            const tide_template *template, const tide_table_fill *fill,
-                            tide_error *err)
+static tide_status run_text(tide_app_tx *tx, const tide_table *table, const tide_template *template,
+                            const tide_table_fill *fill, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);

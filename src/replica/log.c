@@ -1,5 +1,6 @@
 #include "replica/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx, const tide
 {
     tide_log_table *table = NULL;
     TIDE_TRY(tide_log_origin_table(&table, origin, tx, event->table, err));
+    assert(table);
     TIDE_TRY(tide_cursor_add(&origin->cursor, event->seq, event->seq, NULL, err));
     TIDE_TRY(tide_cursor_add(&table->cursor, event->prev_seq + 1, event->seq, NULL, err));
     if (event->seq > table->last_seq)

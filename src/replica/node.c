@@ -152,7 +152,8 @@ static tide_status find_start(tide_app_tx *tx, int64_t *out, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status add_origin(tide_app_tx *tx, const tide_node_id *id, int64_t epoch, tide_error *err)
+static tide_status add_origin(tide_app_tx *tx, const tide_node_id *id, int64_t epoch,
+                              tide_error *err)
 {
     int64_t start = 0;
     TIDE_TRY(find_start(tx, &start, err));

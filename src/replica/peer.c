@@ -109,9 +109,14 @@ static bool is_one_statement(const char *sql)
     return true;
 }
 
-static bool begins_with(const char *sql, const char *words)
+static bool begins_with(const char *text, const char *start)
 {
-    return strncasecmp(sql, words, strlen(words)) == 0;
+    return strncasecmp(text, start, strlen(start)) == 0;
+}
+
+static bool is_statement(const char *sql, const char *words)
+{
+    return begins_with(sql, words) && sql[strlen(words)] == ' ';
 }
 
 /* The type that sqlite_schema gives what the statement creates; NULL: it may not come from outside. */
@@ -120,8 +125,8 @@ static const char *type_of(const char *sql, bool is_first)
     if (!is_one_statement(sql))
         return NULL;
     if (is_first)
-        return begins_with(sql, "CREATE TABLE ") ? "table" : NULL;
-    return begins_with(sql, "CREATE INDEX ") || begins_with(sql, "CREATE UNIQUE INDEX ") ? "index"
+        return is_statement(sql, "CREATE TABLE") ? "table" : NULL;
+    return is_statement(sql, "CREATE INDEX") || is_statement(sql, "CREATE UNIQUE INDEX") ? "index"
                                                                                          : NULL;
 }
 
@@ -339,4 +344,43 @@ tide_status tide_peer_list(tide_node *node, tide_peer_seen_fn *fn, tide_peer_mar
 {
     listing l = {.fn = fn, .mark_fn = mark_fn, .arg = arg};
     return tide_app_read(tide_node_file(node), list_peers, &l, err);
+}
+
+/* ---- how far tables are ---- */
+
+typedef struct cursors {
+    tide_peer_cursor_fn *fn;
+    void *arg;
+} cursors;
+
+static tide_status tell_cursor(const cursors *c, tide_app_query *query, tide_error *err)
+{
+    char table[TIDE_EVENT_TABLE_MAX + 1];
+    tide_node_id origin;
+    TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
+    const tide_view name = tide_app_col_bytes(query);
+    (void)snprintf(table, sizeof table, "%.*s",
+                   (int)(name.len < sizeof table ? name.len : sizeof table - 1),
+                   name.ptr ? name.ptr : "");
+    if (!read_node(&origin, tide_app_col_bytes(query)))
+        return TIDE_OK;
+    const int64_t epoch = tide_app_col_i64(query);
+    TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_CURSOR_HOLES_USUAL, err));
+    return c->fn(c->arg, table, &origin, epoch, &cursor, err);
+}
+
+static tide_status tell_cursors(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    tide_status status;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err));
+    while ((status = tide_app_step(query, err)) == TIDE_OK)
+        TIDE_TRY(tell_cursor(arg, query, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_peer_cursors(tide_node *node, tide_peer_cursor_fn *fn, void *arg, tide_error *err)
+{
+    cursors c = {.fn = fn, .arg = arg};
+    return tide_app_read(tide_node_file(node), tell_cursors, &c, err);
 }

@@ -44,4 +44,10 @@ typedef tide_status tide_peer_mark_fn(void *arg, const tide_node_id *peer,
 TIDE_MUST_CHECK tide_status tide_peer_list(tide_node *node, tide_peer_seen_fn *fn,
                                            tide_peer_mark_fn *mark_fn, void *arg, tide_error *err);
 
+/* How far a table is, by log: tide_cursor of the numbers that are its. */
+typedef tide_status tide_peer_cursor_fn(void *arg, const char *table, const tide_node_id *origin,
+                                        int64_t epoch, const tide_cursor *cursor, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_peer_cursors(tide_node *node, tide_peer_cursor_fn *fn, void *arg,
+                                              tide_error *err);
+
 #endif

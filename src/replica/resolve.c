@@ -318,8 +318,10 @@ static tide_status contend(queue *q, tide_desk *desk, tide_desk_row *row, tide_e
     const tide_status status = write_row(desk, row, err);
     if (status == TIDE_E_EXISTS) /* by an index that rivals cannot be asked of */
         return refuse(q, desk, row, TIDE_ASIDE_UNIQUE, (tide_view){.len = 0}, err);
-    if (status != TIDE_E_INVALID)
-        return status;
+    if (status != TIDE_E_INVALID) {
+        TIDE_TRY(status);
+        return release(q, desk, row, err);
+    }
     TIDE_TRY(refuse(q, desk, row, TIDE_ASIDE_CHECK, (tide_view){.len = 0}, err));
     return queue_found(q, desk, row->table, &rivals, err); /* they may stay after all */
 }
@@ -342,14 +344,13 @@ static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_err
         }
         return desk->is_folding ? release(q, desk, row, err) : TIDE_OK;
     }
-    const bool was_here = row->is_here;
     const tide_status status = write_row(desk, row, err);
     if (status == TIDE_E_EXISTS)
         return contend(q, desk, row, err);
     if (status == TIDE_E_INVALID)
         return refuse(q, desk, row, TIDE_ASIDE_CHECK, (tide_view){.len = 0}, err);
     TIDE_TRY(status);
-    return was_here ? release(q, desk, row, err) : TIDE_OK;
+    return release(q, desk, row, err); /* its values may be others than those that kept them out */
 }
 
 /* ---- rule 3 ---- */

@@ -86,7 +86,8 @@ static tide_status move_log(syncing *s, const direction *way, const tide_origin_
             options->page_rows > 0 ? options->page_rows : TIDE_SYNC_PAGE_ROWS,
             options->page_bytes > 0 ? options->page_bytes : TIDE_SYNC_PAGE_BYTES, page, err));
         if (page->needs_snapshot) {
-            TIDE_IGNORE(fail_floor(way, mark, after, page->floor, err));
+            TIDE_IGNORE(fail_floor(way, mark, after,
+                                   page->floor > mark->floor ? page->floor : mark->floor, err));
             return TIDE_NONE;
         }
         TIDE_TRY(check_page(way, mark, after, page, err));

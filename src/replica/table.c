@@ -116,8 +116,9 @@ static tide_status read_columns(tide_table *table, tide_app_tx *tx, bool *is_int
         TIDE_TRY(add_column(table, query, is_integer, err));
     TIDE_TRY(status);
     if (table->column_count > TIDE_TABLE_COLUMNS_MAX)
-        return tide_fail(err, TIDE_E_UNSUPPORTED, "table %s has %d columns, at most %d can be replicated",
-                         table->name, table->column_count, TIDE_TABLE_COLUMNS_MAX);
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "table %s has %d columns, at most %d can be replicated", table->name,
+                         table->column_count, TIDE_TABLE_COLUMNS_MAX);
     return TIDE_OK;
 }
 
@@ -186,8 +187,8 @@ tide_status tide_table_digest_schema(tide_table *table, tide_error *err)
     tide_buffer_init(&text, (size_t)1 << 24);
     tide_status status = TIDE_OK;
     for (int i = 0; i < table->column_count && status == TIDE_OK; i++)
-        status = tide_buffer_append(&text, table->columns[i].name,
-                                    strlen(table->columns[i].name) + 1);
+        status =
+            tide_buffer_append(&text, table->columns[i].name, strlen(table->columns[i].name) + 1);
     for (int i = 0; i < table->key_count && status == TIDE_OK; i++)
         status = tide_buffer_append_u32(&text, (uint32_t)table->key[i]);
     if (status < TIDE_OK)
@@ -223,7 +224,8 @@ static tide_status find_table(tide_table *out, tide_app_tx *tx, const char *name
                          TIDE_EVENT_TABLE_MAX);
     if (is_ours(name))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
-                         "%s is a table of SQLite's or Tidemark's own, not of the application", name);
+                         "%s is a table of SQLite's or Tidemark's own, not of the application",
+                         name);
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
     tide_app_bind_text(query, "name", tide_view_of(name));
@@ -340,7 +342,8 @@ static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, 
     out->id = tide_app_col_i64(query);
     const tide_view exact = tide_app_col_bytes(query);
     if (exact.len > TIDE_EVENT_TABLE_MAX)
-        return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_tables: a name of %zu bytes", exact.len);
+        return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_tables: a name of %zu bytes",
+                         exact.len);
     memcpy(out->name, exact.ptr, exact.len);
     out->name[exact.len] = '\0';
     if (tide_app_col_i64(query) == 0)
@@ -350,8 +353,7 @@ static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, 
     return TIDE_OK;
 }
 
-static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *name,
-                                tide_error *err)
+static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
 {
     const tide_status status = read_row(out, tx, name, err);
     if (status != TIDE_OK)

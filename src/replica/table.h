@@ -95,6 +95,7 @@ void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
  * now. TIDE_NONE: not tracked. */
 TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
                                             tide_error *err);
+/* All tracked tables that are there: one that the application has dropped or renamed is left out until tide_node_check has looked. */
 typedef tide_status tide_table_fn(void *arg, const tide_table *table, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, void *arg,
                                             tide_error *err);
@@ -105,22 +106,22 @@ TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, 
  * of a table's name can leave its quotes. k: key values in the key's order; c: stored columns; both from 0 (tide_table_bind). A key is
  * found exactly: no collation, and by class where its column has no type. */
 typedef enum tide_table_statement {
-    TIDE_TABLE_ROW_GET,          /* k -> the stored columns */
-    TIDE_TABLE_ROW_PUT,          /* c: insert */
-    TIDE_TABLE_ROW_SET,          /* c, k: update of some columns (tide_table_query_some) */
-    TIDE_TABLE_ROW_DELETE,       /* k */
-    TIDE_TABLE_ROW_WALK,         /* all rows in key order -> the stored columns */
-    TIDE_TABLE_ROW_WALK_FROM,    /* k: ... those behind this key */
-    TIDE_TABLE_ROW_WALK_ADDED,   /* rows that have another value than the default in one of some columns */
-    TIDE_TABLE_ROW_RIVALS,       /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
+    TIDE_TABLE_ROW_GET,       /* k -> the stored columns */
+    TIDE_TABLE_ROW_PUT,       /* c: insert */
+    TIDE_TABLE_ROW_SET,       /* c, k: update of some columns (tide_table_query_some) */
+    TIDE_TABLE_ROW_DELETE,    /* k */
+    TIDE_TABLE_ROW_WALK,      /* all rows in key order -> the stored columns */
+    TIDE_TABLE_ROW_WALK_FROM, /* k: ... those behind this key */
+    TIDE_TABLE_ROW_WALK_ADDED, /* rows that have another value than the default in one of some columns */
+    TIDE_TABLE_ROW_RIVALS, /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
                                   * is left out (a write may then still be TIDE_E_EXISTS) */
-    TIDE_TABLE_FOREIGN_PARENT,   /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
+    TIDE_TABLE_FOREIGN_PARENT, /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
     TIDE_TABLE_FOREIGN_CHILDREN, /* index: the foreign key; c 0.. (values of the parent, in the key's order) -> keys of this table */
     TIDE_TABLE_COUNT,
-    TIDE_TABLE_LOG_READ,         /* :after, :through; see tide_log_next */
-    TIDE_TABLE_LOG_CUT,          /* :through: they were folded */
-    TIDE_TABLE_LOG_ADD,          /* capture.c */
-    TIDE_TABLE_LOG_FIRST,        /* -> the lowest number, or NULL */
+    TIDE_TABLE_LOG_READ,  /* :after, :through; see tide_log_next */
+    TIDE_TABLE_LOG_CUT,   /* :through: they were folded */
+    TIDE_TABLE_LOG_ADD,   /* capture.c */
+    TIDE_TABLE_LOG_FIRST, /* -> the lowest number, or NULL */
     TIDE_TABLE_LOG_IS_EMPTY,
     TIDE_TABLE_GONE_READ,
     TIDE_TABLE_GONE_CUT,
@@ -131,9 +132,8 @@ TIDE_MUST_CHECK tide_status tide_table_query(tide_app_query **out, tide_app_tx *
                                              const tide_table *table, tide_table_statement which,
                                              tide_error *err);
 TIDE_MUST_CHECK tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx,
-                                                const tide_table *table,
-                                                tide_table_statement which, int index,
-                                                tide_error *err);
+                                                const tide_table *table, tide_table_statement which,
+                                                int index, tide_error *err);
 /* ROW_PUT, ROW_SET of these columns, of which there is at least one. */
 TIDE_MUST_CHECK tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx,
                                                   const tide_table *table,

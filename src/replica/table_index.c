@@ -116,8 +116,7 @@ static tide_status take_apart(tide_table_unique *unique, const char *sql, tide_e
     const char *at = find_open(text);
     for (int i = 0; i < unique->term_count && *at; i++) {
         const char *end = find_piece_end(at);
-        const size_t len =
-            trim_word(at, trim_word(at, (size_t)(end - at), "asc"), "desc");
+        const size_t len = trim_word(at, trim_word(at, (size_t)(end - at), "asc"), "desc");
         tide_table_term *term = &unique->terms[i];
         if (term->column == -1 && !(term->sql = tide_table_copy(tide_view_bytes(at, len))))
             return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");

@@ -46,13 +46,12 @@ static const char *name_flags(const tide_table_column *column)
 
 static tide_template_item make_column(const tide_table *table, int column)
 {
-    return (tide_template_item){.name = table->columns[column].name,
-                                .n = column + 1,
-                                .p = TIDE_TABLE_COLUMN_PARAM + column,
-                                .sql = table->columns[column].fallback
-                                           ? table->columns[column].fallback
-                                           : "NULL",
-                                .flags = name_flags(&table->columns[column])};
+    return (tide_template_item){
+        .name = table->columns[column].name,
+        .n = column + 1,
+        .p = TIDE_TABLE_COLUMN_PARAM + column,
+        .sql = table->columns[column].fallback ? table->columns[column].fallback : "NULL",
+        .flags = name_flags(&table->columns[column])};
 }
 
 static tide_template_list list_columns(lists *l, const tide_table *table, const char *hole,
@@ -72,7 +71,8 @@ static tide_template_list list_key(lists *l, const tide_table *table)
         items[i] = make_column(table, table->key[i]);
         items[i].n = i + 1;
     }
-    return (tide_template_list){.hole = "key", .items = items, .count = items ? table->key_count : 0};
+    return (tide_template_list){
+        .hole = "key", .items = items, .count = items ? table->key_count : 0};
 }
 
 static int count_masks(const tide_table *table)
@@ -104,9 +104,11 @@ static tide_template_list list_masks(lists *l, const tide_table *table, bool wit
             changes[inner->count++].bit = i;
         }
         if (inner->count > 0 || with_empty)
-            items[used++] = (tide_template_item){.n = m + 1, .p = 3 + m, .lists = inner, .list_count = 1};
+            items[used++] =
+                (tide_template_item){.n = m + 1, .p = 3 + m, .lists = inner, .list_count = 1};
     }
-    return (tide_template_list){.hole = with_empty ? "masks" : "changing", .items = items, .count = used};
+    return (tide_template_list){
+        .hole = with_empty ? "masks" : "changing", .items = items, .count = used};
 }
 
 /* A unique key that a statement can be asked by: of generated columns only NEW knows the values. */
@@ -207,7 +209,8 @@ static tide_template_list list_pairs(lists *l, const tide_table *table, const ti
         else
             items[i].p = TIDE_TABLE_COLUMN_PARAM + i;
     }
-    return (tide_template_list){.hole = "pairs", .items = items, .count = items ? foreign->count : 0};
+    return (tide_template_list){
+        .hole = "pairs", .items = items, .count = items ? foreign->count : 0};
 }
 
 tide_status tide_table_text(tide_buffer *out, const tide_table *table,

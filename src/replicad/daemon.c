@@ -91,7 +91,7 @@ static void *keep(void *arg)
             collect_at = env->mono_us(env) + r->options->collect_us;
         }
         /* What the syncs wrote themselves is news too: let it come to rest. */
-        (void)tide_app_wait(tide_node_file(r->options->node), 0, NULL);
+        TIDE_IGNORE(tide_app_wait(tide_node_file(r->options->node), 0, NULL));
         wait_for_news(r, env->mono_us(env) + r->options->every_us);
     }
     return NULL;

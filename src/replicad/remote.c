@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cleanup.h"
+#include "net/protobuf_guard.h"
 #include "replicad/wire.h"
 #include "rpc/rpc.h"
 
@@ -16,6 +18,7 @@ enum { ADDRESS_MAX = 300 };
 struct tide_remote {
     tide_client *client;
     char address[ADDRESS_MAX];
+    tide_arena answer; /* the last one, decoded */
     tide_peer peer;
 };
 
@@ -32,14 +35,17 @@ static tide_status ask(tide_remote *remote, const char *path, const tide_buffer 
         .message = tide_view_bytes(request->len > 0 ? request->ptr : "", request->len),
         .is_idempotent = true,
         .timeout_us = CALL_US};
-    const tide_status status = tide_client_call(remote->client, &call, &reply, err);
+    tide_status status = tide_client_call(remote->client, &call, &reply, err);
+    if (status < TIDE_OK) {
+        TIDE_IGNORE(tide_fail_context(err, status, "%s", remote->address));
+        return status;
+    }
+    tide_arena_reset(&remote->answer);
+    status = tide_protobuf_unpack(response, answers, tide_buffer_view(&reply.message),
+                                  &remote->answer, err);
     if (status < TIDE_OK)
-        return tide_fail_context(err, status, "%s", remote->address);
-    *response = protobuf_c_message_unpack(answers, NULL, reply.message.len,
-                                          (const uint8_t *)tide_buffer_view(&reply.message).ptr);
-    if (!*response)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s answers with something else", remote->address);
-    return TIDE_OK;
+        TIDE_IGNORE(tide_fail_context(err, status, "the answer of %s", remote->address));
+    return status;
 }
 
 static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_peer_marks *out,
@@ -67,7 +73,6 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
     if (status >= TIDE_OK)
         status = tide_wire_read_marks(out, marks->origins, marks->n_origins, marks->tables,
                                       marks->n_tables, err);
-    protobuf_c_message_free_unpacked(response, NULL);
     return status;
 }
 
@@ -81,7 +86,6 @@ static tide_status remote_offer(void *arg, const tide_peer_table *tables, int co
     TIDE_TRY(ask(arg, SERVICE "OfferTables", &bytes,
                  &tidemark__replica__v1__offer_tables_response__descriptor, &response, err));
     *created = (int)((REPLICA(OfferTablesResponse) *)response)->created;
-    protobuf_c_message_free_unpacked(response, NULL);
     return TIDE_OK;
 }
 
@@ -116,9 +120,7 @@ static tide_status remote_read(void *arg, const tide_node_id *origin, int64_t ep
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     TIDE_TRY(ask(arg, SERVICE "ReadEvents", &bytes,
                  &tidemark__replica__v1__read_events_response__descriptor, &response, err));
-    const tide_status status = read_page(page, (REPLICA(ReadEventsResponse) *)response, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return read_page(page, (REPLICA(ReadEventsResponse) *)response, err);
 }
 
 static tide_status remote_push(void *arg, const tide_origin_mark *mark, const tide_peer_page *page,
@@ -142,7 +144,6 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
                           .conflicts = (int64_t)answer->conflicts,
                           .quarantined = (int64_t)answer->quarantined,
                           .waiting = (int64_t)answer->waiting};
-    protobuf_c_message_free_unpacked(response, NULL);
     return TIDE_OK;
 }
 
@@ -170,10 +171,7 @@ tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *a
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(ask(remote, SERVICE "Digests", &bytes,
                  &tidemark__replica__v1__digests_response__descriptor, &response, err));
-    const tide_status status =
-        tell_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tell_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);
 }
 
 /* ---- life ---- */
@@ -212,6 +210,7 @@ tide_status tide_remote_open(tide_remote **out, const tide_remote_options *optio
     TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = calloc(1, sizeof *remote);
     if (!remote)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a peer");
+    tide_arena_init(&remote->answer, TIDE_PROTOBUF_MEMORY_MAX);
     TIDE_TRY(open_client(remote, options, err));
     remote->peer = (tide_peer){.arg = remote,
                                .name = remote->address,
@@ -228,6 +227,7 @@ void tide_remote_close(tide_remote *remote)
     if (!remote)
         return;
     tide_client_close(remote->client);
+    tide_arena_done(&remote->answer);
     free(remote);
 }
 

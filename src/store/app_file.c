@@ -147,7 +147,8 @@ static tide_status check_kind(const char *path, bool is_new, tide_error *err)
                          S_ISDIR(info.st_mode) ? "a directory" : "no plain file");
     if (info.st_nlink > 1)
         return tide_fail(err, TIDE_E_INVALID,
-                         "%s has several names (hard links), and SQLite keeps a log for each", path);
+                         "%s has several names (hard links), and SQLite keeps a log for each",
+                         path);
     return TIDE_OK;
 }
 
@@ -164,10 +165,9 @@ static tide_status look_inside(tide_app *app, tide_error *err)
                          "%s is a store of Tidemark's own, not an application's database",
                          app->name);
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(writer->db,
-                                  app->options.is_as_is ? "PRAGMA encoding"
-                                                        : "PRAGMA journal_mode=WAL",
-                                  -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(
+        writer->db, app->options.is_as_is ? "PRAGMA encoding" : "PRAGMA journal_mode=WAL", -1,
+        &statement, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
     const char *mode = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
@@ -205,7 +205,8 @@ static tide_status prepare_app(tide_app *app, const char *path, const tide_app_o
         app->vfs = strdup(app->options.vfs);
     if (app->options.state_dir)
         app->state_dir = strdup(app->options.state_dir);
-    if (!app->name || (app->options.vfs && !app->vfs) || (app->options.state_dir && !app->state_dir))
+    if (!app->name || (app->options.vfs && !app->vfs) ||
+        (app->options.state_dir && !app->state_dir))
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     if (!app->path)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no database %s", path);

@@ -12,9 +12,9 @@
 #include "base/cleanup.h"
 #include "base/uuid.h"
 #include "store/app_parts.h"
+#include "store/sql_template.h"
 #include "store/sqlite_file.h"
 #include "store/sqlite_watch.h"
-#include "store/sql_template.h"
 #include "store/twin.h"
 #include "tidemark_templates.h"
 

@@ -48,8 +48,8 @@ static tide_status prepare(sqlite3_stmt **out, tide_app_connection *connection, 
                            tide_error *err)
 {
     const char *tail = NULL;
-    const int code = sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, out,
-                                        &tail);
+    const int code =
+        sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, out, &tail);
     if (code != SQLITE_OK)
         return tide_app_fail(err, connection, code);
     assert(*out && "a statement has a text");

@@ -159,8 +159,7 @@ tide_status tide_template_fill(tide_buffer *out, const tide_template *template,
                                const tide_template_context *context, tide_error *err)
 {
     filler f = {.out = out, .context = context};
-    const tide_status status =
-        fill(&f, template->text, template->text + strlen(template->text));
+    const tide_status status = fill(&f, template->text, template->text + strlen(template->text));
     return status < TIDE_OK ? tide_fail(err, status, "the statement %s is too long", template->name)
                             : TIDE_OK;
 }

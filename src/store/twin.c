@@ -69,8 +69,8 @@ char *tide_twin_path_of(const char *state_dir, const char *session_id, const cha
 
 void tide_twin_init(tide_store *store)
 {
-    store->twin_path = tide_twin_path_of(store->options.state_dir, store->identity.session_id,
-                                         store->host.text);
+    store->twin_path =
+        tide_twin_path_of(store->options.state_dir, store->identity.session_id, store->host.text);
 }
 
 tide_status tide_twin_read_at(const char *path, const char *session_id, int64_t *mark,

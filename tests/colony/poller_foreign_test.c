@@ -162,6 +162,74 @@ static void once_ends_when_no_such_call_is_the_last_answer(void **state)
     rig_free(r);
 }
 
+/* The seed lets an agent limit its answers: it has no more when one brings nothing new. */
+static void an_agent_with_small_pages_is_read_to_its_end(void **state)
+{
+    rig_script script;
+    rig *r = make_foreign(state, &script, 50, NULL);
+    rig_agent *a = &r->agents[0];
+    script.page_max = 7;
+    tide_poller_options options = spans_only(r);
+    options.is_once = true;
+    tide_poller *poller = rig_poller_with(r, a, options, 0);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    assert_true(tide_poller_is_over(poller) && tide_poller_is_caught_up(poller));
+    assert_int_equal(50, count_rows(r));
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
+/* C3: another session is read at once, also by a single pass; what ends with the old one is counted as lost. */
+static void another_session_of_an_agent_is_read_at_once(void **state)
+{
+    const uint64_t but[] = {4, 0};
+    rig_script script;
+    rig *r = make_foreign(state, &script, 20, but);
+    rig_agent *a = &r->agents[0];
+    tide_poller_options options = spans_only(r);
+    options.is_once = true;
+    tide_poller *poller = rig_poller_with(r, a, options, 0);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    tide_poller_free(poller);
+    assert_int_equal(19, count_rows(r));
+    assert_int_equal(0, r->permanent);
+    (void)snprintf(script.session_id, sizeof script.session_id, "legacy-session-2");
+    rig_script_fill(&script, 30, NULL);
+    poller = rig_poller_with(r, a, options, 0);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    assert_true(tide_poller_is_over(poller) && tide_poller_is_caught_up(poller));
+    assert_int_equal(49, count_rows(r));
+    assert_int_equal(1, rig_count_gaps(r, TIDE_GAP_PERMANENT));
+    assert_int_equal(1, r->permanent); /* sequence_gaps_permanent_total */
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
+/* C12: answers that are refused are told in words, and after a while as an error. */
+static void refused_answers_are_told_in_words(void **state)
+{
+    rig_script script;
+    rig *r = make_foreign(state, &script, 5, NULL);
+    rig_agent *a = &r->agents[0];
+    a->fault = RIG_NO_SESSION;
+    a->fault_count = -1;
+    tide_poller *poller = rig_poller_with(r, a, spans_only(r), 0);
+    rig_poll_for(r, a, poller, 2 * SECOND_US);
+    assert_contains(rig_log_text(r), "an answer is refused");
+    assert_contains(rig_log_text(r), "session_id");
+    assert_non_null(tide_poller_trouble(poller));
+    assert_contains(tide_poller_trouble(poller), "telemetry: ");
+    rig_poll_for(r, a, poller, 10 * MINUTE_US);
+    assert_contains(rig_log_text(r), "failures=8");
+    a->fault = RIG_FINE;
+    rig_poll_for(r, a, poller, 2 * MINUTE_US);
+    assert_null(tide_poller_trouble(poller));
+    assert_int_equal(5, count_rows(r));
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* Never at the price of a skipped row: a backlog behind a hole is read on while the hole is held. */
 static void a_backlog_behind_a_hole_is_read_while_it_is_held(void **state)
 {
@@ -414,6 +482,9 @@ int main(void)
         STORE_CASE(an_open_gap_ends_with_its_session),
         STORE_CASE(a_record_that_cannot_be_read_becomes_a_dead_letter),
         STORE_CASE_SQLITE(once_ends_when_no_such_call_is_the_last_answer),
+        STORE_CASE_SQLITE(an_agent_with_small_pages_is_read_to_its_end),
+        STORE_CASE_SQLITE(another_session_of_an_agent_is_read_at_once),
+        STORE_CASE_SQLITE(refused_answers_are_told_in_words),
         STORE_CASE_SQLITE(nonsense_numbers_are_contained),
         STORE_CASE(answers_that_are_none_move_nothing),
         STORE_CASE_SQLITE(a_page_without_a_session_is_refused),

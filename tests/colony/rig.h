@@ -49,6 +49,7 @@ typedef struct rig_script {
     char session_id[65];
     rig_row rows[RIG_SCRIPT_ROWS]; /* answered in this order */
     int count;
+    int page_max; /* records that it gives at a time, whatever is asked for; 0: no limit */
 } rig_script;
 
 typedef struct rig_agent {

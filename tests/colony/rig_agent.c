@@ -390,7 +390,11 @@ static tide_status answer_script(rig *r, rig_agent *agent, const tide_question *
     agent->last_max = request->max_records;
     uint64_t max_seq = 0;
     int given = 0;
-    for (int i = 0; i < agent->script->count && given < request->max_records; i++) {
+    const int page_max =
+        agent->script->page_max > 0 && agent->script->page_max < request->max_records
+            ? agent->script->page_max
+            : (int)request->max_records;
+    for (int i = 0; i < agent->script->count && given < page_max; i++) {
         const rig_row *row = &agent->script->rows[i];
         if (row->is_gone || row->from_us > r->t->clock.mono_us ||
             (row->seq <= request->start_seq_id && row->seq != 0))

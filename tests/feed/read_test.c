@@ -331,7 +331,8 @@ static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
     assert_int_equal(6, answer.epoch);
     tide_feed_answer_done(&answer);
 
-    points[1].epoch = request.epoch = 6 + 20; /* an old backup: three times eight epochs have passed since */
+    points[1].epoch = request.epoch =
+        6 + 20; /* an old backup: three times eight epochs have passed since */
     virtual_env_advance(&t->clock, 2 * TIDE_FEED_RAISE_US);
     answer = read_feed(feed, request);
     assert_int_equal(6, answer.epoch);

@@ -56,7 +56,8 @@ static void inserts_are_logged_as_rows(void **state)
 static void updates_log_the_columns_that_changed(void **state)
 {
     app_fixture *t = *state;
-    make_both(t, "u", "(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE, b, c REAL, d BLOB, e NUMERIC)");
+    make_both(t, "u",
+              "(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE, b, c REAL, d BLOB, e NUMERIC)");
     run_both(t, "u", "INSERT INTO @ VALUES (1, 'x', 1, 1, 'blob', '5');",
              "create (1) a='x' b=1 c=1r d='blob' e=5\n");
     run_both(t, "u", "UPDATE @ SET a = 'x', b = 1, c = 1.0;", "");
@@ -84,7 +85,7 @@ static void deletes_and_key_changes(void **state)
     run_both(t, "w", "UPDATE @ SET k = 1.0 WHERE k = 1;", "delete (1)\ncreate (1r) v=1\n");
     run_both(t, "w", "DELETE FROM @ WHERE typeof(k) = 'text';", "delete ('1')\n");
     make_both(t, "r", "(id INTEGER PRIMARY KEY, v)");
-    run_both(t, "r", "INSERT INTO @ VALUES (1, 1); UPDATE @ SET rowid = 7;",
+    run_both(t, "r", "INSERT INTO @ VALUES (1, 1);\nUPDATE @ SET rowid = 7;",
              "create (1) v=1\ndelete (1)\ncreate (7) v=1\n");
 }
 
@@ -107,10 +108,12 @@ static void upserts(void **state)
 static void replace_by_every_unique_key(void **state)
 {
     app_fixture *t = *state;
-    make_both(t, "q",
-              "(id INTEGER PRIMARY KEY, mail TEXT UNIQUE COLLATE NOCASE, a INT, b INT, UNIQUE (a, b))");
-    run_both(t, "q", "INSERT INTO @ VALUES (1, 'x', 1, 1), (2, 'y', 2, 2), (3, 'z', 3, 3);",
-             "create (1) mail='x' a=1 b=1\ncreate (2) mail='y' a=2 b=2\ncreate (3) mail='z' a=3 b=3\n");
+    make_both(
+        t, "q",
+        "(id INTEGER PRIMARY KEY, mail TEXT UNIQUE COLLATE NOCASE, a INT, b INT, UNIQUE (a, b))");
+    run_both(
+        t, "q", "INSERT INTO @ VALUES (1, 'x', 1, 1), (2, 'y', 2, 2), (3, 'z', 3, 3);",
+        "create (1) mail='x' a=1 b=1\ncreate (2) mail='y' a=2 b=2\ncreate (3) mail='z' a=3 b=3\n");
     run_both(t, "q", "REPLACE INTO @ VALUES (1, 'x', 1, 9);", "create (1) mail='x' a=1 b=9\n");
     run_both(t, "q", "INSERT OR REPLACE INTO @ VALUES (4, 'X', 4, 4);",
              "create (4) mail='X' a=4 b=4\ndelete (1)\n");
@@ -118,7 +121,8 @@ static void replace_by_every_unique_key(void **state)
              "create (5) mail='Y' a=3 b=3\ndelete (2)\ndelete (3)\n");
     run_both(t, "q", "UPDATE OR REPLACE @ SET mail = 'y' WHERE id = 4;",
              "update (4) mail='y'\ndelete (5)\n");
-    run_both(t, "q", "INSERT INTO @ VALUES (6, 'f', 6, 6); UPDATE OR REPLACE @ SET id = 4 WHERE id = 6;",
+    run_both(t, "q",
+             "INSERT INTO @ VALUES (6, 'f', 6, 6);\nUPDATE OR REPLACE @ SET id = 4 WHERE id = 6;",
              "create (6) mail='f' a=6 b=6\ndelete (6)\ncreate (4) mail='f' a=6 b=6\n");
 }
 
@@ -126,14 +130,16 @@ static void replace_by_every_unique_key(void **state)
 static void replace_by_unusual_unique_keys(void **state)
 {
     app_fixture *t = *state;
-    app_write_sql(t, APP_SHELL,
-                  "CREATE TABLE e (id TEXT NOT NULL PRIMARY KEY, mail TEXT, \"is,gone\" INT DEFAULT 0,"
-                  " up TEXT GENERATED ALWAYS AS (upper(mail)) VIRTUAL, n INT UNIQUE ON CONFLICT REPLACE);\n"
-                  "CREATE UNIQUE INDEX \"e (x)\" ON e (lower(mail) DESC, /* , */ substr(mail, 1, 2)) "
-                  "WHERE \"is,gone\" = 0 -- only those\n;\n"
-                  "CREATE UNIQUE INDEX e2 ON e (up);\n");
+    app_write_sql(
+        t, APP_SHELL,
+        "CREATE TABLE e (id TEXT NOT NULL PRIMARY KEY, mail TEXT, \"is,gone\" INT DEFAULT 0,"
+        " up TEXT GENERATED ALWAYS AS (upper(mail)) VIRTUAL, n INT UNIQUE ON CONFLICT REPLACE);\n"
+        "CREATE UNIQUE INDEX \"e (x)\" ON e (lower(mail) DESC, /* , */ substr(mail, 1, 2)) "
+        "WHERE \"is,gone\" = 0 -- only those\n;\n"
+        "CREATE UNIQUE INDEX e2 ON e (up);\n");
     app_track(t, "e");
-    app_write_sql(t, APP_SHELL, "INSERT INTO e (id, mail, n) VALUES ('a', 'one', 1), ('b', 'two', 2);");
+    app_write_sql(t, APP_SHELL,
+                  "INSERT INTO e (id, mail, n) VALUES ('a', 'one', 1), ('b', 'two', 2);");
     app_forget(t, "e");
     app_write_sql(t, APP_PYTHON, "INSERT OR REPLACE INTO e (id, mail) VALUES ('c', 'ONE');");
     assert_log(t, "e", "create ('c') mail='ONE' is,gone=0 n=NULL\ndelete ('a')\n");
@@ -158,7 +164,9 @@ static void recursive_triggers_change_nothing(void **state)
                   "PRAGMA recursive_triggers = ON; INSERT INTO g VALUES (1, 'a');"
                   "REPLACE INTO g VALUES (2, 'a'); REPLACE INTO g VALUES (2, 'b');");
     char *log = app_log(t, "g");
-    assert_contains(log, "create (1) mail='a'\ndelete (1)\ncreate (2) mail='a'\ndelete (2)\ncreate (2) mail='b'\n");
+    assert_contains(
+        log,
+        "create (1) mail='a'\ndelete (1)\ncreate (2) mail='a'\ndelete (2)\ncreate (2) mail='b'\n");
     free(log);
 }
 
@@ -166,13 +174,14 @@ static void recursive_triggers_change_nothing(void **state)
 static void cascades_and_triggers_of_the_application(void **state)
 {
     app_fixture *t = *state;
-    app_write_sql(t, APP_SHELL,
-                  "CREATE TABLE parent (id INTEGER PRIMARY KEY);"
-                  "CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent ON DELETE CASCADE "
-                  "ON UPDATE CASCADE);"
-                  "CREATE TABLE audit (id INTEGER PRIMARY KEY, what TEXT UNIQUE);"
-                  "CREATE TRIGGER app_audit AFTER DELETE ON child BEGIN "
-                  "INSERT OR REPLACE INTO audit (what) VALUES ('child ' || OLD.p); END;");
+    app_write_sql(
+        t, APP_SHELL,
+        "CREATE TABLE parent (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent ON DELETE CASCADE "
+        "ON UPDATE CASCADE);"
+        "CREATE TABLE audit (id INTEGER PRIMARY KEY, what TEXT UNIQUE);"
+        "CREATE TRIGGER app_audit AFTER DELETE ON child BEGIN "
+        "INSERT OR REPLACE INTO audit (what) VALUES ('child ' || OLD.p); END;");
     app_track(t, "parent");
     app_track(t, "child");
     app_track(t, "audit");
@@ -181,7 +190,8 @@ static void cascades_and_triggers_of_the_application(void **state)
                       "PRAGMA foreign_keys = ON;\nINSERT INTO parent VALUES (1);\n"
                       "INSERT INTO child VALUES (10, 1), (11, 1);\n");
         app_forget(t, "child");
-        app_write_sql(t, (app_program)program, "PRAGMA foreign_keys = ON;\nUPDATE parent SET id = 2;\n");
+        app_write_sql(t, (app_program)program,
+                      "PRAGMA foreign_keys = ON;\nUPDATE parent SET id = 2;\n");
         assert_log(t, "child", "update (10) p=2\nupdate (11) p=2\n");
         app_write_sql(t, (app_program)program, "PRAGMA foreign_keys = ON;\nDELETE FROM parent;\n");
         assert_log(t, "child", "delete (10)\ndelete (11)\n");
@@ -192,9 +202,10 @@ static void cascades_and_triggers_of_the_application(void **state)
         app_forget(t, "parent");
     }
     app_write_sql(t, APP_SHELL, "BEGIN; INSERT INTO parent VALUES (5); ROLLBACK;");
-    app_write_sql(t, APP_SHELL,
-                  "BEGIN; INSERT INTO parent VALUES (6); SAVEPOINT s; INSERT INTO parent VALUES (7); "
-                  "ROLLBACK TO s; COMMIT;");
+    app_write_sql(
+        t, APP_SHELL,
+        "BEGIN; INSERT INTO parent VALUES (6); SAVEPOINT s; INSERT INTO parent VALUES (7); "
+        "ROLLBACK TO s; COMMIT;");
     assert_log(t, "parent", "create (6)\n");
 }
 
@@ -206,8 +217,7 @@ static void the_application_sees_its_own_numbers(void **state)
     app_track(t, "n");
     assert_app(t, "INSERT INTO n VALUES (41, 1); SELECT last_insert_rowid() || ' ' || changes();",
                "41 1");
-    assert_app(t,
-               "PRAGMA trusted_schema = OFF; UPDATE n SET v = 2; SELECT changes();", "1");
+    assert_app(t, "PRAGMA trusted_schema = OFF; UPDATE n SET v = 2; SELECT changes();", "1");
 }
 
 /* Names that need quotes, keywords, and none of SQLite's: nothing of a name leaves its quotes. */
@@ -253,7 +263,8 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(inserts_are_logged_as_rows, app_setup, app_teardown),
-        cmocka_unit_test_setup_teardown(updates_log_the_columns_that_changed, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(updates_log_the_columns_that_changed, app_setup,
+                                        app_teardown),
         cmocka_unit_test_setup_teardown(deletes_and_key_changes, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(upserts, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(replace_by_every_unique_key, app_setup, app_teardown),
@@ -261,9 +272,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(recursive_triggers_change_nothing, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(cascades_and_triggers_of_the_application, app_setup,
                                         app_teardown),
-        cmocka_unit_test_setup_teardown(the_application_sees_its_own_numbers, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(the_application_sees_its_own_numbers, app_setup,
+                                        app_teardown),
         cmocka_unit_test_setup_teardown(names_of_every_kind, app_setup, app_teardown),
-        cmocka_unit_test_setup_teardown(rows_that_were_there_become_creates, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(rows_that_were_there_become_creates, app_setup,
+                                        app_teardown),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

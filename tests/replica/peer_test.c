@@ -1,0 +1,133 @@
+/* Real files as peers of each other: what they tell and take, and what they do not take from anybody. */
+#include "replica/peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/world.h"
+
+#define SCHEMA "CREATE TABLE todos(id TEXT PRIMARY KEY NOT NULL, title TEXT, n INTEGER)"
+
+static tide_sync_result sync_nodes(world *w, int here, int there)
+{
+    tide_peer a = tide_peer_of_node(w->nodes[here].node, "here");
+    tide_peer b = tide_peer_of_node(w->nodes[there].node, "there");
+    const tide_sync_options options = {.page_rows = 7};
+    tide_sync_result result;
+    assert_ok_err(tide_sync(&a, &b, &options, &result, &w->err), &w->err);
+    assert_true(result.is_proven);
+    return result;
+}
+
+static void assert_equal_rows(world *w, int a, int b)
+{
+    TIDE_CLEANUP(tide_freep) char *x = world_dump(w, a, "SELECT * FROM todos ORDER BY id");
+    TIDE_CLEANUP(tide_freep) char *y = world_dump(w, b, "SELECT * FROM todos ORDER BY id");
+    assert_string_equal(x, y);
+}
+
+/* R6: over a node in the middle everything reaches everybody, and a sync that finds nothing new moves nothing. */
+static void changes_travel_through_a_third_node(void **state)
+{
+    (void)state;
+    world w;
+    world_init(&w, 3, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+    for (int i = 0; i < 30; i++)
+        world_run(&w, i % 3, "INSERT INTO todos VALUES('%d', 'row %d', %d)", i, i, i);
+    (void)sync_nodes(&w, 0, 1);
+    (void)sync_nodes(&w, 1, 2);
+    (void)sync_nodes(&w, 0, 1);
+    assert_equal_rows(&w, 0, 1);
+    assert_equal_rows(&w, 1, 2);
+    assert_int_equal(30, world_number(&w, 0, "SELECT count(*) FROM todos"));
+    const tide_sync_result quiet = sync_nodes(&w, 2, 0);
+    assert_int_equal(0, quiet.pulled.events + quiet.pushed.events);
+    /* The others' marks are kept as their acknowledgements. */
+    assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM tide_replica_peers"));
+    world_done(&w);
+}
+
+static tide_status create(world *w, const char *name, const char *sql, const char *second)
+{
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks marks = {.origin_count = 0};
+    assert_ok(tide_peer_marks_add_table(&marks, name, 1, 0,
+                                        (const char *const[]){sql, second, NULL}, NULL));
+    return tide_peer_create(w->nodes[0].node, &marks.tables[0], &w->err);
+}
+
+/* Statements of a hostile peer: refused, and nothing has changed. */
+static void tables_of_hostile_peers_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[][3] = {
+        {"x", "DROP TABLE todos", NULL},
+        {"x", "CREATE TABLE x(id INTEGER PRIMARY KEY); DROP TABLE todos", NULL},
+        {"x", "CREATE TABLE x(id INTEGER PRIMARY KEY) /* ; */ ; DELETE FROM todos", NULL},
+        {"x", "CREATE TABLE y(id INTEGER PRIMARY KEY)", NULL},
+        {"x", "CREATE TABLE x AS SELECT * FROM todos", NULL},
+        {"x", "CREATE TRIGGER x AFTER INSERT ON todos BEGIN DELETE FROM todos; END", NULL},
+        {"x", "CREATE VIEW x AS SELECT 1", NULL},
+        {"x", "CREATE TABLE x(id INTEGER PRIMARY KEY)", "CREATE INDEX stolen ON todos(title)"},
+        {"x", "CREATE TABLE x(id INTEGER PRIMARY KEY)", "DROP TABLE todos"},
+        {"x", "CREATE TABLE x(id INTEGER PRIMARY KEY)", NULL}, /* another digest than it says */
+        {"x", "ATTACH '/etc/passwd' AS p", NULL},
+        {"x", "not SQL at all", NULL},
+        {"x\"; DROP TABLE todos; --", "CREATE TABLE x(id INTEGER PRIMARY KEY)", NULL},
+        {"tide_replica_x", "CREATE TABLE tide_replica_x(id INTEGER PRIMARY KEY)", NULL},
+        {"sqlite_x", "CREATE TABLE sqlite_x(id INTEGER PRIMARY KEY)", NULL},
+    };
+    world w;
+    world_init(&w, 1, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+    world_run(&w, 0, "INSERT INTO todos VALUES('1', 'one', 1)");
+    const int64_t before = world_number(&w, 0, "SELECT count(*) FROM sqlite_schema");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_status_err(TIDE_E_INVALID, create(&w, bad[i][0], bad[i][1], bad[i][2]), &w.err);
+    assert_int_equal(before, world_number(&w, 0, "SELECT count(*) FROM sqlite_schema"));
+    assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM todos"));
+    /* One that stands is left alone, whatever the peer says of it. */
+    assert_status(TIDE_NONE,
+                  create(&w, "todos", "CREATE TABLE todos(id INTEGER PRIMARY KEY)", NULL));
+    world_done(&w);
+}
+
+/* A forged page is refused as a whole, and the log stays as it was. */
+static void forged_pages_are_refused(void **state)
+{
+    (void)state;
+    world w;
+    world_init(&w, 2, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+    world_run(&w, 0, "INSERT INTO todos VALUES('1', 'one', 1)");
+    tide_peer from = tide_peer_of_node(w.nodes[0].node, "from");
+    tide_peer to = tide_peer_of_node(w.nodes[1].node, "to");
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks marks = {.origin_count = 0};
+    TIDE_CLEANUP(tide_peer_page_done) tide_peer_page page;
+    tide_applied applied = {.events = 0};
+    tide_peer_page_init(&page);
+    assert_ok_err(from.marks(from.arg, NULL, &marks, &w.err), &w.err);
+    assert_int_equal(1, marks.origin_count);
+    assert_ok_err(from.read(from.arg, &marks.origins[0].origin, marks.origins[0].epoch, 0, 10,
+                            1 << 20, &page, &w.err),
+                  &w.err);
+    assert_int_equal(1, page.count);
+    for (size_t i = 0; i < page.bytes.len; i++) {
+        page.bytes.ptr[i] = (char)(page.bytes.ptr[i] ^ 0x20);
+        assert_true(to.push(to.arg, &marks.origins[0], &page, &applied, &w.err) < TIDE_OK);
+        page.bytes.ptr[i] = (char)(page.bytes.ptr[i] ^ 0x20);
+    }
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM todos"));
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM tide_replica_events"));
+    assert_ok_err(to.push(to.arg, &marks.origins[0], &page, &applied, &w.err), &w.err);
+    assert_int_equal(1, applied.events);
+    world_done(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_travel_through_a_third_node),
+        cmocka_unit_test(tables_of_hostile_peers_are_refused),
+        cmocka_unit_test(forged_pages_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
