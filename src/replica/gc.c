@@ -158,6 +158,8 @@ static tide_status find_end(int64_t *out, const collect_call *call, tide_app_tx 
     TIDE_TRY(status);
     if (status == TIDE_OK && keep <= *out)
         *out = keep - 1;
+    if (*out > mark) /* a hole below what is here is no reason to call it gone */
+        *out = mark;
     return TIDE_OK;
 }
 

@@ -26,7 +26,8 @@ typedef struct tide_node tide_node;
 
 typedef struct tide_node_options {
     tide_env *env;
-    bool is_new; /* the file may be absent: an empty database is made (sync into nothing), with an id */
+    bool
+        is_new; /* the file may be absent: an empty database is made (sync into nothing), with an id */
     const char *state_dir; /* as tide_app_options */
 } tide_node_options;
 

@@ -73,9 +73,12 @@ static tide_status find_statement(tide_app_statement **out, tide_app_connection 
         drop_statements(connection, false);
     tide_app_statement *fresh = calloc(1, sizeof *fresh);
     char *copy = strdup(text);
-    tide_status status = fresh && copy ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory");
-    if (status == TIDE_OK)
-        status = prepare(&fresh->handle, connection, text, err);
+    if (!fresh || !copy) {
+        free(copy);
+        free(fresh);
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement");
+    }
+    const tide_status status = prepare(&fresh->handle, connection, text, err);
     if (status < TIDE_OK) {
         free(copy);
         free(fresh);

@@ -123,6 +123,24 @@ static void a_tombstone_outlives_what_it_has_to_meet(void **state)
     assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM tide_replica_conflicts"));
 }
 
+/* What never came is not gone: a hole below what is here raises no floor (R1, R8). */
+static void a_hole_raises_no_floor(void **state)
+{
+    world *w = *state;
+    static world_page page;
+    tide_origin_mark found[WORLD_MARKS_MAX];
+    tide_applied applied;
+    write_some(w, 0, 1, 3);
+    assert_int_equal(1, world_marks(w, 0, found));
+    assert_ok_err(world_read(w, 0, &found[0], 0, 100, &page), &w->err);
+    assert_ok_err(tide_node_apply(w->nodes[1].node, &page.events[2], 1, &applied, &w->err),
+                  &w->err);
+    world_page_done(&page);
+    world_advance(w, 2 * HOUR_US);
+    assert_int_equal(0, collect(w, 1, &all).events);
+    assert_int_equal(0, world_number(w, 1, "SELECT max(floor) FROM tide_replica_origins"));
+}
+
 /* Bounded batches: a long history goes in many turns. */
 static void a_turn_is_bounded(void **state)
 {
@@ -151,6 +169,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_was_collected_is_not_applied_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_outlives_what_it_has_to_meet, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hole_raises_no_floor, setup, teardown),
         cmocka_unit_test_setup_teardown(a_turn_is_bounded, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
