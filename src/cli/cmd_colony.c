@@ -137,7 +137,7 @@ static tide_status poll(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, AGENTS_FILE, HTTP, GRPC, NAME, DRIVER_OPTIONS,
+     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, DRIVER_OPTIONS,
                             TIDE_CLI_AGENT_SECURITY, TIDE_CLI_FRONT_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_AGENT,
@@ -157,8 +157,7 @@ static const tide_cli_verb verbs[] = {
      .run = run},
     {.name = "poll",
      .arguments = "",
-     .takes =
-         TIDE_CLI_LIST(ONCE, AGENT, AGENTS_FILE, NAME, DRIVER_OPTIONS, TIDE_CLI_AGENT_SECURITY),
+     .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, DRIVER_OPTIONS, TIDE_CLI_AGENT_SECURITY),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_AGENT, .value = "NAME=HOST:PORT"},
                                      {.id = TIDE_CLI_LEASE, .fallback = "15s"}),
      .summary = "poll every agent until all are caught up, then end (--once)",

@@ -126,7 +126,7 @@ static tide_status check_names(tide_cli_agents *agents, tide_error *err)
 tide_status tide_cli_agents_read(tide_cli_agents *out, const tide_cli *cli, tide_error *err)
 {
     const tide_cli_values given = tide_cli_list(cli, TIDE_CLI_AGENT);
-    const char *file = tide_cli_text(cli, TIDE_CLI_AGENTS_FILE);
+    const char *file = tide_cli_text(cli, TIDE_CLI_AGENTS);
     *out = (tide_cli_agents){.count = 0};
     tide_arena_init(&out->texts, TEXTS_MAX);
     for (int i = 0; i < given.count; i++)

@@ -185,7 +185,7 @@ enum {
       "refuse records of streams that were not declared")
 
 #define TIDE_CLI_OPTIONS_COLONY(X)                                                                 \
-    X(AGENTS_FILE, "agents", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                    \
+    X(AGENTS, "agents", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                         \
       "further agents: NAME ADDRESS per line")                                                     \
     X(ONCE, "once", 0, NULL, NULL, NULL, FLAG, 0, 0, "until everything is caught up, then end")    \
     X(DATA_TYPE, "data-type", 0, "TYPE", NULL, NULL, TEXT, 0, 0, "only this data type")            \
