@@ -145,9 +145,9 @@ tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide_error *err)
                          " is not of this history: it is in epoch %" PRId64 " now, and that one %s",
                          request->start_seq, request->epoch, page->state.epoch,
                          is_known ? "ended before" : "never was");
-    /* Without points the end of the epoch is what both have, if it is the same epoch. */
+    /* Without points the end of an epoch that is over is what both have; of the present one nothing is known. */
     if (request->point_count == 0)
-        answer->matched_seq = is_known ? end_seq : 0;
+        answer->matched_seq = is_known && request->epoch < page->state.epoch ? end_seq : 0;
     else if (is_known && answer->matched_seq > end_seq)
         answer->matched_seq = end_seq;
     answer->standing = TIDE_FEED_STANDING_DIVERGED;
