@@ -361,10 +361,7 @@ tide_status chaos_fault_store(chaos_faults *f, tide_error *err)
     case 1:
         return replace_store(f, f->copied, put_back_script, "restore", err);
     case 4:
-        /* A volume put back unseen is for the soak: records that were written before a reader came may still be missed. */
-        return getenv("TIDEMARK_SOAK")
-                   ? replace_store(f, f->copied, roll_back_script, "rollback", err)
-                   : replace_store(f, f->copied, put_back_script, "restore", err);
+        return replace_store(f, f->copied, roll_back_script, "rollback", err);
     default:
         return replace_store(f, (int)prng_below(&f->chance, CHAOS_AGENTS), remove_script, "wipe",
                              err);
