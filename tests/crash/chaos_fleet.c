@@ -284,14 +284,19 @@ static tide_status tell_end(const chaos_fleet *fleet, const chaos_node *node, ti
                      strlen(log) > 600 ? log + strlen(log) - 600 : log);
 }
 
+/* The store was not there when it started, or went while it wrote its agents down. */
+static bool found_no_store(const chaos_fleet *fleet, const chaos_node *node)
+{
+    const int code = node->process.exit_code;
+    return node->is_colony && (code == TIDE_EXIT_UNAVAILABLE || code == TIDE_EXIT_PARTIAL) &&
+           !was_ready(fleet, node);
+}
+
 static tide_status look_at(chaos_fleet *fleet, chaos_node *node, tide_error *err)
 {
     if (!node->is_wanted || !proc_poll(&node->process))
         return TIDE_OK;
-    /* The store was not there when it started, or went while it wrote its agents down. */
-    const bool is_store = node->process.exit_code == TIDE_EXIT_UNAVAILABLE ||
-                          node->process.exit_code == TIDE_EXIT_PARTIAL;
-    if (!node->is_colony || !is_store || was_ready(fleet, node))
+    if (!found_no_store(fleet, node))
         return tell_end(fleet, node, err);
     if (node->again_ms == 0)
         node->again_ms = proc_now_ms() + AGAIN_MS;
@@ -318,7 +323,7 @@ tide_status chaos_fleet_stop(chaos_fleet *fleet, int64_t timeout_ms, tide_error 
         const tide_status status = proc_wait(&node->process, left_ms > 0 ? left_ms : 0, err);
         if (status < TIDE_OK)
             return tide_fail_context(err, status, "%s was told to stop", node->name);
-        if (node->process.exit_code != 0)
+        if (node->process.exit_code != 0 && !found_no_store(fleet, node))
             return tell_end(fleet, node, err);
     }
     return TIDE_OK;
