@@ -19,8 +19,8 @@ build: setup ## build/tidemark, build/libtidemark.so, build/libtidemark.a, tests
 	@$(CONFIGURE) build -Dwerror=$(WERROR) -Dprefix=$(PREFIX)
 	@scripts/quietly ninja -C build
 
-run: build ## see it at work
-	@scripts/demo
+run: build ## see it at work: a dashboard over agents, work and faults on request
+	@build/tidemark up --demo
 
 test: build ## every test
 	@$(TEST) build

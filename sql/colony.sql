@@ -533,6 +533,14 @@ DELETE FROM records_rows WHERE source_id = :source_id AND seq_id BETWEEN :first 
 INSERT INTO colony_agents (agent_id, address, origin, added_at) VALUES (:agent_id, :address, :origin, :now)
 ON CONFLICT (agent_id) DO UPDATE SET address = excluded.address, origin = excluded.origin, is_removed = :false;
 
+-- statement: registry_touch
+-- A mark that changes with the registry: whoever is told that the store has changed looks at it before at the agents.
+INSERT INTO db_metadata (key, value) VALUES ('colony_registry', '1')
+ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(db_metadata.value AS bigint) + 1 AS text);
+
+-- statement: registry_mark
+SELECT CAST(value AS bigint) FROM db_metadata WHERE key = 'colony_registry';
+
 -- statement: agent_remove
 UPDATE colony_agents SET is_removed = :true WHERE agent_id = :agent_id AND NOT is_removed;
 

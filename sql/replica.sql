@@ -45,6 +45,26 @@ SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retai
 -- template: replica_table_untrack
 UPDATE tide_replica_tables SET is_tracked = 0 WHERE id = :id;
 
+-- template: replica_table_ended
+-- What was captured of it is folded yet.
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('ended/' || :id, 1);
+
+-- template: replica_absent
+-- Tables of which only the log can be read: dropped, or not tracked any more.
+SELECT name FROM tide_replica_tables t
+WHERE (is_tracked AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE))
+   OR (NOT is_tracked AND EXISTS (SELECT 1 FROM tide_replica_state WHERE key = 'ended/' || t.id));
+
+-- template: replica_absent_cut
+DELETE FROM tide_replica_state WHERE key >= 'ended/' AND key < 'ended0';
+
+-- template: replica_table_retrack
+UPDATE tide_replica_tables SET is_tracked = 1, retain_us = :retain_us WHERE id = :id;
+
+-- template: replica_clocks_cut
+-- The table has another key: its rows are others.
+DELETE FROM tide_replica_clocks WHERE table_id = :id AND :retain_us = 0;
+
 -- template: replica_table_find
 SELECT id, name, is_tracked, schema, retain_us FROM tide_replica_tables WHERE name = :name;
 
@@ -70,9 +90,6 @@ VALUES (:table_id, :position, :name, :key_position, :is_not_null, :affinity, :fa
 -- template: replica_columns
 SELECT name, key_position, is_not_null, affinity, fallback FROM tide_replica_columns
 WHERE table_id = :table_id ORDER BY position;
-
--- template: replica_schema_put
-INSERT OR REPLACE INTO tide_replica_schemas (table_name, schema, columns, sql) VALUES (:table_name, :schema, :columns, :sql);
 
 -- template: schema_find
 SELECT type, name, sql FROM sqlite_master WHERE name = :name COLLATE NOCASE AND type IN ('table', 'view');
@@ -124,9 +141,47 @@ VALUES (:origin, 0, :seq, :seq, :id, :table_name, :operation_type, :record_id, :
 -- template: replica_seed_last
 SELECT coalesce(max(seq), 0) FROM tide_replica_events WHERE origin = :origin AND epoch = 0;
 
+-- template: seed_note
+-- A table of another implementation that is to be imported; 'import/' has how far that is.
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('seed/' || :table_id, :renamed);
+
+-- template: seed_place
+SELECT s.value, i.value FROM tide_replica_state s
+LEFT JOIN tide_replica_state i ON i.key = 'import/' || :table_id WHERE s.key = 'seed/' || :table_id;
+
+-- template: seed_place_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('import/' || :table_id, :place);
+
+-- template: seed_done
+DELETE FROM tide_replica_state WHERE key IN ('seed/' || :table_id, 'import/' || :table_id) AND :place IS NOT 0;
+
 -- template: hook_home
 -- The table that a trigger of ours stands on: it follows a renamed table.
-SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = :name;
+SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = 'tide_capture_' || :table_id || '_insert';
 
--- template: replica_digests_forget
-UPDATE tide_replica_clocks SET digest = NULL WHERE table_id = :table_id;
+-- template: hook_text
+SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = :name AND tbl_name = :table_name COLLATE NOCASE;
+
+-- template: reshape_clocks
+SELECT key, clock, image, digest FROM tide_replica_clocks WHERE table_id = :table_id AND key > :after ORDER BY key LIMIT :limit;
+
+-- template: reshape_clock_put
+UPDATE tide_replica_clocks SET clock = :clock, image = :image, digest = :digest, gone = :gone WHERE table_id = :table_id AND key = :key;
+
+-- template: reshape_conflicts_lift
+UPDATE tide_replica_conflicts SET col = -1000 - col WHERE table_id = :table_id AND col >= 0 AND :col = 0 AND :to >= -1;
+
+-- template: reshape_conflicts_set
+UPDATE tide_replica_conflicts SET col = :to WHERE table_id = :table_id AND col = -1000 - :col;
+
+-- template: reshape_conflicts_cut
+DELETE FROM tide_replica_conflicts WHERE table_id = :table_id AND col = -1000 - :col AND :to < 0;
+
+-- template: reshape_known_lift
+UPDATE tide_replica_known SET col = -1000 - col WHERE table_id = :table_id AND col >= 0 AND :col = 0 AND :to >= -1;
+
+-- template: reshape_known_set
+UPDATE tide_replica_known SET col = :to WHERE table_id = :table_id AND col = -1000 - :col;
+
+-- template: reshape_known_cut
+DELETE FROM tide_replica_known WHERE table_id = :table_id AND col = -1000 - :col AND :to < 0;

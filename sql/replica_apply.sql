@@ -13,7 +13,7 @@ SELECT value FROM tide_replica_state WHERE key = 'fold_cut';
 INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('fold_cut', :cut);
 
 -- template: apply_clock_get
-SELECT clock, image, aside, rival FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
+SELECT clock, image, aside, rival, digest FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
 
 -- template: apply_clock_put
 INSERT OR REPLACE INTO tide_replica_clocks (table_id, key, clock, image, aside, rival, gone, digest)
@@ -100,24 +100,24 @@ WHERE origin = :origin AND epoch = :epoch AND seq > :after AND seq <= :through O
 SELECT seq, cut_seq, body FROM tide_replica_events
 WHERE origin = :origin AND epoch = :epoch AND seq > :after AND seq <= :through ORDER BY seq;
 
--- template: apply_schema_get
-SELECT columns FROM tide_replica_schemas WHERE table_name = :table AND schema = :schema;
-
 -- template: apply_quarantine_put
-INSERT OR REPLACE INTO tide_replica_quarantine (origin, epoch, seq, reason, detail, found_at)
-VALUES (:origin, :epoch, :seq, :reason, :detail, :now);
+INSERT INTO tide_replica_quarantine (origin, epoch, seq, reason, detail, found_at, tried)
+VALUES (:origin, :epoch, :seq, :reason, :detail, :now, :tried)
+ON CONFLICT (origin, epoch, seq) DO UPDATE SET reason = excluded.reason, detail = excluded.detail, tried = excluded.tried;
 
 -- template: apply_quarantine_delete
 DELETE FROM tide_replica_quarantine WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
 
 -- template: apply_quarantine_bodies
--- What may have become possible: the clock has come nearer, a table or schema is known now.
+-- What may have become possible: the clock has come nearer, or other tables and schemas are known than when it was tried.
 SELECT e.body FROM tide_replica_quarantine q
 JOIN tide_replica_events e ON e.origin = q.origin AND e.epoch = q.epoch AND e.seq = q.seq
 WHERE (q.reason = 'drift' AND e.stamp <= :horizon)
-   OR (q.reason = 'table' AND EXISTS (SELECT 1 FROM tide_replica_tables t WHERE t.name = e.table_name AND t.is_tracked))
-   OR q.reason = 'column'
+   OR (q.reason <> 'drift' AND q.tried < :counter)
 ORDER BY q.origin, q.epoch, q.seq LIMIT :limit;
+
+-- template: apply_quarantine_any
+SELECT EXISTS (SELECT 1 FROM tide_replica_quarantine);
 
 -- template: apply_quarantine_list
 SELECT q.origin, q.epoch, q.seq, e.table_name, e.record_id, q.reason, q.detail, q.found_at
@@ -167,7 +167,8 @@ SELECT max(seq) FROM (SELECT seq FROM tide_replica_events
     WHERE origin = :origin AND epoch = :epoch AND seq > :floor ORDER BY seq LIMIT :limit);
 
 -- template: apply_gc_events
-DELETE FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq <= :through;
+-- Those that wait stay: a snapshot may have brought some that lie below its cut.
+DELETE FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq <= :through AND processed <> 0;
 
 -- template: apply_gc_first_stamp
 -- Of what a peer may not have yet.

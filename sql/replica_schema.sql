@@ -151,3 +151,20 @@ CREATE TABLE tide_replica_snapshots (
     tables TEXT NOT NULL,
     verified INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+-- template: replica_schema_2
+-- Version 2. Names that columns and tables had before; batches that are not whole yet; prints of columns in place of one digest per row.
+ALTER TABLE tide_replica_schemas ADD COLUMN becomes BLOB;     -- what its columns are called now, as columns; '': dropped. NULL: the same
+ALTER TABLE tide_replica_schemas ADD COLUMN key_columns BLOB; -- positions of the key's columns, 4 bytes each
+ALTER TABLE tide_replica_quarantine ADD COLUMN tried INTEGER NOT NULL DEFAULT 0; -- which state of the schemas it was tried with
+CREATE TABLE tide_replica_names (name TEXT PRIMARY KEY COLLATE NOCASE, table_id INTEGER NOT NULL) WITHOUT ROWID; -- former ones
+CREATE TABLE tide_replica_spool (
+    origin BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    cut_seq INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL, -- the lowest of its events that are here
+    since INTEGER NOT NULL,
+    PRIMARY KEY (origin, epoch, cut_seq)
+) WITHOUT ROWID;
+CREATE INDEX tide_replica_events_waiting ON tide_replica_events (stamp) WHERE processed = 0 AND epoch > 0;
+UPDATE tide_replica_clocks SET digest = NULL; -- from now on: 6 bytes per column

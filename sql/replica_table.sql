@@ -27,6 +27,15 @@ WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{end}}) ORDER BY {
 -- Rows that have something else than its default in a column that was added.
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} WHERE {{each some OR}}{{name}} IS NOT ({{sql}}){{end}};
 
+-- template: table_row_added
+-- Which columns of one row have something else than their defaults?
+SELECT {{each some ,}}{{name}} IS NOT ({{sql}}){{end}} FROM {{table}}
+WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
+
+-- template: table_defaults
+-- What a row has in columns that nobody names. Texts become numbers where their columns make them so: tried, and seen whether they mean the same.
+SELECT {{each columns ,}}{{if number}}CASE WHEN typeof({{sql}}) = 'text' AND CAST({{sql}} AS NUMERIC) = ({{sql}}) + 0 AND CAST(CAST({{sql}} AS NUMERIC) AS TEXT) = ({{sql}}) THEN CAST({{sql}} AS NUMERIC) ELSE ({{sql}}) END{{end}}{{if !number}}{{if text}}CASE WHEN typeof({{sql}}) IN ('integer', 'real') THEN CAST({{sql}} AS TEXT) ELSE ({{sql}}) END{{end}}{{if !text}}({{sql}}){{end}}{{end}}{{end}};
+
 -- template: table_row_rivals
 -- Rows with another key that have the values of a unique key.
 SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
@@ -38,6 +47,12 @@ SELECT 1 FROM {{parent}} WHERE {{each pairs AND}}{{name}} = ?{{p}}{{end}} LIMIT 
 
 -- template: table_foreign_children
 SELECT {{each key ,}}{{name}}{{end}} FROM {{table}} WHERE {{each pairs AND}}{{name}} = ?{{p}}{{end}};
+
+-- template: table_foreign_orphans
+-- Rows that refer to something, and it is not there.
+SELECT {{each key ,}}{{name}}{{end}} FROM {{table}} AS tide_child
+WHERE {{each pairs AND}}{{name}} IS NOT NULL{{end}}
+AND NOT EXISTS (SELECT 1 FROM {{parent}} AS tide_parent WHERE {{each pairs AND}}tide_parent.{{sql}} = tide_child.{{name}}{{end}});
 
 -- template: table_count
 SELECT count(*) FROM {{table}};
@@ -74,6 +89,10 @@ SELECT NOT EXISTS (SELECT 1 FROM tide_log_{{id}}) AND NOT EXISTS (SELECT 1 FROM 
 INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
 VALUES (last_insert_rowid(), ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});
 
+-- template: table_log_put
+INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (?1, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});
+
 -- template: table_gone_read
 SELECT {{each columns ,}}c{{n}}{{end}} FROM tide_gone_{{id}};
 
@@ -98,16 +117,17 @@ END
 
 -- template: hook_update
 -- The key stays, a column changes. Values are compared bit by bit: no collation, and the class where a column has no type. Short values are
--- logged as they are, long ones only if they changed.
+-- logged as they are, long ones only if they changed. 0.0 and -0.0 cannot be told apart in SQL: in columns without a type a zero is always
+-- logged, and looked at when the log is folded.
 CREATE TRIGGER tide_capture_{{id}}_update AFTER UPDATE ON {{table}}
 WHEN {{each keycolumns AND}}(OLD.{{name}} IS NEW.{{name}} COLLATE BINARY{{if loose}} AND typeof(OLD.{{name}}) = typeof(NEW.{{name}}){{end}}){{end}}
-AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}){{end}})
+AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}{{end}}){{end}})
 BEGIN
     INSERT INTO tide_replica_seq (t) VALUES ({{id}});
     INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 2,
-        {{each masks ,}}0{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}) << {{bit}}){{end}}{{end}},
-        {{each columns ,}}{{if short}}NEW.{{name}}{{end}}{{if !short}}CASE WHEN OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}} THEN NEW.{{name}} END{{end}}{{end}});
+        {{each masks ,}}0{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}) << {{bit}}){{end}}{{end}},
+        {{each columns ,}}{{if short}}NEW.{{name}}{{end}}{{if !short}}CASE WHEN OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}} THEN NEW.{{name}} END{{end}}{{end}});
 END
 
 -- template: hook_move
@@ -158,14 +178,31 @@ SELECT id, table_name, operation_type, record_id, data, timestamp,
           substr(hex(origin), 17, 4) || '-' || substr(hex(origin), 21)) AS origin_node_id,
     seq AS origin_seq, processed
 FROM tide_replica_events
-WHERE table_name = (SELECT name FROM tide_replica_tables WHERE id = {{id}});
+WHERE table_name IN (SELECT name FROM tide_replica_tables WHERE id = {{id}}
+    UNION ALL SELECT name FROM tide_replica_names WHERE table_id = {{id}});
 
 -- template: events_view_drop
 DROP VIEW IF EXISTS {{view}};
 
 -- template: seed_events
-SELECT id, operation_type, record_id, data, timestamp, {{node}}, processed FROM {{renamed}} ORDER BY timestamp, id;
+-- In order of (timestamp, id); what the document's columns may not lack is given. The first two columns are the place in that order.
+SELECT timestamp, id, coalesce(id, ''), coalesce(operation_type, ''), coalesce(record_id, ''), data, coalesce(timestamp, 0), {{node}},
+    coalesce(processed, 0)
+FROM {{renamed}} ORDER BY timestamp, id;
 
+-- template: seed_events_from
+SELECT timestamp, id, coalesce(id, ''), coalesce(operation_type, ''), coalesce(record_id, ''), data, coalesce(timestamp, 0), {{node}},
+    coalesce(processed, 0)
+FROM {{renamed}} WHERE (timestamp, id) > (:timestamp, :id) ORDER BY timestamp, id;
+
+-- template: seed_events_from_null
+-- The same where the last row had no timestamp or no id: these sort first.
+SELECT timestamp, id, coalesce(id, ''), coalesce(operation_type, ''), coalesce(record_id, ''), data, coalesce(timestamp, 0), {{node}},
+    coalesce(processed, 0)
+FROM {{renamed}}
+WHERE CASE WHEN :timestamp IS NULL THEN timestamp IS NOT NULL OR id > :id OR (:id IS NULL AND id IS NOT NULL)
+    ELSE timestamp > :timestamp OR (timestamp = :timestamp AND (id > :id OR (:id IS NULL AND id IS NOT NULL))) END
+ORDER BY timestamp, id;
 
 -- template: events_rename
 ALTER TABLE {{view}} RENAME TO {{renamed}};

@@ -59,3 +59,79 @@ SELECT clock_timestamp();
 
 -- statement: notify  only: postgres
 SELECT pg_notify('tidemark', CAST(:topic AS text));
+
+-- statement: look_role  only: postgres
+-- The role that queries of others run under: is there one that has no powers of its own, may we become it, of how many of these tables may it
+-- read nothing yet, and may we make it?
+SELECT coalesce(NOT (r.rolcanlogin OR r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls)
+                AND NOT EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid), false),
+       coalesce(pg_has_role(me.oid, r.oid, 'MEMBER'), false),
+       (SELECT count(*) FROM pg_class c
+        WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema_version'::regclass)
+          AND c.relname = ANY (CAST(:tables AS text[]))
+          AND NOT coalesce(has_table_privilege(r.oid, c.oid, 'SELECT') AND has_schema_privilege(r.oid, c.relnamespace, 'USAGE'),
+                           false)),
+       me.rolsuper OR me.rolcreaterole
+FROM pg_roles me LEFT JOIN pg_roles r ON r.rolname = 'tidemark_query' WHERE me.rolname = current_user;
+
+-- statement: look_tables  only: postgres
+-- For look_role_make, which can have no parameters.
+SELECT set_config('tidemark.look_tables', CAST(:tables AS text), true);
+
+-- statement: look_role_make  only: postgres
+-- Whoever may not, or comes second, changes nothing here: what came of it is looked at afterwards.
+DO $$
+DECLARE
+    place oid;
+    found oid;
+BEGIN
+    SELECT relnamespace INTO place FROM pg_class WHERE oid = 'schema_version'::regclass;
+    IF to_regrole('tidemark_query') IS NULL THEN
+        CREATE ROLE tidemark_query NOLOGIN NOINHERIT;
+        COMMENT ON ROLE tidemark_query IS 'tidemark query: reads the tables of stores, and nothing else';
+    END IF;
+    IF NOT pg_has_role(current_user, 'tidemark_query', 'MEMBER') THEN
+        EXECUTE format('GRANT tidemark_query TO %I', current_user);
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO tidemark_query', place::regnamespace);
+    FOR found IN SELECT c.oid FROM pg_class c
+                 WHERE c.relnamespace = place AND c.relname = ANY (current_setting('tidemark.look_tables')::text[])
+                   AND NOT has_table_privilege('tidemark_query', c.oid, 'SELECT') LOOP
+        EXECUTE format('GRANT SELECT ON %s TO tidemark_query', found::regclass);
+    END LOOP;
+EXCEPTION WHEN OTHERS THEN
+    NULL;
+END $$;
+
+-- statement: look_refused  only: postgres
+-- What somebody's statement names and a query may not use, one of them. The statement is the body of a function that is never called
+-- (pg_temp.tidemark_look), so the server itself has resolved every name in it. Functions that may do something (volatile, or with the rights of
+-- another) are refused, but for those that only tell; tables, but for ours, the parts of the catalogue that everybody may read, and what its
+-- owner has let the role read.
+WITH named AS (
+    SELECT DISTINCT m[1] AS kind, CAST(m[2] AS oid) AS id
+    FROM pg_proc p, regexp_matches(p.prosqlbody::text, ':(funcid|aggfnoid|winfnoid|opno|relid) ([0-9]+)', 'g') AS m
+    WHERE p.proname = 'tidemark_look' AND p.pronamespace = pg_my_temp_schema()
+), functions AS (
+    SELECT id FROM named WHERE kind IN ('funcid', 'aggfnoid', 'winfnoid')
+    UNION SELECT CAST(o.oprcode AS oid) FROM named JOIN pg_operator o ON o.oid = id WHERE kind = 'opno'
+)
+SELECT 'the function ' || p.oid::regprocedure::text FROM functions JOIN pg_proc p ON p.oid = id
+WHERE p.prosecdef
+   OR p.proname IN ('table_to_xml', 'table_to_xml_and_xmlschema', 'schema_to_xml', 'schema_to_xml_and_xmlschema',
+                    'database_to_xml', 'database_to_xml_and_xmlschema')
+   OR (p.provolatile = 'v'
+       AND NOT (p.pronamespace = 'pg_catalog'::regnamespace
+                AND p.proname IN ('random', 'clock_timestamp', 'timeofday', 'gen_random_uuid', 'pg_sleep', 'pg_sleep_for',
+                                  'pg_is_in_recovery', 'pg_relation_size', 'pg_total_relation_size', 'pg_table_size',
+                                  'pg_indexes_size', 'pg_database_size')))
+UNION ALL
+SELECT 'the table ' || c.oid::regclass::text FROM named JOIN pg_class c ON c.oid = id
+WHERE kind = 'relid'
+  AND NOT (c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'schema_version'::regclass)
+           AND c.relname = ANY (CAST(:tables AS text[])))
+  AND NOT (c.relnamespace IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+           AND has_table_privilege('public', c.oid, 'SELECT'))
+  AND NOT coalesce(c.relname <> 'access_tokens' AND c.relnamespace <> 'pg_catalog'::regnamespace
+                   AND has_table_privilege(CAST(to_regrole('tidemark_query') AS oid), c.oid, 'SELECT'), false)
+LIMIT 1;

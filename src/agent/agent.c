@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/keeper.h"
@@ -10,7 +11,7 @@
 
 enum { RESERVE_LEN = 16 << 20 }; /* not shorter than the log between two checkpoints */
 
-typedef struct agent {
+struct tide_agent {
     const tide_agent_options *options;
     tide_feed *feed;
     tide_waiter *waiter;
@@ -20,7 +21,7 @@ typedef struct agent {
     tide_front *front;
     tide_keeper *keeper;
     tide_agent_services services;
-} agent;
+};
 
 /* ---- figures ---- */
 
@@ -43,7 +44,7 @@ static tide_status write_stream(void *arg, const tide_feed_stream *stream, tide_
 static void write_streams(void *arg, tide_metrics_writer *writer)
 {
     static const tide_metric metrics[] = {TIDE_METRIC_FEED_HEAD, TIDE_METRIC_FEED_OLDEST};
-    const agent *a = arg;
+    const tide_agent *a = arg;
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         tide_error ignored = {0};
         stream_figures figures = {.writer = writer, .metric = metrics[i]};
@@ -55,7 +56,7 @@ static void write_streams(void *arg, tide_metrics_writer *writer)
 /* Retention and reads tell what was given up; they begin when the figures are there (open_parts). */
 static void count_lost(void *arg, const char *stream, const char *reason, int64_t records)
 {
-    const agent *a = arg;
+    const tide_agent *a = arg;
     if (a->front)
         tide_series_add(tide_metrics_series(tide_front_metrics(a->front), TIDE_METRIC_FEED_LOST,
                                             stream, reason),
@@ -64,7 +65,7 @@ static void count_lost(void *arg, const char *stream, const char *reason, int64_
 
 /* ---- wiring ---- */
 
-static void tell_raised(const agent *a)
+static void tell_raised(const tide_agent *a)
 {
     tide_feed_counters counters;
     char count[24];
@@ -76,7 +77,7 @@ static void tell_raised(const agent *a)
                        TIDE_F("streams", count), TIDE_F_END);
 }
 
-static tide_status open_parts(agent *a, tide_error *err)
+static tide_status open_parts(tide_agent *a, tide_error *err)
 {
     const tide_agent_options *options = a->options;
     tide_store *store = options->front.store;
@@ -107,7 +108,7 @@ static tide_status open_parts(agent *a, tide_error *err)
 /* The last signs of what is to be done come here; nothing is served before. */
 static tide_status start(void *arg, tide_error *err)
 {
-    agent *a = arg;
+    tide_agent *a = arg;
     return tide_keeper_open(&a->keeper,
                             &(tide_keeper_options){.feed = a->feed,
                                                    .writer = a->writer,
@@ -121,57 +122,92 @@ static tide_status start(void *arg, tide_error *err)
 
 static bool is_well(void *arg)
 {
-    const agent *a = arg;
+    const tide_agent *a = arg;
     return !a->writer || tide_feed_writer_is_well(a->writer);
 }
 
 static void leave(void *arg)
 {
-    const agent *a = arg;
+    const tide_agent *a = arg;
     tide_waiter_end(a->waiter);
 }
 
 /* Nobody calls any more: those who wait were answered by the server's end. */
 static void stop(void *arg)
 {
-    agent *a = arg;
+    tide_agent *a = arg;
     tide_keeper_close(a->keeper);
     a->keeper = NULL;
 }
 
-/* Whoever may still be told something is ended before what he is told of: calls, those who wait, those who write. */
-static void agent_done(agent *a)
+/* Whoever may still be told something is ended before what he is told of: those who wait, those who write. */
+void tide_agent_close(tide_agent *a)
 {
-    tide_front_stop(a->front);
+    if (!a)
+        return;
     tide_keeper_close(a->keeper);
     tide_waiter_close(a->waiter);
     tide_feed_writer_close(a->writer);
-    tide_front_close(a->front);
     tide_otlp_pool_free(a->otlp);
     tide_streams_board_free(a->board);
     tide_feed_close(a->feed);
+    free(a);
+}
+
+static tide_status open_feed(tide_agent *a, tide_error *err)
+{
+    tide_feed_options feed = a->options->feed;
+    if (feed.reserve_bytes == 0)
+        feed.reserve_bytes = RESERVE_LEN;
+    feed.on_loss = count_lost;
+    feed.on_loss_arg = a;
+    TIDE_TRY(tide_feed_open(&a->feed, a->options->front.store, &feed, err));
+    tell_raised(a);
+    return TIDE_OK;
+}
+
+tide_status tide_agent_open(tide_agent **out, tide_front *front, const tide_agent_options *options,
+                            tide_error *err)
+{
+    tide_agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an agent");
+    a->options = options;
+    a->front = front;
+    const tide_front_part part = {
+        .start = start, .leave = leave, .stop = stop, .is_well = is_well, .arg = a};
+    tide_status status = open_feed(a, err);
+    if (status >= TIDE_OK)
+        status = open_parts(a, err);
+    if (status >= TIDE_OK)
+        status = tide_front_join(front, &part, err);
+    if (status < TIDE_OK) {
+        tide_agent_close(a);
+        return status;
+    }
+    *out = a;
+    return TIDE_OK;
+}
+
+typedef struct running {
+    tide_front *front;
+    tide_agent *agent;
+} running;
+
+static void running_done(running *r)
+{
+    tide_front_stop(r->front); /* no calls from here on */
+    tide_agent_close(r->agent);
+    tide_front_close(r->front);
 }
 
 tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(agent_done) agent a = {.options = options};
-    tide_feed_options feed = options->feed;
-    if (feed.reserve_bytes == 0)
-        feed.reserve_bytes = RESERVE_LEN;
-    feed.on_loss = count_lost;
-    feed.on_loss_arg = &a;
-    TIDE_TRY(tide_feed_open(&a.feed, options->front.store, &feed, err));
-    tell_raised(&a);
-    tide_front_options front = options->front;
-    front.start = start;
-    front.leave = leave;
-    front.stop = stop;
-    front.is_well = is_well;
-    front.arg = &a;
-    TIDE_TRY(tide_front_open(&a.front, &front, err));
-    TIDE_TRY(open_parts(&a, err));
-    const tide_status status = tide_front_serve(a.front, err);
+    TIDE_CLEANUP(running_done) running r = {.front = NULL};
+    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
+    TIDE_TRY(tide_agent_open(&r.agent, r.front, options, err));
+    const tide_status status = tide_front_serve(r.front, err);
     if (status == TIDE_E_INTERRUPTED)
-        a = (agent){.options = options}; /* somebody is in a hurry: the process ends as it is */
+        r = (running){.front = NULL}; /* somebody is in a hurry: the process ends as it is */
     return status;
 }

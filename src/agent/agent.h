@@ -4,8 +4,8 @@
  *     /proc  ---- collector ----^                      |
  *                                                      keeper: retention, receipts
  *
- * Wiring, and nothing else: the parts do the work. Runs until a signal ends it (front.h): on SIGTERM no more calls are
- * taken, what was taken is stored and answered, and the store is closed.
+ * Wiring, and nothing else: its pieces do the work. It is a part of a front (front.h), alone there or beside others: on SIGTERM
+ * no more calls are taken, what was taken is stored and answered.
  *
  * Survives: kill -9 at any point; what was acknowledged is there. */
 #ifndef TIDE_AGENT_AGENT_H
@@ -18,7 +18,7 @@
 #define TIDE_AGENT_COLLECT_US INT64_C(15000000)
 
 typedef struct tide_agent_options {
-    tide_front_options front; /* ports, store, log, env, version, security, limits */
+    tide_front_options front; /* store, log, env; of tide_agent_run also ports, security, limits */
     tide_feed_options feed;
     const char *name;       /* of this agent */
     int64_t collect_us;     /* between looks at /proc; 0: none */
@@ -27,6 +27,15 @@ typedef struct tide_agent_options {
     bool is_declaring;      /* streams are declared by their first record */
 } tide_agent_options;
 
+typedef struct tide_agent tide_agent;
+
+/* Add an agent to a front that is not serving yet. The options must outlive it. */
+TIDE_MUST_CHECK tide_status tide_agent_open(tide_agent **out, tide_front *front,
+                                            const tide_agent_options *options, tide_error *err);
+/* After tide_front_stop, before tide_front_close. Takes NULL. */
+void tide_agent_close(tide_agent *agent);
+
+/* A front with an agent alone, until a signal ends it. */
 TIDE_MUST_CHECK tide_status tide_agent_run(const tide_agent_options *options, tide_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* cmd_colony.c - tidemark colony: the daemon, one pass without it, and what they know. */
 #include "cli/cmd_colony.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -40,17 +39,6 @@ static void name_colony(tide_cli *cli, char out[TIDE_COLONY_ID_MAX + 1])
         (void)snprintf(out, TIDE_COLONY_ID_MAX + 1, "%s-%d", host, (int)getpid());
 }
 
-/* Signals are for the front's main loop: threads that a store starts before there is one shall not take them. */
-static void keep_signals_back(void)
-{
-    sigset_t ours;
-    (void)sigemptyset(&ours);
-    (void)sigaddset(&ours, SIGTERM);
-    (void)sigaddset(&ours, SIGINT);
-    (void)sigaddset(&ours, SIGHUP);
-    (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
-}
-
 static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
@@ -66,7 +54,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
-    keep_signals_back();
+    tide_cli_keep_signals_back();
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err));
     TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
     name_colony(cli, colony_id);
@@ -127,6 +115,13 @@ static tide_status poll(tide_cli *cli, tide_error *err)
     if (result.failed > 0)
         return tide_fail(err, TIDE_E_UNAVAILABLE, "%d of %d agents were not polled to the end: %s",
                          result.failed, result.agents, result.failure);
+    if (result.elsewhere > 0)
+        return tide_fail(
+            err, TIDE_E_UNAVAILABLE,
+            "%d of %d agents are polled by another colony, which follows them by itself: "
+            "'tidemark colony agent ls' names it, 'tidemark colony checkpoint ls' "
+            "shows how far it is",
+            result.elsewhere, result.agents);
     return TIDE_OK;
 }
 
@@ -164,8 +159,8 @@ static const tide_cli_verb verbs[] = {
      .run = poll},
     {.name = "audit",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, OFFLINE, TIDE_CLI_AGENT_SECURITY),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_AGENT, .max = 1}),
+     .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, OFFLINE, TIDE_CLI_AGENT_SECURITY, TOKEN_FILE),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN, {.id = TIDE_CLI_AGENT, .max = 1}),
      .summary = "prove that every number is accounted for; exit code 8 where one is not",
      .details = "head - first + 1 = stored + dead + filtered + void + lost + pending, for every "
                 "agent, data type,\n"
@@ -174,38 +169,45 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_colony_audit},
     {.name = "agent add",
      .arguments = "NAME ADDRESS",
-     .takes = TIDE_CLI_LIST(DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "poll this agent, or poll it at another address",
      .run = tide_cli_colony_agent_add},
     {.name = "agent ls",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(ALL, DUCKDB_LIBRARY),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_ALL, .help = "also those that were removed"}),
+     .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
+                                     {.id = TIDE_CLI_ALL, .help = "also those that were removed"}),
      .summary = "list agents: where, how they are, who polls them",
      .run = tide_cli_colony_agent_list},
     {.name = "agent remove",
      .arguments = "NAME",
-     .takes = TIDE_CLI_LIST(DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "poll it no more; what was stored stays",
      .run = tide_cli_colony_agent_remove},
     {.name = "checkpoint ls",
      .arguments = "[AGENT] [TYPE]",
-     .takes = TIDE_CLI_LIST(CLOSED, DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(CLOSED, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "list how far each data type of each agent has come",
      .run = tide_cli_colony_checkpoint_list},
     {.name = "checkpoint show",
      .arguments = "AGENT TYPE",
-     .takes = TIDE_CLI_LIST(CLOSED, DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(CLOSED, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "tell everything about one checkpoint",
      .run = tide_cli_colony_checkpoint_show},
     {.name = "checkpoint reset",
      .arguments = "[AGENT] [TYPE]",
-     .takes = TIDE_CLI_LIST(ALL, DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "read again from the start; rows that are stored are not stored twice",
      .run = tide_cli_colony_checkpoint_reset},
     {.name = "checkpoint set",
      .arguments = "AGENT TYPE NUMBER",
-     .takes = TIDE_CLI_LIST(DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "go on behind this number; what is skipped is recorded as lost",
      .run = tide_cli_colony_checkpoint_set},
     {.name = NULL},

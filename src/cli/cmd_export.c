@@ -85,7 +85,8 @@ static tide_status run_export(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(PARQUET, DATA_TYPE, DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(PARQUET, DATA_TYPE, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .needs = TIDE_CLI_LIST(PARQUET),
      .summary = "write a colony's rows that were not exported yet as Parquet files",
      .details = "Needs DuckDB, whatever the store is. DIR/manifest.tsv lists what was written; a "

@@ -92,8 +92,9 @@ static tide_status run_query(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "SQL",
-     .takes = TIDE_CLI_LIST(CSV, LIMIT, TIMEOUT, DUCKDB_LIBRARY),
+     .takes = TIDE_CLI_LIST(CSV, LIMIT, TIMEOUT, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
+         TIDE_CLI_COLONY_TOKEN,
          {.id = TIDE_CLI_LIMIT, .fallback = "10000", .help = "print at most so many rows"},
          {.id = TIDE_CLI_TIMEOUT, .fallback = "30s", .help = "stop after this long"}),
      .summary = "run a query over what a colony has collected",

@@ -130,13 +130,23 @@ static const tide_cli_verb verbs[] = {
      .arguments = "DB TABLE...",
      .summary = "capture no more; what was captured stays for peers",
      .run = untrack},
+    {.name = "migrate",
+     .arguments = "DB -- CMD...",
+     .summary = "run a command that changes the schema, with capture out of its way",
+     .details = "Triggers are taken off (SQLite drops no column that a trigger names), the command runs, "
+                "triggers are put\n"
+                "back, and what the command wrote becomes events. Ends with the command's exit code; "
+                "Ctrl-C, too, puts the\n"
+                "triggers back. A daemon on the same file waits with its looks at the schema until "
+                "then.",
+     .run = tide_cli_replica_migrate},
     {.name = "status",
      .arguments = "DB",
      .summary = "tell the node, its logs, its peers, conflicts and what waits",
      .run = tide_cli_replica_status},
     {.name = "serve",
      .arguments = "DB",
-     .takes = TIDE_CLI_LIST(LISTEN, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(LISTEN, SNAPSHOT_DIR, TIDE_CLI_FRONT_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4321"},
                                      {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
      .summary = "let peers sync with this file",
@@ -153,7 +163,8 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_replica_sync},
     {.name = "run",
      .arguments = "DB",
-     .takes = TIDE_CLI_LIST(PEER, EVERY, LISTEN, TIDE_CLI_PEER_SECURITY, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(PEER, EVERY, SNAPSHOT_EVERY, SNAPSHOT_DIR, LISTEN,
+                            TIDE_CLI_PEER_SECURITY, TIDE_CLI_FRONT_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4321"},
          {.id = TIDE_CLI_EVERY, .fallback = "5s", .help = "between syncs when nothing changes"},
@@ -169,8 +180,12 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_replica_digest},
     {.name = "verify",
      .arguments = "DB PEER",
-     .takes = TIDE_CLI_LIST(TIDE_CLI_PEER_SECURITY),
-     .summary = "compare digests with a peer; exit code 8 where a table differs",
+     .takes = TIDE_CLI_LIST(REPAIR, TIDE_CLI_PEER_SECURITY),
+     .summary = "compare tables with a peer, and repair what differs; exit code 8 where they do",
+     .details = "Tables are compared by ranges of keys, down to rows. --repair syncs, puts right "
+                "what differs although\n"
+                "the logs are equal, at both nodes, and compares again; values that were overwritten "
+                "are in `conflicts`.",
      .run = tide_cli_replica_verify},
     {.name = "conflicts",
      .arguments = "DB",
@@ -181,6 +196,27 @@ static const tide_cli_verb verbs[] = {
      .arguments = "DB",
      .summary = "remove events that are old enough and that every peer has",
      .run = collect},
+    {.name = "snapshot create",
+     .arguments = "DB FILE",
+     .summary = "write the tracked tables, at one cut, to a file that others can begin with",
+     .details = "While others write. Restored and compared before it gets its name; Ctrl-C leaves "
+                "nothing behind.",
+     .run = tide_cli_replica_snapshot_create},
+    {.name = "snapshot restore",
+     .arguments = "FILE DB",
+     .summary = "begin with a snapshot: a new database, or one that has data of its own",
+     .details = "Rows are merged column by column, as their changes would have been. Changes made "
+                "here that no peer has yet\n"
+                "stay, and go out with the next sync.",
+     .run = tide_cli_replica_snapshot_restore},
+    {.name = "snapshot ls",
+     .arguments = "DB",
+     .summary = "list the snapshots that were made of this file and are still there",
+     .run = tide_cli_replica_snapshot_ls},
+    {.name = "snapshot verify",
+     .arguments = "FILE",
+     .summary = "read a snapshot to its end, and restore it into a database that is thrown away",
+     .run = tide_cli_replica_snapshot_verify},
     {.name = NULL},
 };
 

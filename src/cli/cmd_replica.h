@@ -10,11 +10,20 @@
 tide_cli_run tide_cli_replica_status;
 tide_cli_run tide_cli_replica_digest;
 tide_cli_run tide_cli_replica_conflicts;
+/* cmd_replica_verify.c */
 tide_cli_run tide_cli_replica_verify;
+/* cmd_replica_migrate.c */
+tide_cli_run tide_cli_replica_migrate;
 /* cmd_replica_sync.c */
 tide_cli_run tide_cli_replica_sync;
 tide_cli_run tide_cli_replica_serve;
 tide_cli_run tide_cli_replica_run;
+
+/* cmd_replica_snapshot.c */
+tide_cli_run tide_cli_replica_snapshot_create;
+tide_cli_run tide_cli_replica_snapshot_restore;
+tide_cli_run tide_cli_replica_snapshot_ls;
+tide_cli_run tide_cli_replica_snapshot_verify;
 
 /* For .takes: how peers are spoken to. */
 #define TIDE_CLI_PEER_SECURITY PEER_CA, PEER_CERT, PEER_KEY, PEER_TOKEN_FILE, PEER_INSECURE

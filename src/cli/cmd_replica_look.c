@@ -1,4 +1,4 @@
-/* cmd_replica_look.c - tidemark replica status|digest|conflicts|verify. */
+/* cmd_replica_look.c - tidemark replica status|digest|conflicts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +174,7 @@ tide_status tide_cli_replica_status(tide_cli *cli, tide_error *err)
     return tide_cli_json_end(&cli->out, err);
 }
 
-/* ---- digest, verify ---- */
+/* ---- digest ---- */
 
 static tide_status print_digest(void *arg, const tide_table_digest *digest, tide_error *err)
 {
@@ -199,68 +199,6 @@ tide_status tide_cli_replica_digest(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
     TIDE_TRY(tide_peer_look(node, NULL, err));
     return tide_node_digests(node, print_digest, cli, err);
-}
-
-typedef struct comparing {
-    tide_table_digest *ours;
-    int count;
-    tide_cli *cli;
-    int differing;
-} comparing;
-
-static tide_status keep_digest(void *arg, const tide_table_digest *digest, tide_error *err)
-{
-    comparing *c = arg;
-    tide_table_digest *grown = realloc(c->ours, ((size_t)c->count + 1) * sizeof *grown);
-    if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for digests");
-    c->ours = grown;
-    c->ours[c->count++] = *digest;
-    return TIDE_OK;
-}
-
-static tide_status compare_digest(void *arg, const tide_table_digest *theirs, tide_error *err)
-{
-    comparing *c = arg;
-    const char *result = "is not here";
-    (void)err;
-    for (int i = 0; i < c->count; i++)
-        if (strcmp(c->ours[i].table, theirs->table) == 0)
-            result = memcmp(c->ours[i].digest, theirs->digest, sizeof theirs->digest) == 0 &&
-                             c->ours[i].rows == theirs->rows
-                         ? "equal"
-                         : "differs";
-    c->differing += strcmp(result, "equal") != 0;
-    if (!c->cli->out.is_json) {
-        tide_cli_print(c->cli->out.file, "%s: %s\n", theirs->table, result);
-        return TIDE_OK;
-    }
-    tide_cli_json_begin(&c->cli->out);
-    tide_cli_json_text(&c->cli->out, "table", theirs->table);
-    tide_cli_json_text(&c->cli->out, "result", result);
-    return tide_cli_json_end(&c->cli->out, err);
-}
-
-static void comparing_done(comparing *c)
-{
-    free(c->ours);
-}
-
-tide_status tide_cli_replica_verify(tide_cli *cli, tide_error *err)
-{
-    TIDE_CLEANUP(comparing_done) comparing c = {.cli = cli};
-    TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
-    TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = NULL;
-    const tide_remote_options options = tide_cli_replica_remote(cli, cli->args[1]);
-    TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
-    TIDE_TRY(tide_remote_open(&remote, &options, err));
-    TIDE_TRY(tide_peer_look(node, NULL, err));
-    TIDE_TRY(tide_node_digests(node, keep_digest, &c, err));
-    TIDE_TRY(tide_remote_digests(remote, compare_digest, &c, err));
-    if (c.differing == 0)
-        return TIDE_OK;
-    (void)snprintf(cli->hint, sizeof cli->hint, "sync, and compare again while nobody writes");
-    return tide_fail(err, TIDE_E_DAMAGED, "%d tables differ from %s", c.differing, cli->args[1]);
 }
 
 /* ---- conflicts ---- */

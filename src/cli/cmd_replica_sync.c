@@ -7,12 +7,24 @@
 #include "base/cleanup.h"
 #include "cli/cmd_replica.h"
 #include "cli/front_options.h"
+#include "cli/progress.h"
+#include "replicad/bootstrap.h"
 #include "replicad/daemon.h"
+#include "replicad/table_events_client.h"
 
 /* ---- sync ---- */
 
+/* Below the peer's floor: its snapshot first. */
+typedef struct beginning {
+    tide_cli *cli;
+    tide_node *node;
+    tide_remote *remote;
+    tide_cli_progress progress;
+    tide_bootstrap done;
+} beginning;
+
 static tide_status print_result(tide_cli *cli, const char *peer, const tide_sync_result *result,
-                                tide_error *err)
+                                const tide_bootstrap *bootstrap, tide_error *err)
 {
     char node[TIDE_CLI_NODE_SIZE];
     tide_cli_replica_node(node, &result->node);
@@ -32,22 +44,51 @@ static tide_status print_result(tide_cli *cli, const char *peer, const tide_sync
     tide_cli_json_i64(&cli->out, "quarantined", result->pulled.quarantined);
     tide_cli_json_i64(&cli->out, "waiting", result->pulled.waiting);
     tide_cli_json_i64(&cli->out, "tables_created", result->tables_created);
+    tide_cli_json_bool(&cli->out, "bootstrapped", result->has_bootstrapped);
+    if (result->has_bootstrapped) {
+        tide_cli_json_i64(&cli->out, "snapshot_bytes", bootstrap->bytes);
+        tide_cli_json_i64(&cli->out, "snapshot_resumed_at", bootstrap->resumed_at);
+        tide_cli_json_i64(&cli->out, "snapshot_rows", bootstrap->restored.rows);
+    }
     tide_cli_json_bool(&cli->out, "proven", result->is_proven);
     return tide_cli_json_end(&cli->out, err);
+}
+
+static void show_progress(void *arg, const char *what, int64_t done, int64_t total)
+{
+    beginning *b = arg;
+    b->progress.what = what;
+    tide_cli_progress_update(&b->progress, done, total);
+}
+
+static tide_status bring_snapshot(void *arg, tide_error *err)
+{
+    beginning *b = arg;
+    const tide_snapshot_watch watch = {.arg = b, .progress = show_progress};
+    tide_bootstrap bootstrap = {.node = b->node, .remote = b->remote, .watch = &watch};
+    tide_cli_progress_begin(&b->progress, &b->cli->out, "beginning with a snapshot");
+    const tide_status status = tide_bootstrap_run(&bootstrap, err);
+    tide_cli_progress_end(&b->progress);
+    b->done = bootstrap;
+    return status;
 }
 
 static tide_status sync_with(tide_cli *cli, tide_node *node, const char *address, tide_error *err)
 {
     TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = NULL;
     const tide_remote_options security = tide_cli_replica_remote(cli, address);
+    beginning begin = {.cli = cli, .node = node};
     const tide_sync_options options = {.is_pull_only = tide_cli_is_given(cli, TIDE_CLI_PULL),
-                                       .is_push_only = tide_cli_is_given(cli, TIDE_CLI_PUSH)};
+                                       .is_push_only = tide_cli_is_given(cli, TIDE_CLI_PUSH),
+                                       .bootstrap = bring_snapshot,
+                                       .arg = &begin};
     tide_peer here = tide_peer_of_node(node, cli->args[0]);
     tide_sync_result result;
     tide_error print_err;
     TIDE_TRY(tide_remote_open(&remote, &security, err));
-    const tide_status status = tide_sync(&here, tide_remote_peer(remote), &options, &result, err);
-    TIDE_IGNORE(print_result(cli, address, &result, &print_err));
+    begin.remote = remote;
+    const tide_status status = tide_remote_sync(node, &here, remote, &options, &result, err);
+    TIDE_IGNORE(print_result(cli, address, &result, &begin.done, &print_err));
     return status;
 }
 
@@ -69,48 +110,12 @@ tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
     }
     if (first == TIDE_E_NOT_FOUND)
         (void)snprintf(cli->hint, sizeof cli->hint,
-                       "begin with a copy of the peer's file (sqlite3 FILE '.backup COPY'): it "
-                       "becomes a node of its own");
+                       "let the peer make a snapshot ('tidemark replica snapshot create DB FILE'), and "
+                       "'snapshot restore' it here");
     return first;
 }
 
 /* ---- serve, run ---- */
-
-/* Tokens stand in a store. Where none is named there are none: an empty one serves, and is gone afterwards. */
-typedef struct token_store {
-    char dir[64];
-    char path[96];
-    tide_store *store;
-} token_store;
-
-static void token_store_done(token_store *tokens)
-{
-    tide_store_close(tokens->store);
-    if (!tokens->path[0])
-        return;
-    static const char *const ends[] = {"", "-door", "-wal", "-shm"};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        char path[sizeof tokens->path + 8];
-        (void)snprintf(path, sizeof path, "%s%s", tokens->path, ends[i]);
-        (void)unlink(path);
-    }
-    (void)rmdir(tokens->dir);
-}
-
-static tide_status open_tokens(tide_cli *cli, token_store *out, tide_error *err)
-{
-    if (tide_cli_is_given(cli, TIDE_CLI_STORE))
-        return tide_cli_open_store(cli, &out->store, TIDE_STORE_CREATE, err);
-    const char *tmp = getenv("TMPDIR");
-    if (snprintf(out->dir, sizeof out->dir, "%s/tidemark-XXXXXX", tmp ? tmp : "/tmp") >=
-        (int)sizeof out->dir)
-        (void)snprintf(out->dir, sizeof out->dir, "/tmp/tidemark-XXXXXX");
-    if (!mkdtemp(out->dir))
-        return tide_fail(err, TIDE_E_IO, "no temporary directory (%s)", out->dir);
-    (void)snprintf(out->path, sizeof out->path, "%s/tokens.db", out->dir);
-    const tide_store_options options = {.mode = TIDE_STORE_CREATE, .is_inline = true};
-    return tide_store_open(&out->store, out->path, &options, err);
-}
 
 /* Signals are for the front's main loop: threads that are started before there is one shall not take them. */
 static void keep_signals_back(void)
@@ -126,7 +131,7 @@ static void keep_signals_back(void)
 static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_error *err)
 {
     tide_log log;
-    TIDE_CLEANUP(token_store_done) token_store tokens = {.store = NULL};
+    TIDE_CLEANUP(tide_store_closep) tide_store *tokens = NULL;
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
     TIDE_TRY(tide_cli_front_options(cli, &log, &options->front, err));
     options->front.ports[0] =
@@ -135,15 +140,16 @@ static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_erro
     keep_signals_back();
     TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));
     TIDE_TRY(tide_node_establish(node, err));
-    TIDE_TRY(open_tokens(cli, &tokens, err));
-    options->front.store = tokens.store;
+    if (tide_cli_is_given(cli, TIDE_CLI_STORE)) /* otherwise there are those of --token-file alone */
+        TIDE_TRY(tide_cli_open_store(cli, &tokens, TIDE_STORE_CREATE, err));
+    options->front.store = tokens;
     options->node = node;
     return tide_cli_after_serving(tide_replica_run(options, err));
 }
 
 tide_status tide_cli_replica_serve(tide_cli *cli, tide_error *err)
 {
-    tide_replica_options options = {.remote_count = 0};
+    tide_replica_options options = {.snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
     return serve(cli, &options, err);
 }
 
@@ -151,7 +157,10 @@ tide_status tide_cli_replica_run(tide_cli *cli, tide_error *err)
 {
     const tide_cli_values peers = tide_cli_list(cli, TIDE_CLI_PEER);
     tide_replica_options options = {.every_us = tide_cli_number(cli, TIDE_CLI_EVERY),
-                                    .collect_us = INT64_C(3600000000)};
+                                    .collect_us = INT64_C(3600000000),
+                                    .snapshot_every_us =
+                                        tide_cli_number(cli, TIDE_CLI_SNAPSHOT_EVERY),
+                                    .snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
     for (int i = 0; i < peers.count && i < TIDE_REPLICA_PEERS_MAX; i++)
         options.remotes[options.remote_count++] = tide_cli_replica_remote(cli, peers.items[i]);
     return serve(cli, &options, err);

@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "colony/registry.h"
 
 enum { FILE_MAX = 8 << 20, TEXTS_MAX = 64 << 20 };
 
@@ -21,7 +20,7 @@ void tide_cli_agents_done(tide_cli_agents *agents)
 static tide_status grow(tide_cli_agents *agents, tide_error *err)
 {
     const int capacity = agents->capacity ? agents->capacity * 2 : 64;
-    tide_cli_given_agent *items = reallocarray(agents->items, (size_t)capacity, sizeof *items);
+    tide_agent_given *items = reallocarray(agents->items, (size_t)capacity, sizeof *items);
     if (!items)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
     agents->items = items;
@@ -34,12 +33,12 @@ static tide_status add(tide_cli_agents *agents, tide_view name, tide_view addres
 {
     if (agents->count == agents->capacity)
         TIDE_TRY(grow(agents, err));
-    const tide_cli_given_agent agent = {.name = tide_arena_text(&agents->texts, name),
-                                        .address = tide_arena_text(&agents->texts, address),
-                                        .origin = origin};
-    if (!agent.name || !agent.address)
+    const tide_agent_given agent = {.agent_id = tide_arena_text(&agents->texts, name),
+                                    .address = tide_arena_text(&agents->texts, address),
+                                    .origin = origin};
+    if (!agent.agent_id || !agent.address)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for so many agents");
-    TIDE_TRY(tide_registry_check(agent.name, agent.address, err));
+    TIDE_TRY(tide_registry_check(agent.agent_id, agent.address, err));
     agents->items[agents->count++] = agent;
     return TIDE_OK;
 }
@@ -109,7 +108,7 @@ static tide_status add_file(tide_cli_agents *agents, const char *path, tide_erro
 
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const tide_cli_given_agent *)a)->name, ((const tide_cli_given_agent *)b)->name);
+    return strcmp(((const tide_agent_given *)a)->agent_id, ((const tide_agent_given *)b)->agent_id);
 }
 
 static tide_status check_names(tide_cli_agents *agents, tide_error *err)
@@ -117,9 +116,9 @@ static tide_status check_names(tide_cli_agents *agents, tide_error *err)
     if (agents->count > 1)
         qsort(agents->items, (size_t)agents->count, sizeof *agents->items, compare_names);
     for (int i = 1; i < agents->count; i++)
-        if (strcmp(agents->items[i - 1].name, agents->items[i].name) == 0)
+        if (strcmp(agents->items[i - 1].agent_id, agents->items[i].agent_id) == 0)
             return tide_fail(err, TIDE_E_INVALID, "the agent '%s' is given twice",
-                             agents->items[i].name);
+                             agents->items[i].agent_id);
     return TIDE_OK;
 }
 
@@ -138,8 +137,5 @@ tide_status tide_cli_agents_read(tide_cli_agents *out, const tide_cli *cli, tide
 
 tide_status tide_cli_agents_put(const tide_cli_agents *agents, tide_store *store, tide_error *err)
 {
-    for (int i = 0; i < agents->count; i++)
-        TIDE_TRY(tide_registry_put(store, agents->items[i].name, agents->items[i].address,
-                                   agents->items[i].origin, err));
-    return TIDE_OK;
+    return tide_registry_put_all(store, agents->items, agents->count, err);
 }

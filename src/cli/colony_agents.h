@@ -9,16 +9,11 @@
 
 #include "base/arena.h"
 #include "cli/cli.h"
-
-typedef struct tide_cli_given_agent {
-    const char *name;
-    const char *address;
-    const char *origin;
-} tide_cli_given_agent;
+#include "colony/registry.h"
 
 typedef struct tide_cli_agents {
     tide_arena texts;
-    tide_cli_given_agent *items;
+    tide_agent_given *items;
     int count;
     int capacity;
 } tide_cli_agents;

@@ -1,7 +1,9 @@
 #include "cli/colony_store.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -18,15 +20,38 @@ static tide_status open_store(const char *url, tide_store **out, tide_store_mode
     return tide_store_open(out, url, &options, err);
 }
 
-static tide_status connect(tide_cli_colony *colony, tide_error *err)
+/* The rest of the line that begins with this word, with an end mark; NULL: there is none. Cuts the text up. */
+static char *find_line(char *text, const char *word)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer address;
-    char target[320];
-    tide_buffer_init(&address, 256);
-    TIDE_TRY(tide_file_read(&address, colony->address_file, err));
-    (void)snprintf(target, sizeof target, "http://%.*s",
-                   (int)strcspn(tide_buffer_text(&address), "\r\n"), tide_buffer_text(&address));
-    return tide_client_open(&colony->remote, &(tide_client_options){.target = target}, err);
+    for (char *line = text; *line;) {
+        char *end = line + strcspn(line, "\r\n");
+        if (strncmp(line, word, strlen(word)) == 0) {
+            *end = '\0';
+            return line + strlen(word);
+        }
+        line = end + strspn(end, "\r\n");
+    }
+    return NULL;
+}
+
+static tide_status connect(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, 8192);
+    TIDE_TRY(tide_file_read(&text, colony->address_file, err));
+    const char *named = getenv("TIDEMARK_COLONY");
+    const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
+    char *words = strdup(tide_buffer_text(&text));
+    if (!words)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an address");
+    const char *ca_file = find_line(words, "ca ");
+    const tide_client_options options = {.target = named ? named : find_line(words, ""),
+                                         .ca_file = ca_file,
+                                         .token_file = token_file,
+                                         .token = token_file ? NULL : getenv("TIDEMARK_TOKEN")};
+    const tide_status status = tide_client_open(&colony->remote, &options, err);
+    free(words);
+    return status;
 }
 
 static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const char *path,
@@ -42,8 +67,9 @@ static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const cha
         &colony->sink, colony->store, path, tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY), err);
     if (status != TIDE_E_BUSY || is_daemon)
         return status;
-    tide_error away = {0};
-    return connect(colony, &away) >= TIDE_OK ? TIDE_OK : status;
+    if (access(colony->address_file, F_OK) != 0)
+        return status; /* somebody has it who is no daemon of ours */
+    return connect(cli, colony, err);
 }
 
 tide_driver_security tide_cli_colony_security(const tide_cli *cli)
@@ -96,7 +122,12 @@ static tide_status call_there(const tide_cli_colony *colony, const char *method,
                                       .message =
                                           tide_view_bytes(tide_buffer_text(&bytes), bytes.len),
                                       .timeout_us = INT64_C(600000000)};
-    TIDE_TRY(tide_client_call(colony->remote, &call, &reply, err));
+    const tide_status status = tide_client_call(colony->remote, &call, &reply, err);
+    if (status == TIDE_E_UNAUTHENTICATED)
+        return tide_fail_context(err, status,
+                                 "the daemon that has this store wants a token (--token-file FILE, "
+                                 "or $TIDEMARK_TOKEN)");
+    TIDE_TRY(status);
     const tide_buffer spare = *out;
     *out = reply.message;
     reply.message = spare;

@@ -3,8 +3,14 @@
  *     FILE, sqlite:PATH, postgres://...   everything is in that store
  *     duckdb:PATH                         rows, checkpoints and gaps in PATH; registry, leases and work in PATH-books.db beside it
  *
- * DuckDB admits one process. While a daemon has the file, it tells its address in PATH-colony.address, and what is asked for here is sent
+ * DuckDB admits one process. While a daemon has the file, it tells how to reach it in PATH-colony.address, and what is asked for here is sent
  * there. Otherwise the file is opened.
+ *
+ *     https://127.0.0.1:4320              http://..., or unix:PATH
+ *     ca /etc/tidemark/colony.pem         whom to trust: the daemon's own certificate
+ *
+ * A daemon that demands tokens is shown the one of --token-file (its first line) or $TIDEMARK_TOKEN. A certificate that is not for the address
+ * is reached by its name: $TIDEMARK_COLONY=https://NAME:PORT.
  *
  * Threads: one. */
 #ifndef TIDE_CLI_COLONY_STORE_H
@@ -32,6 +38,12 @@ void tide_cli_colony_done(tide_cli_colony *colony); /* fits TIDE_CLEANUP on {0} 
 
 /* Speak to agents as the options --agent-ca, --agent-token-file, ... say. */
 tide_driver_security tide_cli_colony_security(const tide_cli *cli);
+#define TIDE_CLI_COLONY_OPTIONS DUCKDB_LIBRARY, TOKEN_FILE
+#define TIDE_CLI_COLONY_TOKEN                                                                      \
+    {                                                                                              \
+        .id = TIDE_CLI_TOKEN_FILE,                                                                 \
+        .help = "the token for a DuckDB colony's daemon, in its first line; $TIDEMARK_TOKEN"       \
+    }
 #define TIDE_CLI_AGENT_SECURITY                                                                    \
     AGENT_CA, AGENT_CERT, AGENT_KEY, AGENT_TOKEN_FILE, AGENT_INSECURE, DUCKDB_LIBRARY
 

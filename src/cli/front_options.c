@@ -1,5 +1,6 @@
 #include "cli/front_options.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,6 +105,16 @@ void tide_cli_host_name(char *out, size_t size)
     if (gethostname(out, size) != 0)
         (void)snprintf(out, size, "localhost");
     out[size - 1] = '\0';
+}
+
+void tide_cli_keep_signals_back(void)
+{
+    sigset_t ours;
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGTERM);
+    (void)sigaddset(&ours, SIGINT);
+    (void)sigaddset(&ours, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
 }
 
 tide_status tide_cli_after_serving(tide_status status)

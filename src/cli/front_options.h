@@ -17,6 +17,9 @@ TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,
 /* This machine's name, for who was not given one. */
 void tide_cli_host_name(char *out, size_t size);
 
+/* Signals are for the front's main loop: threads that a store starts before there is one shall not take them. Before such a store is opened. */
+void tide_cli_keep_signals_back(void);
+
 /* After serving: a hurry ends the process as it is. Returns status otherwise. */
 tide_status tide_cli_after_serving(tide_status status);
 

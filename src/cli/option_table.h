@@ -174,6 +174,9 @@ enum {
       "unread records are given up beyond this size, with a receipt")                              \
     X(READER_IDLE, "reader-idle", 0, "DURATION", "24h", NULL, DURATION, 1000000,                   \
       TIDE_CLI_DURATION_MAX, "a reader that is away so long is forgotten")                         \
+    X(DEMO, "demo", 0, NULL, NULL, NULL, FLAG, 0, 0,                                               \
+      "with agents, work and faults on request, to look at")                                       \
+    X(DEMO_AGENTS, "demo-agents", 0, "N", "5", NULL, NUMBER, 1, 50, "how many agents it has")      \
     X(COLLECT, "collect", 0, "DURATION", "15s", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,          \
       "between looks at this machine's /proc; 0s: never")                                          \
     X(SAMPLE, "sample", 0, "PERCENT", "100", NULL, NUMBER, 0, 100,                                 \
@@ -215,8 +218,13 @@ enum {
 #define TIDE_CLI_OPTIONS_REPLICA(X)                                                                \
     X(RETAIN, "retain", 0, "DURATION", "7d", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,             \
       "how long events of these tables are kept at least")                                         \
+    X(SNAPSHOT_EVERY, "snapshot-every", 0, "DURATION", "24h", NULL, DURATION, 1000000,             \
+      TIDE_CLI_DURATION_MAX, "between snapshots of the tracked tables")                            \
+    X(SNAPSHOT_DIR, "snapshot-dir", 0, "DIR", NULL, NULL, TEXT, 0, 0,                              \
+      "where they are kept, instead of DB-snapshots")                                              \
     X(PULL, "pull", 0, NULL, NULL, NULL, FLAG, 0, 0, "only take what the peers have")              \
     X(PUSH, "push", 0, NULL, NULL, NULL, FLAG, 0, 0, "only give the peers what they lack")         \
+    X(REPAIR, "repair", 0, NULL, NULL, NULL, FLAG, 0, 0, "put right what differs, at both")        \
     X(PEER, "peer", 0, "HOST:PORT", NULL, NULL, TEXTS, 0, 64, "sync with this peer")               \
     X(PEER_CA, "peer-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                       \
       "speak TLS with peers, and check their certificates against this authority (PEM)")           \
@@ -227,6 +235,14 @@ enum {
       "the token that peers are shown: the file's first line")                                     \
     X(PEER_INSECURE, "peer-insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                             \
       "send the token to other machines without TLS")
+
+#define TIDE_CLI_OPTIONS_LAKE(X)                                                                   \
+    X(CATALOGS, "catalogs", 0, "N", "1", NULL, NUMBER, 1, 1000, "how many catalogs to write to")   \
+    X(WRITERS, "writers", 0, "N", "8", NULL, NUMBER, 1, 256,                                       \
+      "how many processes write at once, each with a connection of its own")                       \
+    X(SECONDS, "seconds", 0, "N", "10", NULL, NUMBER, 1, 86400, "for how long")                    \
+    X(KILL, "kill", 0, NULL, NULL, NULL, FLAG, 0, 0,                                               \
+      "end writers with kill -9 now and then, and start them again")
 
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
@@ -244,6 +260,7 @@ enum {
     TIDE_CLI_OPTIONS_SERVICE(X)                                                                    \
     TIDE_CLI_OPTIONS_COLONY(X)                                                                     \
     TIDE_CLI_OPTIONS_REPLICA(X)                                                                    \
+    TIDE_CLI_OPTIONS_LAKE(X)                                                                       \
     TIDE_CLI_OPTIONS_SQL(X)
 
 #endif

@@ -70,8 +70,10 @@ void tide_poller_free(tide_poller *poller)
 {
     if (!poller)
         return;
-    for (int i = 0; i < poller->count; i++)
+    for (int i = 0; i < poller->count; i++) {
         tide_position_done(&poller->streams[i].position);
+        free(poller->streams[i].past);
+    }
     free(poller->streams);
     for (int i = 0; i < poller->data_type_count; i++)
         free(poller->data_types[i]);
@@ -271,6 +273,9 @@ static tide_status ask_page(tide_poller *poller, int index, tide_question *out, 
 {
     tide_poll_stream *stream = &poller->streams[index];
     tide_poll_plan_ask(poller, stream, &poller->ask);
+    stream->is_skipping = stream->is_skipping && stream->skip_from == poller->ask.start_seq;
+    if (stream->is_skipping)
+        tide_poll_skip_ask(stream, &poller->ask);
     poller->ask.sent_us = tide_poller_mono(poller);
     tide_buffer_clear(&poller->request);
     TIDE_TRY(tide_ask_encode(&poller->request, &poller->ask, err));
@@ -453,8 +458,14 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
                       const char *text, int64_t retry_after_us)
 {
     const bool is_other = status == TIDE_E_CONFLICT || status == TIDE_E_SERIALIZATION;
-    if (status == TIDE_E_LIMIT && tide_poll_page_shrink(&stream->page)) {
+    if (status == TIDE_E_LIMIT && stream->is_skipping) {
+        tide_poll_skip_large(poller, stream);
+    } else if (status == TIDE_E_LIMIT && tide_poll_page_shrink(&stream->page)) {
         tell_failed(poller, stream->name, status, text);
+    } else if (status == TIDE_E_LIMIT && poller->mode == TIDE_POLLER_FOREIGN && !stream->is_anew) {
+        tell_failed(poller, stream->name, status, text);
+        stream->is_too_large = true;
+        tide_poll_skip_begin(poller, stream);
     } else if (is_other && !stream->is_anew) {
         stream->is_anew = true;
     } else if (is_no_such(status)) {
@@ -464,7 +475,8 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
     } else if (status == TIDE_E_LIMIT || status == TIDE_E_INVALID || is_other) {
         tide_poller_hold_stream(poller, stream, status, text);
     } else {
-        if (status == TIDE_E_TIMEOUT)
+        stream->is_skipping = false;
+        if (status == TIDE_E_TIMEOUT || status == TIDE_E_BUSY)
             (void)tide_poll_page_shrink(&stream->page);
         hold_agent(poller, stream->name, status, text, retry_after_us);
     }
@@ -553,6 +565,8 @@ static const char *find_hold(const tide_poller *poller, const tide_poll_stream *
 {
     if (stream->is_sink_hold)
         return "sink";
+    if (stream->is_too_large)
+        return "record too large";
     if (mono_us < stream->retry_us || mono_us < poller->retry_us)
         return "back-off";
     return stream->position.cursor.hole_count > 0 ? "held hole" : "";

@@ -25,6 +25,9 @@
  * out, is asked for again at a quarter of the size, down to one record; each success doubles it, up to the type's page (and
  * four times the bytes, while answers come quickly); one that took more than a second halves it.
  *
+ * A record of a foreign agent that is larger than any answer may be does not hold its stream for ever: its number is found by asking behind later
+ * ones, it is recorded as lost (too large), and reading goes on behind it (poller_skip.c).
+ *
  * Failures: back-off with jitter (0.5 s to 30 s), of the agent when it could not be reached, of the one stream when
  * its answer was refused, brought nothing although it spoke of more, or could not be stored; the log tells the first (again after ten minutes
  * at the earliest), and every eighth in a row as an error. TIDE_E_CONFLICT of the sink: the
@@ -100,7 +103,7 @@ typedef struct tide_question {
 TIDE_MUST_CHECK tide_status tide_poller_next(tide_poller *poller, tide_question *out,
                                              int64_t *wake_us, tide_error *err);
 
-/* status TIDE_OK: answer is what came. Otherwise why nothing came (TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT, TIDE_E_LIMIT: too large,
+/* status TIDE_OK: answer is what came. Otherwise why nothing came (TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT, TIDE_E_LIMIT: too large for us, TIDE_E_BUSY: the agent has too much to do,
  * TIDE_E_UNSUPPORTED: no such call, ...) in text; retry_after_us: the agent's advice, < 0: none.
  * Returns a failure only if the poller cannot go on at all (no memory); everything else is handled and told by events. */
 TIDE_MUST_CHECK tide_status tide_poller_take(tide_poller *poller, tide_status status,
@@ -124,10 +127,11 @@ int64_t tide_poller_loss_us(const tide_poller *poller);
 /* How the agent stands, per stream, for metrics: fn per position. */
 typedef struct tide_poller_lag {
     const char *data_type;
-    int64_t records;  /* head - highest */
-    int64_t lag_us;   /* age of the oldest unread record on the agent's clock; 0: caught up */
-    int64_t loss_us;  /* until the agent drops it; INT64_MAX: nothing unread, or it does not say */
-    const char *hold; /* why nothing moves: "", "held hole", "back-off", "sink" */
+    int64_t records; /* head - highest */
+    int64_t lag_us;  /* age of the oldest unread record on the agent's clock; 0: caught up */
+    int64_t loss_us; /* until the agent drops it; INT64_MAX: nothing unread, or it does not say */
+    const char
+        *hold; /* why nothing moves: "", "held hole", "back-off", "sink", "record too large" */
 } tide_poller_lag;
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg);

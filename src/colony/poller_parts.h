@@ -4,6 +4,7 @@
  *     poller_take.c   a page's answer: read, settled, applied
  *     poller_plan.c   which stream is asked next, and when
  *     poller_page.c   how much is asked for
+ *     poller_skip.c   a record that is too large for any answer
  *     poller_watch.c  the watch call: request and answer
  *     poller_log.c    the lines about gaps; also recovery's */
 #ifndef TIDE_COLONY_POLLER_PARTS_H
@@ -88,6 +89,18 @@ typedef enum tide_poller_mode {
     TIDE_POLLER_FOREIGN, /* it only answers pages: each type is asked for at its interval */
 } tide_poller_mode;
 
+/* A closed epoch that the agent tells by its id, and may have left somewhere in the middle: how much of it is common is found out by showing its
+ * points, in a question of its own. */
+typedef struct tide_poll_past {
+    bool is_asking;
+    bool is_known; /* through: of this epoch */
+    int64_t epoch; /* 0: none */
+    char epoch_id[TIDE_SESSION_ID_SIZE];
+    int64_t through;
+    tide_feed_point points[TIDE_FEED_POINTS_MAX];
+    int point_count;
+} tide_poll_past;
+
 typedef struct tide_poll_stream {
     char name[TIDE_FEED_NAME_MAX + 1];
     const tide_colony_type *type;
@@ -115,10 +128,16 @@ typedef struct tide_poll_stream {
     int64_t asked_us;        /* whose turn it is, where nothing else decides */
     int64_t settled;         /* what the agent knows this reader to have settled */
     bool is_sink_hold;       /* the last failure was the sink's */
+    bool is_too_large;       /* an answer of one record was */
+    bool is_skipping;        /* which one is it? see poller_skip.c */
+    int64_t skip_from;       /* what was asked for behind it */
+    int64_t skip_low;        /* too large behind it */
+    int64_t skip_high;       /* fits behind it; 0: nothing yet */
     int64_t told_refusal_us; /* when a refused answer was logged last; 0: never */
     int64_t
         past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
     char past_epoch_id[TIDE_SESSION_ID_SIZE];
+    tide_poll_past *past; /* NULL: none */
 } tide_poll_stream;
 
 typedef enum tide_asked_kind {
@@ -206,5 +225,19 @@ int64_t tide_poller_count_ended(const tide_change *change, const tide_gap_list *
 /* Those of a change that is about to be applied; at most 1,000 are named. */
 TIDE_MUST_CHECK tide_status tide_poller_find_ended(tide_sink *sink, const tide_change *change,
                                                    tide_gap_list *out, tide_error *err);
+
+/* ---- records that are too large ---- */
+
+/* The answer to the question for one record was too large. */
+void tide_poll_skip_begin(tide_poller *poller, tide_poll_stream *stream);
+/* The next question of the search, in place of a page. */
+void tide_poll_skip_ask(const tide_poll_stream *stream, tide_ask *ask);
+/* What came of it: too large again, or an answer. TIDE_E_NOMEM. */
+void tide_poll_skip_large(tide_poller *poller, tide_poll_stream *stream);
+TIDE_MUST_CHECK tide_status tide_poll_skip_fits(tide_poller *poller, tide_poll_stream *stream,
+                                                const tide_reply *reply, tide_error *err);
+/* poller_take.c: apply a change of the stream's position under the agent's lease; its position is the stream's then. */
+TIDE_MUST_CHECK tide_status tide_poller_apply(tide_poller *poller, tide_poll_stream *stream,
+                                              tide_change *change, tide_error *err);
 
 #endif

@@ -132,6 +132,17 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
                       .max_records = stream->page.records,
                       .max_bytes = stream->page.bytes,
                       .session_id = ""};
+    const tide_poll_past *past = stream->past;
+    if (past && past->is_asking && !stream->is_anew && !is_other_session(poller, at)) {
+        out->start_seq = 0;
+        out->max_records = 1;
+        out->session_id = at->session_id;
+        out->epoch = past->epoch;
+        out->epoch_id = past->epoch_id;
+        out->points = past->points;
+        out->point_count = past->point_count;
+        return;
+    }
     if (stream->is_anew || is_other_session(poller, at)) {
         /* Who is it? Nothing is noted for the reader: our number means nothing in a history that is not ours. */
         out->start_seq = 0;

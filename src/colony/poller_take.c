@@ -2,6 +2,7 @@
  *
  * The sink accepts a change only in place of the version it was made from. When somebody else (recovery, an operator) was first, the
  * position is loaded again; as long as the same question would be asked again the answer is settled a second time. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -74,6 +75,10 @@ static void adopt(tide_poller *poller, tide_poll_stream *stream, tide_change *ch
     tide_poller_log_change(poller->options.log, change, ended);
     if (events->applied)
         events->applied(events->arg, change);
+    if (change->is_closing) {
+        free(stream->past);
+        stream->past = NULL;
+    }
     tide_poller_replace(stream, &change->to);
 }
 
@@ -129,7 +134,68 @@ typedef struct past {
     const tide_reply *reply;
     int64_t through;
     int64_t epoch;
+    int64_t told_epoch;    /* the latest that the agent tells of */
+    int64_t matched;       /* of it, as its points have told; 0: not known */
+    tide_poll_past unsure; /* the same, when they have to be asked about; epoch 0: they need not */
 } past;
+
+static bool is_told(const tide_reply *reply, const tide_position *position)
+{
+    for (int i = 0; i < reply->epoch_count; i++)
+        if (reply->epochs[i].epoch == position->epoch && *position->epoch_id &&
+            strcmp(reply->epochs[i].epoch_id, position->epoch_id) == 0)
+            return true;
+    return false;
+}
+
+/* The latest of our closed epochs that the agent tells of has all that was before it. But the agent has perhaps written on in it since a copy was put
+ * back: then the points of it must tell how far it is ours. */
+static void note_unsure(past *p, const tide_position *position, int64_t through)
+{
+    const tide_poll_past *known = p->stream->past;
+    const int count = position->point_count;
+    if (position->epoch <= p->told_epoch || !is_told(p->reply, position))
+        return;
+    p->told_epoch = position->epoch;
+    p->matched = 0;
+    p->unsure = (tide_poll_past){.epoch = 0};
+    if (count == 0 || position->points[count - 1].seq <= through)
+        return;
+    if (known && known->is_known && strcmp(known->epoch_id, position->epoch_id) == 0) {
+        p->matched = known->through;
+        return;
+    }
+    p->unsure.epoch = position->epoch;
+    p->unsure.point_count = count;
+    memcpy(p->unsure.epoch_id, position->epoch_id, sizeof p->unsure.epoch_id);
+    memcpy(p->unsure.points, position->points, (size_t)count * sizeof p->unsure.points[0]);
+}
+
+static tide_status ask_past(tide_poll_stream *stream, const tide_poll_past *unsure, tide_error *err)
+{
+    if (!stream->past)
+        stream->past = malloc(sizeof *stream->past);
+    if (!stream->past)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an epoch's points");
+    *stream->past = *unsure;
+    stream->past->is_asking = true;
+    return TIDE_OK;
+}
+
+/* The points of that epoch were shown: this is how far they match. */
+static void take_past(tide_poll_past *shown, const tide_reply *reply)
+{
+    shown->is_asking = false;
+    shown->is_known = true;
+    shown->through = reply->standing == TIDE_FEED_STANDING_DIVERGED
+                         ? reply->matched_seq
+                         : shown->points[shown->point_count - 1].seq;
+}
+
+static bool is_asking_past(const tide_poll_stream *stream)
+{
+    return stream->past && stream->past->is_asking;
+}
 
 static tide_status note_past(void *arg, const tide_position *position, const tide_gap_sums *sums,
                              tide_error *err)
@@ -143,6 +209,8 @@ static tide_status note_past(void *arg, const tide_position *position, const tid
         p->stream->past_epoch = position->epoch;
         memcpy(p->stream->past_epoch_id, position->epoch_id, sizeof p->stream->past_epoch_id);
     }
+    if (position->closed_at_us != 0 && strcmp(position->session_id, p->reply->session_id) == 0)
+        note_unsure(p, position, one.past_through);
     if (!is_known || one.past_through <= p->through)
         return TIDE_OK;
     TIDE_CLEANUP(tide_gap_list_done) tide_gap_list gaps = {0};
@@ -161,9 +229,9 @@ static tide_status look_back(tide_poller *poller, tide_poll_stream *stream, cons
     const tide_position *at = &stream->position;
     past p = {.sink = sink, .stream = stream, .reply = reply};
     TIDE_TRY(sink->ops->positions(sink, at->agent_id, at->data_type, true, note_past, &p, err));
-    out->past_through = p.through;
+    out->past_through = p.matched > p.through ? p.matched : p.through;
     out->past_epoch = p.epoch;
-    return TIDE_OK;
+    return p.unsure.epoch > 0 ? ask_past(stream, &p.unsure, err) : TIDE_OK;
 }
 
 /* ---- settling ---- */
@@ -195,8 +263,23 @@ static tide_status compute(tide_poller *poller, tide_poll_stream *stream, const 
     if (tide_settle_wants_past(at, reply))
         TIDE_TRY(look_back(poller, stream, reply, &gaps, err));
     *is_sink = false;
+    if (is_asking_past(stream))
+        return TIDE_NONE; /* the answer is looked at again when that is known */
     return tide_settle(out, at, &gaps, &poller->ask, reply, poller->options.grace_us,
                        env->wall_us(env), env->mono_us(env), err);
+}
+
+tide_status tide_poller_apply(tide_poller *poller, tide_poll_stream *stream, tide_change *change,
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_gap_list_done) tide_gap_list ended = {0};
+    change->lease_name = poller->agent.token > 0 ? poller->lease_name : NULL;
+    change->lease_token = poller->agent.token;
+    TIDE_TRY(tide_poller_find_ended(poller->options.sink, change, &ended, err));
+    TIDE_TRY(tide_sink_apply(poller->options.sink, change, err));
+    change->permanent += tide_poller_count_ended(change, &ended);
+    adopt(poller, stream, change, &ended);
+    return TIDE_OK;
 }
 
 /* TIDE_OK: settled, applied or nothing to apply. TIDE_E_CONFLICT: somebody else was first. *is_sink says whose failure it is. */
@@ -204,20 +287,13 @@ static tide_status settle_once(tide_poller *poller, tide_poll_stream *stream,
                                const tide_reply *reply, bool *is_sink, tide_error *err)
 {
     TIDE_CLEANUP(tide_change_done) tide_change change = {0};
-    TIDE_CLEANUP(tide_gap_list_done) tide_gap_list ended = {0};
     *is_sink = true;
     TIDE_TRY(tide_poller_load(poller, stream, err));
     const tide_status status = compute(poller, stream, reply, &change, is_sink, err);
     if (status != TIDE_OK)
         return status == TIDE_NONE ? TIDE_OK : status;
-    change.lease_name = poller->agent.token > 0 ? poller->lease_name : NULL;
-    change.lease_token = poller->agent.token;
     *is_sink = true;
-    TIDE_TRY(tide_poller_find_ended(poller->options.sink, &change, &ended, err));
-    TIDE_TRY(tide_sink_apply(poller->options.sink, &change, err));
-    change.permanent += tide_poller_count_ended(&change, &ended);
-    adopt(poller, stream, &change, &ended);
-    return TIDE_OK;
+    return tide_poller_apply(poller, stream, &change, err);
 }
 
 /* Settle and apply; again, when the position has moved under us and the answer still fits. */
@@ -324,6 +400,14 @@ tide_status tide_poller_take_page(tide_poller *poller, tide_poll_stream *stream,
     if (events->polled)
         events->polled(events->arg, poller->agent.agent_id, stream->name, elapsed_us,
                        reply.record_count, (int64_t)answer.len);
+    if (stream->is_skipping)
+        return tide_poll_skip_fits(poller, stream, &reply, err);
+    if (is_asking_past(stream) && poller->ask.points == stream->past->points &&
+        strcmp(reply.session_id, stream->position.session_id) == 0) {
+        take_past(stream->past, &reply);
+        return TIDE_OK;
+    }
+    stream->is_too_large = false;
     tide_poll_page_grow(&stream->page, elapsed_us);
     return take_reply(poller, stream, &reply, err);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <tidemark/lease.h>
+#include <tidemark/watch.h>
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
@@ -96,10 +97,17 @@ tide_status tide_registry_check(const char *agent_id, const char *address, tide_
 
 /* ---- changing ---- */
 
+static tide_status touch(tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REGISTRY_TOUCH, err));
+    TIDE_TRY(tide_query_run(query, NULL, err));
+    return tide_tx_notify(tx, TIDE_REGISTRY_TOPIC, err);
+}
+
 typedef struct putting {
-    const char *agent_id;
-    const char *address;
-    const char *origin;
+    const tide_agent_given *agents;
+    int count;
 } putting;
 
 static tide_status put_inside(tide_tx *tx, void *arg, tide_error *err)
@@ -109,22 +117,56 @@ static tide_status put_inside(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_PUT, err));
-    tide_bind_text(query, "agent_id", p->agent_id);
-    tide_bind_text(query, "address", p->address);
-    tide_bind_text(query, "origin", p->origin);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_bool(query, "false", false);
-    return tide_query_run(query, NULL, err);
+    for (int i = 0; i < p->count; i++) {
+        const tide_agent_given *agent = &p->agents[i];
+        tide_query_reset(query);
+        tide_bind_text(query, "agent_id", agent->agent_id);
+        tide_bind_text(query, "address", agent->address);
+        tide_bind_text(query, "origin", agent->origin ? agent->origin : "operator");
+        tide_bind_time(query, "now", now_us);
+        tide_bind_bool(query, "false", false);
+        TIDE_TRY(tide_query_run(query, NULL, err));
+    }
+    return touch(tx, err);
+}
+
+tide_status tide_registry_put_all(tide_store *store, const tide_agent_given *agents, int count,
+                                  tide_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        TIDE_TRY(tide_registry_check(agents[i].agent_id, agents[i].address, err));
+        if (agents[i].origin && strlen(agents[i].origin) >= sizeof((tide_agent_row *)NULL)->origin)
+            return tide_fail(err, TIDE_E_INVALID, "an agent's origin has at most 15 bytes");
+    }
+    for (int i = 0; i < count; i += TIDE_REGISTRY_PUT_MAX) {
+        putting p = {.agents = agents + i,
+                     .count =
+                         count - i < TIDE_REGISTRY_PUT_MAX ? count - i : TIDE_REGISTRY_PUT_MAX};
+        TIDE_TRY(tide_write(store, put_inside, &p, err));
+    }
+    return TIDE_OK;
 }
 
 tide_status tide_registry_put(tide_store *store, const char *agent_id, const char *address,
                               const char *origin, tide_error *err)
 {
-    TIDE_TRY(tide_registry_check(agent_id, address, err));
-    putting p = {.agent_id = agent_id, .address = address, .origin = origin ? origin : "operator"};
-    if (strlen(p.origin) >= sizeof((tide_agent_row *)NULL)->origin)
-        return tide_fail(err, TIDE_E_INVALID, "an agent's origin has at most 15 bytes");
-    return tide_write(store, put_inside, &p, err);
+    const tide_agent_given agent = {.agent_id = agent_id, .address = address, .origin = origin};
+    return tide_registry_put_all(store, &agent, 1, err);
+}
+
+static tide_status read_mark(tide_tx *tx, void *arg, tide_error *err)
+{
+    int64_t *out = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REGISTRY_MARK, err));
+    const tide_status status = tide_query_one(query, err);
+    *out = status == TIDE_OK ? tide_col_i64(query) : 0;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_registry_mark(tide_store *store, int64_t *out, tide_error *err)
+{
+    return tide_read_local(store, read_mark, out, err);
 }
 
 typedef struct removing {
@@ -139,7 +181,8 @@ static tide_status remove_inside(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_REMOVE, err));
     tide_bind_text(query, "agent_id", r->agent_id);
     tide_bind_bool(query, "true", true);
-    return tide_query_run(query, &r->changed, err);
+    TIDE_TRY(tide_query_run(query, &r->changed, err));
+    return r->changed > 0 ? touch(tx, err) : TIDE_OK;
 }
 
 tide_status tide_registry_remove(tide_store *store, const char *agent_id, tide_error *err)

@@ -8,6 +8,9 @@
  * has expired. The token of an agent's lease fences both ends: every change is applied under it, and every question carries
  * it as lease_token, so that the agent refuses an earlier holder.
  *
+ * Whoever changes the registry notifies TIDE_REGISTRY_TOPIC (watch.h), so that colonies in other processes look at once. SQLite tells only that
+ * something in the file has changed: tide_registry_mark tells whether it was the registry.
+ *
  * Health is on the colony's own clock: healthy when an answer came within 30 s, degraded within 2 min, else away.
  *
  * Survives: rows and leases. Threads: as the store. */
@@ -20,6 +23,7 @@
 
 #include "colony/ask.h"
 
+#define TIDE_REGISTRY_TOPIC "colony_agents"
 #define TIDE_AGENT_HEALTHY_US INT64_C(30000000)
 #define TIDE_AGENT_DEGRADED_US INT64_C(120000000)
 
@@ -28,6 +32,7 @@ enum {
     TIDE_AGENT_ERROR_MAX = 256,
     TIDE_COLONY_ID_MAX = 128,
     TIDE_HOLDING_CLAIM_MAX = 256, /* agents taken or given up by one turn */
+    TIDE_REGISTRY_PUT_MAX = 1000, /* agents of one transaction */
 };
 
 typedef enum tide_agent_health {
@@ -59,6 +64,14 @@ TIDE_MUST_CHECK tide_status tide_registry_check(const char *agent_id, const char
 TIDE_MUST_CHECK tide_status tide_registry_put(tide_store *store, const char *agent_id,
                                               const char *address, const char *origin,
                                               tide_error *err);
+typedef struct tide_agent_given {
+    const char *agent_id;
+    const char *address;
+    const char *origin; /* NULL: operator */
+} tide_agent_given;
+/* Many at once, TIDE_REGISTRY_PUT_MAX in a transaction. TIDE_E_INVALID: one of them is bad, and nothing was kept. */
+TIDE_MUST_CHECK tide_status tide_registry_put_all(tide_store *store, const tide_agent_given *agents,
+                                                  int count, tide_error *err);
 /* TIDE_NONE: there was none. */
 TIDE_MUST_CHECK tide_status tide_registry_remove(tide_store *store, const char *agent_id,
                                                  tide_error *err);
@@ -68,6 +81,8 @@ TIDE_MUST_CHECK tide_status tide_registry_list(tide_store *store, bool with_remo
 TIDE_MUST_CHECK tide_status tide_registry_find(tide_store *store, const char *agent_id,
                                                tide_agent_row *out,
                                                tide_error *err); /* TIDE_NONE */
+/* A number that rises with every change by put and remove; 0: there was none yet. */
+TIDE_MUST_CHECK tide_status tide_registry_mark(tide_store *store, int64_t *out, tide_error *err);
 /* What was seen of an agent, at most every few seconds each. error NULL: it answered. */
 TIDE_MUST_CHECK tide_status tide_registry_note(tide_store *store, const char *agent_id,
                                                const char *error, tide_error *err);

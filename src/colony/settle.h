@@ -74,8 +74,8 @@ typedef struct tide_gap {
     int64_t end_seq;
     tide_gap_status status;
     /* expired, evicted, damaged, lost: as the agent says. missing (not there, not told), rolled back, presumed (void, of a foreign
-     * agent: to be asked again), retention, undecodable, session changed, restored, diverged, unreachable, unanswered, operator,
-     * removed */
+     * agent: to be asked again), retention, undecodable, session changed, restored, diverged, unreachable, unanswered, too large
+     * (of a foreign agent: no answer may be so long), operator, removed */
     char reason[TIDE_GAP_REASON_MAX + 1];
     char evidence[TIDE_GAP_EVIDENCE_MAX + 1];
     int attempts;
@@ -199,6 +199,13 @@ TIDE_MUST_CHECK tide_status tide_settle_gap(tide_change *out, const tide_positio
 TIDE_MUST_CHECK tide_status tide_settle_miss(tide_change *out, const tide_position *at,
                                              const tide_gap *gap, const char *why, int attempt_max,
                                              int64_t give_up_us, int64_t now_us, tide_error *err);
+
+/* Numbers of a foreign agent that cannot be fetched: what is unsettled behind `after` up to `through` is permanent for this reason. The reply is the
+ * one to a question behind `through`, and tells the session. TIDE_E_CONFLICT: it is another than the position's. */
+TIDE_MUST_CHECK tide_status tide_settle_skip(tide_change *out, const tide_position *at,
+                                             const tide_reply *reply, int64_t after,
+                                             int64_t through, const char *reason, int64_t now_us,
+                                             tide_error *err);
 
 /* ---- acts of an operator; each is noted in history ---- */
 

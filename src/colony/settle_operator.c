@@ -1,4 +1,4 @@
-/* settle_operator.c - what people do by hand, and a session that comes back; each is noted in history. See settle.h. */
+/* settle_operator.c - what people do by hand, a session that comes back, numbers that cannot be fetched; each is noted in history. See settle.h. */
 #include "colony/settle_parts.h"
 
 #include <inttypes.h>
@@ -105,6 +105,29 @@ tide_status tide_settle_return(tide_change *out, const tide_position *at,
     to->closed_reason[0] = '\0';
     to->updated_at_us = to->last_poll_us = now_us;
     (void)snprintf(change.note, sizeof change.note, "session came back");
+    return hand_out(out, &change);
+}
+
+tide_status tide_settle_skip(tide_change *out, const tide_position *at, const tide_reply *reply,
+                             int64_t after, int64_t through, const char *reason, int64_t now_us,
+                             tide_error *err)
+{
+    memset(out, 0, sizeof *out);
+    if (*at->session_id && strcmp(at->session_id, reply->session_id) != 0)
+        return tide_fail(err, TIDE_E_CONFLICT, "the agent has another session now");
+    TIDE_CLEANUP(tide_change_done) tide_change change = {.note = ""};
+    tide_settling s;
+    TIDE_TRY(tide_settling_begin(&s, &change, at, now_us, err));
+    tide_position *to = &change.to;
+    (void)snprintf(to->session_id, sizeof to->session_id, "%s", reply->session_id);
+    tide_settling_describe(to, reply);
+    tide_settling_decide_first(&s);
+    TIDE_TRY(tide_settling_give_up(&s, after, through, TIDE_GAP_PERMANENT, reason, err));
+    to->head = to->head > through ? to->head : through;
+    to->last_seq = tide_cursor_contiguous(&to->cursor);
+    to->updated_at_us = to->last_poll_us = now_us;
+    (void)snprintf(change.note, sizeof change.note, "%s: went on behind %" PRId64, reason, through);
+    TIDE_TRY(tide_position_hold(to, INT64_MAX, err));
     return hand_out(out, &change);
 }
 

@@ -1,6 +1,8 @@
 #include "colonyd/daemon.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,12 +10,12 @@
 #include "base/file.h"
 #include "colonyd/service.h"
 
-typedef struct running {
+struct tide_colonyd {
     const tide_colony_options *options;
     tide_front *front;
     tide_driver *driver;
     tide_colony colony;
-} running;
+};
 
 /* ---- figures that are asked for when somebody looks ---- */
 
@@ -40,7 +42,7 @@ static void write_lags(void *arg, tide_metrics_writer *writer)
 {
     static const tide_metric metrics[] = {TIDE_METRIC_CHECKPOINT_LAG, TIDE_METRIC_COLONY_LAG,
                                           TIDE_METRIC_COLONY_UNTIL_LOSS, TIDE_METRIC_COLONY_HOLD};
-    const running *r = arg;
+    const tide_colonyd *r = arg;
     for (size_t i = 0; r->driver && i < sizeof metrics / sizeof metrics[0]; i++) {
         lag_figures figures = {.writer = writer, .metric = metrics[i]};
         tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
@@ -84,7 +86,7 @@ static void write_one(tide_metrics_writer *writer, tide_metric metric, int64_t v
 
 static void write_books(void *arg, tide_metrics_writer *writer)
 {
-    const running *r = arg;
+    const tide_colonyd *r = arg;
     tide_sink *sink = r->options->driver.sink;
     book_sums sums = {.pending = 0};
     health_counts health = {.counts = {0}};
@@ -103,18 +105,41 @@ static void write_books(void *arg, tide_metrics_writer *writer)
 
 /* ---- wiring ---- */
 
-static tide_status tell_address(const running *r, tide_error *err)
+/* Wildcards are for listening; whoever reads the file stands on this machine. */
+static void name_address(char *out, size_t size, const char *address, bool is_tls)
 {
-    char line[300];
+    static const char *const wildcards[] = {"0.0.0.0:", "[::]:", "*:"};
+    const char *scheme = is_tls ? "https://" : "http://";
+    for (size_t i = 0; i < sizeof wildcards / sizeof wildcards[0]; i++) {
+        const size_t len = strlen(wildcards[i]);
+        if (strncmp(address, wildcards[i], len) == 0) {
+            (void)snprintf(out, size, "%s127.0.0.1:%s", scheme, address + len);
+            return;
+        }
+    }
+    (void)snprintf(out, size, "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : scheme, address);
+}
+
+/* How to reach us, and whom to trust: see cli/colony_store.h. */
+static tide_status tell_address(const tide_colonyd *r, tide_error *err)
+{
+    char address[512];
+    char path[PATH_MAX] = "";
+    char lines[sizeof address + sizeof path + 8];
+    const char *cert = r->options->front.tls_cert;
     if (!r->options->address_file)
         return TIDE_OK;
-    (void)snprintf(line, sizeof line, "%s\n", tide_front_address(r->front, 0));
-    return tide_file_replace(r->options->address_file, tide_view_of(line), err);
+    name_address(address, sizeof address, tide_front_address(r->front, 0), cert);
+    if (cert && !realpath(cert, path))
+        path[0] = '\0';
+    (void)snprintf(lines, sizeof lines, "%s\n%s%s%s", address, *path ? "ca " : "", path,
+                   *path ? "\n" : "");
+    return tide_file_replace(r->options->address_file, tide_view_of(lines), err);
 }
 
 static tide_status start(void *arg, tide_error *err)
 {
-    running *r = arg;
+    tide_colonyd *r = arg;
     tide_driver_options options = r->options->driver;
     options.metrics = tide_front_metrics(r->front);
     TIDE_TRY(tide_driver_open(&r->driver, &options, err));
@@ -125,33 +150,73 @@ static tide_status start(void *arg, tide_error *err)
 
 static void leave(void *arg)
 {
-    const running *r = arg;
+    const tide_colonyd *r = arg;
     if (r->driver)
         tide_driver_stop(r->driver);
 }
 
+void tide_colonyd_close(tide_colonyd *r)
+{
+    if (!r)
+        return;
+    tide_driver_close(r->driver);
+    tide_fleet_free(r->colony.fleet);
+    if (r->options->address_file)
+        (void)unlink(r->options->address_file);
+    free(r);
+}
+
+uint64_t tide_colonyd_version(const tide_colonyd *r)
+{
+    return r->driver ? tide_driver_version(r->driver) : 0;
+}
+
+static tide_status join(tide_colonyd *r, tide_error *err)
+{
+    const tide_front_part part = {.start = start, .leave = leave, .arg = r};
+    tide_metrics_add_source(tide_front_metrics(r->front), write_lags, r);
+    tide_metrics_add_source(tide_front_metrics(r->front), write_books, r);
+    TIDE_TRY(tide_front_add(r->front, tide_colony_methods, NULL, &r->colony, err));
+    return tide_front_join(r->front, &part, err);
+}
+
+tide_status tide_colonyd_open(tide_colonyd **out, tide_front *front,
+                              const tide_colony_options *options, tide_error *err)
+{
+    tide_colonyd *r = calloc(1, sizeof *r);
+    if (!r)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a colony");
+    *r = (tide_colonyd){.options = options,
+                        .front = front,
+                        .colony = {.sink = options->driver.sink,
+                                   .env = options->front.env,
+                                   .duckdb_library = options->duckdb_library,
+                                   .fleet = tide_fleet_new()}};
+    const tide_status status = join(r, err);
+    if (status < TIDE_OK) {
+        tide_colonyd_close(r);
+        return status;
+    }
+    *out = r;
+    return TIDE_OK;
+}
+
+typedef struct running {
+    tide_front *front;
+    tide_colonyd *colonyd;
+} running;
+
 static void running_done(running *r)
 {
     tide_front_stop(r->front); /* no calls from here on */
-    tide_driver_close(r->driver);
+    tide_colonyd_close(r->colonyd);
     tide_front_close(r->front);
-    if (r->options->address_file)
-        (void)unlink(r->options->address_file);
 }
 
 tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(running_done) running r = {.options = options};
-    r.colony = (tide_colony){.sink = options->driver.sink,
-                             .env = options->front.env,
-                             .duckdb_library = options->duckdb_library};
-    tide_front_options front = options->front;
-    front.start = start;
-    front.leave = leave;
-    front.arg = &r;
-    TIDE_TRY(tide_front_open(&r.front, &front, err));
-    tide_metrics_add_source(tide_front_metrics(r.front), write_lags, &r);
-    tide_metrics_add_source(tide_front_metrics(r.front), write_books, &r);
-    TIDE_TRY(tide_front_add(r.front, tide_colony_methods, NULL, &r.colony, err));
+    TIDE_CLEANUP(running_done) running r = {.front = NULL};
+    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
+    TIDE_TRY(tide_colonyd_open(&r.colonyd, r.front, options, err));
     return tide_front_serve(r.front, err);
 }

@@ -112,15 +112,71 @@ void tide_driver_leave(tide_job *job)
     }
 }
 
+/* ---- the budget ---- */
+
+static void unlink_reserved(tide_job *job)
+{
+    tide_driver *driver = job->driver;
+    if (!job->reserved_link)
+        return;
+    *job->reserved_link = job->next_reserved;
+    if (job->next_reserved)
+        job->next_reserved->reserved_link = job->reserved_link;
+    else
+        driver->reserved_end = job->reserved_link;
+    job->reserved_link = NULL;
+}
+
+void tide_driver_reserve(tide_job *job, int64_t bytes)
+{
+    tide_driver *driver = job->driver;
+    job->budgeted = bytes;
+    driver->budget_used += bytes;
+    if (bytes == 0)
+        return;
+    job->reserved_until_us = tide_driver_now(driver) + TIDE_DRIVER_RESERVE_US;
+    job->next_reserved = NULL;
+    job->reserved_link = driver->reserved_end;
+    *driver->reserved_end = job;
+    driver->reserved_end = &job->next_reserved;
+}
+
+void tide_driver_receive(tide_job *job, int64_t bytes)
+{
+    unlink_reserved(job);
+    job->driver->budget_used += bytes - job->budgeted;
+    job->budgeted = bytes;
+}
+
+void tide_driver_release(tide_job *job)
+{
+    tide_driver_receive(job, 0);
+}
+
+/* What was expected and has not come is not waited for any longer. Returns when the next one's time is over. */
+static int64_t release_late(tide_driver *driver)
+{
+    const int64_t now_us = driver->reserved ? tide_driver_now(driver) : 0;
+    while (driver->reserved && driver->reserved->reserved_until_us <= now_us)
+        tide_driver_release(driver->reserved);
+    return driver->reserved ? driver->reserved->reserved_until_us : INT64_MAX;
+}
+
 /* ---- workers ---- */
 
-static tide_job *find_ready(const tide_driver *driver)
+/* *wake_us: when to look again, at the latest. */
+static tide_job *find_ready(tide_driver *driver, int64_t *wake_us)
 {
     int64_t urgency_us = 0;
     tide_job *job = tide_job_heap_first(&driver->answered, &urgency_us);
-    if (!job && driver->budget_used < driver->options.budget_bytes)
-        job = tide_job_heap_first(&driver->questions, &urgency_us);
-    return job;
+    tide_job *question = job ? NULL : tide_job_heap_first(&driver->questions, &urgency_us);
+    if (!question)
+        return job;
+    const int64_t late_us = release_late(driver);
+    if (driver->budget_used + tide_links_held(driver->links) < driver->options.budget_bytes)
+        return question;
+    *wake_us = late_us < *wake_us ? late_us : *wake_us;
+    return NULL;
 }
 
 /* Those whose time has come are ready. Returns when the next one's comes; INT64_MAX: there is none. */
@@ -153,8 +209,8 @@ static void *work(void *arg)
     tide_driver *driver = arg;
     pthread_mutex_lock(&driver->lock);
     while (!driver->is_closing) {
-        const int64_t wake_us = wake_idle(driver);
-        tide_job *job = find_ready(driver);
+        int64_t wake_us = wake_idle(driver);
+        tide_job *job = find_ready(driver, &wake_us);
         if (!job) {
             wait_for_ready(driver, wake_us);
             continue;
@@ -219,7 +275,7 @@ static tide_status start_threads(tide_driver *driver, tide_error *err)
     if (tide_quiet_thread_start(&driver->keeper, tide_driver_keep, driver) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
     driver->has_keeper = true;
-    return TIDE_OK;
+    return driver->options.is_once ? TIDE_OK : tide_driver_listen(driver, err);
 }
 
 tide_status tide_driver_open(tide_driver **out, const tide_driver_options *options, tide_error *err)
@@ -227,6 +283,8 @@ tide_status tide_driver_open(tide_driver **out, const tide_driver_options *optio
     TIDE_CLEANUP(tide_driver_closep) tide_driver *driver = calloc(1, sizeof *driver);
     if (!driver)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the colony");
+    driver->listener_fd = -1;
+    driver->reserved_end = &driver->reserved;
     (void)pthread_mutex_init(&driver->lock, NULL);
     (void)pthread_cond_init(&driver->ready, NULL);
     (void)pthread_cond_init(&driver->news, NULL);
@@ -318,6 +376,7 @@ void tide_driver_close(tide_driver *driver)
         (void)pthread_join(driver->workers[i], NULL);
     if (driver->has_keeper)
         (void)pthread_join(driver->keeper, NULL);
+    tide_driver_listen_end(driver);
     free(driver->workers);
     free(driver->done);
     tide_job_heap_done(&driver->idle);

@@ -3,10 +3,12 @@
  *     hub thread      moves the bytes of all questions and answers (net/client_hub.h)
  *     workers         settle answers, write to the sink, ask what is next, wake who is due; any worker serves any agent, one at a time each
  *     keeper          which agents are ours (leases), gaps to recover, retention; it may have to wait for the store
+ *     listener        wakes the keeper when another process has changed the registry
  *
  * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
  * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
- * answers of budget_bytes are under way. So one agent that answers slowly, with much, or never, costs its own seat and nobody
+ * answers of budget_bytes are under way: those that have come, and those that are expected at any moment (TIDE_DRIVER_RESERVE_US). What has not
+ * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own seat and nobody
  * else's.
  *
  * Once (is_once): every agent is polled until it is caught up or has failed, then tide_driver_wait returns.
@@ -24,6 +26,7 @@ enum {
     TIDE_DRIVER_RECOVERIES = 4, /* gaps that are worked on at a time */
 };
 #define TIDE_DRIVER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
+#define TIDE_DRIVER_RESERVE_US INT64_C(250000)
 #define TIDE_DRIVER_LEASE_US INT64_C(15000000)
 #define TIDE_DRIVER_GAP_KEEP_US                                                                    \
     INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
@@ -90,6 +93,8 @@ void tide_driver_touch(tide_driver *driver, const char *agent_id);
 
 /* Gaps are to be looked at now, not only when their time comes. */
 void tide_driver_recover(tide_driver *driver);
+/* Rises whenever something was stored or an agent's state has turned. From any thread. */
+uint64_t tide_driver_version(const tide_driver *driver);
 /* What it speaks to agents by; borrowed. */
 struct tide_links *tide_driver_links(tide_driver *driver);
 

@@ -12,6 +12,24 @@ static void count(tide_driver *driver, tide_metric metric, const char *first, co
         tide_series_add(tide_metrics_series(driver->options.metrics, metric, first, second), by);
 }
 
+/* A counter that is not there cannot be told from one that stands still: what alerts look at begins at 0. In a large fleet most of them would stay
+ * there, and take the places of those that do not. */
+void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type)
+{
+    static const tide_metric counters[] = {TIDE_METRIC_GAPS_DETECTED, TIDE_METRIC_GAPS_RECOVERED,
+                                           TIDE_METRIC_GAPS_PERMANENT, TIDE_METRIC_GAPS_VOID};
+    if (!driver->options.metrics)
+        return;
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        tide_series_add(
+            tide_metrics_series(driver->options.metrics, counters[i], agent_id, data_type), 0);
+}
+
+uint64_t tide_driver_version(const tide_driver *driver)
+{
+    return atomic_load(&driver->version);
+}
+
 static void on_polled(void *arg, const char *agent_id, const char *data_type, int64_t elapsed_us,
                       int64_t records, int64_t bytes)
 {
@@ -29,6 +47,7 @@ static void on_applied(void *arg, const tide_change *change)
 {
     tide_driver *driver = arg;
     const char *agent_id = change->from.agent_id;
+    atomic_fetch_add(&driver->version, 1);
     const char *data_type = change->from.data_type;
     count(driver, TIDE_METRIC_COLONY_STORED, data_type, NULL, change->stored);
     count(driver, TIDE_METRIC_COLONY_REPEATED, data_type, NULL, change->repeated);
@@ -76,6 +95,8 @@ void tide_driver_note(tide_job *job, tide_status status, const char *text)
     if (status == TIDE_E_INTERRUPTED ||
         (job->noted_us != 0 && is_bad == job->was_bad && now_us - job->noted_us < NOTE_US))
         return;
+    if (job->noted_us == 0 || is_bad != job->was_bad)
+        atomic_fetch_add(&driver->version, 1);
     job->noted_us = now_us;
     job->was_bad = is_bad;
     TIDE_IGNORE(

@@ -3,6 +3,7 @@
  *     driver.c          open, close, workers, who is due
  *     driver_keeper.c   the keeper's thread: leases, recovery plans, retention
  *     driver_turn.c     one turn of one agent; one turn of one gap
+ *     driver_listen.c   the listener's thread: the registry was changed by another process
  *     driver_figures.c  what happened, as metrics and log lines
  *     job_heap.c        jobs in the order of their time or urgency
  *
@@ -11,6 +12,8 @@
  * counts; what a job consists of belongs to whoever took it out. */
 #ifndef TIDE_COLONYD_DRIVER_PARTS_H
 #define TIDE_COLONYD_DRIVER_PARTS_H
+
+#include <stdatomic.h>
 
 #include <pthread.h>
 
@@ -43,6 +46,7 @@ struct tide_job {
     tide_seat_lag *lags;
     int lag_count;
     int lag_capacity;
+    int begun_count; /* of lags: types whose counters are there */
 
     /* a seat */
     char agent_id[TIDE_AGENT_ID_MAX + 1];
@@ -65,8 +69,14 @@ struct tide_job {
     tide_buffer answer;
     char text[TIDE_ERROR_TEXT_MAX];
     int64_t retry_after_us;
-    int64_t budgeted; /* bytes of the budget */
+    int64_t budgeted;          /* bytes of the budget */
+    int64_t reserved_until_us; /* what is expected counts so long */
+    tide_job *next_reserved;   /* under the lock, as all of these */
+    tide_job **reserved_link;  /* NULL: not in the list */
 };
+
+/* Agents of a fleet whose counters of gaps are shown before there is a gap. */
+enum { TIDE_DRIVER_ZEROS_MAX = 1000 };
 
 struct tide_driver {
     tide_driver_options options;
@@ -81,6 +91,9 @@ struct tide_driver {
     int worker_count;
     pthread_t keeper;
     bool has_keeper;
+    pthread_t listener;
+    bool has_listener;
+    int listener_fd; /* readable: it is to end; < 0: none */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t ready; /* there may be something for a worker */
@@ -97,12 +110,15 @@ struct tide_driver {
     tide_job_heap questions; /* ready: to ask; by urgency */
     int recovery_count;
     int64_t budget_used;
+    tide_job *reserved; /* those whose answers are expected, in the order of their questions */
+    tide_job **reserved_end;
     tide_driver_result result;
     char (*done)[TIDE_AGENT_ID_MAX + 1]; /* once: agents that are through */
     int done_count;
     int done_capacity;
 
-    tide_holding holding; /* the keeper's alone */
+    tide_holding holding;         /* the keeper's alone */
+    atomic_uint_fast64_t version; /* tide_driver_version */
 };
 
 /* driver.c: under the lock. For a worker, as soon as one is free. */
@@ -111,6 +127,11 @@ void tide_driver_ready(tide_job *job);
 void tide_driver_idle(tide_job *job, int64_t wake_us);
 /* It is not ours any more: whatever it waits for is over. */
 void tide_driver_leave(tide_job *job);
+
+/* driver.c: under the lock. An answer of so many bytes is expected; it has come, with so many; it is done with. */
+void tide_driver_reserve(tide_job *job, int64_t bytes);
+void tide_driver_receive(tide_job *job, int64_t bytes);
+void tide_driver_release(tide_job *job);
 
 /* driver.c: without the lock. */
 TIDE_MUST_CHECK tide_job *tide_job_new(tide_driver *driver);
@@ -127,7 +148,12 @@ TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_a
 /* driver_keeper.c */
 void *tide_driver_keep(void *arg);
 
-/* driver_figures.c */
+/* driver_listen.c */
+TIDE_MUST_CHECK tide_status tide_driver_listen(tide_driver *driver, tide_error *err);
+void tide_driver_listen_end(tide_driver *driver);
+
+/* driver_figures.c: the counters of an agent's type, from 0. */
+void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type);
 tide_poller_events tide_driver_events(tide_driver *driver);
 void tide_driver_note(tide_job *job, tide_status status, const char *text);
 

@@ -18,10 +18,12 @@ static void take_answer(void *arg, tide_status status, tide_client_reply *reply,
     const tide_buffer spare = job->answer;
     job->answer = reply->message;
     reply->message = spare;
-    job->status = status;
+    /* An agent that says so has too much to do; only we can say that an answer is too large for us. */
+    job->status = status == TIDE_E_LIMIT && !reply->is_too_large ? TIDE_E_BUSY : status;
     job->retry_after_us = reply->retry_after_us;
     (void)snprintf(job->text, sizeof job->text, "%s", text);
     pthread_mutex_lock(&driver->lock);
+    tide_driver_receive(job, (int64_t)job->answer.len);
     job->has_answer = true;
     job->is_asking = false;
     tide_driver_ready(job);
@@ -46,11 +48,11 @@ static void ask(tide_job *job, const char *address, const tide_question *questio
     const tide_client_request request = {.path = question->path,
                                          .message = question->request,
                                          .timeout_us = question->timeout_us,
+                                         .message_max = (size_t)question->message_max,
                                          .is_idempotent = true};
     tide_status status = open_client(job, address, &err);
     pthread_mutex_lock(&driver->lock);
-    job->budgeted = question->bytes;
-    driver->budget_used += job->budgeted;
+    tide_driver_reserve(job, question->bytes);
     job->is_asking = true;
     job->is_watching = question->is_watch;
     if (status >= TIDE_OK && job->is_leaving)
@@ -58,6 +60,7 @@ static void ask(tide_job *job, const char *address, const tide_question *questio
     if (status >= TIDE_OK)
         status = tide_client_ask(&job->stream, job->client, &request, take_answer, job, &err);
     if (status < TIDE_OK) {
+        tide_driver_release(job);
         job->is_asking = false;
         job->has_answer = true;
         job->status = status;
@@ -86,8 +89,7 @@ static void end_turn(tide_job *job)
     tide_buffer_init(&job->answer, TIDE_REPLY_BYTES_MAX);
     pthread_mutex_lock(&driver->lock);
     job->has_answer = false;
-    driver->budget_used -= job->budgeted;
-    job->budgeted = 0;
+    tide_driver_release(job);
     pthread_cond_signal(&driver->ready);
     pthread_mutex_unlock(&driver->lock);
 }
@@ -121,10 +123,18 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
 
 static void keep_lags(tide_job *job)
 {
-    pthread_mutex_lock(&job->driver->lock);
+    tide_driver *driver = job->driver;
+    pthread_mutex_lock(&driver->lock);
     job->lag_count = 0;
     tide_poller_lags(job->poller, keep_lag, job);
-    pthread_mutex_unlock(&job->driver->lock);
+    const bool is_new =
+        job->lag_count > job->begun_count && driver->job_count <= TIDE_DRIVER_ZEROS_MAX;
+    pthread_mutex_unlock(&driver->lock);
+    if (!is_new)
+        return;
+    job->begun_count = job->lag_count;
+    for (int i = 0; i < job->lag_count; i++)
+        tide_driver_begin_figures(driver, job->agent_id, job->lags[i].data_type);
 }
 
 /* Once: nobody is polled a second time. */
@@ -185,7 +195,8 @@ static void take(tide_job *job, bool is_reloaded)
     TIDE_IGNORE(tide_poller_take(job->poller, job->status, tide_buffer_view(&job->answer),
                                  job->text, job->retry_after_us, &err));
     /* An agent that answers what cannot be used is not well either. */
-    const char *trouble = job->status < TIDE_OK ? NULL : tide_poller_trouble(job->poller);
+    const bool is_answer = job->status >= TIDE_OK || job->status == TIDE_E_LIMIT;
+    const char *trouble = is_answer ? tide_poller_trouble(job->poller) : NULL;
     const char *text = trouble ? trouble : job->text;
     const tide_status status = trouble ? TIDE_E_DAMAGED : job->status;
     tide_driver_note(job, status, text);

@@ -14,6 +14,7 @@ struct tide_links {
     tide_metrics *metrics;
     tide_env *env;
     tide_client_hub *hub;
+    atomic_llong held;
 };
 
 tide_status tide_links_open(tide_links **out, const tide_driver_security *security,
@@ -43,6 +44,11 @@ void tide_links_close(tide_links *links)
     free(links);
 }
 
+int64_t tide_links_held(const tide_links *links)
+{
+    return atomic_load(&links->held);
+}
+
 /* Whoever has certificates speaks TLS. */
 static const char *get_scheme(const tide_links *links, const char *address)
 {
@@ -69,6 +75,7 @@ tide_status tide_links_client(tide_links *links, const char *address, tide_clien
         .user_agent = "tidemark-colony",
         .count = links->metrics ? tide_client_metrics_count : NULL,
         .count_arg = links->metrics,
+        .held = &links->held,
     };
     return tide_client_open(out, &options, err);
 }

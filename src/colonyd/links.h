@@ -19,6 +19,9 @@ void tide_links_close(tide_links *links); /* every client must have been closed;
 TIDE_MUST_CHECK tide_status tide_links_client(tide_links *links, const char *address,
                                               tide_client **out, tide_error *err);
 
+/* Bytes of answers that have come and are not complete. */
+int64_t tide_links_held(const tide_links *links);
+
 /* Ask a registered agent and wait for its answer. TIDE_E_NOT_FOUND: there is no such agent. */
 TIDE_MUST_CHECK tide_status tide_links_ask(tide_links *links, tide_store *store,
                                            const char *agent_id, const char *path,

@@ -1,5 +1,6 @@
 #include "colonyd/service.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -12,6 +13,7 @@
     X("ListAgents", READ, list_agents_request, list_agents_response, list_agents)                  \
     X("PutAgent", ADMIN, put_agent_request, agent, put_agent)                                      \
     X("RemoveAgent", ADMIN, remove_agent_request, agent, remove_agent)                             \
+    X("Fleet", READ, fleet_request, fleet_response, fleet)                                         \
     X("ListCheckpoints", READ, list_checkpoints_request, list_checkpoints_response,                \
       list_checkpoints)                                                                            \
     X("ResetCheckpoints", ADMIN, reset_checkpoints_request, change_checkpoints_response,           \
@@ -95,6 +97,51 @@ tide_status tide_colony_number(int64_t *out, uint64_t number, const char *what, 
         return tide_fail(err, TIDE_E_INVALID, "%s is above 2^63-1, where numbers end", what);
     *out = (int64_t)number;
     return TIDE_OK;
+}
+
+static tide_status note_position(void *arg, const tide_position *position,
+                                 const tide_gap_sums *gaps, tide_error *err)
+{
+    (void)position;
+    (void)gaps;
+    (void)err;
+    *(bool *)arg = true;
+    return TIDE_OK;
+}
+
+/* A user's stream is known by its positions. */
+static tide_status check_type(tide_colony *colony, const char *data_type, tide_error *err)
+{
+    char names[256] = "";
+    bool is_known = tide_colony_type_find(data_type)->stream->kind != TIDE_STREAM_OPAQUE;
+    if (!is_known)
+        TIDE_TRY(colony->sink->ops->positions(colony->sink, NULL, data_type, true, note_position,
+                                              &is_known, err));
+    if (is_known)
+        return TIDE_OK;
+    for (int kind = 0; kind < TIDE_STREAM_OPAQUE; kind++) {
+        const size_t len = strlen(names);
+        (void)snprintf(names + len, sizeof names - len, "%s%s", kind > 0 ? ", " : "",
+                       tide_stream_type_of((tide_stream_kind)kind)->name);
+    }
+    return tide_fail(err, TIDE_E_INVALID,
+                     "there is no data type '%.60s': %s, or a stream that an agent has declared",
+                     data_type, names);
+}
+
+tide_status tide_colony_check_names(tide_colony *colony, const char *agent_id,
+                                    const char *data_type, tide_error *err)
+{
+    if (agent_id && *agent_id) {
+        tide_agent_row row;
+        const tide_status status = tide_registry_find(colony->sink->store, agent_id, &row, err);
+        TIDE_TRY(status);
+        if (status == TIDE_NONE)
+            return tide_fail(err, TIDE_E_NOT_FOUND,
+                             "there is no agent '%s': see tidemark colony agent ls --all",
+                             agent_id);
+    }
+    return data_type && *data_type ? check_type(colony, data_type, err) : TIDE_OK;
 }
 
 void tide_colony_books(COLONY(Books) * out, const tide_books *books)

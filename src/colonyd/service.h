@@ -25,6 +25,7 @@ typedef struct tide_colony {
     tide_links *links;          /* for audits that ask agents; NULL: digests are not compared */
     tide_driver *driver;        /* NULL: no daemon runs here */
     const char *duckdb_library; /* for exports; NULL: where it usually is */
+    struct tide_fleet *fleet;   /* what Fleet has answered last; NULL: it is made anew each time */
 } tide_colony;
 
 /* The argument is a tide_colony. */
@@ -45,6 +46,11 @@ typedef tide_status tide_colony_fn(tide_colony *colony, const ProtobufCMessage *
 tide_colony_fn tide_colony_list_agents;
 tide_colony_fn tide_colony_put_agent;
 tide_colony_fn tide_colony_remove_agent;
+/* service_fleet.c */
+tide_colony_fn tide_colony_fleet;
+/* NULL: no memory. */
+struct tide_fleet *tide_fleet_new(void);
+void tide_fleet_free(struct tide_fleet *fleet); /* takes NULL */
 /* service_checkpoints.c */
 tide_colony_fn tide_colony_list_checkpoints;
 tide_colony_fn tide_colony_reset_checkpoints;
@@ -66,6 +72,10 @@ TIDE_MUST_CHECK tide_status tide_colony_put(tide_buffer *out, uint32_t field,
 /* Numbers of a request: TIDE_E_INVALID above 2^63-1. */
 TIDE_MUST_CHECK tide_status tide_colony_number(int64_t *out, uint64_t number, const char *what,
                                                tide_error *err);
+/* Names that a request chooses by; NULL or "": all. TIDE_E_NOT_FOUND: there never was such an agent. TIDE_E_INVALID: there is no such data type, and
+ * the words list them. */
+TIDE_MUST_CHECK tide_status tide_colony_check_names(tide_colony *colony, const char *agent_id,
+                                                    const char *data_type, tide_error *err);
 void tide_colony_books(COLONY(Books) * out, const tide_books *books);
 
 #endif

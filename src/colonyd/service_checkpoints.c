@@ -63,6 +63,7 @@ tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMes
 {
     const COLONY(ListCheckpointsRequest) *given = (const COLONY(ListCheckpointsRequest) *)request;
     tide_sink *sink = colony->sink;
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     return sink->ops->positions(sink, tide_rpc_text(given->agent_id),
                                 tide_rpc_text(given->data_type), given->with_closed, put_position,
                                 out, err);
@@ -96,6 +97,7 @@ tide_status tide_colony_move_checkpoint(tide_colony *colony, const ProtobufCMess
     TIDE_TRY(tide_colony_number(&seq, given->seq_id, "seq_id", err));
     if (!*given->agent_id || !*given->data_type)
         return tide_fail(err, TIDE_E_INVALID, "which checkpoint? name an agent and a data type");
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     TIDE_TRY(move(colony, given->agent_id, given->data_type, seq, err));
     if (colony->driver)
         tide_driver_touch(colony->driver, given->agent_id);
@@ -147,6 +149,7 @@ tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMe
         return tide_fail(err, TIDE_E_INVALID,
                          "which checkpoints? name an agent or a data type, or say all");
     TIDE_CLEANUP(names_done) names n = {.count = 0};
+    TIDE_TRY(tide_colony_check_names(colony, agent_id, data_type, err));
     TIDE_TRY(
         colony->sink->ops->positions(colony->sink, agent_id, data_type, false, keep_name, &n, err));
     if (n.count == 0 && !given->all)

@@ -82,6 +82,7 @@ tide_status tide_colony_list_gaps(tide_colony *colony, const ProtobufCMessage *r
     if (list.left >= TIDE_SINK_GAPS_MAX)
         list.left = TIDE_SINK_GAPS_MAX - 1;
     filter.limit = list.left + 1;
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     TIDE_TRY(read_statuses(&filter.statuses, given->statuses, given->n_statuses, err));
     TIDE_TRY(colony->sink->ops->gaps(colony->sink, &filter, put_gap, &list, err));
     COLONY(ListGapsResponse) rest = COLONY_INIT(LIST_GAPS_RESPONSE);

@@ -55,6 +55,7 @@ tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *reque
     const COLONY(AuditRequest) *given = (const COLONY(AuditRequest) *)request;
     audit a = {.colony = colony, .out = out};
     const bool is_asking = colony->links && !given->without_agents;
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     const tide_status status =
         tide_audit(colony->sink, tide_rpc_text(given->agent_id), tide_rpc_text(given->data_type),
                    is_asking ? ask_agent : NULL, &a, put_line, &a, err);
@@ -172,6 +173,7 @@ tide_status tide_colony_export(tide_colony *colony, const ProtobufCMessage *requ
     if (given->directory[0] != '/')
         return tide_fail(err, TIDE_E_INVALID, "the directory '%s' is not an absolute path",
                          given->directory);
+    TIDE_TRY(tide_colony_check_names(colony, NULL, given->data_type, err));
     const tide_export_options options = {.sink = colony->sink,
                                          .dir = given->directory,
                                          .data_type = tide_rpc_text(given->data_type),

@@ -109,7 +109,7 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
     (void)pthread_cond_init(&access->changed, NULL);
     const tide_auth_options auth = {
         .env = access->env,
-        .lookup = look_up,
+        .lookup = store ? look_up : NULL,
         .lookup_arg = access,
         .token_file = options->token_file,
         .certificate_role = options->certificate_role,
@@ -119,9 +119,9 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
     };
     TIDE_TRY(tide_auth_open(&access->auth, &auth, err));
-    if (pthread_create(&access->thread, NULL, keep_writing, access) != 0)
+    if (store && pthread_create(&access->thread, NULL, keep_writing, access) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no thread for authentication");
-    access->has_thread = true;
+    access->has_thread = store != NULL; /* nobody's uses are written down otherwise */
     *out = TIDE_TAKE(access);
     return TIDE_OK;
 }

@@ -34,7 +34,7 @@ typedef struct tide_access_options {
     tide_env *env; /* NULL: tide_env_system() */
 } tide_access_options;
 
-/* The store must outlive it. Statuses as of tide_auth_open. */
+/* The store must outlive it; NULL: there are the tokens of the file alone. Statuses as of tide_auth_open. */
 TIDE_MUST_CHECK tide_status tide_access_open(tide_access **out, tide_store *store,
                                              const tide_access_options *options, tide_error *err);
 /* Writes down what is left. The server must be closed already. Takes NULL. */

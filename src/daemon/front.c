@@ -17,6 +17,8 @@
 
 struct tide_front {
     tide_front_options options;
+    tide_front_part parts[TIDE_FRONT_PARTS_MAX];
+    int part_count;
     tide_metrics *metrics;
     tide_routes *routes;
     tide_health *health;
@@ -164,7 +166,10 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
 void tide_front_look(tide_front *front)
 {
     const tide_front_options *options = &front->options;
-    const bool is_unwell = options->is_well && !options->is_well(options->arg);
+    bool is_unwell = false;
+    for (const tide_front_part *part = front->parts; part < front->parts + front->part_count;
+         part++)
+        is_unwell |= part->is_well && !part->is_well(part->arg);
     if (atomic_exchange(&front->is_unwell, is_unwell) == is_unwell)
         return;
     tide_health_set_impaired(front->health, is_unwell);
@@ -289,6 +294,14 @@ tide_status tide_front_open(tide_front **out, const tide_front_options *options,
     return TIDE_OK;
 }
 
+tide_status tide_front_join(tide_front *front, const tide_front_part *part, tide_error *err)
+{
+    if (front->part_count == TIDE_FRONT_PARTS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "a daemon has at most %d parts", TIDE_FRONT_PARTS_MAX);
+    front->parts[front->part_count++] = *part;
+    return TIDE_OK;
+}
+
 void tide_front_stop(tide_front *front)
 {
     if (!front)
@@ -391,8 +404,9 @@ static void drain(void *arg)
     atomic_store(&front->is_ready, false);
     tide_health_close(front->health);
     tide_server_drain(front->server);
-    if (front->options.leave)
-        front->options.leave(front->options.arg);
+    for (int i = 0; i < front->part_count; i++)
+        if (front->parts[i].leave)
+            front->parts[i].leave(front->parts[i].arg);
     front->has_drainer = pthread_create(&front->drainer, NULL, drain_server, front) == 0;
     if (!front->has_drainer)
         tide_service_finish(front->service);
@@ -431,11 +445,11 @@ static tide_status listen_all(tide_front *front, tide_error *err)
 
 tide_status tide_front_serve(tide_front *front, tide_error *err)
 {
-    const tide_front_options *options = &front->options;
     TIDE_TRY(listen_all(front, err));
     TIDE_TRY(tide_health_set(front->health, "", TIDE_HEALTH_SERVING, err));
-    if (options->start)
-        TIDE_TRY(options->start(options->arg, err));
+    for (int i = 0; i < front->part_count; i++)
+        if (front->parts[i].start)
+            TIDE_TRY(front->parts[i].start(front->parts[i].arg, err));
     atomic_store(&front->is_ready, true);
     say_ready(front);
     const tide_status status = tide_service_run(
@@ -444,7 +458,8 @@ tide_status tide_front_serve(tide_front *front, tide_error *err)
     if (status == TIDE_E_INTERRUPTED)
         return status; /* somebody is in a hurry: the process ends as it is */
     tide_front_stop(front);
-    if (options->stop)
-        options->stop(options->arg);
+    for (int i = front->part_count - 1; i >= 0; i--)
+        if (front->parts[i].stop)
+            front->parts[i].stop(front->parts[i].arg);
     return status;
 }

@@ -1,7 +1,8 @@
 /* front.h - what every daemon shows the world: its ports, who may use them, its health and its figures.
  *
  *     tide_front_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
- *     tide_front_add       the daemon's own methods and routes
+ *     tide_front_add       the methods and routes of its parts
+ *     tide_front_join      parts that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
  *     tide_front_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
  *     tide_front_close
  *
@@ -24,7 +25,10 @@
 #include "net/route.h"
 #include "net/tls.h"
 
-enum { TIDE_FRONT_PORTS_MAX = 4 };
+enum {
+    TIDE_FRONT_PORTS_MAX = 4,
+    TIDE_FRONT_PARTS_MAX = 8,
+};
 
 typedef struct tide_front tide_front;
 
@@ -36,7 +40,7 @@ typedef struct tide_front_port {
 typedef struct tide_front_options {
     tide_front_port ports[TIDE_FRONT_PORTS_MAX];
     int port_count;
-    tide_store *store; /* of tokens; must outlive the front; not NULL */
+    tide_store *store; /* of tokens; must outlive the front; NULL: those of the token file alone */
     tide_log *log;
     tide_env *env;
     const char *version;
@@ -52,15 +56,6 @@ typedef struct tide_front_options {
         *hosts; /* names of this machine besides addresses and localhost; see net/auth.h */
     size_t host_count;
     int64_t drain_us; /* 0: the default of service.h */
-    /* Called when everything listens and before `ready`; a failure ends it. NULL: nothing. */
-    tide_status (*start)(void *arg, tide_error *err);
-    /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
-    void (*leave)(void *arg);
-    /* Called when no more calls come in, before serve returns. NULL: nothing. */
-    void (*stop)(void *arg);
-    /* Asked by /readyz and tide_front_look, from any thread: can it do its work? NULL: always. */
-    bool (*is_well)(void *arg);
-    void *arg;
 } tide_front_options;
 
 TIDE_MUST_CHECK tide_status tide_front_open(tide_front **out, const tide_front_options *options,
@@ -79,7 +74,24 @@ const char *tide_front_address(const tide_front *front, int port);
 TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,
                                            const tide_route *routes, void *arg, tide_error *err);
 
-/* Ask is_well, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
+/* What begins and ends with the front. */
+typedef struct tide_front_part {
+    /* Called when everything listens and before `ready`, in the order of joining; a failure ends it. NULL: nothing. */
+    tide_status (*start)(void *arg, tide_error *err);
+    /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
+    void (*leave)(void *arg);
+    /* Called when no more calls come in, before serve returns, the last that joined first. NULL: nothing. */
+    void (*stop)(void *arg);
+    /* Asked by /readyz and tide_front_look, from any thread: can it do its work? NULL: always. */
+    bool (*is_well)(void *arg);
+    void *arg;
+} tide_front_part;
+
+/* Before serve. TIDE_E_LIMIT: too many. */
+TIDE_MUST_CHECK tide_status tide_front_join(tide_front *front, const tide_front_part *part,
+                                            tide_error *err);
+
+/* Ask is_well of all parts, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
 void tide_front_look(tide_front *front);
 
 /* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */

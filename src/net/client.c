@@ -125,7 +125,8 @@ static tide_status join_hub(tide_client *client, tide_error *err)
     const tide_client_hub_options options = {.connection_max = client->options.connection_max};
     if (!client->options.hub)
         TIDE_TRY(tide_client_hub_open(&client->own_hub, &options, err));
-    tide_client_hub_join(client->own_hub ? client->own_hub : client->options.hub, client);
+    client->sockets->hub = client->own_hub ? client->own_hub : client->options.hub;
+    tide_client_hub_join(client->sockets->hub, client);
     return TIDE_OK;
 }
 

@@ -36,8 +36,9 @@
  * has changed. It is not sent over a plain connection to another machine, unless is_insecure. Redirects are not
  * followed, proxies of the environment not used.
  *
- * Known: a server that refuses a call at its headers and resets the stream at once can outrun the message; libcurl 7.88
- * then loses the answer, and the call ends as one whose connection broke.
+ * A server that refuses a call at its headers and resets the stream at once makes libcurl 7.88 lose the answer: so short requests leave
+ * the machine as a whole, and an idempotent call whose answer was lost is begun again (client_connect.c). What remains: a call that is not
+ * idempotent and has a long message may end as one whose connection broke.
  *
  * gRPC codes become statuses (tide_client_status_of); the code itself, its message and details are in the reply.
  *
@@ -48,6 +49,7 @@
 #ifndef TIDE_NET_CLIENT_H
 #define TIDE_NET_CLIENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -108,6 +110,9 @@ typedef struct tide_client_options {
     tide_client_count_fn
         *count; /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: nobody */
     void *count_arg;
+    /* Bytes of answers that have come and are not complete yet are added to it, of any number of clients; must outlive them. NULL: nobody
+     * wants to know. */
+    atomic_llong *held;
 } tide_client_options;
 
 /* A header field of a request. The value of a name that ends in "-bin" is bytes, others are visible ASCII and spaces. */
@@ -124,6 +129,7 @@ typedef struct tide_client_request {
     int64_t timeout_us;       /* 0: the client's; INT64_MAX: none */
     bool is_idempotent;       /* doing it twice is the same as once */
     bool is_open;             /* streams: more messages will be sent */
+    size_t message_max;       /* of this call's answer; 0: the client's */
     const char *content_type; /* of a post; NULL: application/json */
 } tide_client_request;
 
@@ -136,6 +142,7 @@ typedef struct tide_client_reply {
     int grpc_code;          /* as the server said, or as HTTP and the connection mean it */
     tide_buffer details;    /* google.rpc.Status, as bytes; empty: none */
     int64_t retry_after_us; /* what the server advises; < 0: nothing */
+    bool is_too_large;      /* TIDE_E_LIMIT is our own word, not the server's */
     int try_count;
 } tide_client_reply;
 

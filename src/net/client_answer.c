@@ -326,6 +326,7 @@ void tide_client_answer_end(tide_client_stream *stream, CURLcode result)
     const char *code = find_text(&stream->reply, "grpc-status");
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &http_code);
     stream->reply.http_code = (int)http_code;
+    stream->reply.is_too_large = stream->failure == TIDE_E_LIMIT;
     if (stream->failure < TIDE_OK)
         set_end(stream, stream->failure, tide_status_get(stream->failure)->grpc_code,
                 stream->failure_text);

@@ -27,6 +27,7 @@ static void take_reply(tide_client_reply *reply, tide_client_stream *stream, boo
     reply->details = from->details;
     reply->http_code = from->http_code;
     reply->grpc_code = from->grpc_code;
+    reply->is_too_large = from->is_too_large;
     reply->retry_after_us = from->retry_after_us;
     from->head = head; /* freed with the stream */
     from->trailers = trailers;

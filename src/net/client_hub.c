@@ -22,10 +22,13 @@ enum {
     IDLE_CONNECTIONS = 32,
     LONG_BODY_LEN =
         16384, /* more than one frame: it may still be under way when the answer comes */
+    CORKED_LEN =
+        60000, /* bytes that HTTP/2 lets a new stream send before the server has said anything */
     NUDGE_US = 2000,
     LOOKS = 4,
     ROOMS = 32,
     ROOMS_FROM = 512, /* idle connections; a hub for fewer has one room */
+    PORTS = 65536,    /* memory of the table is used for those that are */
 };
 
 typedef struct room {
@@ -55,6 +58,8 @@ struct tide_client_hub {
     /* the thread's alone */
     tide_client *stepping;       /* clients whose waiting streams may start */
     tide_client_stream *sending; /* streams with long bodies */
+    tide_client_stream *corked;  /* streams whose requests are being written */
+    int *sockets;                /* by port: one more than the descriptor; 0: not known */
 };
 
 /* ---- one stream after the other ---- */
@@ -106,9 +111,57 @@ static void link_running(tide_client_stream *stream)
     client->running = stream;
 }
 
+/* Longer than a frame: libcurl writes it in several turns (see nudge), and is not through yet. What does not fit into the server's first window has to go
+ * as it comes. */
+static bool is_half_written(const tide_client_stream *stream)
+{
+    curl_off_t written = 0;
+    if (!stream->is_sending || stream->body_len < 0 || stream->body_len > CORKED_LEN)
+        return false;
+    (void)curl_easy_getinfo(stream->easy, CURLINFO_SIZE_UPLOAD_T, &written);
+    return written < stream->body_len;
+}
+
+/* Streams share connections: the last one that has written lets go. */
+static void let_go(const tide_client_hub *hub, tide_client_stream *stream)
+{
+    for (const tide_client_stream *other = hub->corked; other; other = other->next_corked)
+        if (other->corked_fd == stream->corked_fd) {
+            stream->corked_fd = -1;
+            return;
+        }
+    tide_client_connect_uncork(stream);
+}
+
+/* libcurl is through: what it has written may go. */
+static void uncork(tide_client_hub *hub)
+{
+    for (tide_client_stream **link = &hub->corked; *link;) {
+        tide_client_stream *stream = *link;
+        if (is_half_written(stream)) {
+            link = &stream->next_corked;
+            continue;
+        }
+        *link = stream->next_corked;
+        let_go(hub, stream);
+    }
+}
+
+static void end_cork(tide_client_stream *stream)
+{
+    tide_client_stream **link = &stream->client->hub->corked;
+    if (stream->corked_fd < 0)
+        return;
+    while (*link != stream)
+        link = &(*link)->next_corked;
+    *link = stream->next_corked;
+    let_go(stream->client->hub, stream);
+}
+
 /* The thread is through with it. */
 static void drop(tide_client_stream *stream, CURLcode result)
 {
+    end_cork(stream);
     (void)curl_multi_remove_handle(stream->client->multi, stream->easy);
     unlink_running(stream);
     end_sending(stream);
@@ -188,6 +241,7 @@ static void take_results(const room *r)
         const CURLcode result = message->data.result;
         (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &of);
         tide_client_stream *stream = (tide_client_stream *)(void *)of;
+        end_cork(stream);
         if (!tide_client_connect_again(stream, result))
             drop(stream, result);
     }
@@ -252,14 +306,47 @@ static void step_clients(tide_client_hub *hub)
     }
 }
 
+/* ---- requests that leave as a whole ---- */
+
+void tide_client_hub_cork(tide_client_stream *stream)
+{
+    tide_client_hub *hub = stream->client->hub;
+    stream->next_corked = hub->corked;
+    hub->corked = stream;
+}
+
+static bool is_port(int port)
+{
+    return port > 0 && port < PORTS;
+}
+
+void tide_client_hub_know(tide_client_hub *hub, int port, int fd)
+{
+    if (is_port(port))
+        hub->sockets[port] = fd + 1;
+}
+
+void tide_client_hub_forget(tide_client_hub *hub, int port, int fd)
+{
+    if (is_port(port) && hub->sockets[port] == fd + 1)
+        hub->sockets[port] = 0;
+}
+
+int tide_client_hub_find(const tide_client_hub *hub, int port)
+{
+    return is_port(port) ? hub->sockets[port] - 1 : -1;
+}
+
 static void go_on(const room *r)
 {
+    uncork(r->hub);
     take_results(r);
     step_clients(r->hub);
 }
 
 static void go_on_everywhere(tide_client_hub *hub)
 {
+    uncork(hub);
     for (int i = 0; i < hub->room_count; i++)
         take_results(&hub->rooms[i]);
     step_clients(hub);
@@ -552,10 +639,13 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
     TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = calloc(1, sizeof *hub);
     if (!hub)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+    hub->sockets = calloc(PORTS, sizeof *hub->sockets);
     hub->bell_fd = -1;
     (void)pthread_mutex_init(&hub->lock, NULL);
     (void)pthread_cond_init(&hub->gone, NULL);
     hub->pending_end = &hub->pending;
+    if (!hub->sockets)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
     TIDE_TRY(open_events(hub, err));
     TIDE_TRY(open_rooms(hub, options, err));
     if (tide_quiet_thread_start(&hub->thread, move_bytes, hub) != 0)
@@ -589,6 +679,7 @@ void tide_client_hub_close(tide_client_hub *hub)
         (void)close(hub->bell_fd);
     (void)pthread_cond_destroy(&hub->gone);
     (void)pthread_mutex_destroy(&hub->lock);
+    free(hub->sockets); /* after the last socket */
     free(hub);
 }
 

@@ -69,6 +69,7 @@ struct tide_client {
 /* Connections may outlive the client that made them, in libcurl's cache: so does their count. The thread's alone, once the
  * client is open. */
 struct tide_client_sockets {
+    tide_client_hub *hub;
     int count;
     bool is_orphan; /* the client is closed: freed with the last socket */
 };
@@ -84,18 +85,24 @@ struct tide_client_stream {
     bool is_added;
     bool is_fresh;   /* makes a connection of its own */
     bool is_refused; /* would have needed one, but may not make it */
+    int made_fd;     /* the socket that it made; < 0: none */
     int start_count;
+    int lost_count;    /* answers that libcurl has lost */
     int request_count; /* how often it was sent, as far as libcurl came */
     tide_client_stream *next_waiting;
     tide_client_stream *next_running;
     tide_client_stream **running_link;
     bool is_sending; /* much, or who knows how much */
     tide_client_stream *next_sending;
+    int corked_fd; /* < 0: none; see client_connect.c */
+    tide_client_stream *next_corked;
 
     /* set before it starts */
     struct curl_slist *fields;
     char *url;
     int64_t body_len; /* < 0: not known yet */
+    int64_t until_us; /* its deadline; INT64_MAX: none */
+    size_t message_max;
 
     /* under the hub's lock */
     bool is_pending;
@@ -117,6 +124,7 @@ struct tide_client_stream {
     tide_client_message *first;
     tide_client_message **last;
     size_t queued_len;
+    size_t held_len; /* counted in options.held */
     bool is_in_paused;
 
     bool has_head; /* its fields are complete */
@@ -127,7 +135,7 @@ struct tide_client_stream {
     tide_client_done_fn
         *on_over; /* called once, by the hub's thread, when it is over; NULL: nobody */
     void *on_over_arg;
-    int64_t begun_us; /* of who is told when it is over */
+    int64_t begun_us;      /* of who is told when it is over */
     bool was_unsent;       /* the server cannot have seen it */
     bool is_retry_refused; /* the server says: not again (pushback < 0) */
     tide_status status;
@@ -144,6 +152,12 @@ void tide_client_hub_join(tide_client_hub *hub, tide_client *client);
 void tide_client_hub_stop(tide_client *client);
 /* The same, and wait until the thread knows nothing of the client any more. */
 void tide_client_hub_leave(tide_client *client);
+/* On the thread: what was held back is sent, as soon as libcurl is through with what it does. */
+void tide_client_hub_cork(tide_client_stream *stream);
+/* On the thread: the socket of one of our ports; < 0: it is not known. */
+void tide_client_hub_know(tide_client_hub *hub, int port, int fd);
+void tide_client_hub_forget(tide_client_hub *hub, int port, int fd);
+int tide_client_hub_find(const tide_client_hub *hub, int port);
 /* On the thread: streams that wait for a connection are to be looked at, or need not be. */
 void tide_client_hub_step(tide_client *client);
 void tide_client_hub_unstep(tide_client *client);
@@ -154,6 +168,9 @@ void tide_client_connect_start(tide_client_stream *stream);
 void tide_client_connect_made(tide_client_stream *stream);
 /* libcurl is through with it. True: it was started again, in another way. */
 TIDE_MUST_CHECK bool tide_client_connect_again(tide_client_stream *stream, CURLcode result);
+/* The request goes out next, by this port of ours: as a whole, if it is short. */
+void tide_client_connect_cork(tide_client_stream *stream, int port);
+void tide_client_connect_uncork(tide_client_stream *stream);
 /* It is over. */
 void tide_client_connect_end(tide_client_stream *stream);
 /* Let go of the sockets' count: the client closes. */

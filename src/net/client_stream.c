@@ -70,7 +70,11 @@ void tide_client_finish(tide_client_stream *stream, CURLcode result)
     tide_client_answer_end(stream, result);
     stream->is_over = true;
     pthread_cond_broadcast(&stream->changed);
+    const size_t held_len = stream->held_len;
+    stream->held_len = 0;
     pthread_mutex_unlock(&stream->lock);
+    if (held_len > 0)
+        (void)atomic_fetch_sub(stream->client->options.held, (long long)held_len);
     if (stream->on_over)
         tide_client_ask_end(stream);
 }
@@ -88,6 +92,8 @@ static tide_client_stream *new_stream(tide_client *client, bool is_grpc)
     tide_buffer_init(&stream->out,
                      client->options.message_max + client->options.queue_len + PACKED_SLACK);
     stream->last = &stream->first;
+    stream->made_fd = -1;
+    stream->corked_fd = -1;
     tide_client_reply_init(&stream->reply);
     tide_buffer_init(&stream->reply.message,
                      is_grpc ? (size_t)ERROR_BODY_MAX : client->options.message_max);
@@ -135,6 +141,7 @@ tide_status tide_client_make(tide_client_stream **out, tide_client *client,
     if (!stream)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a call");
     stream->is_idempotent = request->is_idempotent;
+    stream->message_max = request->message_max ? request->message_max : client->options.message_max;
     stream->is_out_ended = !request->is_open;
     if (request->message.ptr || !request->is_open)
         TIDE_TRY(put_message(stream, request->message, err));

@@ -62,9 +62,9 @@ static int begin_request(void *arg, char *to, char *from, int to_port, int from_
     (void)to;
     (void)from;
     (void)to_port;
-    (void)from_port;
     tide_client_stream *stream = arg;
     tide_client_connect_made(stream);
+    tide_client_connect_cork(stream, from_port);
     stream->request_count++;
     return stream->request_count == 1 || stream->is_idempotent ? CURL_PREREQFUNC_OK
                                                                : CURL_PREREQFUNC_ABORT;
@@ -91,7 +91,7 @@ static tide_client_message *new_message(const tide_client_stream *stream)
 {
     tide_client_message *message = calloc(1, sizeof *message);
     if (message)
-        tide_buffer_init(&message->bytes, stream->client->options.message_max);
+        tide_buffer_init(&message->bytes, stream->message_max);
     return message;
 }
 
@@ -101,7 +101,7 @@ static bool unpack(tide_client_stream *stream, tide_client_message *message)
     const char *encoding = tide_head_text(&stream->reply.head, "grpc-encoding");
     tide_error err = {.status = TIDE_OK};
     tide_buffer packed = message->bytes;
-    tide_buffer_init(&message->bytes, stream->client->options.message_max);
+    tide_buffer_init(&message->bytes, stream->message_max);
     const tide_status status = tide_inflate(&message->bytes, tide_buffer_view(&packed),
                                             encoding ? encoding : "identity", &err);
     tide_buffer_done(&packed);
@@ -143,9 +143,9 @@ static bool take_prefix(tide_client_stream *stream, tide_view *bytes)
              stream->prefix[0]);
         return false;
     }
-    if (stream->message_len > stream->client->options.message_max) {
+    if (stream->message_len > stream->message_max) {
         fail(stream, TIDE_E_LIMIT, "a message of %u bytes, at most %zu are taken",
-             stream->message_len, stream->client->options.message_max);
+             stream->message_len, stream->message_max);
         return false;
     }
     stream->partial = new_message(stream);
@@ -164,6 +164,10 @@ static bool take_body(tide_client_stream *stream, tide_view *bytes)
     if (tide_buffer_append(message, bytes->ptr, len) < TIDE_OK) {
         fail(stream, TIDE_E_NOMEM, "no memory for a message");
         return false;
+    }
+    if (stream->client->options.held) {
+        (void)atomic_fetch_add(stream->client->options.held, (long long)len);
+        stream->held_len += len;
     }
     bytes->ptr += len;
     bytes->len -= len;

@@ -7,7 +7,7 @@
 #include "replica/log.h"
 #include "replica/node.h"
 #include "replica/quarantine.h"
-#include "tidemark_templates.h"
+#include "replica/spool.h"
 
 enum { PAGE_EVENTS_MAX = 200000, PAGE_BYTES_MAX = 64 << 20 };
 #define AHEAD_MAX (INT64_C(1) << 40) /* numbers beyond what is known of an origin */
@@ -84,14 +84,15 @@ typedef struct apply_call {
 } apply_call;
 
 /* Numbers that an origin cannot have given yet. Ours alone can we know. */
-static tide_status check_numbers(const tide_desk *desk, const tide_log_origin *origin,
+static tide_status check_numbers(const tide_node *node, const tide_log_origin *origin,
                                  const page *p, tide_error *err)
 {
+    const tide_node_id self = tide_node_get_id(node);
+    const int64_t epoch = tide_node_epoch(node);
     const tide_event *last = &p->events[p->count - 1];
     const int64_t highest = tide_cursor_highest(&origin->cursor);
-    const bool is_ours = memcmp(&desk->node, &origin->origin, sizeof desk->node) == 0;
-    if (is_ours &&
-        (last->epoch > desk->epoch || (last->epoch == desk->epoch && last->seq > highest)))
+    const bool is_ours = memcmp(&self, &origin->origin, sizeof self) == 0;
+    if (is_ours && (last->epoch > epoch || (last->epoch == epoch && last->seq > highest)))
         return tide_fail(err, TIDE_E_INVALID,
                          "event %" PRId64 " of epoch %" PRId64
                          " names this node as its origin, which has not made it",
@@ -102,20 +103,40 @@ static tide_status check_numbers(const tide_desk *desk, const tide_log_origin *o
     return TIDE_OK;
 }
 
-static tide_status take_event(apply_call *call, tide_desk *desk, tide_log_origin *origin, int index,
-                              tide_error *err)
+/* The batch that events under work belong to. */
+typedef struct batch {
+    int64_t cut;
+    bool is_merged; /* whole, and none of it waits: merged as it comes */
+} batch;
+
+static tide_status look_at_batch(batch *out, const tide_desk *desk, const tide_log_origin *origin,
+                                 int64_t cut, tide_error *err)
+{
+    const bool is_whole = tide_spool_is_whole(origin, cut);
+    bool is_waiting = false;
+    if (out->cut == cut)
+        return TIDE_OK;
+    if (is_whole)
+        TIDE_TRY(tide_spool_has(&is_waiting, desk->tx, origin, cut, err));
+    *out = (batch){.cut = cut, .is_merged = is_whole && !is_waiting};
+    return TIDE_OK;
+}
+
+static tide_status take_event(apply_call *call, tide_desk *desk, const tide_log_origin *origin,
+                              batch *of, int index, tide_error *err)
 {
     const tide_event *event = &call->page->events[index];
+    const tide_view bytes = call->page->bytes[index];
     tide_hold why = TIDE_HOLD_NOT;
-    /* Seen before or not is decided by position, whatever has become of the row (R2, R7). */
-    if (tide_cursor_has(&origin->cursor, event->seq)) {
-        call->applied.known++;
-        return TIDE_OK;
-    }
-    TIDE_TRY(tide_log_settle(origin, desk->tx, event, err));
-    TIDE_TRY(tide_quarantine_merge(&why, desk, event, err));
-    TIDE_TRY(tide_log_put(desk, event, call->page->bytes[index], why == TIDE_HOLD_NOT, err));
     call->applied.events++;
+    TIDE_TRY(look_at_batch(of, desk, origin, event->cut_seq, err));
+    if (!of->is_merged) {
+        call->applied.spooled++;
+        TIDE_TRY(tide_log_put(desk, event, bytes, false, err));
+        return tide_spool_put(desk->tx, event, desk->now_us, err);
+    }
+    TIDE_TRY(tide_quarantine_merge(&why, desk, event, err));
+    TIDE_TRY(tide_log_put(desk, event, bytes, why == TIDE_HOLD_NOT, err));
     if (why == TIDE_HOLD_NOT)
         return TIDE_OK;
     if (why == TIDE_HOLD_DRIFT)
@@ -123,6 +144,44 @@ static tide_status take_event(apply_call *call, tide_desk *desk, tide_log_origin
     else
         call->applied.quarantined++;
     return tide_quarantine_put(desk, event, why, err);
+}
+
+/* Seen before or not is decided by position, whatever has become of the row (R2, R7). is_new: one per event. */
+static tide_status settle_page(apply_call *call, tide_app_tx *tx, tide_log_origin *origin,
+                               bool *is_new, tide_error *err)
+{
+    for (int i = 0; i < call->page->count; i++) {
+        const tide_event *event = &call->page->events[i];
+        is_new[i] = !tide_cursor_has(&origin->cursor, event->seq);
+        if (is_new[i])
+            TIDE_TRY(tide_log_settle(origin, tx, event, err));
+        else
+            call->applied.known++;
+    }
+    return TIDE_OK;
+}
+
+static tide_status take_page(apply_call *call, tide_app_tx *tx, tide_log_origin *origin,
+                             tide_error *err)
+{
+    const page *p = call->page;
+    batch of = {.cut = 0};
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_CLEANUP(tide_freep) bool *is_new = calloc((size_t)p->count, sizeof *is_new);
+    if (!is_new)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", p->count);
+    TIDE_TRY(check_numbers(call->node, origin, p, err));
+    TIDE_TRY(settle_page(call, tx, origin, is_new, err));
+    if (call->applied.known == p->count)
+        return TIDE_OK;
+    TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
+    for (int i = 0; i < p->count; i++)
+        if (is_new[i])
+            TIDE_TRY(take_event(call, &desk, origin, &of, i, err));
+    TIDE_TRY(tide_desk_settle(&desk, err));
+    call->applied.rows = desk.rows;
+    call->applied.conflicts = desk.conflicts;
+    return tide_log_origin_store(origin, tx, err);
 }
 
 static tide_status apply_page(tide_app_tx *tx, void *arg, tide_error *err)
@@ -135,20 +194,12 @@ static tide_status apply_page(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_fold_turn(call->node, tx, &folded, &call->is_behind, err));
     if (call->is_behind || p->count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
-    TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
     TIDE_TRY(tide_log_origin_load(&origin, tx, &p->events[0].origin, p->events[0].epoch, err));
-    TIDE_TRY(check_numbers(&desk, &origin, p, err));
-    for (int i = 0; i < p->count; i++)
-        TIDE_TRY(take_event(call, &desk, &origin, i, err));
-    if (call->applied.events == 0)
-        return TIDE_OK;
-    TIDE_TRY(tide_desk_settle(&desk, err));
-    TIDE_TRY(tide_log_origin_store(&origin, tx, err));
-    call->applied.rows = desk.rows;
-    call->applied.conflicts = desk.conflicts;
-    return TIDE_OK;
+    TIDE_TRY(take_page(call, tx, &origin, err));
+    return call->applied.events > 0
+               ? tide_spool_release(call->node, tx, &origin, &call->applied, err)
+               : TIDE_OK;
 }
 
 tide_status tide_node_apply(tide_node *node, const tide_view *events, int count, tide_applied *out,

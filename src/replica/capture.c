@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "replica/node_parts.h"
+#include "replica/schemas.h"
 #include "replica/table_text.h"
 #include "tidemark_templates.h"
 
@@ -52,7 +53,7 @@ static tide_status install_hooks(tide_app_tx *tx, const tide_table *table, tide_
     return TIDE_OK;
 }
 
-/* Is there a trigger of exactly this text? */
+/* Is there a trigger of exactly this text? *ours: how many of ours there are. */
 static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const char *text,
                              bool *is_there, int *ours, tide_error *err)
 {
@@ -74,24 +75,19 @@ static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const cha
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, tide_capture_state *out,
+/* One that is missing, or reads otherwise than it was made, may have let anything pass. */
+tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, bool *is_whole,
                               tide_error *err)
 {
     const hooks h = choose_hooks(table);
-    *out = TIDE_CAPTURE_WHOLE;
-    for (int i = 0; i < h.count; i++) {
+    *is_whole = true;
+    for (int i = 0; *is_whole && i < h.count; i++) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
         tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
         TIDE_TRY(tide_table_text(&text, table, h.templates[i], NULL, err));
-        bool is_there = false;
         int ours = 0;
-        TIDE_TRY(find_hook(tx, table, tide_buffer_text(&text), &is_there, &ours, err));
-        if (ours < 3) { /* insert, delete and move always exist */
-            *out = TIDE_CAPTURE_LOST;
-            return TIDE_OK;
-        }
-        if (!is_there || ours != h.count)
-            *out = TIDE_CAPTURE_OTHER;
+        TIDE_TRY(find_hook(tx, table, tide_buffer_text(&text), is_whole, &ours, err));
+        *is_whole = *is_whole && ours == h.count;
     }
     return TIDE_OK;
 }
@@ -119,29 +115,6 @@ static tide_status put_column(tide_app_tx *tx, const tide_table *table, int colu
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status put_schema(tide_app_tx *tx, const tide_table *table, tide_error *err)
-{
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer names;
-    tide_buffer_init(&names, TIDE_TABLE_TEXT_MAX);
-    for (int i = 0; i < table->column_count; i++) {
-        const char *name = table->columns[i].name;
-        TIDE_TRY(tide_buffer_append(&names, name, strlen(name) + (i + 1 < table->column_count)));
-    }
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
-    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_app_bind_text(find, "name", tide_view_of(table->name));
-    TIDE_TRY(tide_app_step(find, err));
-    (void)tide_app_col_bytes(find);
-    (void)tide_app_col_bytes(find);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCHEMA_PUT->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
-    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
-    tide_app_bind_blob(query, "columns", tide_buffer_view(&names));
-    tide_app_bind_text(query, "sql", tide_app_col_bytes(find));
-    return tide_app_run(query, NULL, err);
-}
-
 tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table, int64_t retain_us,
                                 tide_error *err)
 {
@@ -159,7 +132,7 @@ tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table, int64_
     TIDE_TRY(tide_app_run(cut, NULL, err));
     for (int i = 0; i < table->column_count; i++)
         TIDE_TRY(put_column(tx, table, i, err));
-    return put_schema(tx, table, err);
+    return tide_schemas_put(tx, table, err);
 }
 
 /* What a write has to compute must be known to us: functions and collations of the application are not. */
@@ -179,91 +152,133 @@ static tide_status check_writable(tide_app_tx *tx, const tide_table *table, tide
     return TIDE_OK;
 }
 
+tide_status tide_capture_unhook(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    return run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err);
+}
+
+tide_status tide_capture_drop_log(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    return run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_DROP, err);
+}
+
+tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    TIDE_TRY(tide_capture_drop_log(tx, table, err));
+    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_MAKE, err));
+    return run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err);
+}
+
 tide_status tide_capture_install(tide_app_tx *tx, tide_table *table, int64_t retain_us,
                                  tide_error *err)
 {
     TIDE_TRY(check_writable(tx, table, err));
-    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_DROP, err));
-    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_MAKE, err));
-    TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err));
+    TIDE_TRY(tide_capture_make_log(tx, table, err));
     TIDE_TRY(install_hooks(tx, table, err));
     return tide_capture_record(tx, table, retain_us, err);
 }
 
+/* What was captured last is folded yet: the numbers are taken, and peers wait for them. */
 tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, err));
     tide_app_bind_i64(query, "id", table->id);
-    return tide_app_run(query, NULL, err);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *ended = NULL;
+    TIDE_TRY(tide_app_begin(&ended, tx, TIDE_TEMPLATE_REPLICA_TABLE_ENDED->text, err));
+    tide_app_bind_i64(ended, "id", table->id);
+    return tide_app_run(ended, NULL, err);
 }
 
 /* ---- the log ---- */
 
-tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
-                             const tide_any *values, int first, int end, tide_error *err)
+/* ?2 and on: the operation, the masks, the columns. */
+static void bind_change(tide_app_query *query, const tide_table *table, tide_change_kind kind,
+                        const tide_any *values, const bool *is_written)
 {
     static const int operations[] = {
         [TIDE_ROW_CREATE] = 1, [TIDE_ROW_UPDATE] = 2, [TIDE_ROW_DELETE] = 3};
+    tide_app_bind_at(query, 2, &(tide_app_value){.class = 1, .integer = operations[kind]});
+    for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
+        uint64_t mask = 0;
+        for (int i = 0; is_written && i < TIDE_TABLE_MASK_BITS; i++) {
+            const int column = m * TIDE_TABLE_MASK_BITS + i;
+            mask |= column < table->column_count && is_written[column] ? UINT64_C(1) << i : 0;
+        }
+        tide_app_bind_at(query, 3 + m, &(tide_app_value){.class = 1, .integer = (int64_t)mask});
+    }
+    for (int i = 0; i < table->column_count; i++)
+        tide_table_bind(query, 'c', i, &values[i]);
+}
+
+tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
+                             const tide_any *values, const bool *is_written, tide_error *err)
+{
     TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
     TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
     tide_app_bind_i64(number, "table_id", table->id);
     TIDE_TRY(tide_app_run(number, NULL, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
-    tide_app_bind_at(query, 2, &(tide_app_value){.class = 1, .integer = operations[kind]});
-    for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
-        uint64_t mask = 0;
-        for (int i = 0; i < TIDE_TABLE_MASK_BITS; i++) {
-            const int column = m * TIDE_TABLE_MASK_BITS + i;
-            mask |= column >= first && column < end ? UINT64_C(1) << i : 0;
-        }
-        tide_app_bind_at(query, 3 + m, &(tide_app_value){.class = 1, .integer = (int64_t)mask});
-    }
-    for (int i = 0; i < table->column_count; i++)
-        tide_table_bind(query, 'c', i, &values[i]);
+    bind_change(query, table, kind, values, is_written);
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table, const tide_log_row *row,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
+    tide_app_bind_at(query, 1, &(tide_app_value){.class = 1, .integer = row->seq});
+    bind_change(query, table, row->kind, row->values, row->is_written);
     return tide_app_run(query, NULL, err);
 }
 
 /* A note whose row does not stand in the table any more: it was replaced unseen. */
-static tide_status settle_note(tide_app_tx *tx, const tide_table *table, tide_app_query *note,
-                               tide_any *values, tide_error *err)
+static tide_status settle_note(tide_app_tx *tx, const tide_table *recorded, const tide_table *live,
+                               tide_app_query *note, tide_any *values, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
-    TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
-    for (int i = 0; i < table->column_count; i++)
+    TIDE_TRY(tide_table_query(&get, tx, live, TIDE_TABLE_ROW_GET, err));
+    for (int i = 0; i < recorded->column_count; i++)
         values[i] = tide_table_col(note);
-    for (int i = 0; i < table->key_count; i++)
-        tide_table_bind(get, 'k', i, &values[table->key[i]]);
+    for (int i = 0; i < recorded->key_count; i++)
+        tide_table_bind(get, 'k', i, &values[recorded->key[i]]);
     const tide_status status = tide_app_step(get, err);
-    return status == TIDE_NONE ? tide_capture_log(tx, table, TIDE_ROW_DELETE, values, 0, 0, err)
+    return status == TIDE_NONE ? tide_capture_log(tx, recorded, TIDE_ROW_DELETE, values, NULL, err)
                                : status;
 }
 
-static tide_status settle_table(void *arg, const tide_table *table, tide_error *err)
+tide_status tide_capture_settle_gone(tide_app_tx *tx, const tide_table *recorded,
+                                     const tide_table *live, tide_error *err)
 {
-    tide_app_tx *tx = arg;
-    if (!tide_table_has_doubles(table))
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table->column_count, sizeof *values);
+    TIDE_CLEANUP(tide_freep)
+    tide_any *values = calloc((size_t)recorded->column_count, sizeof *values);
     if (!values)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", recorded->name);
     TIDE_CLEANUP(tide_app_endp) tide_app_query *notes = NULL;
-    TIDE_TRY(tide_table_query(&notes, tx, table, TIDE_TABLE_GONE_READ, err));
+    TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
     bool is_any = false;
     tide_status status = TIDE_OK;
     while ((status = tide_app_step(notes, err)) == TIDE_OK) {
         is_any = true;
-        TIDE_TRY(settle_note(tx, table, notes, values, err));
+        TIDE_TRY(settle_note(tx, recorded, live, notes, values, err));
     }
     TIDE_TRY(status);
     if (!is_any)
         return TIDE_OK;
     tide_app_reset(notes);
     TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
-    TIDE_TRY(tide_table_query(&cut, tx, table, TIDE_TABLE_GONE_CUT, err));
+    TIDE_TRY(tide_table_query(&cut, tx, recorded, TIDE_TABLE_GONE_CUT, err));
     return tide_app_run(cut, NULL, err);
+}
+
+static tide_status settle_table(void *arg, const tide_table *table, tide_error *err)
+{
+    return tide_table_has_doubles(table) ? tide_capture_settle_gone(arg, table, table, err)
+                                         : TIDE_OK;
 }
 
 /* The document's counter: origin_seq::<database name>. */
@@ -309,21 +324,23 @@ typedef struct request {
     int64_t retain_us;
     tide_tracked *out;
     bool is_scan_wanted;
-    bool is_fold_wanted; /* captured changes have to be folded before anything else */
+    bool is_check_wanted; /* it was known before: what has become of it? */
+    bool is_fold_wanted;  /* captured changes have to be folded before anything else */
     tide_node_id id;
     int64_t epoch;
 } request;
 
 /* Is it known already, by any spelling of its name? */
-static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *was_tracked,
-                               tide_error *err)
+static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *is_known,
+                               bool *was_tracked, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
     TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
     tide_app_bind_text(find, "name", tide_view_of(table->name));
     const tide_status status = tide_app_step(find, err);
     TIDE_TRY(status);
-    if (status == TIDE_OK) {
+    *is_known = status == TIDE_OK;
+    if (*is_known) {
         table->id = tide_app_col_i64(find);
         (void)tide_app_col_bytes(find);
         *was_tracked = tide_app_col_i64(find) != 0;
@@ -348,36 +365,68 @@ static void advise(tide_tracked *out, const tide_table *table)
             table->name, table->columns[table->key[0]].name);
 }
 
+static tide_status run_for_table(tide_app_tx *tx, const tide_template *template, int64_t id,
+                                 int64_t retain_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
+    tide_app_bind_i64(query, "id", id);
+    tide_app_bind_i64(query, "retain_us", retain_us);
+    return tide_app_run(query, NULL, err);
+}
+
+/* It was tracked once: columns keep the places that clocks know them by, unless it has another key, and so other rows. */
+static tide_status track_again(tide_app_tx *tx, request *r, const tide_table *live, bool *is_again,
+                               tide_error *err)
+{
+    TIDE_TRY(run_for_table(tx, TIDE_TEMPLATE_REPLICA_TABLE_RETRACK, live->id, r->retain_us, err));
+    TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
+    TIDE_TRY(tide_table_find(&recorded, tx, live->name, err));
+    TIDE_TRY(tide_capture_fits(is_again, &recorded, tx, err));
+    if (*is_again)
+        return tide_capture_take_events(tx, live, err);
+    bool is_empty = false;
+    TIDE_TRY(tide_capture_is_folded(tx, &recorded, &is_empty, err));
+    r->is_fold_wanted = !is_empty;
+    return run_for_table(tx, TIDE_TEMPLATE_REPLICA_CLOCKS_CUT, live->id, 0, err);
+}
+
+static tide_status track_table(tide_app_tx *tx, request *r, tide_error *err)
+{
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    TIDE_TRY(tide_table_read(&table, tx, r->name, err));
+    advise(r->out, &table);
+    bool is_known = false;
+    TIDE_TRY(find_record(tx, &table, &is_known, &r->out->was_tracked, err));
+    if (is_known)
+        TIDE_TRY(track_again(tx, r, &table, &r->is_check_wanted, err));
+    if (r->is_check_wanted || r->is_fold_wanted)
+        return TIDE_OK;
+    r->is_scan_wanted = true;
+    TIDE_TRY(tide_capture_take_events(tx, &table, err));
+    TIDE_TRY(tide_capture_install(tx, &table, r->retain_us, err));
+    return tide_capture_want_scan(tx, table.id, err);
+}
+
 static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
 {
     request *r = arg;
     *r->out = (tide_tracked){0};
     r->is_scan_wanted = false;
+    r->is_check_wanted = false;
     r->is_fold_wanted = false;
     TIDE_TRY(tide_node_establish_in(tx, &r->id, &r->epoch, err));
-    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
-    TIDE_TRY(tide_table_read(&table, tx, r->name, err));
-    advise(r->out, &table);
-    TIDE_TRY(find_record(tx, &table, &r->out->was_tracked, err));
-    tide_capture_state state = TIDE_CAPTURE_LOST;
-    if (r->out->was_tracked) {
-        TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
-        TIDE_TRY(tide_table_find(&recorded, tx, r->name, err));
-        TIDE_TRY(tide_capture_look(tx, &recorded, &state, err));
-        if (state == TIDE_CAPTURE_WHOLE) {
-            TIDE_TRY(tide_capture_record(tx, &recorded, r->retain_us, err));
-            return tide_capture_take_events(tx, &recorded, &r->out->imported, err);
-        }
-        bool is_empty = false;
-        TIDE_TRY(tide_capture_is_folded(tx, &recorded, &is_empty, err));
-        r->is_fold_wanted = !is_empty;
-        if (!is_empty)
-            return TIDE_OK;
-    }
-    r->is_scan_wanted = true;
-    TIDE_TRY(tide_capture_take_events(tx, &table, &r->out->imported, err));
-    TIDE_TRY(tide_capture_install(tx, &table, r->retain_us, err));
-    return tide_capture_want_scan(tx, table.id, err);
+    TIDE_TRY(tide_capture_follow(tx, err));
+    return track_table(tx, r, err);
+}
+
+tide_status tide_capture_track_empty(tide_app_tx *tx, const char *table, int64_t retain_us,
+                                     tide_error *err)
+{
+    tide_tracked ignored = {0};
+    request r = {.name = table, .retain_us = retain_us, .out = &ignored};
+    TIDE_TRY(track_table(tx, &r, err));
+    return TIDE_OK;
 }
 
 tide_status tide_capture_fold_all(tide_node *node, tide_error *err)
@@ -410,8 +459,13 @@ tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_u
     TIDE_TRY(write_folded(&r, track, err));
     node->id = r.id;
     node->epoch = r.epoch;
-    if (!r.is_scan_wanted)
+    TIDE_TRY(tide_capture_import(node->file, table, &out->imported, err));
+    if (r.is_check_wanted) {
+        tide_capture_found found = {0};
+        TIDE_TRY(tide_capture_check(node, table, &found, err));
+        out->rows = found.rescanned;
         return TIDE_OK;
+    }
     /* Capture stands: rows that were there are logged in steps, beside whoever writes. */
     return tide_capture_rescan(node->file, table, &out->rows, err);
 }

@@ -5,7 +5,7 @@
  *                                      tide_gone_<id>
  *
  * A row image is logged, not a statement (R12): whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
- * bit, except that a change of the sign of a zero in a column without a type cannot be seen in SQL.
+ * bit. The sign of a zero in a column without a type cannot be seen in SQL: such a zero is logged always, and fold compares it with the print.
  *
  * REPLACE removes rows without firing their DELETE triggers (unless recursive_triggers is on). A row with the same key is simply created anew. Rows
  * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes
@@ -27,33 +27,42 @@ TIDE_MUST_CHECK tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err
 /* Triggers, log and record of a table as they shall be from now on. The log must be empty unless the columns stay or are only added to. */
 TIDE_MUST_CHECK tide_status tide_capture_install(tide_app_tx *tx, tide_table *table,
                                                  int64_t retain_us, tide_error *err);
+/* Its parts. The log is made anew, and empty. */
+TIDE_MUST_CHECK tide_status tide_capture_unhook(tide_app_tx *tx, const tide_table *table,
+                                                tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table,
+                                                  tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_drop_log(tide_app_tx *tx, const tide_table *table,
+                                                  tide_error *err);
+/* Notes of rows that do not stand in the table become deletes of its log. recorded: what the log's columns are; live: how rows are found. */
+TIDE_MUST_CHECK tide_status tide_capture_settle_gone(tide_app_tx *tx, const tide_table *recorded,
+                                                     const tide_table *live, tide_error *err);
 /* The record alone. */
 TIDE_MUST_CHECK tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table,
                                                 int64_t retain_us, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table,
                                                 tide_error *err);
 
-typedef enum tide_capture_state {
-    TIDE_CAPTURE_WHOLE,
-    TIDE_CAPTURE_OTHER, /* triggers are there, but have other texts */
-    TIDE_CAPTURE_LOST,  /* some are missing */
-} tide_capture_state;
-/* Are the triggers as they were installed? */
+/* Are all triggers there, and as they would be made for this table? */
 TIDE_MUST_CHECK tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table,
-                                              tide_capture_state *out, tide_error *err);
+                                              bool *is_whole, tide_error *err);
 
 /* Are there no captured changes that wait to be folded? */
 TIDE_MUST_CHECK tide_status tide_capture_is_folded(tide_app_tx *tx, const tide_table *table,
                                                    bool *out, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_capture_fold_all(tide_node *node, tide_error *err);
 
-/* Log a change that no trigger saw. values: one per stored column; mask bits for columns [first, end) of an update, or first == end: all. */
+/* Log a change that no trigger saw. values: one per stored column; is_written: of an update, one per stored column; NULL: all. */
 TIDE_MUST_CHECK tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table,
                                              tide_change_kind kind, const tide_any *values,
-                                             int first, int end, tide_error *err);
+                                             const bool *is_written, tide_error *err);
 
-/* Compare a table with its clocks, in bounded transactions, and log the difference: rows without a clock, clocks without a row, rows whose
- * digest is another. */
+/* The same for a change that has its number already; a row of the log. */
+TIDE_MUST_CHECK tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table,
+                                                 const tide_log_row *row, tide_error *err);
+
+/* Compare a table with its clocks, in bounded transactions, and log the difference: rows without a clock, clocks without a row, columns whose
+ * prints are others. */
 TIDE_MUST_CHECK tide_status tide_capture_rescan(tide_app *file, const char *table, int64_t *found,
                                                 tide_error *err);
 TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t table_id, bool *out,
@@ -61,9 +70,24 @@ TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t ta
 TIDE_MUST_CHECK tide_status tide_capture_want_scan(tide_app_tx *tx, int64_t table_id,
                                                    tide_error *err);
 
-/* import.c: a table <table>_Events of the document's own kind is renamed and its events are taken over as history. *imported: how many.
- * Also makes the view of that name. */
+/* import.c: a table <table>_Events of the document's own kind is renamed, to be imported; the view of that name is made. */
 TIDE_MUST_CHECK tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table,
-                                                     int64_t *imported, tide_error *err);
+                                                     tide_error *err);
+/* Events of such a table are taken over as history, in bounded transactions; what an earlier call has left is gone on with. *imported: how many. */
+TIDE_MUST_CHECK tide_status tide_capture_import(tide_app *file, const char *table,
+                                                int64_t *imported, tide_error *err);
+
+/* check.c: one table. What is found is added to *out. */
+TIDE_MUST_CHECK tide_status tide_capture_check(tide_node *node, const char *table,
+                                               tide_capture_found *out, tide_error *err);
+/* Is the table's key still the recorded one? As tide_table_read. */
+TIDE_MUST_CHECK tide_status tide_capture_fits(bool *out, const tide_table *recorded,
+                                              tide_app_tx *tx, tide_error *err);
+/* Tables that the application has renamed are known by their new names from now on. Before their logs are read. */
+TIDE_MUST_CHECK tide_status tide_capture_follow(tide_app_tx *tx, tide_error *err);
+
+/* capture.c: track inside a transaction of the caller, a table that is not tracked and has no rows. */
+TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_app_tx *tx, const char *table,
+                                                     int64_t retain_us, tide_error *err);
 
 #endif

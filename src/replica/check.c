@@ -7,22 +7,42 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "replica/capture.h"
 #include "replica/node_parts.h"
+#include "replica/reshape.h"
+#include "replica/schemas.h"
 #include "replica/table_parts.h"
+#include "store/app_pause.h"
 #include "tidemark_templates.h"
 
-typedef struct names {
-    char **list;
+typedef struct name_list {
+    char **names;
+    int64_t *ids;
     int count;
-} names;
+} name_list;
 
-static void names_done(names *n)
+static void name_list_done(name_list *list)
 {
-    for (int i = 0; i < n->count; i++)
-        free(n->list[i]);
-    free(n->list);
+    for (int i = 0; i < list->count; i++)
+        free(list->names[i]);
+    free((void *)list->names);
+    free(list->ids);
+}
+
+static tide_status add_name(name_list *list, tide_view name, int64_t id, tide_error *err)
+{
+    char **names = (char **)realloc((void *)list->names, (size_t)(list->count + 1) * sizeof *names);
+    if (names)
+        list->names = names;
+    int64_t *ids = names ? realloc(list->ids, (size_t)(list->count + 1) * sizeof *ids) : NULL;
+    if (ids)
+        list->ids = ids;
+    char *copy = ids ? tide_table_copy(name) : NULL;
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+    list->names[list->count] = copy;
+    list->ids[list->count++] = id;
+    return TIDE_OK;
 }
 
 typedef struct checking {
@@ -31,7 +51,7 @@ typedef struct checking {
     tide_capture_found *out;
     tide_capture_found here; /* what this transaction adds */
     bool is_scan_wanted;
-    bool is_fold_wanted;
+    bool is_again; /* fold, then look once more */
     char scan_name[TIDE_EVENT_TABLE_MAX + 1];
 } checking;
 
@@ -56,43 +76,74 @@ __attribute__((format(printf, 2, 3))) static void report(tide_capture_found *out
 
 /* ---- aligning the live columns with the recorded ones ---- */
 
-/* The live column that a recorded one has become: by name, or at its own place if that is no other's name. -1: dropped. */
-static int find_successor(const tide_table *live, const tide_table *recorded, int column)
+/* SQLite renames columns in triggers, too: the insert trigger names them all, in the recorded order. False: it is not there, or not ours. */
+static bool read_hook_names(name_list *out, tide_view sql)
 {
-    const int same = tide_table_find_column(live, recorded->columns[column].name);
-    if (same >= 0)
-        return same;
-    if (column < live->column_count && live->column_count >= recorded->column_count &&
-        tide_table_find_column(recorded, live->columns[column].name) < 0)
-        return column;
-    return -1;
+    static const char begin[] = "NEW.\"";
+    const char *at = sql.ptr;
+    const char *end = sql.ptr + sql.len;
+    while ((at = memmem(at, (size_t)(end - at), begin, sizeof begin - 1))) {
+        char name[1024];
+        size_t len = 0;
+        for (at += sizeof begin - 1; at < end; at++) {
+            if (*at == '"' && (at + 1 == end || at[1] != '"'))
+                break;
+            at += *at == '"';
+            if (len + 1 < sizeof name)
+                name[len++] = *at;
+        }
+        if (add_name(out, tide_view_bytes(name, len), 0, NULL) < TIDE_OK)
+            return false;
+    }
+    return true;
 }
 
-/* Put the live columns in the recorded order, new ones behind: a column's position is what clocks know it by. *dropped: the name of a column that
- * is gone, NULL: none. */
-static tide_status align(tide_table *live, const tide_table *recorded, const char **dropped,
-                         tide_error *err)
+static tide_status find_hook_names(name_list *out, tide_app_tx *tx, const tide_table *recorded,
+                                   tide_error *err)
 {
-    const size_t count = (size_t)live->column_count;
-    TIDE_CLEANUP(tide_freep) tide_table_column *columns = calloc(count, sizeof *columns);
-    TIDE_CLEANUP(tide_freep) int *place = calloc(count, sizeof *place); /* from 1; 0: not yet */
-    if (!columns || !place)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", live->name);
-    *dropped = NULL;
-    int used = 0;
+    char hook[64];
+    (void)snprintf(hook, sizeof hook, "tide_capture_%" PRId64 "_insert", recorded->id);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(hook));
+    tide_app_bind_text(query, "table_name", tide_view_of(recorded->name));
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    if (!read_hook_names(out, tide_app_col_bytes(query)) || out->count != recorded->column_count) {
+        name_list_done(out);
+        *out = (name_list){.count = 0};
+    }
+    return TIDE_OK;
+}
+
+/* Without triggers: columns in the same order as before, some under names that are new, are renamed ones. */
+static bool is_same_order(const tide_table *live, const tide_table *recorded)
+{
     for (int i = 0; i < recorded->column_count; i++) {
-        const int at = find_successor(live, recorded, i);
-        if (at < 0 || place[at] > 0) {
-            *dropped = recorded->columns[i].name;
-            return TIDE_OK;
-        }
-        place[at] = ++used;
+        if (i >= live->column_count)
+            return false;
+        const char *was = recorded->columns[i].name;
+        const char *is = live->columns[i].name;
+        if (strcasecmp(was, is) != 0 &&
+            (tide_table_find_column(live, was) >= 0 || tide_table_find_column(recorded, is) >= 0))
+            return false;
     }
-    for (int i = 0; i < live->column_count; i++) {
-        if (place[i] == 0)
-            place[i] = ++used;
-        columns[place[i] - 1] = live->columns[i];
-    }
+    return true;
+}
+
+/* The live column that a recorded one has become. -1: dropped. */
+static int find_successor(const tide_table *live, const tide_table *recorded,
+                          const name_list *hooks, bool in_order, int column)
+{
+    if (hooks->count > 0)
+        return tide_table_find_column(live, hooks->names[column]);
+    const int same = tide_table_find_column(live, recorded->columns[column].name);
+    return same < 0 && in_order ? column : same;
+}
+
+static void move_columns(tide_table *live, const int *place)
+{
     for (int i = 0; i < live->key_count; i++)
         live->key[i] = place[live->key[i]] - 1;
     for (int u = 0; u < live->unique_count; u++)
@@ -103,27 +154,73 @@ static tide_status align(tide_table *live, const tide_table *recorded, const cha
         for (int c = 0; c < live->foreign[f].count; c++)
             if (live->foreign[f].column[c] >= 0)
                 live->foreign[f].column[c] = place[live->foreign[f].column[c]] - 1;
+}
+
+/* Put the live columns in the recorded order, new ones behind: a column's position is what clocks know it by. map: for each recorded column its
+ * place from now on; below 0: it was dropped. *kept: how many were not. */
+static tide_status align(tide_table *live, const tide_table *recorded, tide_app_tx *tx, int *map,
+                         int *kept, tide_error *err)
+{
+    TIDE_CLEANUP(name_list_done) name_list hooks = {.count = 0};
+    TIDE_TRY(find_hook_names(&hooks, tx, recorded, err));
+    const bool in_order = is_same_order(live, recorded);
+    const size_t count = (size_t)live->column_count;
+    TIDE_CLEANUP(tide_freep) tide_table_column *columns = calloc(count, sizeof *columns);
+    TIDE_CLEANUP(tide_freep) int *place = calloc(count, sizeof *place); /* from 1; 0: not yet */
+    if (!columns || !place)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", live->name);
+    int used = 0;
+    for (int i = 0; i < recorded->column_count; i++) {
+        const int at = find_successor(live, recorded, &hooks, in_order, i);
+        map[i] = -1;
+        if (at < 0 || place[at] > 0)
+            continue;
+        map[i] = used;
+        place[at] = ++used;
+    }
+    *kept = used;
+    for (int i = 0; i < live->column_count; i++) {
+        if (place[i] == 0)
+            place[i] = ++used;
+        columns[place[i] - 1] = live->columns[i];
+    }
+    move_columns(live, place);
     memcpy(live->columns, columns, count * sizeof *columns);
     return tide_table_digest_schema(live, err);
 }
 
-static bool is_same_key(const tide_table *a, const tide_table *b)
+static bool is_same_key(const tide_table *live, const tide_table *recorded, const int *map)
 {
-    return a->key_count == b->key_count &&
-           memcmp(a->key, b->key, (size_t)a->key_count * sizeof *a->key) == 0;
+    for (int i = 0; i < live->key_count && live->key_count == recorded->key_count; i++)
+        if (map[recorded->key[i]] != live->key[i])
+            return false;
+    return live->key_count == recorded->key_count;
 }
 
-/* ---- one table ---- */
+tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_app_tx *tx,
+                              tide_error *err)
+{
+    int kept = 0;
+    TIDE_CLEANUP(tide_table_done) tide_table live = {0};
+    TIDE_CLEANUP(tide_freep)
+    int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
+    if (!map)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", recorded->name);
+    TIDE_TRY(tide_table_read(&live, tx, recorded->name, err));
+    TIDE_TRY(align(&live, recorded, tx, map, &kept, err));
+    *out = is_same_key(&live, recorded, map);
+    return TIDE_OK;
+}
+
+/* ---- renamed tables ---- */
 
 /* The application may have renamed it: its triggers went along. */
-static tide_status find_new_name(tide_app_tx *tx, int64_t id, char out[TIDE_EVENT_TABLE_MAX + 1],
-                                 tide_error *err)
+static tide_status find_new_name(tide_app_tx *tx, int64_t id, const tide_template *template,
+                                 char out[TIDE_EVENT_TABLE_MAX + 1], tide_error *err)
 {
-    char hook[64];
-    (void)snprintf(hook, sizeof hook, "tide_capture_%" PRId64 "_insert", id);
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_HOOK_HOME->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(hook));
+    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
+    tide_app_bind_i64(query, "table_id", id);
     const tide_status status = tide_app_step(query, err);
     if (status != TIDE_OK)
         return status;
@@ -136,128 +233,246 @@ static tide_status find_new_name(tide_app_tx *tx, int64_t id, char out[TIDE_EVEN
     return TIDE_OK;
 }
 
-static tide_status log_added(tide_app_tx *tx, const tide_table *table, int first, int64_t *found,
-                             tide_error *err)
+static tide_status list_lost(name_list *out, tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_LOST->text, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        const int64_t id = tide_app_col_i64(query);
+        TIDE_TRY(add_name(out, tide_app_col_bytes(query), id, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_capture_follow(tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(name_list_done) name_list lost = {.count = 0};
+    TIDE_TRY(list_lost(&lost, tx, err));
+    for (int i = 0; i < lost.count; i++) {
+        char name[TIDE_EVENT_TABLE_MAX + 1];
+        tide_status status = find_new_name(tx, lost.ids[i], TIDE_TEMPLATE_HOOK_HOME, name, err);
+        if (status == TIDE_NONE) /* renamed, and made anew under the name that it had before */
+            status = find_new_name(tx, lost.ids[i], TIDE_TEMPLATE_NAMES_BACK, name, err);
+        TIDE_TRY(status);
+        if (status == TIDE_OK)
+            TIDE_TRY(tide_schemas_rename(tx, lost.ids[i], lost.names[i], name, err));
+    }
+    return TIDE_OK;
+}
+
+/* Said once, by the first look after it. */
+static tide_status tell_renamed(checking *c, const tide_table *live, tide_error *err)
+{
+    {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err));
+        tide_app_bind_i64(query, "table_id", live->id);
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        const tide_view before = tide_app_col_bytes(query);
+        c->here.changed++;
+        report(&c->here, "table %.*s is called %s now: rename it on the other nodes as well",
+               (int)before.len, before.ptr, live->name);
+    }
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *told = NULL;
+    TIDE_TRY(tide_app_begin(&told, c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
+    tide_app_bind_i64(told, "table_id", live->id);
+    TIDE_TRY(tide_app_run(told, NULL, err));
+    return tide_capture_take_events(c->tx, live, err);
+}
+
+/* ---- one table ---- */
+
+/* Rows that have something else than the default in a column that was added; all, where a column of that name was there before: whatever old events
+ * say of that one, this is what it is now. */
+static tide_status log_added(tide_app_tx *tx, const tide_table *table, const bool *is_added,
+                             bool is_all, int64_t *found, tide_error *err)
 {
     int added[TIDE_TABLE_COLUMNS_MAX];
-    const int count = table->column_count - first;
-    for (int i = 0; i < count; i++)
-        added[i] = first + i;
+    int count = 0;
     TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table->column_count, sizeof *values);
     if (!values)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+    for (int i = 0; i < table->column_count; i++)
+        if (is_added[i])
+            added[count++] = i;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(
-        tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
+    if (is_all)
+        TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
+    else
+        TIDE_TRY(
+            tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
     tide_status status = TIDE_OK;
     while ((status = tide_app_step(query, err)) == TIDE_OK) {
         for (int i = 0; i < table->column_count; i++)
             values[i] = tide_table_col(query);
-        TIDE_TRY(
-            tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, first, table->column_count, err));
+        TIDE_TRY(tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, is_added, err));
         ++*found;
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status forget_digests(tide_app_tx *tx, int64_t table_id, tide_error *err)
+static tide_status had_before(bool *out, tide_app_tx *tx, const tide_table *table,
+                              const bool *is_added, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_DIGESTS_FORGET->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    return tide_app_run(query, NULL, err);
+    *out = false;
+    for (int i = 0; !*out && i < table->column_count; i++)
+        if (is_added[i])
+            TIDE_TRY(tide_schemas_had(out, tx, table, table->columns[i].name, err));
+    return TIDE_OK;
 }
 
-/* Triggers, log and record are made anew; what was not captured is found. */
-static tide_status repair(checking *c, tide_table *live, const tide_table *recorded,
-                          tide_capture_state state, tide_error *err)
+/* Where each recorded column stands in the table itself. False: as it is recorded. */
+static bool map_to_file(int *map, bool *is_added, const tide_table *file, const tide_table *aligned,
+                        int recorded)
 {
-    const bool has_new_schema = live->schema != recorded->schema;
-    const bool is_lost = state == TIDE_CAPTURE_LOST;
-    TIDE_TRY(tide_capture_install(c->tx, live, recorded->retain_us, err));
-    if (has_new_schema) {
+    bool is_moved = false;
+    for (int i = 0; i < file->column_count; i++)
+        is_added[i] = true;
+    for (int i = 0; i < recorded; i++) {
+        map[i] = tide_table_find_column(file, aligned->columns[i].name);
+        is_added[map[i]] = false;
+        is_moved = is_moved || map[i] != i;
+    }
+    return is_moved;
+}
+
+static tide_status tell_repair(checking *c, const tide_table *file, const tide_table *recorded,
+                               bool is_lost, tide_error *err)
+{
+    if (file->schema != recorded->schema) {
         c->here.changed++;
-        report(&c->here, "table %s has another schema: %d columns (%d before)", live->name,
-               live->column_count, recorded->column_count);
-        TIDE_TRY(forget_digests(c->tx, live->id, err));
+        report(&c->here, "table %s has another schema: %d columns (%d before)", file->name,
+               file->column_count, recorded->column_count);
     }
-    if (is_lost) {
-        c->here.lost_tables++;
-        report(&c->here, "table %s was not captured any more (rebuilt?): it is captured again",
-               live->name);
-        return tide_capture_want_scan(c->tx, live->id, err);
-    }
-    if (live->column_count > recorded->column_count)
-        return log_added(c->tx, live, recorded->column_count, &c->here.rescanned, err);
+    if (!is_lost)
+        return TIDE_OK;
+    c->here.lost_tables++;
+    report(&c->here, "table %s was not captured any more (rebuilt?): it is captured again",
+           file->name);
+    return tide_capture_want_scan(c->tx, file->id, err);
+}
+
+/* Triggers, log and record are made anew, with the columns in the table's own order; what was not captured is found. */
+static tide_status repair(checking *c, const tide_table *live, const tide_table *recorded,
+                          bool is_lost, tide_error *err)
+{
+    const int before = recorded->column_count;
+    bool had = false;
+    TIDE_CLEANUP(tide_table_done) tide_table file = {0};
+    TIDE_CLEANUP(tide_freep) int *map = calloc((size_t)before + 1, sizeof *map);
+    TIDE_CLEANUP(tide_freep)
+    bool *is_added = calloc((size_t)live->column_count + 1, sizeof *is_added);
+    if (!map || !is_added)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", live->name);
+    TIDE_TRY(tide_table_read(&file, c->tx, live->name, err));
+    file.id = recorded->id;
+    if (map_to_file(map, is_added, &file, live, before))
+        TIDE_TRY(tide_reshape(c->tx, recorded, &file, map, err));
+    TIDE_TRY(had_before(&had, c->tx, &file, is_added, err));
+    TIDE_TRY(tide_capture_install(c->tx, &file, recorded->retain_us, err));
+    TIDE_TRY(tell_repair(c, &file, recorded, is_lost, err));
+    if (file.column_count > before && (had || !is_lost)) /* the scan sees the others */
+        return log_added(c->tx, &file, is_added, had, &c->here.rescanned, err);
     return TIDE_OK;
 }
 
 static tide_status end_capture(checking *c, const tide_table *recorded, const char *why,
-                               const char *column, tide_error *err)
+                               tide_error *err)
 {
     c->here.changed++;
-    report(&c->here, "table %s: %s%s: it is not captured any more, track it anew", recorded->name,
-           why, column);
+    report(&c->here, "table %s: %s: it is not captured any more, track it anew", recorded->name,
+           why);
     return tide_capture_remove(c->tx, recorded, err);
 }
 
 /* What was captured is folded under the names that table and columns have by now, before those that were added are recorded. */
-static tide_status record_names(tide_app_tx *tx, tide_table *live, const tide_table *recorded,
-                                tide_error *err)
+static tide_status record_kept(tide_app_tx *tx, tide_table *live, const tide_table *recorded,
+                               const int *map, int kept, tide_error *err)
 {
     const int count = live->column_count;
-    live->column_count = recorded->column_count;
+    TIDE_TRY(tide_schemas_follow(tx, recorded, live, map, err));
+    live->column_count = kept;
     tide_status status = tide_table_digest_schema(live, err);
     if (status == TIDE_OK)
         status = tide_capture_record(tx, live, recorded->retain_us, err);
     live->column_count = count;
+    return status < TIDE_OK ? status : tide_table_digest_schema(live, err);
+}
+
+/* Clocks, images and what was captured lose the columns that are no more; the rest is as if they had never been. */
+static tide_status drop_columns(checking *c, tide_table *live, const tide_table *recorded,
+                                const int *map, int kept, tide_error *err)
+{
+    c->here.changed++;
+    for (int i = 0; i < recorded->column_count; i++)
+        if (map[i] < 0)
+            report(&c->here, "table %s has lost its column %s: drop it on the other nodes as well",
+                   live->name, recorded->columns[i].name);
+    const int count = live->column_count;
+    live->column_count = kept;
+    const tide_status status = tide_reshape(c->tx, recorded, live, map, err);
+    live->column_count = count;
+    TIDE_TRY(status);
+    TIDE_TRY(record_kept(c->tx, live, recorded, map, kept, err));
+    c->is_again = true;
+    return tide_capture_want_scan(c->tx, live->id, err);
+}
+
+/* Are the triggers those that the recorded columns have, under the names of today? */
+static tide_status look_at_hooks(bool *is_whole, tide_app_tx *tx, tide_table *live, int kept,
+                                 tide_error *err)
+{
+    const int count = live->column_count;
+    live->column_count = kept;
+    const tide_status status = tide_capture_look(tx, live, is_whole, err);
+    live->column_count = count;
     return status;
 }
 
-static tide_status compare(checking *c, const tide_table *recorded, const char *name,
-                           tide_error *err)
+static tide_status compare_aligned(checking *c, tide_table *live, const tide_table *recorded,
+                                   const int *map, int kept, tide_error *err)
 {
-    TIDE_CLEANUP(tide_table_done) tide_table live = {0};
-    const tide_status status = tide_table_read(&live, c->tx, name, err);
-    if (status == TIDE_E_UNSUPPORTED)
-        return end_capture(c, recorded, "it has no usable key now", "", err);
-    TIDE_TRY(status);
-    const char *dropped = NULL;
-    live.id = recorded->id;
-    TIDE_TRY(align(&live, recorded, &dropped, err));
-    if (dropped)
-        return end_capture(c, recorded, "column dropped: ", dropped, err);
-    if (!is_same_key(&live, recorded))
-        return end_capture(c, recorded, "it has another key now", "", err);
-    tide_capture_state state = TIDE_CAPTURE_WHOLE;
-    TIDE_TRY(tide_capture_look(c->tx, &live, &state, err));
-    TIDE_TRY(tide_capture_scan_wanted(c->tx, recorded->id, &c->is_scan_wanted, err));
-    (void)snprintf(c->scan_name, sizeof c->scan_name, "%s", live.name);
-    const bool is_renamed = strcmp(live.name, recorded->name) != 0;
-    if (state == TIDE_CAPTURE_WHOLE && live.schema == recorded->schema && !is_renamed)
-        return TIDE_OK;
-    int64_t imported = 0;
-    TIDE_TRY(tide_capture_take_events(c->tx, &live, &imported, err));
-    if (is_renamed)
-        report(&c->here, "table %s is called %s now: rename it on the other nodes as well",
-               recorded->name, live.name);
+    bool is_whole = false;
     bool is_folded = false;
+    TIDE_TRY(tell_renamed(c, live, err));
+    if (kept < recorded->column_count)
+        return drop_columns(c, live, recorded, map, kept, err);
+    TIDE_TRY(look_at_hooks(&is_whole, c->tx, live, kept, err));
+    TIDE_TRY(tide_capture_scan_wanted(c->tx, recorded->id, &c->is_scan_wanted, err));
+    if (is_whole && live->schema == recorded->schema)
+        return TIDE_OK;
+    TIDE_TRY(tide_capture_take_events(c->tx, live, err));
     TIDE_TRY(tide_capture_is_folded(c->tx, recorded, &is_folded, err));
-    c->is_fold_wanted = !is_folded;
+    TIDE_TRY(record_kept(c->tx, live, recorded, map, kept, err));
+    c->is_again = !is_folded;
     if (!is_folded)
-        return record_names(c->tx, &live, recorded, err);
-    TIDE_TRY(repair(c, &live, recorded, state, err));
-    c->is_scan_wanted = c->is_scan_wanted || state == TIDE_CAPTURE_LOST;
+        return TIDE_OK;
+    TIDE_TRY(repair(c, live, recorded, !is_whole, err));
+    c->is_scan_wanted = c->is_scan_wanted || !is_whole;
     return TIDE_OK;
 }
 
-/* TIDE_OK or TIDE_NONE. The question has ended when it is answered: tables are dropped and made after it. */
-static tide_status find_in_schema(tide_app_tx *tx, const char *name, tide_error *err)
+static tide_status compare(checking *c, const tide_table *recorded, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
-    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_app_bind_text(find, "name", tide_view_of(name));
-    return tide_app_step(find, err);
+    int kept = 0;
+    TIDE_CLEANUP(tide_table_done) tide_table live = {0};
+    TIDE_CLEANUP(tide_freep)
+    int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
+    if (!map)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", recorded->name);
+    const tide_status status = tide_table_read(&live, c->tx, recorded->name, err);
+    if (status == TIDE_E_UNSUPPORTED)
+        return end_capture(c, recorded, "it has no usable key now", err);
+    TIDE_TRY(status);
+    live.id = recorded->id;
+    (void)snprintf(c->scan_name, sizeof c->scan_name, "%s", live.name);
+    TIDE_TRY(align(&live, recorded, c->tx, map, &kept, err));
+    if (!is_same_key(&live, recorded, map))
+        return end_capture(c, recorded, "it has another key now", err);
+    return compare_aligned(c, &live, recorded, map, kept, err);
 }
 
 static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
@@ -266,20 +481,13 @@ static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
     c->tx = tx;
     c->here = (tide_capture_found){0};
     c->is_scan_wanted = false;
-    c->is_fold_wanted = false;
+    c->is_again = false;
     TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
     const tide_status is_tracked = tide_table_find(&recorded, tx, c->name, err);
     if (is_tracked != TIDE_OK)
         return is_tracked < TIDE_OK ? is_tracked : TIDE_OK;
-    const tide_status is_there = find_in_schema(tx, recorded.name, err);
-    TIDE_TRY(is_there);
-    if (is_there == TIDE_OK)
-        return compare(c, &recorded, recorded.name, err);
-    char name[TIDE_EVENT_TABLE_MAX + 1];
-    const tide_status is_renamed = find_new_name(tx, recorded.id, name, err);
-    TIDE_TRY(is_renamed);
-    if (is_renamed == TIDE_OK)
-        return compare(c, &recorded, name, err);
+    if (!recorded.is_absent)
+        return compare(c, &recorded, err);
     c->here.changed++;
     report(&c->here, "table %s is gone: it is captured again when it comes back", recorded.name);
     return TIDE_OK;
@@ -289,19 +497,15 @@ static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
 
 static tide_status list_tables(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    names *n = arg;
+    name_list *list = arg;
+    TIDE_TRY(tide_capture_follow(tx, err));
+    name_list_done(list); /* a closure may run again */
+    *list = (name_list){.count = 0};
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
-        if (list)
-            n->list = list;
-        char *copy = list ? tide_table_copy(tide_app_col_bytes(query)) : NULL;
-        if (!copy)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
-        n->list[n->count++] = copy;
-    }
+    while ((status = tide_app_step(query, err)) == TIDE_OK)
+        TIDE_TRY(add_name(list, tide_app_col_bytes(query), 0, err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -314,24 +518,28 @@ static void add_found(tide_capture_found *out, const tide_capture_found *here)
         report(out, "%s", here->report);
 }
 
-static tide_status check_one(checking *c, tide_node *node, tide_error *err)
+tide_status tide_capture_check(tide_node *node, const char *table, tide_capture_found *out,
+                               tide_error *err)
 {
     enum { TURNS_MAX = 100 };
-    for (int turn = 0; turn < TURNS_MAX; turn++) {
-        TIDE_TRY(tide_app_write(node->file, check_table, c, err));
-        add_found(c->out, &c->here);
-        if (!c->is_fold_wanted)
-            break;
-        c->name = c->scan_name;
-        TIDE_TRY(tide_capture_fold_all(node, err));
+    checking c = {.name = table, .out = out, .is_again = true};
+    for (int turn = 0; c.is_again && turn < TURNS_MAX; turn++) {
+        if (turn > 0)
+            TIDE_TRY(tide_capture_fold_all(node, err));
+        TIDE_TRY(tide_app_write(node->file, check_table, &c, err));
+        add_found(out, &c.here);
     }
-    if (c->is_fold_wanted)
-        return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", c->name);
-    if (!c->is_scan_wanted)
+    if (c.is_again)
+        return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", table);
+    int64_t imported = 0;
+    TIDE_TRY(tide_capture_import(node->file, table, &imported, err));
+    if (imported > 0)
+        report(out, "%" PRId64 " events of table %s were imported", imported, table);
+    if (!c.is_scan_wanted)
         return TIDE_OK;
     int64_t found = 0;
-    TIDE_TRY(tide_capture_rescan(node->file, c->scan_name, &found, err));
-    c->out->rescanned += found;
+    TIDE_TRY(tide_capture_rescan(node->file, c.scan_name, &found, err));
+    out->rescanned += found;
     return TIDE_OK;
 }
 
@@ -340,11 +548,13 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     *out = (tide_capture_found){0};
     if (node->epoch == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(names_done) names tables = {0};
-    TIDE_TRY(tide_app_read(node->file, list_tables, &tables, err));
-    for (int i = 0; i < tables.count; i++) {
-        checking c = {.name = tables.list[i], .out = out};
-        TIDE_TRY(check_one(&c, node, err));
+    if (tide_app_is_paused(tide_app_path(node->file))) {
+        report(out, "a migration is under way: the file is looked at when it has ended");
+        return TIDE_OK;
     }
+    TIDE_CLEANUP(name_list_done) name_list tables = {.count = 0};
+    TIDE_TRY(tide_app_write(node->file, list_tables, &tables, err));
+    for (int i = 0; i < tables.count; i++)
+        TIDE_TRY(tide_capture_check(node, tables.names[i], out, err));
     return TIDE_OK;
 }

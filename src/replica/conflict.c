@@ -191,7 +191,8 @@ tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row, const 
             TIDE_TRY(note_hidden(desk, row, merge, err));
     } else {
         for (int i = 0; i < event->column_count; i++)
-            TIDE_TRY(note_column(desk, row, event, merge, i, err));
+            if (event->columns[i].column < row->table->column_count)
+                TIDE_TRY(note_column(desk, row, event, merge, i, err));
         if (!was && is && !is_empty(&row->clock))
             TIDE_TRY(forget_shown(desk, row, merge, err));
     }

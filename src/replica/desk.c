@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/digest.h"
@@ -19,35 +20,75 @@ static tide_status fail_memory(tide_error *err)
 
 /* ---- tables, the node's clock ---- */
 
-static tide_status keep_table(void *arg, const tide_table *table, tide_error *err)
+static tide_table *add_table(tide_desk *desk)
 {
-    tide_desk *desk = arg;
     tide_table **more =
         realloc(desk->tables, ((size_t)desk->table_count + 1) * sizeof(tide_table *));
     if (!more)
-        return fail_memory(err);
+        return NULL;
     desk->tables = more;
     tide_table *own = calloc(1, sizeof *own);
-    if (!own)
-        return fail_memory(err);
-    more[desk->table_count++] = own;
-    memcpy(own->name, table->name, sizeof own->name);
-    return TIDE_OK;
+    if (own)
+        more[desk->table_count++] = own;
+    return own;
 }
 
 static tide_status load_tables(tide_desk *desk, tide_error *err)
 {
-    TIDE_TRY(tide_table_list(desk->tx, keep_table, desk, err));
-    for (int i = 0; i < desk->table_count; i++) {
-        tide_table found = {.columns = NULL};
-        const tide_status status = tide_table_find(&found, desk->tx, desk->tables[i]->name, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return tide_fail(err, TIDE_E_DAMAGED, "table %s is tracked and cannot be found",
-                             desk->tables[i]->name);
-        *desk->tables[i] = found;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        char name[TIDE_EVENT_TABLE_MAX + 1];
+        const tide_view found = tide_app_col_bytes(query);
+        tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
+        if (!own)
+            return fail_memory(err);
+        memcpy(name, found.ptr, found.len);
+        name[found.len] = '\0';
+        TIDE_TRY(tide_table_find(own, desk->tx, name, err));
     }
-    return TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status load_names(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        tide_desk_name *more =
+            realloc(desk->names, ((size_t)desk->name_count + 1) * sizeof *desk->names);
+        if (!more)
+            return fail_memory(err);
+        desk->names = more;
+        const tide_view name = tide_app_col_bytes(query);
+        if (name.len > TIDE_EVENT_TABLE_MAX)
+            continue;
+        tide_desk_name *own = &more[desk->name_count++];
+        memcpy(own->name, name.ptr, name.len);
+        own->name[name.len] = '\0';
+        own->table_id = tide_app_col_i64(query);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        char name[TIDE_EVENT_TABLE_MAX + 1];
+        const tide_view found = tide_app_col_bytes(query);
+        tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
+        if (!own)
+            return fail_memory(err);
+        memcpy(name, found.ptr, found.len);
+        name[found.len] = '\0';
+        TIDE_TRY(tide_table_find_absent(own, desk->tx, name, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
 }
 
 static tide_status load_clock(tide_desk *desk, tide_error *err)
@@ -98,6 +139,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx, ti
         return fail_memory(err);
     desk->slot_count = SLOTS_FIRST;
     TIDE_TRY(load_tables(desk, err));
+    TIDE_TRY(load_names(desk, err));
     TIDE_TRY(look_for_aside(desk, err));
     return load_clock(desk, err);
 }
@@ -111,6 +153,7 @@ void tide_desk_done(tide_desk *desk)
         free(desk->tables[i]);
     }
     free(desk->tables);
+    free(desk->names);
     free(desk->slots);
     if (desk->tx)
         tide_arena_done(&desk->arena);
@@ -120,15 +163,18 @@ void tide_desk_done(tide_desk *desk)
 const tide_table *tide_desk_table(const tide_desk *desk, const char *name)
 {
     for (int i = 0; i < desk->table_count; i++)
-        if (strcmp(desk->tables[i]->name, name) == 0)
+        if (!desk->tables[i]->is_absent && strcmp(desk->tables[i]->name, name) == 0)
             return desk->tables[i];
+    for (int i = 0; i < desk->name_count; i++)
+        if (strcasecmp(desk->names[i].name, name) == 0)
+            return tide_desk_table_by_id(desk, desk->names[i].table_id);
     return NULL;
 }
 
 const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id)
 {
     for (int i = 0; i < desk->table_count; i++)
-        if (desk->tables[i]->id == id)
+        if (!desk->tables[i]->is_absent && desk->tables[i]->id == id)
             return desk->tables[i];
     return NULL;
 }
@@ -268,6 +314,40 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     return TIDE_OK;
 }
 
+static tide_status keep_bytes(tide_view *out, tide_desk *desk, tide_view bytes, tide_error *err)
+{
+    const char *copy = bytes.len > 0 ? tide_arena_copy(&desk->arena, bytes.ptr, bytes.len) : NULL;
+    if (bytes.len > 0 && !copy)
+        return fail_memory(err);
+    *out = tide_view_bytes(copy, bytes.len);
+    return TIDE_OK;
+}
+
+/* Columns that were added since: they had their defaults. */
+static tide_status extend_prints(tide_desk *desk, tide_desk_row *row, tide_view prints,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer all;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    tide_buffer_init(&all, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_TRY(tide_buffer_append_view(&all, prints));
+    TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
+    TIDE_TRY(tide_app_step(query, err));
+    for (int i = 0; i < row->table->column_count; i++) {
+        const tide_any value = tide_table_col(query);
+        if ((size_t)i * TIDE_TABLE_PRINT_LEN >= prints.len)
+            TIDE_TRY(tide_table_prints(&all, &value, 1, err));
+    }
+    return keep_bytes(&row->prints, desk, tide_buffer_view(&all), err);
+}
+
+void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value)
+{
+    const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
+    if (at + TIDE_TABLE_PRINT_LEN <= row->prints.len) /* memory of the desk */
+        tide_table_print((uint8_t *)(uintptr_t)row->prints.ptr + at, value);
+}
+
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
@@ -280,14 +360,12 @@ static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *
     TIDE_TRY(tide_row_clock_decode(&row->clock, tide_app_col_bytes(query), err));
     TIDE_TRY(get_image(desk, row, tide_app_col_bytes(query), err));
     row->aside = (tide_aside)tide_app_col_i64(query);
-    const tide_view rival = tide_app_col_bytes(query);
-    if (rival.len > 0) {
-        row->rival.ptr = tide_arena_copy(&desk->arena, rival.ptr, rival.len);
-        if (!row->rival.ptr)
-            return fail_memory(err);
-        row->rival.len = rival.len;
-    }
-    return TIDE_OK;
+    TIDE_TRY(keep_bytes(&row->rival, desk, tide_app_col_bytes(query), err));
+    const tide_view prints = tide_app_col_bytes(query);
+    if (prints.len >= (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN)
+        return keep_bytes(&row->prints, desk, prints, err);
+    return prints.len > 0 && !row->table->is_absent ? extend_prints(desk, row, prints, err)
+                                                    : TIDE_OK;
 }
 
 /* Does it stand in its table under exactly this key? A key may also be found under another spelling (a collation, 1 and 1.0). */
@@ -309,6 +387,8 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
         row->values[table->key[i]] = key[i];
         row->has[table->key[i]] = true;
     }
+    if (table->is_absent)
+        return TIDE_OK;
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
@@ -383,14 +463,18 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
     TIDE_TRY(tide_conflict_note(desk, row, event, &merge, err));
     for (int i = 0; i < bare.column_count; i++) {
         const tide_event_column *given = &event->columns[i];
-        if (!merge.columns[i].is_written || is_key_column(row->table, given->column))
-            continue;
+        const tide_row_write shown = tide_row_clock_of(&merge.clock, given->column);
+        if (given->column >= row->table->column_count || is_key_column(row->table, given->column) ||
+            tide_stamp_compare(&shown.stamp, &event->stamp) != 0)
+            continue; /* the value is another write's; where it is this one's, it is this value, also if it comes again */
+        tide_desk_print(row, given->column, &given->value);
         tide_any *value = &row->values[given->column];
         if (row->has[given->column] && tide_any_equal(value, &given->value))
             continue;
         TIDE_TRY(tide_desk_keep(value, desk, &given->value, err));
         row->has[given->column] = true;
         row->is_stale = true;
+        row->is_changed = true;
     }
     row->image = NULL;
     row->is_changed = row->is_changed || !merge.is_known;
@@ -421,10 +505,13 @@ static tide_status store_row(tide_desk_row *row, tide_app_query *put, tide_error
             return fail_memory(err);
         tide_app_bind_blob(put, "image", tide_buffer_view(&image));
     }
-    int64_t digest = 0;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
+    tide_buffer_init(&prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     if (row->is_here) {
-        TIDE_TRY(tide_table_row_digest(&digest, row->values, row->table->column_count, err));
-        tide_app_bind_i64(put, "digest", digest);
+        if (row->prints.len == 0)
+            TIDE_TRY(tide_table_prints(&prints, row->values, row->table->column_count, err));
+        tide_app_bind_blob(put, "digest",
+                           row->prints.len > 0 ? row->prints : tide_buffer_view(&prints));
     } else {
         tide_app_bind_null(put, "digest");
     }

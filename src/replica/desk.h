@@ -42,10 +42,17 @@ typedef struct tide_desk_row {
     bool is_changed;  /* not as tide_replica_clocks has it */
     tide_aside aside;
     tide_view rival; /* TIDE_ASIDE_UNIQUE: the key of the row that keeps it out */
+    tide_view
+        prints; /* of its columns (table.h), by what the clock knows: what an application wrote unseen is not in them. Empty: as its values */
     bool is_queued;
     struct tide_desk_row *chain;
     struct tide_desk_row *next; /* of all, in order of loading */
 } tide_desk_row;
+
+typedef struct tide_desk_name {
+    int64_t table_id;
+    char name[TIDE_EVENT_TABLE_MAX + 1];
+} tide_desk_name;
 
 typedef struct tide_desk {
     tide_app_tx *tx;
@@ -55,8 +62,11 @@ typedef struct tide_desk {
     int64_t epoch;
     tide_hybrid clock;
     uint64_t clock_stored;
-    tide_table **tables; /* every tracked one */
+    tide_table **
+        tables; /* every tracked one; while folding behind them those of which only the log is there (is_absent) */
     int table_count;
+    tide_desk_name *names; /* that tables had before */
+    int name_count;
     tide_desk_row **slots;
     size_t slot_count;
     tide_desk_row *first;
@@ -72,7 +82,10 @@ TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tid
                                            tide_error *err);
 void tide_desk_done(tide_desk *desk); /* fits TIDE_CLEANUP on {0} */
 
-/* A tracked table by name; NULL: none. */
+/* Before folding: what was captured of tables that are dropped or not tracked any more becomes events, too. */
+TIDE_MUST_CHECK tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err);
+
+/* A tracked table that is there, by its name or a former one; NULL: none. */
 const tide_table *tide_desk_table(const tide_desk *desk, const char *name);
 const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id);
 
@@ -93,6 +106,9 @@ TIDE_MUST_CHECK tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const
 /* Merge an event into its row, and note what was lost. Its columns are those of the row's table, without the key's. */
 TIDE_MUST_CHECK tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row,
                                             const tide_event *event, tide_error *err);
+
+/* The print of one of its columns becomes that of this value. */
+void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value);
 
 /* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
 TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);

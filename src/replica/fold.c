@@ -7,25 +7,29 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "replica/capture.h"
 #include "replica/desk.h"
 #include "replica/log.h"
 #include "replica/quarantine.h"
+#include "replica/spool.h"
 #include "tidemark_templates.h"
-
-#define COUNTER_MASK UINT64_C(0xffff)
 
 /* ---- stamps ---- */
 
-/* The first stamp of a millisecond starts at a place in its counter that differs between nodes: stamps that are replaced are named by their
- * times alone, so times of different nodes had better not tie. */
+/* Stamps that are replaced are named by their times alone, so times of different nodes had better not tie, also where both have met the same stamp
+ * ahead of their clocks and go on from there: the lowest bits are a digest of the node and the bits above. */
 static tide_status next_stamp(tide_desk *desk, tide_stamp *out, tide_error *err)
 {
+    enum { BITS = 8, MASK = (1 << BITS) - 1 };
+    uint8_t bytes[TIDE_NODE_LEN + sizeof(uint64_t)];
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, out, err));
-    if ((out->time & COUNTER_MASK) == 0) {
-        out->time |= (uint64_t)(desk->node.bytes[14] & 0x3f) << 8 | desk->node.bytes[15];
-        desk->clock.last = out->time;
-    }
+    const uint64_t slot = (out->time + MASK) >> BITS;
+    memcpy(bytes, desk->node.bytes, TIDE_NODE_LEN);
+    memcpy(bytes + TIDE_NODE_LEN, &slot, sizeof slot);
+    const tide_digest128 digest = tide_digest128_of(tide_view_bytes(bytes, sizeof bytes));
+    out->time = slot << BITS | digest.bytes[0];
+    desk->clock.last = out->time;
     return TIDE_OK;
 }
 
@@ -43,6 +47,43 @@ static bool is_key_column(const tide_table *table, int column)
 static bool is_seen(const tide_desk_row *row)
 {
     return tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE;
+}
+
+/* ---- zeros: SQL does not see their signs, so triggers log them always where a column has no type ---- */
+
+static bool is_same_zero(const tide_desk_row *row, int column, const tide_any *value)
+{
+    const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
+    uint8_t print[TIDE_TABLE_PRINT_LEN];
+    if (row->table->columns[column].affinity != TIDE_AFFINITY_NONE ||
+        value->class != TIDE_CLASS_REAL || value->real != 0 || at + sizeof print > row->prints.len)
+        return false;
+    tide_table_print(print, value);
+    return memcmp(row->prints.ptr + at, print, sizeof print) == 0;
+}
+
+static void leave_zeros(const tide_desk_row *row, const tide_log_row *change)
+{
+    for (int i = 0; change->kind == TIDE_ROW_UPDATE && i < row->table->column_count; i++)
+        if (change->is_written[i] && is_same_zero(row, i, &change->values[i]))
+            change->is_written[i] = false;
+}
+
+/* What was folded, and nothing that stands in the table besides: a scan finds that. */
+static tide_status take_prints(tide_desk *desk, tide_desk_row *row, const tide_log_row *change,
+                               tide_error *err)
+{
+    if (change->kind == TIDE_ROW_CREATE) {
+        const size_t len = (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN;
+        const char *room = tide_arena_alloc(&desk->arena, len);
+        if (!room)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+        row->prints = tide_view_bytes(room, len);
+    }
+    for (int i = 0; i < row->table->column_count; i++)
+        if (change->is_written[i])
+            tide_desk_print(row, i, &change->values[i]);
+    return TIDE_OK;
 }
 
 static void add_columns(tide_event *event, const tide_desk_row *row, const tide_log_row *change,
@@ -105,6 +146,26 @@ static tide_status describe(tide_event *event, tide_desk *desk, tide_desk_row *r
     return TIDE_OK;
 }
 
+/* Values that foreign keys of others refer to were changed in place: what they were before is not in the log, so whoever may have referred to them is
+ * looked for when rows are placed. */
+static void touch_children(tide_desk *desk, const tide_desk_row *row, const tide_log_row *change)
+{
+    if (change->kind == TIDE_ROW_DELETE || !is_seen(row))
+        return; /* it leaves with its values, or is new */
+    for (int t = 0; t < desk->table_count; t++)
+        for (int f = 0; f < desk->tables[t]->foreign_count; f++) {
+            tide_table_foreign *foreign = &desk->tables[t]->foreign[f];
+            if (tide_desk_table(desk, foreign->parent) != row->table)
+                continue;
+            for (int c = 0; c < foreign->count; c++) {
+                const int column = foreign->parent_column[c];
+                if (column < 0 ||
+                    (change->is_written[column] && !is_key_column(row->table, column)))
+                    foreign->is_touched = true;
+            }
+        }
+}
+
 static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
                                const tide_log_row *change, int64_t cut, tide_error *err)
 {
@@ -129,7 +190,10 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     event.prev_seq = log->last_seq;
     TIDE_TRY(tide_desk_key(&key, desk, event.key, event.key_count, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
+    leave_zeros(row, change);
+    touch_children(desk, row, change);
     TIDE_TRY(describe(&event, desk, row, change, err));
+    TIDE_TRY(take_prints(desk, row, change, err));
     TIDE_TRY(next_stamp(desk, &event.stamp, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
@@ -242,6 +306,13 @@ static tide_status find_cut(int64_t *cut, tide_app_tx *tx, int64_t after, tide_e
     return tide_app_run(put, NULL, err);
 }
 
+static tide_status run(tide_app_tx *tx, const char *text, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, text, err));
+    return tide_app_run(query, NULL, err);
+}
+
 /* The log's rows go, and all numbers but the newest. */
 static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
 {
@@ -271,35 +342,51 @@ static tide_status put_meta(tide_node *node, tide_app_tx *tx, int64_t last, tide
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status fold_captured(tide_node *node, tide_desk *desk, int64_t *events, bool *more,
+static tide_status fold_range_of(tide_node *node, tide_app_tx *tx, tide_log_origin *origin,
+                                 int64_t after, int64_t cut, int64_t *events, tide_error *err)
+{
+    const int64_t through =
+        cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_TRY(tide_desk_init(&desk, node, tx, err));
+    desk.is_folding = true;
+    TIDE_TRY(tide_desk_take_absent(&desk, err));
+    TIDE_TRY(fold_range(&desk, origin, after, through, cut, events, err));
+    TIDE_TRY(tide_desk_settle(&desk, err));
+    (void)tide_cursor_raise(&origin->cursor, through);
+    TIDE_TRY(tide_log_origin_store(origin, tx, err));
+    TIDE_TRY(put_meta(node, tx, through, err));
+    TIDE_TRY(cut_logs(&desk, through, err));
+    return through < cut ? TIDE_OK : run(tx, TIDE_TEMPLATE_REPLICA_ABSENT_CUT->text, err);
+}
+
+static tide_status fold_captured(tide_node *node, tide_app_tx *tx, int64_t *events, bool *more,
                                  tide_error *err)
 {
     int64_t cut = 0;
+    const tide_node_id self = tide_node_get_id(node);
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
-    TIDE_TRY(tide_log_origin_load(&origin, desk->tx, &desk->node, desk->epoch, err));
+    TIDE_TRY(tide_log_origin_load(&origin, tx, &self, tide_node_epoch(node), err));
     const int64_t after = tide_cursor_contiguous(&origin.cursor);
-    TIDE_TRY(find_cut(&cut, desk->tx, after, err));
+    TIDE_TRY(find_cut(&cut, tx, after, err));
     if (cut <= after)
         return TIDE_OK;
-    const int64_t through =
-        cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
-    desk->is_folding = true;
-    TIDE_TRY(fold_range(desk, &origin, after, through, cut, events, err));
-    TIDE_TRY(tide_desk_settle(desk, err));
-    (void)tide_cursor_raise(&origin.cursor, through);
-    TIDE_TRY(tide_log_origin_store(&origin, desk->tx, err));
-    TIDE_TRY(put_meta(node, desk->tx, through, err));
-    *more = through < cut;
-    return cut_logs(desk, through, err);
+    TIDE_TRY(fold_range_of(node, tx, &origin, after, cut, events, err));
+    *more = tide_cursor_contiguous(&origin.cursor) < cut;
+    return TIDE_OK;
 }
 
 /* What waited for a table, a column or the time. */
-static tide_status retry_held(tide_node *node, tide_app_tx *tx, tide_error *err)
+static tide_status retry_held(tide_node *node, tide_app_tx *tx, bool *more, tide_error *err)
 {
     int64_t merged = 0;
+    int64_t held = 0;
+    TIDE_TRY(get_number(&held, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_ANY->text, err));
+    if (held == 0)
+        return TIDE_OK;
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_TRY(tide_desk_init(&desk, node, tx, err));
-    TIDE_TRY(tide_quarantine_retry(&merged, &desk, TIDE_FOLD_RETRY_MAX, err));
+    TIDE_TRY(tide_quarantine_retry(&merged, more, &desk, TIDE_FOLD_RETRY_MAX, err));
     return merged > 0 ? tide_desk_settle(&desk, err) : TIDE_OK;
 }
 
@@ -308,13 +395,13 @@ tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bo
 {
     *events = 0;
     *more = false;
+    TIDE_TRY(tide_capture_follow(tx, err));
     TIDE_TRY(tide_capture_settle(tx, err));
-    {
-        TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
-        TIDE_TRY(tide_desk_init(&desk, node, tx, err));
-        TIDE_TRY(fold_captured(node, &desk, events, more, err));
-    }
-    return *more ? TIDE_OK : retry_held(node, tx, err);
+    TIDE_TRY(fold_captured(node, tx, events, more, err));
+    if (*more)
+        return TIDE_OK;
+    TIDE_TRY(tide_spool_release_all(node, tx, err));
+    return retry_held(node, tx, more, err);
 }
 
 typedef struct fold_call {

@@ -186,11 +186,25 @@ static tide_status collect_origin(collect_call *call, tide_app_tx *tx, const tid
     return tide_log_origin_store(&origin, tx, err);
 }
 
+/* What is here but not merged yet may be older than a deletion that it will meet. */
+static tide_status spare_waiting(collect_call *call, tide_app_tx *tx, tide_error *err)
+{
+    int64_t stamp = 0;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SPOOL_WAITING_STAMP->text, err));
+    const tide_status status = ask_number(&stamp, query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK && (uint64_t)stamp < call->horizon)
+        call->horizon = (uint64_t)stamp;
+    return TIDE_OK;
+}
+
 static tide_status collect_rows(collect_call *call, tide_app_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *unknown = NULL;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *clocks = NULL;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *known = NULL;
+    TIDE_TRY(spare_waiting(call, tx, err));
     const int64_t horizon = call->horizon > INT64_MAX ? INT64_MAX : (int64_t)call->horizon;
     TIDE_TRY(tide_app_begin(&unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err));
     const tide_status status = tide_app_step(unknown, err);

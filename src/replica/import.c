@@ -144,22 +144,6 @@ static tide_status import_row(tide_app_tx *tx, const tide_table *table, tide_app
     return tide_app_run(put, NULL, err);
 }
 
-static tide_status import_events(tide_app_tx *tx, const tide_table *table,
-                                 const tide_table_fill *fill, int64_t *imported, tide_error *err)
-{
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
-    TIDE_TRY(tide_table_text(&text, table, TIDE_TEMPLATE_SEED_EVENTS, fill, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, tide_buffer_text(&text), err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        TIDE_TRY(import_row(tx, table, query, err));
-        ++*imported;
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
-}
-
 /* A name that is free. */
 static tide_status choose_name(char out[NAME_SIZE], tide_app_tx *tx, const char *view,
                                tide_error *err)
@@ -174,15 +158,13 @@ static tide_status choose_name(char out[NAME_SIZE], tide_app_tx *tx, const char 
     return tide_fail(err, TIDE_E_CONFLICT, "there is no free name for the old table %s", view);
 }
 
-tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, int64_t *imported,
-                                     tide_error *err)
+tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, tide_error *err)
 {
     char view[NAME_SIZE];
     char renamed[NAME_SIZE];
     (void)snprintf(view, sizeof view, "%s_Events", table->name);
     tide_table_fill fill = {.view = view, .renamed = renamed};
     standing found = STANDING_NOTHING;
-    *imported = 0;
     TIDE_TRY(look(&found, tx, view, err));
     if (found == STANDING_OURS)
         return TIDE_OK;
@@ -190,7 +172,149 @@ tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, i
         TIDE_TRY(find_node_column(&fill.node, tx, view, err));
         TIDE_TRY(choose_name(renamed, tx, view, err));
         TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_EVENTS_RENAME, &fill, err));
-        TIDE_TRY(import_events(tx, table, &fill, imported, err));
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *note = NULL;
+        TIDE_TRY(tide_app_begin(&note, tx, TIDE_TEMPLATE_SEED_NOTE->text, err));
+        tide_app_bind_i64(note, "table_id", table->id);
+        tide_app_bind_text(note, "renamed", tide_view_of(renamed));
+        TIDE_TRY(tide_app_run(note, NULL, err));
     }
     return run_text(tx, table, TIDE_TEMPLATE_EVENTS_VIEW, &fill, err);
+}
+
+/* ---- importing, step by step ---- */
+
+enum { STEP_ROWS = 5000, PLACE_BYTES_MAX = 4 << 20 };
+
+typedef struct import {
+    const char *name;
+    int64_t count;      /* by the steps that were committed */
+    int64_t count_here; /* by this step */
+    bool is_done;
+} import;
+
+/* Where the last step ended: timestamp and id of its last row, encoded; empty: at the start. TIDE_NONE: nothing is to be imported. */
+static tide_status find_place(tide_app_tx *tx, int64_t table_id, char renamed[NAME_SIZE],
+                              tide_buffer *place, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err));
+    tide_app_bind_i64(query, "table_id", table_id);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const tide_view name = tide_app_col_bytes(query);
+    (void)snprintf(renamed, NAME_SIZE, "%.*s", (int)name.len, name.ptr);
+    TIDE_TRY(tide_buffer_append_view(place, tide_app_col_bytes(query)));
+    return TIDE_OK;
+}
+
+static tide_status store_place(tide_app_tx *tx, int64_t table_id, tide_view place, bool is_done,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(
+        &query, tx, (is_done ? TIDE_TEMPLATE_SEED_DONE : TIDE_TEMPLATE_SEED_PLACE_PUT)->text, err));
+    tide_app_bind_i64(query, "table_id", table_id);
+    tide_app_bind_blob(query, "place", place);
+    return tide_app_run(query, NULL, err);
+}
+
+static const tide_template *choose_walk(tide_view place)
+{
+    tide_reader from = tide_reader_of(place);
+    tide_any timestamp;
+    tide_any id;
+    if (tide_any_decode(&timestamp, &from) < TIDE_OK || tide_any_decode(&id, &from) < TIDE_OK)
+        return TIDE_TEMPLATE_SEED_EVENTS;
+    return timestamp.class == TIDE_CLASS_NULL || id.class == TIDE_CLASS_NULL
+               ? TIDE_TEMPLATE_SEED_EVENTS_FROM_NULL
+               : TIDE_TEMPLATE_SEED_EVENTS_FROM;
+}
+
+static void bind_place(tide_app_query *query, tide_view place)
+{
+    static const char *const names[] = {"timestamp", "id"};
+    tide_reader from = tide_reader_of(place);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tide_any value = {.class = TIDE_CLASS_NULL};
+        if (tide_any_decode(&value, &from) < TIDE_OK)
+            return;
+        if (value.class == TIDE_CLASS_INTEGER)
+            tide_app_bind_i64(query, names[i], value.integer);
+        else if (value.class == TIDE_CLASS_REAL)
+            tide_app_bind_f64(query, names[i], value.real);
+        else if (value.class == TIDE_CLASS_TEXT)
+            tide_app_bind_text(query, names[i], value.bytes);
+        else if (value.class == TIDE_CLASS_BLOB)
+            tide_app_bind_blob(query, names[i], value.bytes);
+    }
+}
+
+static tide_status import_rows(import *s, tide_app_tx *tx, const tide_table *table,
+                               tide_table_fill *fill, tide_buffer *place, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer next;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    tide_buffer_init(&next, PLACE_BYTES_MAX);
+    TIDE_TRY(tide_table_text(&text, table, choose_walk(tide_buffer_view(place)), fill, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, tide_buffer_text(&text), err));
+    bind_place(query, tide_buffer_view(place));
+    tide_status status = TIDE_OK;
+    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+        const tide_any timestamp = tide_table_col(query);
+        const tide_any id = tide_table_col(query);
+        tide_buffer_clear(&next);
+        if (tide_any_encode(&next, &timestamp) < TIDE_OK || tide_any_encode(&next, &id) < TIDE_OK)
+            return tide_fail(err, TIDE_E_LIMIT, "an event's id in %s is too long", fill->renamed);
+        /* Rows of one time and id are of one step. */
+        if (s->count_here >= STEP_ROWS &&
+            !tide_view_equal(tide_buffer_view(&next), tide_buffer_view(place)))
+            break;
+        TIDE_TRY(import_row(tx, table, query, err));
+        s->count_here++;
+        tide_buffer_clear(place);
+        TIDE_TRY(tide_buffer_append_view(place, tide_buffer_view(&next)));
+    }
+    TIDE_TRY(status);
+    s->is_done = status == TIDE_NONE;
+    return TIDE_OK;
+}
+
+static tide_status step(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    import *s = arg;
+    char renamed[NAME_SIZE];
+    s->count_here = 0;
+    s->is_done = true;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer place;
+    tide_buffer_init(&place, PLACE_BYTES_MAX);
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    const tide_status is_tracked = tide_table_find(&table, tx, s->name, err);
+    if (is_tracked != TIDE_OK)
+        return is_tracked < TIDE_OK ? is_tracked : TIDE_OK;
+    const tide_status is_wanted = find_place(tx, table.id, renamed, &place, err);
+    if (is_wanted != TIDE_OK)
+        return is_wanted < TIDE_OK ? is_wanted : TIDE_OK;
+    tide_table_fill fill = {.renamed = renamed};
+    standing found = STANDING_NOTHING;
+    TIDE_TRY(look(&found, tx, renamed, err));
+    if (found == STANDING_TABLE) { /* else the application has dropped it */
+        TIDE_TRY(find_node_column(&fill.node, tx, renamed, err));
+        TIDE_TRY(import_rows(s, tx, &table, &fill, &place, err));
+    }
+    return store_place(tx, table.id, tide_buffer_view(&place), s->is_done, err);
+}
+
+tide_status tide_capture_import(tide_app *file, const char *table, int64_t *imported,
+                                tide_error *err)
+{
+import s = {.name = table };
+    while (!s.is_done) {
+        TIDE_TRY(tide_app_write(file, step, &s, err));
+        s.count += s.count_here;
+    }
+    *imported = s.count;
+    return TIDE_OK;
 }

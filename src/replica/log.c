@@ -354,6 +354,7 @@ typedef struct read_call {
     int64_t max_bytes;
     tide_event_fn *fn;
     void *arg;
+    bool is_own; /* the log that this node writes */
     int64_t through;
     bool more;
 } read_call;
@@ -380,8 +381,8 @@ static tide_status find_end(const read_call *call, tide_app_tx *tx, int64_t pref
         const int64_t cut = tide_app_col_i64(query);
         bytes += tide_app_col_i64(query);
         rows++;
-        if (cut > prefix)
-            break; /* its batch is not whole yet */
+        if (cut > prefix && call->is_own)
+            break; /* under way (fold.h): if the file is put back now, its rest never comes */
         if (rows > 1 && (rows > call->max_rows || bytes > call->max_bytes)) {
             *end = whole > call->after ? whole : last;
             return TIDE_OK;
@@ -431,8 +432,11 @@ tide_status tide_node_read(tide_node *node, const tide_node_id *origin, int64_t 
                            int64_t after, int64_t max_rows, int64_t max_bytes, tide_event_fn *fn,
                            void *arg, int64_t *through, bool *more, tide_error *err)
 {
+    const tide_node_id self = tide_node_get_id(node);
     read_call call = {.origin = origin,
                       .epoch = epoch,
+                      .is_own = memcmp(&self, origin, sizeof self) == 0 &&
+                                epoch == tide_node_epoch(node),
                       .after = after < 0 ? 0 : after,
                       .max_rows = max_rows,
                       .max_bytes = max_bytes,

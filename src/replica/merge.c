@@ -223,6 +223,36 @@ static tide_status copy_clock(tide_row_clock *out, const tide_row_clock *from, i
     return TIDE_OK;
 }
 
+static const tide_row_write *greater(const tide_row_write *a, const tide_row_write *b)
+{
+    return is_above(&b->stamp, &a->stamp) ? b : a;
+}
+
+tide_status tide_row_clock_join(tide_row_clock *out, const tide_row_clock *a,
+                                const tide_row_clock *b, tide_error *err)
+{
+    tide_row_clock joined = {.created = *greater(&a->created, &b->created),
+                             .deleted = *greater(&a->deleted, &b->deleted)};
+    joined.columns =
+        calloc((size_t)(a->column_count + b->column_count) + 1, sizeof *joined.columns);
+    if (!joined.columns)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row's clock");
+    for (int i = 0, k = 0; i < a->column_count || k < b->column_count;) {
+        const bool is_a = k == b->column_count ||
+                          (i < a->column_count && a->columns[i].column <= b->columns[k].column);
+        const int column = is_a ? a->columns[i].column : b->columns[k].column;
+        const tide_row_write x = tide_row_clock_of(a, column);
+        const tide_row_write y = tide_row_clock_of(b, column);
+        joined.columns[joined.column_count++] =
+            (tide_column_clock){.column = column, .write = *greater(&x, &y)};
+        i += i < a->column_count && a->columns[i].column == column;
+        k += k < b->column_count && b->columns[k].column == column;
+    }
+    drop_below(&joined);
+    *out = joined;
+    return TIDE_OK;
+}
+
 static tide_row_fate get_fate(const tide_merge *merge, const tide_row_clock *stored,
                               const tide_event *event)
 {

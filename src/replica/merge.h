@@ -27,6 +27,9 @@ typedef struct tide_row_write {
     uint64_t base;    /* time of the stamp that it replaced */
 } tide_row_write;
 
+/* In place of a column: the greatest write of any that the table has lost since. Whether a row exists does not depend on who has dropped what first. */
+enum { TIDE_ROW_CLOCK_LOST = TIDE_EVENT_COLUMNS_MAX - 1 };
+
 typedef struct tide_column_clock {
     int column;
     tide_row_write write;
@@ -51,6 +54,11 @@ bool tide_row_clock_exists(const tide_row_clock *clock);
 tide_row_write tide_row_clock_of(const tide_row_clock *clock, int column);
 /* The greatest stamp of creation and columns. */
 tide_stamp tide_row_clock_newest(const tide_row_clock *clock);
+
+/* What a row's clock is where both have been: each stamp the greater of two. The same as if all events behind a had been merged into b, or the other
+ * way round. TIDE_E_NOMEM. */
+TIDE_MUST_CHECK tide_status tide_row_clock_join(tide_row_clock *out, const tide_row_clock *a,
+                                                const tide_row_clock *b, tide_error *err);
 
 typedef enum tide_row_fate {
     TIDE_FATE_NOTHING, /* the table stays as it is; the image may change */

@@ -11,12 +11,13 @@
 #include "replica/node_parts.h"
 #include "tidemark_templates.h"
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 2 };
 
 /* What brings a file from version n to n + 1; forward only. */
 static const char *find_migration(int64_t version)
 {
-    return version == 0 ? TIDE_TEMPLATE_REPLICA_SCHEMA_1->text : NULL;
+    return version == 0 ? TIDE_TEMPLATE_REPLICA_SCHEMA_1->text
+                        : TIDE_TEMPLATE_REPLICA_SCHEMA_2->text;
 }
 
 static tide_status get_note_number(tide_app_tx *tx, const char *key, int64_t *out, tide_error *err)
@@ -242,7 +243,8 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     const tide_app_options app = {.env = options ? options->env : NULL,
                                   .is_new = options && options->is_new,
-                                  .state_dir = options ? options->state_dir : NULL};
+                                  .state_dir = options ? options->state_dir : NULL,
+                                  .vfs = options ? options->vfs : NULL};
     TIDE_TRY(tide_app_open(&node->file, path, &app, err));
     node->env = tide_app_env(node->file);
     bool is_there = false;

@@ -29,6 +29,7 @@ typedef struct tide_node_options {
     bool
         is_new; /* the file may be absent: an empty database is made (sync into nothing), with an id */
     const char *state_dir; /* as tide_app_options */
+    const char *vfs;       /* the same (tests) */
 } tide_node_options;
 
 TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
@@ -67,9 +68,17 @@ typedef struct tide_capture_found {
 } tide_capture_found;
 
 /* Fold, then compare triggers and schemas with what was recorded; put back, rescan, report (DECISIONS 28). Before every sync; what was
- * rescanned is in the log, to be folded. A column that was dropped ends the capture of its table, loudly: track it anew. */
+ * rescanned is in the log, to be folded. Columns that were renamed, added or dropped are followed (schemas.h, reshape.h), tables that were renamed,
+ * too. A table that has lost its key is not captured any more, loudly: track it anew. */
 TIDE_MUST_CHECK tide_status tide_node_check(tide_node *node, tide_capture_found *out,
                                             tide_error *err);
+
+/* ---- migrate.c ---- */
+
+/* What was captured is folded, and the triggers of all tracked tables are dropped: SQLite drops no column that a trigger names. Whatever is written
+ * from now on is found by the next tide_node_check, which puts them back; while store/app_pause.h says that a migration is under way
+ * it leaves the file alone. A crash in between: the same. */
+TIDE_MUST_CHECK tide_status tide_node_unhook(tide_node *node, tide_error *err);
 
 /* ---- fold.c ---- */
 
@@ -86,10 +95,11 @@ typedef struct tide_applied {
     int64_t conflicts;
     int64_t quarantined;
     int64_t waiting; /* beyond the drift bound */
+    int64_t spooled; /* kept until the rest of their batch is here (spool.h) */
 } tide_applied;
 
-/* A page of events of one origin and epoch, whole batches in order of numbers, as they came from a peer: stored in the log, merged, cursors moved, all in
- * one transaction. Events of a table that is not here: kept in the log (relay), their table created if schema says how, else quarantined.
+/* A page of events of one origin and epoch, in order of numbers, as they came from a peer: stored in the log, merged, cursors moved, all in
+ * one transaction. Of a batch that is not whole yet, nothing is merged before its last event is here; then all of it is (spool.h). Events of a table that is not here: kept in the log (relay), their table created if schema says how, else quarantined.
  * TIDE_E_INVALID: forged or out of order (an origin that is ourselves with unknown numbers, numbers from the future, another epoch's). */
 TIDE_MUST_CHECK tide_status tide_node_apply(tide_node *node, const tide_view *events, int count,
                                             tide_applied *out, tide_error *err);
@@ -116,7 +126,7 @@ TIDE_MUST_CHECK tide_status tide_node_learn(tide_node *node, const tide_origin_m
 typedef tide_status tide_event_fn(void *arg, tide_view event, int64_t seq, int64_t cut_seq,
                                   tide_error *err);
 /* Events of an origin's epoch above `after`, in order, whole batches, up to max_rows and max_bytes (at least one event). *through: the cut it ends at; a
- * batch that is larger than a page ends inside. *more.
+ * batch that is larger than a page, or is not whole here, ends inside: its receiver keeps it until the rest comes. *more.
  * TIDE_E_NOT_FOUND: below the floor: a snapshot is required. */
 TIDE_MUST_CHECK tide_status tide_node_read(tide_node *node, const tide_node_id *origin,
                                            int64_t epoch, int64_t after, int64_t max_rows,
@@ -131,7 +141,7 @@ typedef struct tide_table_digest {
     uint8_t digest[16]; /* additive over rows (key and values), independent of order */
 } tide_table_digest;
 typedef tide_status tide_digest_fn(void *arg, const tide_table_digest *digest, tide_error *err);
-/* Of the tables as they are now, after a fold. Two nodes with the same rows have the same digests. */
+/* Of the tables as they are now, after a fold, by name. Two nodes with the same rows have the same digests. */
 TIDE_MUST_CHECK tide_status tide_node_digests(tide_node *node, tide_digest_fn *fn, void *arg,
                                               tide_error *err);
 

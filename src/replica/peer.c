@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "replica/capture.h"
+#include "replica/schemas.h"
 #include "store/sql_template.h"
 #include "tidemark_templates.h"
 
@@ -25,7 +27,6 @@ static tide_status fold_all(tide_node *node, tide_error *err)
 tide_status tide_peer_look(tide_node *node, tide_capture_found *found, tide_error *err)
 {
     tide_capture_found mine = {.lost_tables = 0};
-    TIDE_TRY(fold_all(node, err));
     TIDE_TRY(tide_node_check(node, found ? found : &mine, err));
     return fold_all(node, err);
 }
@@ -60,19 +61,16 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
                                            (const char *const *)sql, err);
     for (int i = 0; i < count; i++)
         free(sql[i]);
-    return status;
+    TIDE_TRY(status);
+    return tide_schemas_tell(t->tx, table->id, table->name,
+                             &t->out->tables[t->out->table_count - 1], err);
 }
 
 static tide_status tell_tables(tide_app_tx *tx, void *arg, tide_error *err)
 {
     tide_peer_marks *out = arg;
     telling t = {.tx = tx, .out = out};
-    while (out->table_count > 0) { /* a closure may run again */
-        const tide_peer_table *last = &out->tables[--out->table_count];
-        for (char **sql = last->sql; sql && *sql; sql++)
-            free(*sql);
-        free((void *)last->sql);
-    }
+    tide_peer_marks_cut_tables(out); /* a closure may run again */
     return tide_table_list(tx, tell_table, &t, err);
 }
 
@@ -155,6 +153,44 @@ static tide_status run_statement(tide_app_tx *tx, const tide_peer_table *table, 
     return TIDE_OK;
 }
 
+static bool has_column(const tide_table *table, const char *name, size_t len)
+{
+    for (int i = 0; i < table->column_count; i++)
+        if (strlen(table->columns[i].name) == len &&
+            strncasecmp(table->columns[i].name, name, len) == 0)
+            return true;
+    return false;
+}
+
+/* The schema may have the same columns in another order: that in which its node has come to know them. */
+static bool is_same_set(const tide_table *made, const tide_peer_table *table)
+{
+    for (int i = 0; i < table->schema_count; i++) {
+        const tide_view names = table->schemas[i].columns;
+        int count = 0;
+        if (table->schemas[i].schema != table->schema)
+            continue;
+        for (size_t at = 0; at < names.len; count++) {
+            const char *end = memchr(names.ptr + at, '\0', names.len - at);
+            const size_t len = end ? (size_t)(end - names.ptr) - at : names.len - at;
+            if (!has_column(made, names.ptr + at, len))
+                return false;
+            at += len + 1;
+        }
+        return count == made->column_count;
+    }
+    return false;
+}
+
+static tide_status check_made(tide_app_tx *tx, const tide_peer_table *table, tide_error *err)
+{
+    TIDE_CLEANUP(tide_table_done) tide_table made = {.id = 0};
+    TIDE_TRY(tide_table_read(&made, tx, table->name, err));
+    if (made.schema == table->schema || is_same_set(&made, table))
+        return TIDE_OK;
+    return refuse(table, "its schema has another digest", err);
+}
+
 typedef struct creating {
     const tide_peer_table *table;
     bool stands;
@@ -170,35 +206,35 @@ static tide_status create_in(tide_app_tx *tx, void *arg, tide_error *err)
     tide_app_bind_text(query, "name", tide_view_of(table->name));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
-    c->stands = status == TIDE_OK;
+    tide_app_reset(query);
+    char own[TIDE_EVENT_TABLE_MAX + 1];
+    const tide_status is_known = tide_schemas_find_own(own, tx, table, err);
+    TIDE_TRY(is_known);
+    c->stands = status == TIDE_OK || is_known == TIDE_OK;
     if (c->stands)
-        return TIDE_OK;
+        return tide_schemas_learn(tx, table, err);
     for (int i = 0; table->sql[i]; i++) {
         const char *type = type_of(table->sql[i], i == 0);
         if (!type)
             return refuse(table, "only CREATE TABLE and CREATE INDEX may come from a peer", err);
         TIDE_TRY(run_statement(tx, table, table->sql[i], type, err));
     }
-    tide_table made = {.id = 0};
-    TIDE_TRY(tide_table_read(&made, tx, table->name, err));
-    const uint64_t schema = made.schema;
-    tide_table_done(&made);
-    return schema == table->schema ? TIDE_OK : refuse(table, "its schema has another digest", err);
+    TIDE_TRY(check_made(tx, table, err));
+    TIDE_TRY(tide_capture_track_empty(tx, table->name, table->retain_us, err));
+    return tide_schemas_learn(tx, table, err);
 }
 
 tide_status tide_peer_create(tide_node *node, const tide_peer_table *table, tide_error *err)
 {
     creating c = {.table = table};
-    tide_tracked tracked;
     if (!table->sql || !table->sql[0])
         return refuse(table, "it does not say how", err);
     if (begins_with(table->name, "tide_") || begins_with(table->name, "sqlite_") ||
         begins_with(table->name, "replication_"))
         return refuse(table, "that name is not an application's", err);
+    TIDE_TRY(tide_node_establish(node, err));
     TIDE_TRY(tide_app_write(tide_node_file(node), create_in, &c, err));
-    if (c.stands)
-        return TIDE_NONE;
-    return tide_node_track(node, table->name, table->retain_us, &tracked, err);
+    return c.stands ? TIDE_NONE : TIDE_OK;
 }
 
 /* ---- the peer ---- */

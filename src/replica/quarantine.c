@@ -7,50 +7,12 @@
 
 #include "base/cleanup.h"
 #include "replica/log.h"
+#include "replica/schemas.h"
 #include "tidemark_templates.h"
 
 static const char *const hold_names[] = {"", "table", "column", "key", "drift"};
 
 /* ---- columns by name ---- */
-
-static int find_column(const tide_table *table, const char *name)
-{
-    for (int i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-/* Which of our columns the sender's are; -1: none. TIDE_NONE: its schema is not known here. */
-static tide_status map_columns(int map[TIDE_EVENT_COLUMNS_MAX], tide_desk *desk,
-                               const tide_table *table, uint64_t schema, tide_error *err)
-{
-    for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX; i++)
-        map[i] = schema == table->schema && i < table->column_count ? i : -1;
-    if (schema == table->schema)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_SCHEMA_GET->text, err));
-    tide_app_bind_text(query, "table", tide_view_of(table->name));
-    tide_app_bind_i64(query, "schema", (int64_t)schema);
-    const tide_status status = tide_app_step(query, err);
-    if (status != TIDE_OK)
-        return status;
-    const tide_view names = tide_app_col_bytes(query);
-    size_t at = 0;
-    for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX && at < names.len; i++) {
-        char name[1024];
-        const char *end = memchr(names.ptr + at, '\0', names.len - at);
-        const size_t len = end ? (size_t)(end - names.ptr) - at : names.len - at;
-        if (len < sizeof name) {
-            memcpy(name, names.ptr + at, len);
-            name[len] = '\0';
-            map[i] = find_column(table, name);
-        }
-        at += len + 1;
-    }
-    return TIDE_OK;
-}
 
 static int key_place(const tide_table *table, int column)
 {
@@ -67,23 +29,57 @@ static int compare_columns(const void *a, const void *b)
     return (x->column > y->column) - (x->column < y->column);
 }
 
+static bool has_column(const tide_event *event, int count, int column)
+{
+    for (int i = 0; i < count; i++)
+        if (event->columns[i].column == column)
+            return true;
+    return false;
+}
+
+/* A row that was created where a column was not known has that column's default: it is written like the others, so that an older write of that column
+ * does not outlive the row that it was of. */
+static tide_status add_defaults(tide_event *out, tide_desk *desk, const tide_table *table,
+                                tide_error *err)
+{
+    const int given = out->column_count;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
+    TIDE_TRY(tide_app_step(query, err));
+    for (int i = 0; i < table->column_count; i++) {
+        const tide_any value = tide_table_col(query);
+        if (key_place(table, i) >= 0 || has_column(out, given, i))
+            continue;
+        tide_event_column *column = &out->columns[out->column_count++];
+        *column = (tide_event_column){.column = i};
+        TIDE_TRY(tide_desk_keep(&column->value, desk, &value, err));
+    }
+    return TIDE_OK;
+}
+
 /* The event in terms of our columns, without the key's. */
 static tide_status translate(tide_hold *why, tide_event *out, tide_desk *desk,
                              const tide_table *table, const tide_event *event, tide_error *err)
 {
     int map[TIDE_EVENT_COLUMNS_MAX];
     *why = TIDE_HOLD_COLUMN;
-    const tide_status status = map_columns(map, desk, table, event->schema, err);
+    const tide_status status = tide_schemas_map(map, desk->tx, table, event->schema, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     *out = *event;
-    out->columns = calloc((size_t)event->column_count + 1, sizeof *out->columns);
+    out->columns =
+        calloc((size_t)(event->column_count + table->column_count) + 1, sizeof *out->columns);
     if (!out->columns)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
     out->column_count = 0;
+    bool is_lost = false;
     for (int i = 0; i < event->column_count; i++) {
         tide_event_column column = event->columns[i];
         column.column = map[column.column];
+        if (column.column == TIDE_SCHEMA_COLUMN_DROPPED) {
+            is_lost = true; /* nobody will ever see it here, but it was a write of this row */
+            continue;
+        }
         if (column.column < 0)
             return TIDE_OK;
         const int place = key_place(table, column.column);
@@ -95,6 +91,12 @@ static tide_status translate(tide_hold *why, tide_event *out, tide_desk *desk,
             return TIDE_OK;
         }
     }
+    if (event->kind == TIDE_ROW_CREATE &&
+        out->column_count + table->key_count < table->column_count)
+        TIDE_TRY(add_defaults(out, desk, table, err));
+    if (is_lost && event->kind == TIDE_ROW_UPDATE)
+        out->columns[out->column_count++] =
+            (tide_event_column){.column = TIDE_ROW_CLOCK_LOST, .value = {.class = TIDE_CLASS_NULL}};
     if (out->column_count > 1)
         qsort(out->columns, (size_t)out->column_count, sizeof *out->columns, compare_columns);
     *why = TIDE_HOLD_NOT;
@@ -132,13 +134,17 @@ tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_h
                                 tide_error *err)
 {
     char detail[TIDE_EVENT_TABLE_MAX + 128];
+    int64_t tried = 0;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_schemas_counter(&tried, desk->tx, err));
     switch (why) {
     case TIDE_HOLD_TABLE:
         (void)snprintf(detail, sizeof detail, "no table %s is tracked here", event->table);
         break;
     case TIDE_HOLD_COLUMN:
-        (void)snprintf(detail, sizeof detail, "%s: its schema %016" PRIx64 " is not known here",
+        (void)snprintf(detail, sizeof detail,
+                       "%s: of schema %016" PRIx64 ", with columns that are not here: migrate this "
+                       "node's table, too",
                        event->table, event->schema);
         break;
     case TIDE_HOLD_KEY:
@@ -156,6 +162,7 @@ tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_h
     tide_app_bind_i64(query, "seq", event->seq);
     tide_app_bind_text(query, "reason", tide_view_of(hold_names[why]));
     tide_app_bind_text(query, "detail", tide_view_of(detail));
+    tide_app_bind_i64(query, "tried", tried);
     tide_app_bind_i64(query, "now", desk->now_us);
     return tide_app_run(query, NULL, err);
 }
@@ -182,11 +189,16 @@ static tide_status retry_one(bool *merged, tide_desk *desk, tide_view bytes, tid
     TIDE_TRY(tide_event_decode(&event, tide_view_bytes(copy, bytes.len), err));
     TIDE_TRY(tide_quarantine_merge(&why, desk, &event, err));
     *merged = why == TIDE_HOLD_NOT;
-    return *merged ? end_quarantine(desk, &event, err) : TIDE_OK;
+    return *merged ? end_quarantine(desk, &event, err)
+                   : tide_quarantine_put(desk, &event, why, err); /* not before something changes */
 }
 
-tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limit, tide_error *err)
+tide_status tide_quarantine_retry(int64_t *merged, bool *more, tide_desk *desk, int64_t limit,
+                                  tide_error *err)
 {
+    int64_t counter = 0;
+    int64_t tried = 0;
+    TIDE_TRY(tide_schemas_counter(&counter, desk->tx, err));
     tide_buffer bodies;
     tide_buffer_init(&bodies, (size_t)1 << 28);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer kept = bodies;
@@ -196,6 +208,7 @@ tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limi
         TIDE_TRY(
             tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err));
         tide_app_bind_i64(query, "limit", limit);
+        tide_app_bind_i64(query, "counter", counter);
         tide_app_bind_i64(query, "horizon",
                           (int64_t)((uint64_t)((desk->now_us + TIDE_STAMP_DRIFT_US) / 1000) << 16));
         tide_status status = tide_app_step(query, err);
@@ -216,6 +229,8 @@ tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limi
             break;
         TIDE_TRY(retry_one(&is_merged, desk, body, err));
         *merged += is_merged;
+        tried++;
     }
+    *more = tried >= limit && *merged > 0;
     return TIDE_OK;
 }

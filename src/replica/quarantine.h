@@ -27,8 +27,9 @@ TIDE_MUST_CHECK tide_status tide_quarantine_merge(tide_hold *why, tide_desk *des
                                                   const tide_event *event, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event,
                                                 tide_hold why, tide_error *err);
-/* Try up to limit of those that wait; *merged: how many wait no more. */
-TIDE_MUST_CHECK tide_status tide_quarantine_retry(int64_t *merged, tide_desk *desk, int64_t limit,
-                                                  tide_error *err);
+/* Try up to limit of those that may have become possible: the clock has come nearer, or the tables and schemas that are known here are others than when
+ * they were tried last (schemas.h). *merged: how many wait no more; *more: there may be further ones. */
+TIDE_MUST_CHECK tide_status tide_quarantine_retry(int64_t *merged, bool *more, tide_desk *desk,
+                                                  int64_t limit, tide_error *err);
 
 #endif

@@ -82,8 +82,51 @@ typedef enum known {
     KNOWN_EXACTLY, /* as it stands there */
 } known;
 
-static tide_status find_clock(known *out, tide_app_tx *tx, const tide_table *table, tide_view key,
-                              const tide_any *values, tide_error *err)
+/* Columns that were added after the print was taken: they had their defaults then. */
+static tide_status compare_added(bool *is_changed, tide_app_tx *tx, const tide_table *table,
+                                 int first, const tide_any *values, tide_error *err)
+{
+    int added[TIDE_TABLE_COLUMNS_MAX];
+    for (int i = first; i < table->column_count; i++)
+        added[i - first] = i;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_ADDED, added,
+                                   table->column_count - first, err));
+    for (int i = 0; i < table->key_count; i++)
+        tide_table_bind(query, 'k', i, &values[table->key[i]]);
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    for (int i = first; status == TIDE_OK && i < table->column_count; i++)
+        is_changed[i] = tide_app_col_i64(query) != 0;
+    return TIDE_OK;
+}
+
+/* is_changed: which columns have other values than their prints say; all, where there is none. */
+static tide_status compare_prints(known *out, bool *is_changed, tide_app_tx *tx,
+                                  const tide_table *table, tide_view prints, const tide_any *values,
+                                  tide_error *err)
+{
+    const size_t found = prints.len / TIDE_TABLE_PRINT_LEN;
+    const int taken = found < (size_t)table->column_count ? (int)found : table->column_count;
+    for (int i = 0; i < table->column_count; i++) {
+        uint8_t print[TIDE_TABLE_PRINT_LEN];
+        tide_table_print(print, &values[i]);
+        is_changed[i] =
+            taken == 0 ||
+            (i < taken && memcmp(print, prints.ptr + (size_t)i * sizeof print, sizeof print) != 0);
+    }
+    if (taken > 0 && taken < table->column_count)
+        TIDE_TRY(compare_added(is_changed, tx, table, taken, values, err));
+    *out = KNOWN_EXACTLY;
+    for (int i = 0; i < table->column_count; i++)
+        if (is_changed[i] && !table->columns[i].is_key)
+            *out = KNOWN_OTHER;
+    return TIDE_OK;
+}
+
+static tide_status find_clock(known *out, bool *is_changed, tide_app_tx *tx,
+                              const tide_table *table, tide_view key, const tide_any *values,
+                              tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err));
@@ -97,25 +140,21 @@ static tide_status find_clock(known *out, tide_app_tx *tx, const tide_table *tab
     const bool is_aside = tide_app_col_i64(query) != 0;
     if (!exists || is_aside)
         return TIDE_OK;
-    const bool has_digest = tide_app_col_class(query) != 5;
-    const int64_t stored = tide_app_col_i64(query);
-    int64_t digest = 0;
-    TIDE_TRY(tide_table_row_digest(&digest, values, table->column_count, err));
-    *out = has_digest && stored == digest ? KNOWN_EXACTLY : KNOWN_OTHER;
-    return TIDE_OK;
+    return compare_prints(out, is_changed, tx, table, tide_app_col_bytes(query), values, err);
 }
 
 static tide_status scan_row(scan *s, tide_app_tx *tx, const tide_table *table,
-                            const tide_any *values, tide_buffer *key, tide_error *err)
+                            const tide_any *values, bool *is_changed, tide_buffer *key,
+                            tide_error *err)
 {
     known how = KNOWN_NOT;
     TIDE_TRY(encode_key(key, table, values, err));
-    TIDE_TRY(find_clock(&how, tx, table, tide_buffer_view(key), values, err));
-    if (how == KNOWN_EXACTLY || (how == KNOWN_OTHER && table->column_count == table->key_count))
+    TIDE_TRY(find_clock(&how, is_changed, tx, table, tide_buffer_view(key), values, err));
+    if (how == KNOWN_EXACTLY)
         return TIDE_OK;
     s->found_here++;
     return tide_capture_log(tx, table, how == KNOWN_NOT ? TIDE_ROW_CREATE : TIDE_ROW_UPDATE, values,
-                            0, 0, err);
+                            is_changed, err);
 }
 
 static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
@@ -128,7 +167,9 @@ static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
     if (is_there != TIDE_OK)
         return is_there;
     TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
-    if (!values)
+    TIDE_CLEANUP(tide_freep)
+    bool *is_changed = calloc((size_t)table.column_count, sizeof *is_changed);
+    if (!values || !is_changed)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     tide_buffer_init(&key, KEY_BYTES_MAX);
@@ -143,7 +184,7 @@ static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
     while (rows < STEP_ROWS && (status = tide_app_step(walk, err)) == TIDE_OK) {
         for (int i = 0; i < table.column_count; i++)
             values[i] = tide_table_col(walk);
-        TIDE_TRY(scan_row(s, tx, &table, values, &key, err));
+        TIDE_TRY(scan_row(s, tx, &table, values, is_changed, &key, err));
         rows++;
     }
     TIDE_TRY(status);
@@ -167,7 +208,7 @@ static tide_status scan_clock(scan *s, tide_app_tx *tx, const tide_table *table,
     if (status != TIDE_NONE)
         return status;
     s->found_here++;
-    return tide_capture_log(tx, table, TIDE_ROW_DELETE, values, 0, 0, err);
+    return tide_capture_log(tx, table, TIDE_ROW_DELETE, values, NULL, err);
 }
 
 static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)

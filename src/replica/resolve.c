@@ -210,6 +210,8 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
             tide_table_bind(query, 'k', i, &key[i]);
     }
     TIDE_TRY(tide_app_run(query, NULL, err));
+    if (!row->is_here) /* all of it was put there by us */
+        row->prints = (tide_view){.len = 0};
     if (!row->is_here || row->aside != TIDE_ASIDE_NONE)
         row->is_changed = true;
     row->is_here = true;
@@ -250,7 +252,11 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
             TIDE_TRY(keep_found(&kept_out, desk, tide_app_col_bytes(query), err));
         TIDE_TRY(status);
     }
-    TIDE_TRY(queue_found(q, desk, row->table, &kept_out, err));
+    /* Loaded, they are as they are by now: one that stands again, or has another rival, is not pushed, or two would push each other for ever. */
+    for (int i = 0; i < kept_out.count; i++) {
+        tide_desk_row *loaded = NULL;
+        TIDE_TRY(tide_desk_row_get(&loaded, desk, row->table, kept_out.keys[i], err));
+    }
     for (tide_desk_row *other = desk->first; other; other = other->next)
         if (other->table == row->table && other->aside == TIDE_ASIDE_UNIQUE &&
             tide_view_equal(other->rival, row->key))
@@ -328,6 +334,8 @@ static tide_status contend(queue *q, tide_desk *desk, tide_desk_row *row, tide_e
 
 static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
+    if (row->table->is_absent)
+        return TIDE_OK; /* its table is gone: there is nothing to stand in */
     if (!tide_row_clock_exists(&row->clock)) {
         if (desk->is_folding && row->is_here)
             return TIDE_OK; /* an application has created it again: the next turn will tell */
@@ -447,6 +455,30 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
     return TIDE_OK;
 }
 
+/* Rows that refer to nothing, wherever an application has changed what they may have referred to. */
+static tide_status check_orphans(check *c, tide_desk *desk, tide_error *err)
+{
+    for (int t = 0; t < desk->table_count; t++) {
+        tide_table *table = desk->tables[t];
+        for (int i = 0; i < table->foreign_count; i++) {
+            if (!table->foreign[i].is_touched)
+                continue;
+            table->foreign[i].is_touched = false;
+            TIDE_CLEANUP(found_done) found orphans = {.keys = NULL};
+            TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+            TIDE_TRY(
+                tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_ORPHANS, i, err));
+            TIDE_TRY(collect_keys(&orphans, desk, table, query, err));
+            for (int k = 0; k < orphans.count; k++) {
+                tide_desk_row *orphan = NULL;
+                TIDE_TRY(tide_desk_row_get(&orphan, desk, table, orphans.keys[k], err));
+                TIDE_TRY(add_check(c, orphan, err));
+            }
+        }
+    }
+    return TIDE_OK;
+}
+
 static bool has_foreign_keys(const tide_desk *desk)
 {
     for (int i = 0; i < desk->table_count; i++)
@@ -485,6 +517,7 @@ static tide_status keep_referring(tide_desk *desk, tide_error *err)
         if (row == last)
             break;
     }
+    TIDE_TRY(check_orphans(&c, desk, err));
     for (size_t i = 0; i < c.count; i++)
         TIDE_TRY(check_row(&c, desk, c.rows[i], err));
     return TIDE_OK;
@@ -496,6 +529,8 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
     if (!has_foreign_keys(desk) || !desk->has_aside)
         return TIDE_OK;
     for (int i = 0; i < desk->table_count; i++) {
+        if (desk->tables[i]->is_absent)
+            continue;
         TIDE_CLEANUP(found_done) found waiting = {.keys = NULL};
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
         TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text, err));

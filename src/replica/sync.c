@@ -133,7 +133,8 @@ static tide_status offer_tables(syncing *s, const tide_peer_marks *from, const t
     int created = 0;
     for (int i = 0; i < from->table_count; i++) {
         const tide_peer_table *table = &from->tables[i];
-        if (tide_peer_marks_table(to, table->name))
+        const tide_peer_table *theirs = tide_peer_marks_table(to, table->name);
+        if (theirs && tide_peer_table_knows(theirs, table))
             continue;
         TIDE_TRY(receiver->offer(receiver->arg, table, 1, &created, err));
         s->result->tables_created += created;

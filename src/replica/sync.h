@@ -5,7 +5,7 @@
  *
  *     marks      both look at their files (captured changes become events) and tell how far every log is; each keeps the other's as
  *                its acknowledgement
- *     tables     what one of them does not have is offered to it
+ *     tables     what one of them does not have is offered to it; so is what tables were like before (schemas.h)
  *     pull       for every log of theirs, by origin and epoch: what lies above our prefix, page by page, in whole batches (R1, R16)
  *     push       the same with the roles exchanged
  *     proof      marks again: everything that either had at the beginning is at both (R17). Otherwise once more, as long as
@@ -33,16 +33,30 @@ enum {
     TIDE_SYNC_ORIGINS_MAX = 100000,      /* logs of a node */
     TIDE_SYNC_TABLES_MAX = 10000,
     TIDE_SYNC_TABLE_SQL_MAX = 64, /* statements of a table */
+    TIDE_SYNC_SCHEMAS_MAX = 1000, /* that a table has had, and former names */
+    TIDE_SYNC_SCHEMA_BYTES_MAX = 1 << 20,
 };
 
 /* ---- what is exchanged ---- */
 
-/* How a table is created where it is not. */
+/* A schema that a table has had, by its digest (schemas.h). Views of memory of the table. */
+typedef struct tide_peer_schema {
+    uint64_t schema;
+    tide_view columns; /* names, with NUL between */
+    tide_view becomes; /* what each of them is called now; "": it was dropped */
+    tide_view key;     /* positions of the key's columns, 4 bytes each */
+} tide_peer_schema;
+
+/* How a table is created where it is not, and what it was like before. */
 typedef struct tide_peer_table {
     char name[TIDE_EVENT_TABLE_MAX + 1];
     uint64_t schema;
     int64_t retain_us;
     char **sql; /* the table, then its indexes; NULL at the end */
+    tide_peer_schema *schemas;
+    int schema_count;
+    char **former; /* names */
+    int former_count;
 } tide_peer_table;
 
 typedef struct tide_peer_marks {
@@ -62,6 +76,15 @@ TIDE_MUST_CHECK tide_status tide_peer_marks_add(tide_peer_marks *marks,
 TIDE_MUST_CHECK tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name,
                                                       uint64_t schema, int64_t retain_us,
                                                       const char *const *sql, tide_error *err);
+void tide_peer_marks_cut_tables(tide_peer_marks *marks);
+/* Copied. TIDE_E_LIMIT, TIDE_E_NOMEM. */
+TIDE_MUST_CHECK tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema,
+                                                       tide_view columns, tide_view becomes,
+                                                       tide_view key, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name,
+                                                       tide_error *err);
+/* Does it know all schemas and names of the other? */
+bool tide_peer_table_knows(const tide_peer_table *table, const tide_peer_table *other);
 /* To be called when all were added: sorts. TIDE_E_INVALID: one twice. */
 TIDE_MUST_CHECK tide_status tide_peer_marks_sort(tide_peer_marks *marks, tide_error *err);
 /* NULL: no such log. */
@@ -99,7 +122,7 @@ struct tide_peer {
     /* How far it is, after it has looked at its file. others: what the other node has, to be kept as its acknowledgement; NULL: nothing. */
     tide_status (*marks)(void *arg, const tide_peer_marks *others, tide_peer_marks *out,
                          tide_error *err);
-    /* Create those of these tables that are not there. *created may be NULL. */
+    /* Create those of these tables that are not there, and learn what they were like before. */
     tide_status (*offer)(void *arg, const tide_peer_table *tables, int count, int *created,
                          tide_error *err);
     /* The page is cleared first. page->needs_snapshot is not a failure. */

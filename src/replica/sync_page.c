@@ -1,4 +1,5 @@
 /* sync_page.c - what peers exchange: marks and pages, checked when they are made, whoever made them. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,15 +9,26 @@
 
 static void free_table(tide_peer_table *table)
 {
+    for (int i = 0; i < table->schema_count; i++)
+        free((void *)(uintptr_t)table->schemas[i].columns.ptr); /* one piece holds all three */
+    free(table->schemas);
+    for (int i = 0; i < table->former_count; i++)
+        free(table->former[i]);
+    free((void *)table->former);
     for (char **sql = table->sql; sql && *sql; sql++)
         free(*sql);
     free((void *)table->sql);
 }
 
+void tide_peer_marks_cut_tables(tide_peer_marks *marks)
+{
+    while (marks->table_count > 0)
+        free_table(&marks->tables[--marks->table_count]);
+}
+
 void tide_peer_marks_done(tide_peer_marks *marks)
 {
-    for (int i = 0; i < marks->table_count; i++)
-        free_table(&marks->tables[i]);
+    tide_peer_marks_cut_tables(marks);
     free(marks->tables);
     free(marks->origins);
     *marks = (tide_peer_marks){.origin_count = 0};
@@ -95,6 +107,73 @@ tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name, 
     }
     marks->table_count++;
     return TIDE_OK;
+}
+
+tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, tide_view columns,
+                                       tide_view becomes, tide_view key, tide_error *err)
+{
+    const size_t len = columns.len + becomes.len + key.len;
+    if (table->schema_count >= TIDE_SYNC_SCHEMAS_MAX || len > TIDE_SYNC_SCHEMA_BYTES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "table '%s' has had more than %d schemas, or one of %zu bytes",
+                         table->name, TIDE_SYNC_SCHEMAS_MAX, len);
+    tide_peer_schema *grown = grow(table->schemas, table->schema_count, sizeof *grown);
+    if (grown)
+        table->schemas = grown;
+    char *bytes = grown ? malloc(len + 1) : NULL;
+    if (!bytes)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    memcpy(bytes, columns.len > 0 ? columns.ptr : "", columns.len);
+    memcpy(bytes + columns.len, becomes.len > 0 ? becomes.ptr : "", becomes.len);
+    memcpy(bytes + columns.len + becomes.len, key.len > 0 ? key.ptr : "", key.len);
+    grown[table->schema_count++] = (tide_peer_schema){
+        .schema = schema,
+        .columns = tide_view_bytes(bytes, columns.len),
+        .becomes = tide_view_bytes(bytes + columns.len, becomes.len),
+        .key = tide_view_bytes(bytes + columns.len + becomes.len, key.len)};
+    return TIDE_OK;
+}
+
+tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name, tide_error *err)
+{
+    if (name.len == 0 || name.len > TIDE_EVENT_TABLE_MAX ||
+        table->former_count >= TIDE_SYNC_SCHEMAS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "table '%s' has had more than %d names, or a long one",
+                         table->name, TIDE_SYNC_SCHEMAS_MAX);
+    char **grown = (char **)grow((void *)table->former, table->former_count, sizeof *grown);
+    if (grown)
+        table->former = grown;
+    char *copy = grown ? strndup(name.ptr, name.len) : NULL;
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    grown[table->former_count++] = copy;
+    return TIDE_OK;
+}
+
+static bool knows_schema(const tide_peer_table *table, const tide_peer_schema *schema)
+{
+    for (int i = 0; i < table->schema_count; i++)
+        if (table->schemas[i].schema == schema->schema)
+            return tide_view_equal(table->schemas[i].becomes, schema->becomes);
+    return false;
+}
+
+static bool knows_name(const tide_peer_table *table, const char *name)
+{
+    for (int i = 0; i < table->former_count; i++)
+        if (strcmp(table->former[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool tide_peer_table_knows(const tide_peer_table *table, const tide_peer_table *other)
+{
+    for (int i = 0; i < other->schema_count; i++)
+        if (!knows_schema(table, &other->schemas[i]))
+            return false;
+    for (int i = 0; i < other->former_count; i++)
+        if (!knows_name(table, other->former[i]))
+            return false;
+    return true;
 }
 
 static int compare_log(const tide_node_id *origin, int64_t epoch, const tide_origin_mark *mark)

@@ -330,8 +330,9 @@ static tide_status read_recorded(tide_table *table, tide_app_tx *tx, tide_error 
     return TIDE_OK;
 }
 
-/* id, name, is_tracked, schema, retain_us. TIDE_NONE: not tracked. */
-static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+/* id, name, is_tracked, schema, retain_us. TIDE_NONE: not tracked, or with is_any: never was. */
+static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, bool is_any,
+                            tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
@@ -346,7 +347,7 @@ static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, 
                          exact.len);
     memcpy(out->name, exact.ptr, exact.len);
     out->name[exact.len] = '\0';
-    if (tide_app_col_i64(query) == 0)
+    if (tide_app_col_i64(query) == 0 && !is_any)
         return TIDE_NONE;
     out->schema = (uint64_t)tide_app_col_i64(query);
     out->retain_us = tide_app_col_i64(query);
@@ -355,7 +356,7 @@ static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, 
 
 static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
 {
-    const tide_status status = read_row(out, tx, name, err);
+    const tide_status status = read_row(out, tx, name, false, err);
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(read_recorded(out, tx, err));
@@ -364,7 +365,8 @@ static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *na
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
     tide_app_bind_text(query, "name", tide_view_of(out->name));
     const tide_status is_there = tide_app_step(query, err);
-    if (is_there != TIDE_OK) /* the application has dropped it: check says so */
+    out->is_absent = is_there == TIDE_NONE; /* check says so */
+    if (is_there != TIDE_OK)
         return is_there < TIDE_OK ? is_there : TIDE_OK;
     (void)tide_app_col_bytes(query);
     out->is_without_rowid = tide_app_col_i64(query) != 0;
@@ -373,7 +375,8 @@ static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *na
     TIDE_TRY(tide_table_read_foreign(out, tx, err));
     for (int i = 0; i < out->foreign_count; i++) {
         tide_table parent = {0};
-        out->foreign[i].is_tracked = read_row(&parent, tx, out->foreign[i].parent, NULL) == TIDE_OK;
+        out->foreign[i].is_tracked =
+            read_row(&parent, tx, out->foreign[i].parent, false, NULL) == TIDE_OK;
     }
     return TIDE_OK;
 }
@@ -382,6 +385,21 @@ tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name, 
 {
     *out = (tide_table){0};
     const tide_status status = read_tracked(out, tx, name, err);
+    if (status != TIDE_OK)
+        tide_table_done(out);
+    return status;
+}
+
+tide_status tide_table_find_absent(tide_table *out, tide_app_tx *tx, const char *name,
+                                   tide_error *err)
+{
+    *out = (tide_table){0};
+    tide_status status = read_row(out, tx, name, true, err);
+    if (status == TIDE_OK)
+        status = read_recorded(out, tx, err);
+    if (status == TIDE_OK)
+        status = make_room_for_texts(out, err);
+    out->is_absent = true;
     if (status != TIDE_OK)
         tide_table_done(out);
     return status;

@@ -63,6 +63,8 @@ typedef struct tide_table_foreign {
     int parent_column[TIDE_EVENT_KEY_MAX]; /* stored ones of the parent; -1: none of those */
     char *parent_name[TIDE_EVENT_KEY_MAX];
     bool is_tracked; /* the parent is */
+    bool
+        is_touched; /* an application has changed what it refers to, from nobody knows what (fold.c) */
 } tide_table_foreign;
 
 typedef struct tide_table {
@@ -80,6 +82,8 @@ typedef struct tide_table {
     bool is_strict;
     bool is_rowid_key; /* INTEGER PRIMARY KEY */
     bool has_foreign_keys;
+    bool
+        is_absent; /* dropped by the application, or not tracked: only its record and log are there */
     uint64_t schema; /* digest, first 8 bytes */
     int64_t retain_us;
     char **texts; /* of statements that were asked for already */
@@ -95,6 +99,9 @@ void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
  * now. TIDE_NONE: not tracked. */
 TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
                                             tide_error *err);
+/* The record of a table that was tracked, whatever has become of it. TIDE_NONE: there is none. */
+TIDE_MUST_CHECK tide_status tide_table_find_absent(tide_table *out, tide_app_tx *tx,
+                                                   const char *name, tide_error *err);
 /* All tracked tables that are there: one that the application has dropped or renamed is left out until tide_node_check has looked. */
 typedef tide_status tide_table_fn(void *arg, const tide_table *table, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, void *arg,
@@ -113,14 +120,18 @@ typedef enum tide_table_statement {
     TIDE_TABLE_ROW_WALK,      /* all rows in key order -> the stored columns */
     TIDE_TABLE_ROW_WALK_FROM, /* k: ... those behind this key */
     TIDE_TABLE_ROW_WALK_ADDED, /* rows that have another value than the default in one of some columns */
+    TIDE_TABLE_ROW_ADDED, /* k -> for each of some columns: has it another value than its default? */
+    TIDE_TABLE_DEFAULTS,  /* -> the defaults of the stored columns */
     TIDE_TABLE_ROW_RIVALS, /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
                                   * is left out (a write may then still be TIDE_E_EXISTS) */
     TIDE_TABLE_FOREIGN_PARENT, /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
     TIDE_TABLE_FOREIGN_CHILDREN, /* index: the foreign key; c 0.. (values of the parent, in the key's order) -> keys of this table */
+    TIDE_TABLE_FOREIGN_ORPHANS, /* index: the foreign key -> keys of rows whose parent is missing */
     TIDE_TABLE_COUNT,
     TIDE_TABLE_LOG_READ,  /* :after, :through; see tide_log_next */
     TIDE_TABLE_LOG_CUT,   /* :through: they were folded */
     TIDE_TABLE_LOG_ADD,   /* capture.c */
+    TIDE_TABLE_LOG_PUT,   /* the same with a number that it has already: ?1 */
     TIDE_TABLE_LOG_FIRST, /* -> the lowest number, or NULL */
     TIDE_TABLE_LOG_IS_EMPTY,
     TIDE_TABLE_GONE_READ,
@@ -142,9 +153,12 @@ TIDE_MUST_CHECK tide_status tide_table_query_some(tide_app_query **out, tide_app
 void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value);
 tide_any tide_table_col(tide_app_query *query); /* the next column; views as of tide_app_col_* */
 
-/* What stands in tide_replica_clocks.digest: XXH3 over the encodings of the stored columns. TIDE_E_NOMEM, TIDE_E_LIMIT. */
-TIDE_MUST_CHECK tide_status tide_table_row_digest(int64_t *out, const tide_any *values, int count,
-                                                  tide_error *err);
+/* What stands in tide_replica_clocks.digest: a print per stored column, by which a rescan sees which of them have changed. A column that was added
+ * later than the print was taken is not among them: it had its default. */
+enum { TIDE_TABLE_PRINT_LEN = 6 };
+void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_any *value);
+TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_any *values, int count,
+                                              tide_error *err);
 
 /* ---- the log ---- */
 

@@ -25,12 +25,18 @@ static const tide_template *find_template(tide_table_statement which)
         return TIDE_TEMPLATE_TABLE_ROW_WALK_FROM;
     case TIDE_TABLE_ROW_WALK_ADDED:
         return TIDE_TEMPLATE_TABLE_ROW_WALK_ADDED;
+    case TIDE_TABLE_ROW_ADDED:
+        return TIDE_TEMPLATE_TABLE_ROW_ADDED;
+    case TIDE_TABLE_DEFAULTS:
+        return TIDE_TEMPLATE_TABLE_DEFAULTS;
     case TIDE_TABLE_ROW_RIVALS:
         return TIDE_TEMPLATE_TABLE_ROW_RIVALS;
     case TIDE_TABLE_FOREIGN_PARENT:
         return TIDE_TEMPLATE_TABLE_FOREIGN_PARENT;
     case TIDE_TABLE_FOREIGN_CHILDREN:
         return TIDE_TEMPLATE_TABLE_FOREIGN_CHILDREN;
+    case TIDE_TABLE_FOREIGN_ORPHANS:
+        return TIDE_TEMPLATE_TABLE_FOREIGN_ORPHANS;
     case TIDE_TABLE_COUNT:
         return TIDE_TEMPLATE_TABLE_COUNT;
     case TIDE_TABLE_LOG_READ:
@@ -39,6 +45,8 @@ static const tide_template *find_template(tide_table_statement which)
         return TIDE_TEMPLATE_TABLE_LOG_CUT;
     case TIDE_TABLE_LOG_ADD:
         return TIDE_TEMPLATE_TABLE_LOG_ADD;
+    case TIDE_TABLE_LOG_PUT:
+        return TIDE_TEMPLATE_TABLE_LOG_PUT;
     case TIDE_TABLE_LOG_FIRST:
         return TIDE_TEMPLATE_TABLE_LOG_FIRST;
     case TIDE_TABLE_LOG_IS_EMPTY:
@@ -124,17 +132,31 @@ tide_any tide_table_col(tide_app_query *query)
                       .bytes = raw.bytes};
 }
 
-tide_status tide_table_row_digest(int64_t *out, const tide_any *values, int count, tide_error *err)
+void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_any *value)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, SIZE_MAX / 4);
+    uint8_t fixed[1 + sizeof value->integer] = {(uint8_t)value->class};
+    tide_view bytes = tide_view_bytes(fixed, sizeof fixed);
+    if (value->class == TIDE_CLASS_INTEGER)
+        memcpy(fixed + 1, &value->integer, sizeof value->integer);
+    else if (value->class == TIDE_CLASS_REAL)
+        memcpy(fixed + 1, &value->real, sizeof value->real);
+    else if (value->class != TIDE_CLASS_NULL)
+        bytes = value->bytes;
+    const tide_digest128 digest = tide_digest128_of(bytes);
+    memcpy(out, digest.bytes, TIDE_TABLE_PRINT_LEN);
+    if (value->class == TIDE_CLASS_BLOB)
+        out[0] ^= 1; /* not the text of the same bytes */
+}
+
+tide_status tide_table_prints(tide_buffer *out, const tide_any *values, int count, tide_error *err)
+{
     for (int i = 0; i < count; i++) {
-        const tide_status status = tide_any_encode(&bytes, &values[i]);
+        uint8_t print[TIDE_TABLE_PRINT_LEN];
+        tide_table_print(print, &values[i]);
+        const tide_status status = tide_buffer_append(out, print, sizeof print);
         if (status < TIDE_OK)
             return tide_fail(err, status, "no memory for a row");
     }
-    const tide_digest128 digest = tide_digest128_of(tide_buffer_view(&bytes));
-    memcpy(out, digest.bytes, sizeof *out);
     return TIDE_OK;
 }
 
@@ -167,8 +189,8 @@ static void read_masks(tide_log_row *row, tide_app_query *query, const tide_tabl
         for (int i = 0; i < TIDE_TABLE_MASK_BITS && first + i < table->column_count; i++) {
             const bool is_key = table->columns[first + i].is_key;
             row->is_written[first + i] = (mask >> i & 1) != 0 && !is_key;
-            is_any = is_any || row->is_written[first + i];
         }
+        is_any = is_any || mask != 0; /* of the key alone: what was written is no column any more */
     }
     for (int i = 0; i < table->column_count; i++) {
         if (row->kind == TIDE_ROW_CREATE)

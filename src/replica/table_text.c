@@ -28,16 +28,19 @@ static tide_template_item *make_items(lists *l, int count)
     return items;
 }
 
-/* loose: 1 and 1.0 differ. wide: may have a collation. short: costs nothing to log. */
+/* loose: 1 and 1.0 differ. edge: only -2^63 has a REAL that is equal and stays one. wide: may have a collation. short: costs nothing to log.
+ * number, text: what it makes of what is stored. */
 static const char *name_flags(const tide_table_column *column)
 {
     switch (column->affinity) {
     case TIDE_AFFINITY_INTEGER:
+        return column->is_key ? "key short number" : "edge short number";
     case TIDE_AFFINITY_REAL:
-        return column->is_key ? "key short" : "short";
+        return column->is_key ? "key short number" : "short number";
     case TIDE_AFFINITY_TEXT:
+        return column->is_key ? "key wide short text" : "wide text";
     case TIDE_AFFINITY_NUMERIC:
-        return column->is_key ? "key wide short" : "wide";
+        return column->is_key ? "key wide short number" : "edge wide number";
     case TIDE_AFFINITY_NONE:
         break;
     }
@@ -195,6 +198,18 @@ bool tide_table_has_doubles(const tide_table *table)
     return false;
 }
 
+static const char *quote(lists *l, const char *name)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    const char *copy = tide_template_quote(&text, name) < TIDE_OK
+                           ? NULL
+                           : tide_arena_copy(&l->arena, tide_buffer_text(&text), text.len + 1);
+    l->is_full = l->is_full || !copy;
+    return copy ? copy : "";
+}
+
+/* name: this table's column, or with is_parent the parent's; sql: the parent's, quoted. */
 static tide_template_list list_pairs(lists *l, const tide_table *table, const tide_table_fill *fill)
 {
     if (table->foreign_count == 0)
@@ -204,6 +219,7 @@ static tide_template_list list_pairs(lists *l, const tide_table *table, const ti
     for (int i = 0; items && i < foreign->count; i++) {
         const int column = foreign->column[i] >= 0 ? foreign->column[i] : 0;
         items[i] = make_column(table, column);
+        items[i].sql = quote(l, foreign->parent_name[i]);
         if (fill->is_parent)
             items[i].name = foreign->parent_name[i];
         else

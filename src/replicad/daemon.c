@@ -6,7 +6,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replicad/bootstrap.h"
+#include "replicad/drift.h"
+#include "replicad/metrics.h"
 #include "replicad/service.h"
+#include "replicad/snapshot_service.h"
+#include "replicad/table_events_client.h"
 
 #define LOOK_US INT64_C(200000) /* how soon a stop is noticed */
 
@@ -14,6 +19,7 @@ typedef struct running {
     const tide_replica_options *options;
     tide_front *front;
     tide_replica_service service;
+    tide_replica_metrics *figures;
     tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
     bool is_proven[TIDE_REPLICA_PEERS_MAX]; /* of the keeper */
     pthread_t keeper;
@@ -29,15 +35,42 @@ static bool is_over(void *arg)
 
 /* ---- the keeper ---- */
 
+/* What a sync with one peer needs. */
+typedef struct peering {
+    running *r;
+    int index;
+} peering;
+
+static bool is_peering_over(void *arg)
+{
+    return is_over(((peering *)arg)->r);
+}
+
+static tide_status bring_snapshot(void *arg, tide_error *err)
+{
+    const peering *p = arg;
+    const tide_snapshot_watch watch = {.arg = p->r, .is_over = is_over};
+    tide_bootstrap bootstrap = {
+        .node = p->r->options->node, .remote = p->r->remotes[p->index], .watch = &watch};
+    TIDE_TRY(tide_bootstrap_run(&bootstrap, err));
+    tide_log_write(p->r->options->front.log, TIDE_LOG_INFO, "restored a peer's snapshot",
+                   TIDE_F("peer", tide_remote_peer(p->r->remotes[p->index])->name), NULL);
+    return TIDE_OK;
+}
+
 static void sync_with(running *r, int index)
 {
     tide_error err = {.status = TIDE_OK};
     tide_sync_result result;
     tide_peer *there = tide_remote_peer(r->remotes[index]);
-    const tide_sync_options options = {.is_over = is_over, .arg = r};
-    const tide_status status = tide_sync(&r->service.peer, there, &options, &result, &err);
+    peering with = {.r = r, .index = index};
+    const tide_sync_options options = {
+        .is_over = is_peering_over, .bootstrap = bring_snapshot, .arg = &with};
+    const tide_status status = tide_remote_sync(r->options->node, &r->service.peer,
+                                                r->remotes[index], &options, &result, &err);
     if (atomic_load(&r->is_over))
         return;
+    tide_replica_metrics_synced(r->figures, there->name, status, &result);
     if (status < TIDE_OK)
         tide_log_write(r->options->front.log, TIDE_LOG_WARN, "not synced",
                        TIDE_F("peer", there->name), TIDE_F("why", err.text), NULL);
@@ -67,6 +100,25 @@ static void collect(running *r)
                            TIDE_F("why", err.text), NULL);
             return;
         }
+        tide_replica_metrics_collected(r->figures, &done);
+    }
+}
+
+/* Tables that differ although the logs are equal: nobody else would notice. */
+static void compare(running *r)
+{
+    for (int i = 0; i < r->options->remote_count && !atomic_load(&r->is_over); i++) {
+        int differing = 0;
+        tide_error err = {.status = TIDE_OK};
+        const char *peer = tide_remote_peer(r->remotes[i])->name;
+        if (tide_replica_compare(r->options->node, &r->service.peer, r->remotes[i], &differing,
+                                 &err) != TIDE_OK)
+            continue;
+        tide_replica_metrics_compared(r->figures, peer, differing);
+        if (differing > 0)
+            tide_log_write(r->options->front.log, TIDE_LOG_WARN, "tables differ from a peer's",
+                           TIDE_F("peer", peer), TIDE_F("next", "tidemark replica verify --repair"),
+                           NULL);
     }
 }
 
@@ -88,8 +140,10 @@ static void *keep(void *arg)
         sync_all(r);
         if (env->mono_us(env) >= collect_at) {
             collect(r);
+            compare(r);
             collect_at = env->mono_us(env) + r->options->collect_us;
         }
+        tide_snapshot_service_step(r->service.snapshots);
         /* What the syncs wrote themselves is news too: let it come to rest. */
         TIDE_IGNORE(tide_app_wait(tide_node_file(r->options->node), 0, NULL));
         wait_for_news(r, env->mono_us(env) + r->options->every_us);
@@ -104,7 +158,7 @@ static tide_status start(void *arg, tide_error *err)
     running *r = arg;
     for (int i = 0; i < r->options->remote_count; i++)
         TIDE_TRY(tide_remote_open(&r->remotes[i], &r->options->remotes[i], err));
-    if (r->options->remote_count == 0)
+    if (r->options->remote_count == 0 && r->options->snapshot_every_us == 0)
         return TIDE_OK;
     if (pthread_create(&r->keeper, NULL, keep, r) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
@@ -116,6 +170,7 @@ static void leave(void *arg)
 {
     running *r = arg;
     atomic_store(&r->is_over, true);
+    tide_snapshot_service_stop(r->service.snapshots);
     for (int i = 0; i < r->options->remote_count; i++)
         if (r->remotes[i])
             tide_remote_stop(r->remotes[i]);
@@ -132,9 +187,11 @@ static void running_done(running *r)
     leave(r);
     if (r->has_keeper)
         (void)pthread_join(r->keeper, NULL);
+    tide_snapshot_service_close(r->service.snapshots);
     for (int i = 0; i < r->options->remote_count; i++)
         tide_remote_close(r->remotes[i]);
     tide_front_close(r->front);
+    tide_replica_metrics_free(r->figures);
 }
 
 tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
@@ -143,12 +200,16 @@ tide_status tide_replica_run(const tide_replica_options *options, tide_error *er
     r.service.node = options->node;
     r.service.peer = tide_peer_of_node(options->node, "this node");
     atomic_store(&r.is_well, options->remote_count == 0);
-    tide_front_options front = options->front;
-    front.start = start;
-    front.leave = leave;
-    front.is_well = is_well;
-    front.arg = &r;
-    TIDE_TRY(tide_front_open(&r.front, &front, err));
+    const tide_snapshot_service_options snapshots = {.node = options->node,
+                                                     .dir = options->snapshot_dir,
+                                                     .every_us = options->snapshot_every_us,
+                                                     .log = options->front.log};
+    TIDE_TRY(tide_snapshot_service_open(&r.service.snapshots, &snapshots, err));
+    const tide_front_part part = {
+        .start = start, .leave = leave, .is_well = is_well, .arg = &r};
+    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
+    TIDE_TRY(tide_front_join(r.front, &part, err));
+    TIDE_TRY(tide_replica_metrics_new(&r.figures, tide_front_metrics(r.front), options->node, err));
     TIDE_TRY(tide_front_add(r.front, tide_replica_methods, NULL, &r.service, err));
     return tide_front_serve(r.front, err);
 }

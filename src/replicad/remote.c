@@ -7,13 +7,14 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "net/protobuf_guard.h"
+#include "replicad/remote_parts.h"
 #include "replicad/wire.h"
 #include "rpc/rpc.h"
 
 #define SERVICE "/tidemark.replica.v1.ReplicaService/"
 #define CALL_US INT64_C(60000000)
 
-enum { ADDRESS_MAX = 300 };
+enum { ADDRESS_MAX = 300, METHOD_MAX = 64 };
 
 struct tide_remote {
     tide_client *client;
@@ -24,10 +25,12 @@ struct tide_remote {
 
 /* ---- calls ---- */
 
-static tide_status ask(tide_remote *remote, const char *path, const tide_buffer *request,
-                       const ProtobufCMessageDescriptor *answers, ProtobufCMessage **response,
-                       tide_error *err)
+tide_status tide_remote_ask(tide_remote *remote, const char *method, const tide_buffer *request,
+                            const ProtobufCMessageDescriptor *answers, ProtobufCMessage **response,
+                            tide_error *err)
 {
+    char path[sizeof SERVICE + METHOD_MAX];
+    (void)snprintf(path, sizeof path, "%s%s", SERVICE, method);
     TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
     tide_client_reply_init(&reply);
     const tide_client_request call = {
@@ -64,8 +67,9 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
         TIDE_TRY(tide_wire_put_marks(&bytes, 3, others, err));
     }
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(ask(remote, SERVICE "GetMarks", &bytes,
-                 &tidemark__replica__v1__get_marks_response__descriptor, &response, err));
+    TIDE_TRY(tide_remote_ask(remote, "GetMarks", &bytes,
+                             &tidemark__replica__v1__get_marks_response__descriptor, &response,
+                             err));
     REPLICA(GetMarksResponse) *marks = (REPLICA(GetMarksResponse) *)response;
     tide_status status = tide_wire_node(&out->node, &marks->node, err);
     if (status >= TIDE_OK)
@@ -83,8 +87,9 @@ static tide_status remote_offer(void *arg, const tide_peer_table *tables, int co
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_wire_put_tables(&bytes, 1, tables, count, err));
-    TIDE_TRY(ask(arg, SERVICE "OfferTables", &bytes,
-                 &tidemark__replica__v1__offer_tables_response__descriptor, &response, err));
+    TIDE_TRY(tide_remote_ask(arg, "OfferTables", &bytes,
+                             &tidemark__replica__v1__offer_tables_response__descriptor, &response,
+                             err));
     *created = (int)((REPLICA(OfferTablesResponse) *)response)->created;
     return TIDE_OK;
 }
@@ -118,8 +123,9 @@ static tide_status remote_read(void *arg, const tide_node_id *origin, int64_t ep
     request.max_rows = (uint32_t)max_rows;
     request.max_bytes = (uint32_t)max_bytes;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(ask(arg, SERVICE "ReadEvents", &bytes,
-                 &tidemark__replica__v1__read_events_response__descriptor, &response, err));
+    TIDE_TRY(tide_remote_ask(arg, "ReadEvents", &bytes,
+                             &tidemark__replica__v1__read_events_response__descriptor, &response,
+                             err));
     return read_page(page, (REPLICA(ReadEventsResponse) *)response, err);
 }
 
@@ -135,8 +141,9 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < page->count; i++)
         TIDE_TRY(tide_rpc_put_bytes(&bytes, 2, tide_peer_page_event(page, i), err));
-    TIDE_TRY(ask(arg, SERVICE "PushEvents", &bytes,
-                 &tidemark__replica__v1__push_events_response__descriptor, &response, err));
+    TIDE_TRY(tide_remote_ask(arg, "PushEvents", &bytes,
+                             &tidemark__replica__v1__push_events_response__descriptor, &response,
+                             err));
     const REPLICA(PushEventsResponse) *answer = (const REPLICA(PushEventsResponse) *)response;
     *out = (tide_applied){.events = (int64_t)answer->events,
                           .known = (int64_t)answer->known,
@@ -169,8 +176,8 @@ tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *a
     ProtobufCMessage *response = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(ask(remote, SERVICE "Digests", &bytes,
-                 &tidemark__replica__v1__digests_response__descriptor, &response, err));
+    TIDE_TRY(tide_remote_ask(remote, "Digests", &bytes,
+                             &tidemark__replica__v1__digests_response__descriptor, &response, err));
     return tell_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replicad/repair_service.h"
 #include "replicad/table_events.h"
 #include "replicad/wire.h"
 #include "rpc/rpc.h"
@@ -145,6 +146,60 @@ static tide_status digests(tide_replica_service *service, tide_call *call,
     return tide_node_digests(service->node, put_digest, out, err);
 }
 
+/* ---- repair ---- */
+
+static tide_status range_digests(tide_replica_service *service, tide_call *call,
+                                 const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    return tide_repair_serve_ranges(service->node, (const REPLICA(RangeDigestsRequest) *)request,
+                                    out, err);
+}
+
+static tide_status read_rows(tide_replica_service *service, tide_call *call,
+                             const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    return tide_repair_serve_rows(service->node, (const REPLICA(ReadRowsRequest) *)request, out,
+                                  err);
+}
+
+static tide_status merge_rows(tide_replica_service *service, tide_call *call,
+                              const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    return tide_repair_serve_merge(service->node, (const REPLICA(MergeRowsRequest) *)request, out,
+                                   err);
+}
+
+/* ---- snapshots ---- */
+
+static tide_status check_offered(const tide_replica_service *service, tide_error *err)
+{
+    return service->snapshots
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_UNSUPPORTED, "this node does not offer snapshots");
+}
+
+static tide_status list_snapshots(tide_replica_service *service, tide_call *call,
+                                  const ProtobufCMessage *request, tide_buffer *out,
+                                  tide_error *err)
+{
+    (void)call;
+    TIDE_TRY(check_offered(service, err));
+    return tide_snapshot_serve_list(service->snapshots,
+                                    (const REPLICA(ListSnapshotsRequest) *)request, out, err);
+}
+
+static tide_status read_snapshot(tide_replica_service *service, tide_call *call,
+                                 const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    TIDE_TRY(check_offered(service, err));
+    return tide_snapshot_serve_read(service->snapshots,
+                                    (const REPLICA(ReadSnapshotRequest) *)request, out, err);
+}
+
 /* ---- the table ---- */
 
 static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
@@ -169,7 +224,12 @@ static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
     X("PushEvents", WRITE, push_events_request, push_events_response, push_events)                 \
     X("OfferTables", WRITE, offer_tables_request, offer_tables_response, offer_tables)             \
     X("TableEvents", READ, table_events_request, table_events_response, table_events)              \
-    X("Digests", READ, digests_request, digests_response, digests)
+    X("Digests", READ, digests_request, digests_response, digests)                                 \
+    X("RangeDigests", READ, range_digests_request, range_digests_response, range_digests)          \
+    X("ReadRows", READ, read_rows_request, read_rows_response, read_rows)                          \
+    X("MergeRows", WRITE, merge_rows_request, merge_rows_response, merge_rows)                         \
+    X("ListSnapshots", READ, list_snapshots_request, list_snapshots_response, list_snapshots)      \
+    X("ReadSnapshot", READ, read_snapshot_request, read_snapshot_response, read_snapshot)
 
 #define RUN(method_, role_, request_, response_, fn_)                                              \
     static void run_##fn_(tide_call *call, tide_view message, void *arg)                           \

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/uuid.h"
+#include "replica/peer.h"
 #include "rpc/rpc.h"
 #include "store/sql_template.h"
 #include "tidemark_templates.h"
@@ -56,6 +57,14 @@ static int64_t stated(const REPLICA(TableEventsRequest) * request, const tide_or
         found = from->origin_seq > found ? from->origin_seq : found;
     }
     return found;
+}
+
+/* Of the requester's own events nothing is left out but what it states: it may have lost them. */
+static bool is_requester(const REPLICA(TableEventsRequest) * request, const tide_origin_mark *mark)
+{
+    tide_uuid id;
+    return tide_uuid_parse(&id, tide_view_of(request->requester_id)) >= TIDE_OK &&
+           memcmp(id.bytes, mark->origin.bytes, TIDE_NODE_LEN) == 0;
 }
 
 static tide_status check_request(const REPLICA(TableEventsRequest) * request, tide_error *err)
@@ -127,7 +136,9 @@ static tide_status put_log(paging *p, tide_app_tx *tx, const tide_origin_mark *m
             p->skip--;
             continue;
         }
-        if (p->left == 0 || p->out->len - p->begin_len > TIDE_TABLE_EVENTS_BYTES) {
+        /* Who counts pages gets them whole: a shorter one would shift those behind it. */
+        if (p->left == 0 || (p->request->page_token.len > 0 &&
+                             p->out->len - p->begin_len > TIDE_TABLE_EVENTS_BYTES)) {
             p->has_more = true;
             return TIDE_OK;
         }
@@ -161,8 +172,9 @@ static tide_status put_logs(tide_app_tx *tx, void *arg, tide_error *err)
             const int64_t seq = order == 0 ? get_number(token + TIDE_NODE_LEN + 8) : 0;
             after = seq > after ? seq : after;
         }
-        const int64_t since =
-            number < 0 && request->from_timestamp > 0 ? request->from_timestamp : INT64_MIN;
+        const bool is_by_time =
+            number < 0 && request->from_timestamp > 0 && !is_requester(request, mark);
+        const int64_t since = is_by_time ? request->from_timestamp : INT64_MIN;
         TIDE_TRY(put_log(p, tx, mark, after, since, err));
     }
     return TIDE_OK;
@@ -180,6 +192,9 @@ tide_status tide_table_events(tide_node *node, const REPLICA(TableEventsRequest)
     TIDE_CLEANUP(paging_done)
     paging p = {.request = request, .out = out, .begin_len = out->len};
     TIDE_TRY(check_request(request, err));
+    if (request->page == 0 &&
+        request->page_token.len == 0) /* later: what comes would shift pages */
+        TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_node_marks(node, add_mark, &p.marks, err));
     TIDE_TRY(tide_peer_marks_sort(&p.marks, err));
     TIDE_TRY(tide_app_read(tide_node_file(node), put_logs, &p, err));

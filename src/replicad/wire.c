@@ -1,5 +1,6 @@
 #include "replicad/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -68,6 +69,34 @@ tide_status tide_wire_put_marks(tide_buffer *out, uint32_t field, const tide_pee
     return TIDE_OK;
 }
 
+static ProtobufCBinaryData data_of(tide_view bytes)
+{
+    return (ProtobufCBinaryData){.len = bytes.len, .data = (uint8_t *)(uintptr_t)bytes.ptr};
+}
+
+static tide_status put_table(tide_buffer *out, uint32_t field, REPLICA(Table) * table,
+                             const tide_peer_table *from, tide_error *err)
+{
+    const size_t count = (size_t)from->schema_count;
+    TIDE_CLEANUP(tide_freep) REPLICA(Schema) *schemas = calloc(count + 1, sizeof *schemas);
+    TIDE_CLEANUP(tide_freep) REPLICA(Schema) **list = calloc(count + 1, sizeof *list);
+    if (!schemas || !list)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    for (size_t i = 0; i < count; i++) {
+        schemas[i] = (REPLICA(Schema))REPLICA_INIT(SCHEMA);
+        schemas[i].schema = from->schemas[i].schema;
+        schemas[i].columns = data_of(from->schemas[i].columns);
+        schemas[i].becomes = data_of(from->schemas[i].becomes);
+        schemas[i].key = data_of(from->schemas[i].key);
+        list[i] = &schemas[i];
+    }
+    table->schemas = list;
+    table->n_schemas = count;
+    table->former = from->former;
+    table->n_former = (size_t)from->former_count;
+    return put_message(out, field, &table->base, err);
+}
+
 tide_status tide_wire_put_tables(tide_buffer *out, uint32_t field, const tide_peer_table *tables,
                                  int count, tide_error *err)
 {
@@ -79,12 +108,26 @@ tide_status tide_wire_put_tables(tide_buffer *out, uint32_t field, const tide_pe
         table.sql = tables[i].sql;
         while (tables[i].sql && tables[i].sql[table.n_sql])
             table.n_sql++;
-        TIDE_TRY(put_message(out, field, &table.base, err));
+        TIDE_TRY(put_table(out, field, &table, &tables[i], err));
     }
     return TIDE_OK;
 }
 
 /* ---- what came ---- */
+
+static tide_status read_schemas(tide_peer_table *out, const REPLICA(Table) * table, tide_error *err)
+{
+    for (size_t i = 0; i < table->n_schemas; i++) {
+        const REPLICA(Schema) *schema = table->schemas[i];
+        TIDE_TRY(tide_peer_table_add_schema(
+            out, schema->schema, tide_view_bytes(schema->columns.data, schema->columns.len),
+            tide_view_bytes(schema->becomes.data, schema->becomes.len),
+            tide_view_bytes(schema->key.data, schema->key.len), err));
+    }
+    for (size_t i = 0; i < table->n_former; i++)
+        TIDE_TRY(tide_peer_table_add_former(out, tide_view_of(table->former[i]), err));
+    return TIDE_OK;
+}
 
 static tide_status read_table(tide_peer_marks *out, const REPLICA(Table) * table, tide_error *err)
 {
@@ -96,7 +139,8 @@ static tide_status read_table(tide_peer_marks *out, const REPLICA(Table) * table
                          TIDE_SYNC_TABLE_SQL_MAX);
     for (size_t i = 0; i < table->n_sql; i++)
         sql[i] = table->sql[i];
-    return tide_peer_marks_add_table(out, table->name, table->schema, retain_us, sql, err);
+    TIDE_TRY(tide_peer_marks_add_table(out, table->name, table->schema, retain_us, sql, err));
+    return read_schemas(&out->tables[out->table_count - 1], table, err);
 }
 
 static tide_status read_all(tide_peer_marks *out, REPLICA(OriginMark) * *marks, size_t count,

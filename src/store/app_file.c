@@ -298,8 +298,7 @@ static tide_status commit(tide_app_connection *connection, tide_error *err)
     return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "commit: %s", cause.text);
 }
 
-/* One try: BEGIN IMMEDIATE, the closure, the mark, COMMIT. */
-static tide_status try_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
 {
     tide_app_connection *writer = app->writer;
     tide_app_tx tx = {.connection = writer, .is_write = true};
@@ -329,7 +328,7 @@ tide_status tide_app_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error
     set_deadline(app->writer);
     tide_status status = TIDE_OK;
     do
-        status = try_write(app, fn, arg, err);
+        status = tide_app_try_write(app, fn, arg, err);
     while (status == TIDE_E_BUSY && app->env->mono_us(app->env) < app->writer->busy_until_us);
     if (status >= TIDE_OK)
         tide_app_checkpoint(app->writer);

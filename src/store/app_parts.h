@@ -77,6 +77,9 @@ TIDE_MUST_CHECK tide_status tide_app_exec(tide_app_connection *connection, const
 /* The one number that a short query answers; 0 where it answers nothing. */
 TIDE_MUST_CHECK tide_status tide_app_ask(tide_app_connection *connection, const char *text,
                                          int64_t *out, tide_error *err);
+/* One try, under write_lock: BEGIN IMMEDIATE, the closure, the mark, COMMIT. */
+TIDE_MUST_CHECK tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg,
+                                               tide_error *err);
 /* Empty a long log into the file, as far as readers allow. */
 void tide_app_checkpoint(tide_app_connection *connection);
 

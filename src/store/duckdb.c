@@ -56,9 +56,16 @@ tide_status tide_duck_fail_text(duckdb_error_type type, const char *text, const 
                                 tide_error *err)
 {
     const char *words = text && *text ? text : "no reason given";
-    /* Behind the first line DuckDB repeats the statement and points into it. */
-    return tide_fail(err, status_of(type, words), "%s: %.*s", what, (int)strcspn(words, "\n"),
-                     words);
+    /* Behind the first line DuckDB repeats the statement and points into it. Of a CSV file it says there what is wrong. */
+    size_t len = strcspn(words, "\n");
+    const char *more = strstr(words, "CSV Error on Line") ? strstr(words, "\n\n") : NULL;
+    if (more)
+        len = (size_t)(more - words);
+    const tide_status status = tide_fail(err, status_of(type, words), "%s: %.*s", what, (int)len,
+                                         words);
+    for (char *at = err ? err->text : NULL; at && (at = strchr(at, '\n'));)
+        *at = ' ';
+    return status;
 }
 
 tide_status tide_duck_fail(const tide_duckdb_api *api, duckdb_result *result, const char *what,
@@ -167,9 +174,9 @@ static tide_status configure(const tide_duckdb_api *api, duckdb_config config, c
         /* Nothing is ever fetched from a network, and rows need no order that nobody asked for. */
         {"autoinstall_known_extensions", "false"},
         {"autoload_known_extensions", "false"},
-        {"preserve_insertion_order", "false"},
+        {"preserve_insertion_order", options->keeps_order ? "true" : "false"},
         {"enable_external_access", options->may_touch_files ? "true" : "false"},
-        {"lock_configuration", "true"},
+        {"lock_configuration", options->is_unlocked ? "false" : "true"},
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (settings[i][1] &&

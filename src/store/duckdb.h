@@ -66,6 +66,10 @@ typedef struct tide_duckdb_options {
     /* Statements may read and write other files (COPY, read_parquet). Never for a database on which users' own
      * statements run: it holds for all connections. */
     bool may_touch_files;
+    /* Rows come out and are written in the order in which they were read; costs memory. */
+    bool keeps_order;
+    /* Settings may be changed by statements of ours; who opens it locks them (SET lock_configuration) before a user's text runs. */
+    bool is_unlocked;
 } tide_duckdb_options;
 
 /* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: it
@@ -113,6 +117,13 @@ TIDE_MUST_CHECK tide_status tide_duck_query_begin(tide_duck_query **out, tide_du
  * understood. */
 TIDE_MUST_CHECK tide_status tide_duck_query_begin_text(tide_duck_query **out, tide_duck *duck,
                                                        const char *text, tide_error *err);
+/* A text that was made from a template (sql_template.h), of any kind; name is for words. No parameters; its rows are all there after the first
+ * step. TIDE_E_INVALID: it cannot be understood, or names what is not there; TIDE_E_DENIED, TIDE_E_IO. */
+TIDE_MUST_CHECK tide_status tide_duck_query_begin_made(tide_duck_query **out, tide_duck *duck,
+                                                       const char *name, const char *text,
+                                                       tide_error *err);
+/* Is it exactly one statement, as far as its grammar goes? Nothing is looked up. */
+bool tide_duck_is_statement(tide_duck *duck, const char *text);
 void tide_duck_query_end(tide_duck_query *query); /* takes NULL */
 void tide_duck_query_endp(tide_duck_query **query);
 
@@ -128,7 +139,7 @@ TIDE_MUST_CHECK tide_status tide_duck_query_step(tide_duck_query *query, tide_er
 TIDE_MUST_CHECK tide_status tide_duck_query_run(tide_duck_query *query, int64_t *changed,
                                                 tide_error *err);
 
-/* Columns of the current row, in order; each call moves on. The column has the type: BIGINT and INTEGER, DOUBLE, BOOLEAN, VARCHAR,
+/* Columns of the current row, in order; each call moves on. The column has the type: BIGINT, INTEGER and UBIGINT (up to 2^63-1), DOUBLE, BOOLEAN, VARCHAR,
  * BLOB, TIMESTAMP (another one is a bug and asserts). NULL reads as 0, "" and false. Views are valid until the next step. */
 bool tide_duck_col_is_null(const tide_duck_query *query); /* does not move */
 int64_t tide_duck_col_i64(tide_duck_query *query);
@@ -137,6 +148,11 @@ bool tide_duck_col_bool(tide_duck_query *query);
 tide_view tide_duck_col_text(tide_duck_query *query);
 tide_view tide_duck_col_blob(tide_duck_query *query);
 int64_t tide_duck_col_time(tide_duck_query *query); /* microseconds since 1970 */
+/* A MAP(VARCHAR, MAP(VARCHAR, VARCHAR)), as COPY's statistics are: fn for each pair of each inner map; NULL values are left out. */
+typedef tide_status tide_duck_pair_fn(void *arg, tide_view outer, tide_view key, tide_view value,
+                                      tide_error *err);
+TIDE_MUST_CHECK tide_status tide_duck_col_maps(tide_duck_query *query, tide_duck_pair_fn *fn,
+                                               void *arg, tide_error *err);
 
 /* The answer's columns; there after the first step, also of an empty answer. */
 int tide_duck_column_count(const tide_duck_query *query);
@@ -163,6 +179,13 @@ typedef struct tide_duck_cell {
 /* All columns of the current row; cells has room for them. */
 TIDE_MUST_CHECK tide_status tide_duck_read_row(tide_duck_query *query, tide_duck_cell *cells,
                                                tide_error *err);
+
+/* ---- functions of ours ---- */
+
+/* tide_murmur3(value): the 32-bit Murmur3 hash by which Iceberg and DuckLake make buckets (seed 0), as INTEGER; NULL of NULL. Whole numbers, BOOLEAN, DATE, times
+ * and DECIMAL up to 18 digits are hashed as they are stored, as 8 bytes; FLOAT and DOUBLE by the bits of the double; VARCHAR and BLOB by their bytes. Others are
+ * TIDE_E_INVALID when they are asked for. For the connection's database. */
+TIDE_MUST_CHECK tide_status tide_duck_add_murmur3(tide_duck *duck, tide_error *err);
 
 /* ---- a user's question, with limits ---- */
 

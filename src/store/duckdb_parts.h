@@ -33,6 +33,8 @@
     X(connect)                                                                                     \
     X(create_config)                                                                               \
     X(create_data_chunk)                                                                           \
+    X(create_logical_type)                                                                         \
+    X(create_scalar_function)                                                                      \
     X(data_chunk_get_size)                                                                         \
     X(data_chunk_get_vector)                                                                       \
     X(data_chunk_reset)                                                                            \
@@ -46,6 +48,7 @@
     X(destroy_pending)                                                                             \
     X(destroy_prepare)                                                                             \
     X(destroy_result)                                                                              \
+    X(destroy_scalar_function)                                                                     \
     X(disconnect)                                                                                  \
     X(enum_dictionary_value)                                                                       \
     X(enum_internal_type)                                                                          \
@@ -71,9 +74,15 @@
     X(prepare_extracted_statement)                                                                 \
     X(prepared_statement_type)                                                                     \
     X(query)                                                                                       \
+    X(register_scalar_function)                                                                    \
     X(result_error)                                                                                \
     X(result_error_type)                                                                           \
     X(rows_changed)                                                                                \
+    X(scalar_function_add_parameter)                                                               \
+    X(scalar_function_set_error)                                                                   \
+    X(scalar_function_set_function)                                                                \
+    X(scalar_function_set_name)                                                                    \
+    X(scalar_function_set_return_type)                                                             \
     X(set_config)                                                                                  \
     X(struct_type_child_count)                                                                     \
     X(struct_type_child_name)                                                                      \
@@ -83,6 +92,7 @@
     X(validity_set_row_invalid)                                                                    \
     X(vector_assign_string_element_len)                                                            \
     X(vector_ensure_validity_writable)                                                             \
+    X(vector_get_column_type)                                                                      \
     X(vector_get_data)                                                                             \
     X(vector_get_validity)                                                                         \
     X(vector_size)
@@ -150,5 +160,8 @@ TIDE_MUST_CHECK tide_status tide_duck_render(const tide_duckdb_api *api, tide_bu
                                              idx_t row);
 bool tide_duck_is_valid(const tide_duckdb_api *api, duckdb_vector vector, idx_t row);
 tide_view tide_duck_string(const duckdb_string_t *string);
+
+/* An empty one; NULL: no memory. */
+tide_duck_query *tide_duck_query_new(tide_duck *duck);
 
 #endif

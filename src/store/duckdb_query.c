@@ -9,7 +9,7 @@ enum { CELL_TEXT_MAX = 64 << 20 }; /* of the rendered cells of one row */
 
 /* ---- statements ---- */
 
-static tide_duck_query *make_query(tide_duck *duck)
+tide_duck_query *tide_duck_query_new(tide_duck *duck)
 {
     tide_duck_query *query = calloc(1, sizeof *query);
     if (!query)
@@ -23,7 +23,7 @@ static tide_duck_query *make_query(tide_duck *duck)
 tide_status tide_duck_query_begin(tide_duck_query **out, tide_duck *duck, const tide_sql *sql,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = make_query(duck);
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
     if (!query)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
     query->sql = &sql->engine[TIDE_ENGINE_POSTGRES];
@@ -66,7 +66,7 @@ static tide_status prepare_text(tide_duck_query *query, duckdb_extracted_stateme
 tide_status tide_duck_query_begin_text(tide_duck_query **out, tide_duck *duck, const char *text,
                                        tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = make_query(duck);
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
     if (!query)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
     query->is_streaming = true;
@@ -250,7 +250,8 @@ static const void *next_values(tide_duck_query *query, duckdb_type type, duckdb_
 {
     const int column = query->column++;
     *found = query->api->get_type_id(query->types[column]);
-    assert(*found == type || *found == other);
+    assert(*found == type || *found == other ||
+           (type == DUCKDB_TYPE_BIGINT && *found == DUCKDB_TYPE_UBIGINT));
     if (is_null_at(query, column))
         return NULL;
     return query->api->vector_get_data(vector_of(query, column));
@@ -262,8 +263,8 @@ int64_t tide_duck_col_i64(tide_duck_query *query)
     const void *values = next_values(query, DUCKDB_TYPE_BIGINT, DUCKDB_TYPE_INTEGER, &type);
     if (!values)
         return 0;
-    return type == DUCKDB_TYPE_BIGINT ? ((const int64_t *)values)[query->row]
-                                      : ((const int32_t *)values)[query->row];
+    return type == DUCKDB_TYPE_INTEGER ? ((const int32_t *)values)[query->row]
+                                       : ((const int64_t *)values)[query->row];
 }
 
 double tide_duck_col_f64(tide_duck_query *query)

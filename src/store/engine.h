@@ -191,6 +191,9 @@ tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err)
 /* Is this thread running a closure of this store? */
 bool tide_tx_is_inside(const tide_store *store);
 
+/* Run a text of several statements, a schema say, inside a write transaction. */
+TIDE_MUST_CHECK tide_status tide_tx_script(tide_tx *tx, const char *text, tide_error *err);
+
 void tide_query_pool_done(tide_query_pool *pool);
 
 /* migrate.c */

@@ -3,7 +3,8 @@
  *     SQLite       a reader's connection. A guard is asked about every part of the statement while it is prepared: reading is
  *                  let through, everything else (writing, settings, other files, extensions) is refused
  *     PostgreSQL   a connection of its own, closed afterwards, in a READ ONLY transaction; one statement (extended protocol) that
- *                  begins as SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW, with the rights of the store's user
+ *                  begins as SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW, names no function that may do something and no table that
+ *                  is not ours, and runs under a role without powers where there can be one (pg_look_guard.h)
  *
  * Values have the kinds of the engine's types: integers I64, floating numbers F64, truth values BOOL (PostgreSQL), bytes BLOB; all else,
  * times included ('YYYY-MM-DD HH:MM:SS.ffffff', UTC), TEXT.

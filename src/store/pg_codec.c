@@ -210,6 +210,7 @@ static const struct {
     {"XX001", TIDE_E_DAMAGED},
     {"XX002", TIDE_E_DAMAGED},
     {"P0001", TIDE_E_CONFLICT},
+    {"TM001", TIDE_E_CONFLICT}, /* raised by lake_refuse (sql/lake_schema.sql) */
     {"54", TIDE_E_LIMIT},
     {"58030", TIDE_E_IO},
     {"3F000", TIDE_E_INVALID},

@@ -1,15 +1,14 @@
 /* pg_look.c - somebody's own SQL on PostgreSQL. See look.h. */
 #include <assert.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/timefmt.h"
 #include "store/look.h"
 #include "store/pg_connection.h"
+#include "store/pg_look_guard.h"
 
 /* From the server's catalogue; fixed for ever. */
 enum {
@@ -25,47 +24,16 @@ enum {
     OID_TIMESTAMPTZ = 1184,
 };
 
-static const char *skip_blanks(const char *at)
-{
-    for (;;) {
-        while (isspace((unsigned char)*at) || *at == '(' || *at == ';')
-            at++;
-        if (at[0] == '-' && at[1] == '-') {
-            at += strcspn(at, "\n");
-        } else if (at[0] == '/' && at[1] == '*') {
-            const char *end = strstr(at + 2, "*/");
-            if (!end)
-                return at;
-            at = end + 2;
-        } else {
-            return at;
-        }
-    }
-}
-
-/* A read-only transaction lets through what changes the session or the transaction itself: those are told by their word. */
-static tide_status check_words(const char *sql, tide_error *err)
-{
-    static const char *const reads[] = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"};
-    const char *at = skip_blanks(sql);
-    const size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    if (len == 0)
-        return tide_fail(err, TIDE_E_INVALID, "there is no statement in it");
-    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
-        if (strlen(reads[i]) == len && strncasecmp(reads[i], at, len) == 0)
-            return TIDE_OK;
-    return tide_fail(err, TIDE_E_DENIED, "a query only reads: %.*s is not for it",
-                     len > 20 ? 20 : (int)len, at);
-}
-
-static tide_status begin(tide_pg_connection *connection, const tide_look *look, tide_error *err)
+static tide_status begin(tide_pg_connection *connection, const tide_look *look, bool has_role,
+                         tide_error *err)
 {
     char text[256];
     const int64_t timeout_ms = look->timeout_us / 1000 > 0 ? look->timeout_us / 1000 : 1;
     (void)snprintf(text, sizeof text,
                    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone='UTC';"
-                   "SET LOCAL statement_timeout=%" PRId64,
-                   timeout_ms < INT32_MAX ? timeout_ms : INT32_MAX);
+                   "SET LOCAL statement_timeout=%" PRId64 "%s",
+                   timeout_ms < INT32_MAX ? timeout_ms : INT32_MAX,
+                   has_role ? ";SET LOCAL ROLE tidemark_query" : "");
     PGresult *result = PQexec(connection->pg, text);
     const bool is_begun = PQresultStatus(result) == PGRES_COMMAND_OK;
     const tide_status status =
@@ -206,18 +174,26 @@ static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
 }
 
 /* A statement that cannot be understood is the asker's affair, not the store's. */
-static tide_status name_failure(tide_status status)
+static tide_status name_failure(tide_status status, tide_error *err)
 {
-    return status == TIDE_E_FAILED || status == TIDE_E_FOREIGN ? TIDE_E_INVALID : status;
+    if (status != TIDE_E_FAILED && status != TIDE_E_FOREIGN)
+        return status;
+    if (err)
+        err->status = TIDE_E_INVALID;
+    return TIDE_E_INVALID;
 }
 
 tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *look, tide_error *err)
 {
     PGconn *pg = connection->pg;
-    TIDE_TRY(check_words(look->sql, err));
+    const char *inner = NULL;
+    bool has_role = false;
+    TIDE_TRY(tide_pg_look_words(look->sql, &inner, err));
     if (PQexitPipelineMode(pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
-    TIDE_TRY(begin(connection, look, err));
+    TIDE_TRY(
+        name_failure(tide_pg_look_guard(connection, inner, look->timeout_us, &has_role, err), err));
+    TIDE_TRY(begin(connection, look, has_role, err));
     if (PQsendQueryParams(pg, look->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
         PQsetSingleRowMode(pg) != 1)
         return tide_pg_fail_lost(err, connection);
@@ -225,12 +201,8 @@ tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *loo
     const tide_status status = read_rows(&p, pg, err);
     free(p.values);
     free(p.texts);
-    if (status < TIDE_OK) {
-        const tide_status named = name_failure(status);
-        if (err)
-            err->status = named;
-        return named;
-    }
+    if (status < TIDE_OK)
+        return name_failure(status, err);
     PQclear(PQexec(pg, "ROLLBACK"));
     return PQenterPipelineMode(pg) == 1 ? TIDE_OK : tide_pg_fail_lost(err, connection);
 }

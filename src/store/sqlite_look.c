@@ -31,9 +31,10 @@ static int judge(void *arg, int action, const char *first, const char *second, c
     (void)inside;
     switch (action) {
     case SQLITE_SELECT:
-    case SQLITE_READ:
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
+    case SQLITE_READ: /* who may call this store is nobody's to read */
+        return sqlite3_stricmp(first, "access_tokens") == 0 ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_FUNCTION:
         return sqlite3_stricmp(second, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
@@ -50,6 +51,7 @@ static void finalize(sqlite3_stmt **statement)
 
 static tide_status fail_look(tide_error *err, sqlite3 *db, int code, const tide_look *look)
 {
+    static const char refused[] = "not authorized"; /* a function, which has no code of its own */
     switch (code & 0xff) {
     case SQLITE_INTERRUPT:
         return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %.1f s",
@@ -58,6 +60,8 @@ static tide_status fail_look(tide_error *err, sqlite3 *db, int code, const tide_
     case SQLITE_READONLY:
         return tide_fail(err, TIDE_E_DENIED, "a query only reads: %s", sqlite3_errmsg(db));
     case SQLITE_ERROR:
+        if (strncmp(sqlite3_errmsg(db), refused, sizeof refused - 1) == 0)
+            return tide_fail(err, TIDE_E_DENIED, "a query only reads: %s", sqlite3_errmsg(db));
         return tide_fail(err, TIDE_E_INVALID, "%s", sqlite3_errmsg(db));
     case SQLITE_TOOBIG:
         return tide_fail(err, TIDE_E_LIMIT, "a value is longer than %" PRId64 " bytes",

@@ -86,6 +86,14 @@ tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, tide_error *err)
     return TIDE_OK;
 }
 
+tide_status tide_tx_script(tide_tx *tx, const char *text, tide_error *err)
+{
+    TIDE_TRY(tide_tx_check_doom(tx, err));
+    assert(tx->is_write && !tx->is_settled);
+    const tide_status status = tx->store->ops->script(tx, text, err);
+    return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
+}
+
 tide_status tide_tx_take(tide_tx *tx, const char *key, tide_query **query, int64_t *value,
                          tide_error *err)
 {

@@ -751,6 +751,62 @@ static void a_backup_that_comes_back_begins_an_epoch_of_its_own(void **state)
     rig_free(r);
 }
 
+/* Two copies of one agent, of different age. */
+static void swap_backup(const rig_agent *a, const char *name, bool is_out)
+{
+    char backup[TEMPDIR_PATH_MAX];
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&a->dir, "backup.db", backup);
+    tempdir_join(&a->dir, name, path);
+    assert_int_equal(0, is_out ? rename(backup, path) : rename(path, backup));
+}
+
+static void restore_from(rig_agent *a, const char *name, bool with_evidence)
+{
+    swap_backup(a, name, false);
+    rig_agent_restore(a, with_evidence);
+    swap_backup(a, name, true);
+}
+
+/* C21: an epoch was left for an older copy of the agent, and comes back under its own id, noticed or not, written on, and again: what was
+ * read of it is recognised, what is new is read, and the books close. */
+static void an_epoch_that_comes_back_after_an_older_copy_is_read_on(void **state)
+{
+    enum { ROUNDS = 8 };
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    tide_poller *poller = rig_poller(r, a);
+    rig_put(a, "telemetry", 10);
+    rig_agent_backup(a);
+    swap_backup(a, "older.db", true);
+    rig_put(a, "telemetry", 10);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    restore_from(a, "older.db", true); /* the second epoch begins */
+    rig_put(a, "telemetry", 15);
+    rig_catch_up(r, a, poller, HOUR_US);
+    rig_agent_backup(a);
+    swap_backup(a, "newer.db", true);
+    rig_put(a, "telemetry", 5);
+    rig_catch_up(r, a, poller, HOUR_US);
+    int64_t count = 40;
+    for (int i = 0; i < ROUNDS; i++) {
+        restore_from(a, "older.db", (i & 1) != 0);
+        rig_put(a, "telemetry", 4 + i);
+        rig_catch_up(r, a, poller, HOUR_US);
+        count += 4 + i;
+        assert_int_equal(count, rig_query(r, "SELECT COUNT(*) FROM spans"));
+        restore_from(a, "newer.db", (i & 2) != 0);
+        rig_put(a, "telemetry", 6 + i);
+        rig_catch_up(r, a, poller, HOUR_US);
+        count += 6 + i;
+        assert_int_equal(count, rig_query(r, "SELECT COUNT(*) FROM spans"));
+        assert_int_equal(count, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+        rig_assert_balanced(r);
+    }
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* ---- operators ---- */
 
 static void move_position(rig *r, rig_agent *a, int64_t seq)
@@ -1007,6 +1063,7 @@ int main(void)
         STORE_CASE(what_a_wiped_agent_took_with_it_is_lost),
         STORE_CASE(a_restored_agent_goes_on_in_a_new_epoch),
         STORE_CASE_SQLITE(a_backup_that_is_put_back_twice_is_stored_once),
+        STORE_CASE_SQLITE(an_epoch_that_comes_back_after_an_older_copy_is_read_on),
         STORE_CASE_SQLITE(a_backup_that_comes_back_begins_an_epoch_of_its_own),
         STORE_CASE(a_history_that_was_put_back_unnoticed_is_found_by_its_digest),
         STORE_CASE(a_shorter_history_does_not_stall_the_reader),

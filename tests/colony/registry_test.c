@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/watch.h>
+
 #include "colony/registry.h"
 
 static tide_status put(store_test *t, const char *name, const char *address)
@@ -367,6 +369,50 @@ static void many_agents_are_taken_in_turns(void **state)
     tide_holding_done(&colony);
 }
 
+/* A file of agents is kept as a whole, a thousand in a transaction; one that is wrong, and nothing is. */
+static void many_agents_are_registered_at_once(void **state)
+{
+    enum { MANY = 2500 };
+    static char names[MANY][16];
+    static tide_agent_given given[MANY];
+    store_test *t = *state;
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof names[i], "agent-%d", i);
+        given[i] =
+            (tide_agent_given){.agent_id = names[i], .address = "host:4000", .origin = "file"};
+    }
+    given[MANY - 1].address = "nowhere";
+    assert_status(TIDE_E_INVALID, tide_registry_put_all(t->store, given, MANY, &t->err));
+    assert_int_equal(0, count(t, true));
+    given[MANY - 1].address = "host:4001";
+    assert_ok_err(tide_registry_put_all(t->store, given, MANY, &t->err), &t->err);
+    assert_int_equal(MANY, count(t, false));
+    assert_string_equal("host:4001", find(t, names[MANY - 1]).address);
+}
+
+/* Whoever watches the registry is told of changes, and can tell them from what else happens in the store. */
+static void a_change_of_the_registry_is_told(void **state)
+{
+    store_test *t = *state;
+    tide_watch *watch = NULL;
+    int64_t before = 0;
+    int64_t after = 0;
+    assert_ok_err(tide_registry_mark(t->store, &before, &t->err), &t->err);
+    assert_int_equal(0, before);
+    assert_ok_err(tide_watch_open(&watch, t->store, TIDE_REGISTRY_TOPIC, &t->err), &t->err);
+    assert_ok_err(put(t, "a", "host:4000"), &t->err);
+    assert_ok_err(tide_watch_wait(watch, 60 * SECOND_US, &t->err), &t->err);
+    assert_ok_err(tide_registry_mark(t->store, &before, &t->err), &t->err);
+    assert_true(before > 0);
+    assert_ok_err(tide_registry_note(t->store, "a", NULL, &t->err), &t->err);
+    assert_ok_err(tide_registry_mark(t->store, &after, &t->err), &t->err);
+    assert_true(after == before);
+    assert_ok_err(tide_registry_remove(t->store, "a", &t->err), &t->err);
+    assert_ok_err(tide_registry_mark(t->store, &after, &t->err), &t->err);
+    assert_true(after > before);
+    tide_watch_close(watch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +427,8 @@ int main(void)
         STORE_CASE(a_guest_takes_what_is_free),
         STORE_CASE(colonies_that_come_and_go_never_share_an_agent),
         STORE_CASE(many_agents_are_taken_in_turns),
+        STORE_CASE(many_agents_are_registered_at_once),
+        STORE_CASE(a_change_of_the_registry_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,11 @@ class Tables:
             self.heads[key] = max(self.heads[key], int(head))
             self.firsts[key] = max(self.firsts.get(key, 0), int(first))
 
+    def epoch_met(self, agent, stream, session, epoch):
+        """Numbers of an earlier epoch belong to the one in which the colony has met them, if it never met the earlier one."""
+        later = [key[3] for key in self.heads if key[:3] == (agent, stream, session) and key[3] >= epoch]
+        return min(later, default=epoch)
+
     def is_told_lost(self, agent, stream, session, epoch, number):
         return any(gap[:4] == (agent, stream, session, epoch) and gap[4] <= number <= gap[5] and gap[6] == "permanent"
                    for gap in self.gaps)
@@ -114,6 +119,7 @@ class Tables:
 def is_forgotten(agent, item, tables):
     """Dropped before it was read, and told; or before the colony's time."""
     session, epoch, number = item.position
+    epoch = tables.epoch_met(agent.name, STREAM, session, epoch)
     return agent.is_forgetful and (tables.is_told_lost(agent.name, STREAM, session, epoch, number) or
                                    number < tables.firsts.get((agent.name, STREAM, session, epoch), 0))
 
@@ -164,9 +170,8 @@ def check_place(agent, item, rows, tables):
     """Under the number that it was acknowledged with."""
     session, epoch, number = item.position
     for row in rows:
-        # Numbers of an earlier epoch belong to the one in which the colony has met them, if it never met the earlier one.
-        is_epoch = row[2] == epoch or (row[2] > epoch and (agent.rolled_back() or
-                                                           (agent.name, STREAM, session, epoch) not in tables.heads))
+        is_epoch = (row[2] == tables.epoch_met(agent.name, STREAM, session, epoch) or
+                    (row[2] > epoch and agent.rolled_back()))
         if row[0] != agent.name or row[1] != session or row[3] != number or not is_epoch:
             find(f"{agent.name} {item.text}: acknowledged as {item.position}, stored as {row}")
 

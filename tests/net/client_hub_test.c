@@ -1,15 +1,25 @@
 /* Many clients on one thread, and calls that nobody waits for. */
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "net/client.h"
 #include "net/echo.h"
 #include "support/check.h"
 
-enum { CLIENTS = 40, ASKS = 5, CROWD_THREADS = 8, CROWD_STREAMS = 8, CROWD_ROUNDS = 40 };
+enum {
+    CLIENTS = 40,
+    ASKS = 5,
+    REFUSED_ROUNDS = 60,
+    CROWD_THREADS = 8,
+    CROWD_STREAMS = 8,
+    CROWD_ROUNDS = 40
+};
 
 #define UNARY "/test.Echo/Unary"
 
@@ -258,6 +268,157 @@ static void streams_of_many_threads_all_come_to_an_end(void **state)
     tide_client_close(client);
 }
 
+/* ---- methods that are not there ---- */
+
+typedef struct refusals {
+    answers sum;
+    int unsupported;
+    char other[256]; /* the words of one that was something else */
+} refusals;
+
+static void note_refusal(void *arg, tide_status status, tide_client_reply *reply, const char *text)
+{
+    refusals *r = arg;
+    pthread_mutex_lock(&r->sum.lock);
+    if (status == TIDE_E_UNSUPPORTED)
+        r->unsupported++;
+    else
+        (void)snprintf(r->other, sizeof r->other, "%s: %s", tide_status_get(status)->name, text);
+    pthread_mutex_unlock(&r->sum.lock);
+    note(&r->sum, status, reply, text);
+}
+
+static void ask_nothing(tide_client *client, const char *body, size_t len, refusals *r)
+{
+    tide_error err = {.status = TIDE_OK};
+    const tide_client_request request = {
+        .path = "/test.Echo/Nothing", .message = tide_view_bytes(body, len), .is_idempotent = true};
+    assert_ok_err(tide_client_ask(NULL, client, &request, note_refusal, r, &err), &err);
+}
+
+/* A server of others says UNIMPLEMENTED in its headers and resets the stream in the same moment. Whoever asked learns that the method is not
+ * there, every time, and never that the server is away: on new connections and on old ones, alone and beside others. */
+static void a_method_that_is_not_there_is_told_every_time(void **state)
+{
+    static char body[16000];
+    static const size_t lengths[] = {0, 20, 300, 5000, sizeof body};
+    enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+    (void)state;
+    TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = open_hub();
+    refusals r = {.unsupported = 0};
+    answers_init(&r.sum);
+    int asked = 0;
+    for (int round = 0; round < REFUSED_ROUNDS; round++) {
+        tide_client *client = open_on(hub, server.grpc_port);
+        for (int i = 0; i < LENGTHS; i++) { /* one behind the other */
+            ask_nothing(client, body, lengths[(round + i) % LENGTHS], &r);
+            wait_for(&r.sum, ++asked);
+        }
+        for (int i = 0; i < LENGTHS; i++) /* together */
+            ask_nothing(client, body, lengths[i], &r);
+        wait_for(&r.sum, asked += LENGTHS);
+        tide_client_close(client);
+    }
+    if (r.unsupported != asked)
+        fail_msg("%d of %d were told; another: %s", r.unsupported, asked, r.other);
+    answers_done(&r.sum);
+}
+
+/* ---- connections that end under a call ---- */
+
+/* A server by plain sockets: what it says on its first connection ends that, on the second it answers. */
+typedef struct leaving {
+    int listener;
+    int port;
+    uint8_t last_stream; /* of GOAWAY on the first connection */
+    uint8_t code;
+} leaving;
+
+static void send_frame(int fd, uint8_t kind, uint8_t flags, uint8_t stream, const void *bytes,
+                       uint8_t len)
+{
+    uint8_t frame[9 + 255] = {0, 0, len, kind, flags, 0, 0, 0, stream};
+    memcpy(frame + 9, bytes, len);
+    assert_int_equal(9 + len, send(fd, frame, 9 + (size_t)len, MSG_NOSIGNAL));
+}
+
+/* Everything up to the end of the first request. */
+static void read_request(int fd)
+{
+    static const uint8_t preface_len = 24;
+    uint8_t head[9];
+    uint8_t rest[4096];
+    assert_int_equal(preface_len, recv(fd, rest, preface_len, MSG_WAITALL));
+    do {
+        assert_int_equal(9, recv(fd, head, 9, MSG_WAITALL));
+        const size_t len = (size_t)head[1] << 8 | head[2];
+        assert_true(len <= sizeof rest);
+        assert_int_equal(len, len > 0 ? recv(fd, rest, len, MSG_WAITALL) : 0);
+    } while (head[3] != 0 || (head[4] & 1) == 0);
+}
+
+static void *serve_leaving(void *arg)
+{
+    static const char head[] = "\x88\x00\x0c"
+                               "content-type\x10"
+                               "application/grpc";
+    static const char trailers[] = "\x00\x0bgrpc-status\x01"
+                                   "0";
+    const leaving *l = arg;
+    const uint8_t goaway[8] = {0, 0, 0, l->last_stream, 0, 0, 0, l->code};
+    int fd = accept(l->listener, NULL, NULL);
+    send_frame(fd, 4, 0, 0, "", 0);
+    read_request(fd);
+    send_frame(fd, 7, 0, 0, goaway, sizeof goaway);
+    (void)close(fd);
+    fd = accept(l->listener, NULL, NULL);
+    send_frame(fd, 4, 0, 0, "", 0);
+    read_request(fd);
+    send_frame(fd, 1, 4, 1, head, sizeof head - 1);
+    send_frame(fd, 0, 0, 1, "\0\0\0\0\2ok", 7);
+    send_frame(fd, 1, 5, 1, trailers, sizeof trailers - 1);
+    uint8_t end[64];
+    while (recv(fd, end, sizeof end, 0) > 0) {
+    }
+    (void)close(fd);
+    return NULL;
+}
+
+/* One that says goodbye, or that something is wrong with the connection, while a call that can be repeated is under way which it has not begun: the call is
+ * begun again on another connection, and nobody takes the server for away. */
+static void a_server_that_leaves_under_a_call_is_asked_again(void **state)
+{
+    static const leaving ways[] = {{.last_stream = 0}, {.last_stream = 0, .code = 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        leaving l = ways[i];
+        struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof at;
+        l.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(0, bind(l.listener, (struct sockaddr *)&at, sizeof at));
+        assert_int_equal(0, listen(l.listener, 8));
+        assert_int_equal(0, getsockname(l.listener, (struct sockaddr *)&at, &len));
+        pthread_t thread;
+        assert_int_equal(0, pthread_create(&thread, NULL, serve_leaving, &l));
+        TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = open_hub();
+        tide_client *client = open_on(hub, ntohs(at.sin_port));
+        refusals r = {.unsupported = 0};
+        answers_init(&r.sum);
+        ask_nothing(client, "x", 1, &r);
+        wait_for(&r.sum, 1);
+        if (r.sum.good != 1)
+            fail_msg("way %zu: %s", i, r.other);
+        assert_string_equal("ok", r.sum.text);
+        tide_client_close(client);
+        (void)shutdown(l.listener, SHUT_RDWR);
+        (void)close(l.listener);
+        tide_client_hub_closep(&hub);
+        hub = NULL;
+        assert_int_equal(0, pthread_join(thread, NULL));
+        answers_done(&r.sum);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +427,8 @@ int main(void)
         cmocka_unit_test(a_call_can_be_cancelled_and_is_told_once),
         cmocka_unit_test(a_call_to_nobody_fails),
         cmocka_unit_test(streams_of_many_threads_all_come_to_an_end),
+        cmocka_unit_test(a_method_that_is_not_there_is_told_every_time),
+        cmocka_unit_test(a_server_that_leaves_under_a_call_is_asked_again),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -272,6 +272,37 @@ static void forged_pages_are_refused(void **state)
     world_page_done(&page);
 }
 
+/* Foreign keys may refer to any unique columns, and an application that does not enforce them may change those: the same rows are left aside
+ * everywhere, and come back everywhere. */
+static void orphans_of_changed_unique_columns_are_found_and_come_back(void **state)
+{
+    (void)state;
+    world w;
+    static const char *const both[] = {"p", "c", NULL};
+    world_init(&w, 2, 12,
+               "CREATE TABLE p (id INTEGER PRIMARY KEY, code TEXT UNIQUE, n INTEGER);"
+               "CREATE TABLE c (id INTEGER PRIMARY KEY, code TEXT REFERENCES p (code));",
+               both, WEEK_US);
+    world_run(&w, 0, "INSERT INTO p VALUES (1, 'x', 0), (2, 'y', 0)");
+    world_run(&w, 0, "INSERT INTO c VALUES (1, 'x'), (2, 'y'), (3, NULL)");
+    world_settle(&w);
+    world_run(&w, 0, "UPDATE p SET code = 'z' WHERE id = 1");
+    world_settle(&w);
+    world_assert_same(&w, both, true);
+    assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM c"));
+    world_run(&w, 0, "UPDATE p SET n = 1"); /* changes nothing of it */
+    world_run(&w, 1, "UPDATE p SET code = 'x' WHERE id = 2"); /* one comes back, another goes */
+    world_settle(&w);
+    world_assert_same(&w, both, true);
+    assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM c WHERE code = 'x'"));
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM c WHERE code = 'y'"));
+    world_run(&w, 1, "INSERT OR REPLACE INTO p VALUES (2, 'y', 0)");
+    world_settle(&w);
+    world_assert_same(&w, both, true);
+    assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM c WHERE code = 'y'"));
+    world_done(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_of_unknown_tables_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(events_from_the_future_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),
+        cmocka_unit_test(orphans_of_changed_unique_columns_are_found_and_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

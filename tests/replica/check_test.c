@@ -16,6 +16,13 @@ static tide_capture_found check(app_fixture *t)
     return found;
 }
 
+static void fold(app_fixture *t)
+{
+    int64_t events = 0;
+    for (bool more = true; more;)
+        assert_ok_err(tide_node_fold(t->node, &events, &more, &t->err), &t->err);
+}
+
 static void copy_file(app_fixture *t, const char *from, const char *to)
 {
     const char *argv[] = {"cp", from, to, NULL};
@@ -64,10 +71,12 @@ static void renamed_columns_and_tables_stay_captured(void **state)
     app_write_sql(t, APP_SHELL, "INSERT INTO a VALUES (1, 2, 3);");
     assert_log(t, "a", "create (1) value=2 w=3\n");
     app_write_sql(t, APP_SHELL, "ALTER TABLE a RENAME TO b; INSERT INTO b VALUES (2, 2, 2);");
+    fold(t); /* before anybody has looked at the schema: nothing is left out */
     assert_contains(check(t).report, "called b now");
+    assert_int_equal(0, check(t).changed);
     app_write_sql(t, APP_SHELL, "INSERT INTO b VALUES (3, 3, 3);");
     assert_log(t, "b", "create (3) value=3 w=3\n");
-    assert_app(t, "SELECT count(*) FROM b_Events WHERE operation_type = 'create'", "1");
+    assert_app(t, "SELECT group_concat(record_id) FROM b_Events WHERE operation_type = 'create'", "2");
 }
 
 /* DECISIONS 28: copy, drop, rename, as object-relational mappers do it: triggers are gone, nobody says so. */

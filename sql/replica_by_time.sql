@@ -1,0 +1,7 @@
+-- How far peers that cannot state cursors were read, by time (replicad/table_events_client.c).
+
+-- template: by_time_get
+SELECT value FROM tide_replica_state WHERE key = 'by_time/' || :peer || '/' || :table;
+
+-- template: by_time_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('by_time/' || :peer || '/' || :table, :timestamp);

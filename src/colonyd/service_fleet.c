@@ -1,0 +1,252 @@
+/* service_fleet.c - all agents at a glance; see service.h.
+ *
+ * Pages ask for it all the time, and it reads every position: the answer is kept for a second, and whoever asks meanwhile gets the same bytes. Who comes while it is
+ * being made waits for it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pthread.h>
+
+#include "base/cleanup.h"
+#include "colony/type.h"
+#include "colonyd/service.h"
+#include "rpc/messages.h"
+#include "rpc/rpc.h"
+
+enum { TYPES_MAX = 64 };
+#define FRESH_US INT64_C(1000000)
+
+struct tide_fleet {
+    pthread_mutex_t lock;
+    tide_buffer answer;
+    int64_t made_us; /* monotonic; 0: never */
+};
+
+struct tide_fleet *tide_fleet_new(void)
+{
+    struct tide_fleet *fleet = calloc(1, sizeof *fleet);
+    if (!fleet)
+        return NULL;
+    (void)pthread_mutex_init(&fleet->lock, NULL);
+    tide_buffer_init(&fleet->answer, TIDE_RPC_ANSWER_MAX);
+    return fleet;
+}
+
+void tide_fleet_free(struct tide_fleet *fleet)
+{
+    if (!fleet)
+        return;
+    tide_buffer_done(&fleet->answer);
+    (void)pthread_mutex_destroy(&fleet->lock);
+    free(fleet);
+}
+
+/* ---- what is gathered ---- */
+
+typedef struct cell { /* one agent's stream */
+    char agent_id[TIDE_AGENT_ID_MAX + 1];
+    int type;
+    int64_t records;
+    int64_t lag_ms;
+    int64_t loss_ms;
+    int64_t gaps;
+    char hold[32];
+} cell;
+
+typedef struct gathered {
+    char types[TYPES_MAX][TIDE_FEED_NAME_MAX + 1];
+    int type_count;
+    cell *cells; /* ascending by agent */
+    size_t count;
+    size_t capacity;
+    int64_t unexplained;
+    int64_t pending;
+    int64_t open_gaps;
+    int64_t lost;
+} gathered;
+
+static void gathered_done(gathered *g)
+{
+    free(g->cells);
+}
+
+/* -1: beyond what is shown. */
+static int find_type(gathered *g, const char *name)
+{
+    for (int i = 0; i < g->type_count; i++)
+        if (strcmp(g->types[i], name) == 0)
+            return i;
+    if (g->type_count == TYPES_MAX)
+        return -1;
+    (void)snprintf(g->types[g->type_count], sizeof g->types[0], "%s", name);
+    return g->type_count++;
+}
+
+static cell *add_cell(gathered *g)
+{
+    if (g->count == g->capacity) {
+        const size_t capacity = g->capacity ? g->capacity * 2 : 64;
+        cell *cells = realloc(g->cells, capacity * sizeof *cells);
+        if (!cells)
+            return NULL;
+        g->cells = cells;
+        g->capacity = capacity;
+    }
+    g->cells[g->count] = (cell){.loss_ms = -1};
+    return &g->cells[g->count++];
+}
+
+static tide_status add_position(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                                tide_error *err)
+{
+    gathered *g = arg;
+    tide_books books;
+    tide_position_books(position, gaps, &books);
+    g->unexplained += llabs(books.unexplained);
+    g->pending += books.pending;
+    g->open_gaps += books.open_gaps;
+    g->lost += books.lost;
+    const int type = position->closed_at_us == 0 ? find_type(g, position->data_type) : -1;
+    if (type < 0)
+        return TIDE_OK;
+    cell *one = add_cell(g);
+    if (!one)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for the fleet");
+    (void)snprintf(one->agent_id, sizeof one->agent_id, "%s", position->agent_id);
+    one->type = type;
+    one->records = books.pending;
+    one->gaps = books.open_gaps;
+    if (books.unread > 0 && position->next_arrived_ms > 0)
+        one->lag_ms = position->agent_now_ms - position->next_arrived_ms;
+    if (one->lag_ms < 0)
+        one->lag_ms = 0;
+    if (books.unread > 0 && position->retention_ms > 0)
+        one->loss_ms =
+            one->lag_ms < position->retention_ms ? position->retention_ms - one->lag_ms : 0;
+    return TIDE_OK;
+}
+
+static int compare_agents(const void *a, const void *b)
+{
+    return strcmp(((const cell *)a)->agent_id, ((const cell *)b)->agent_id);
+}
+
+/* The first cell of an agent; NULL: it has none. */
+static cell *find_agent(const gathered *g, const char *agent_id)
+{
+    cell key;
+    (void)snprintf(key.agent_id, sizeof key.agent_id, "%s", agent_id);
+    cell *found =
+        g->count > 0 ? bsearch(&key, g->cells, g->count, sizeof key, compare_agents) : NULL;
+    while (found && found > g->cells && strcmp(found[-1].agent_id, agent_id) == 0)
+        found--;
+    return found;
+}
+
+static void add_hold(void *arg, const char *agent_id, const tide_poller_lag *lag)
+{
+    gathered *g = arg;
+    if (!lag->hold[0])
+        return;
+    const int type = find_type(g, lag->data_type);
+    for (cell *c = find_agent(g, agent_id);
+         c && c < g->cells + g->count && strcmp(c->agent_id, agent_id) == 0; c++)
+        if (c->type == type)
+            (void)snprintf(c->hold, sizeof c->hold, "%s", lag->hold);
+}
+
+/* ---- the answer ---- */
+
+typedef struct answer {
+    const gathered *gathered;
+    tide_buffer *out;
+} answer;
+
+static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error *err)
+{
+    const answer *a = arg;
+    const gathered *g = a->gathered;
+    uint64_t records[TYPES_MAX] = {0};
+    uint64_t lags[TYPES_MAX] = {0};
+    uint64_t gaps[TYPES_MAX] = {0};
+    int64_t losses[TYPES_MAX];
+    char *holds[TYPES_MAX];
+    for (int i = 0; i < TYPES_MAX; i++) {
+        losses[i] = -1;
+        holds[i] = tide_rpc_borrow("");
+    }
+    for (cell *c = find_agent(g, agent->agent_id);
+         c && c < g->cells + g->count && strcmp(c->agent_id, agent->agent_id) == 0; c++) {
+        records[c->type] = (uint64_t)c->records;
+        lags[c->type] = (uint64_t)c->lag_ms;
+        gaps[c->type] = (uint64_t)c->gaps;
+        losses[c->type] = c->loss_ms;
+        holds[c->type] = c->hold;
+    }
+    const size_t count = (size_t)g->type_count;
+    COLONY(FleetLine) line = COLONY_INIT(FLEET_LINE);
+    line.agent_id = tide_rpc_borrow(agent->agent_id);
+    line.health = tide_rpc_borrow(tide_agent_health_name(agent->health));
+    line.error = tide_rpc_borrow(agent->error);
+    line.holder = tide_rpc_borrow(agent->holder);
+    line.n_lag_records = line.n_lag_ms = line.n_until_loss_ms = line.n_open_gaps = line.n_holds =
+        count;
+    line.lag_records = records;
+    line.lag_ms = lags;
+    line.until_loss_ms = losses;
+    line.open_gaps = gaps;
+    line.holds = holds;
+    return tide_colony_put(a->out, 2, &line.base, err);
+}
+
+static tide_status make_answer(tide_colony *colony, tide_buffer *out, tide_error *err)
+{
+    TIDE_CLEANUP(gathered_done) gathered g = {.count = 0};
+    tide_sink *sink = colony->sink;
+    for (int kind = TIDE_STREAM_TELEMETRY; kind <= TIDE_STREAM_MEMORY_PROFILE; kind++)
+        (void)find_type(&g, tide_colony_type_of((tide_stream_kind)kind)->stream->name);
+    TIDE_TRY(sink->ops->positions(sink, NULL, NULL, true, add_position, &g, err));
+    if (g.count > 0)
+        qsort(g.cells, g.count, sizeof *g.cells, compare_agents);
+    if (colony->driver)
+        tide_driver_lags(colony->driver, add_hold, &g);
+    answer a = {.gathered = &g, .out = out};
+    TIDE_TRY(tide_registry_list(sink->store, false, put_agent, &a, err));
+    char *types[TYPES_MAX];
+    for (int i = 0; i < g.type_count; i++)
+        types[i] = g.types[i];
+    COLONY(FleetResponse) rest = COLONY_INIT(FLEET_RESPONSE);
+    rest.n_data_types = (size_t)g.type_count;
+    rest.data_types = types;
+    rest.unexplained = (uint64_t)g.unexplained;
+    rest.pending = (uint64_t)g.pending;
+    rest.open_gaps = (uint64_t)g.open_gaps;
+    rest.lost = (uint64_t)g.lost;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+tide_status tide_colony_fleet(tide_colony *colony, const ProtobufCMessage *request,
+                              tide_buffer *out, tide_error *err)
+{
+    (void)request;
+    struct tide_fleet *fleet = colony->fleet;
+    if (!fleet)
+        return make_answer(colony, out, err);
+    (void)pthread_mutex_lock(&fleet->lock);
+    const int64_t now_us = colony->env->mono_us(colony->env);
+    tide_status status = TIDE_OK;
+    if (fleet->made_us == 0 || now_us - fleet->made_us >= FRESH_US) {
+        tide_buffer_clear(&fleet->answer);
+        fleet->made_us = 0;
+        status = make_answer(colony, &fleet->answer, err);
+        if (status >= TIDE_OK)
+            fleet->made_us = now_us;
+    }
+    if (status >= TIDE_OK)
+        status = tide_buffer_append_view(out, tide_buffer_view(&fleet->answer));
+    (void)pthread_mutex_unlock(&fleet->lock);
+    return status < TIDE_OK && err && err->status == TIDE_OK
+               ? tide_fail(err, status, "no memory for the fleet")
+               : status;
+}

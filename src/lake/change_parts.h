@@ -1,0 +1,173 @@
+/* change_parts.h - what a change is made of; for the files of this folder alone.
+ *
+ * A change knows *things* (schemas, tables, views) as they were at its base and as they are to be. Operations change what is to be; commit compares
+ * both and writes the difference. So operations on one thing add up, whatever their order, and one that is undone leaves nothing. */
+#ifndef TIDE_LAKE_CHANGE_PARTS_H
+#define TIDE_LAKE_CHANGE_PARTS_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "lake/change.h"
+#include "lake/lake_parts.h"
+#include "lake/state_row.h"
+
+enum {
+    TIDE_LAKE_COLUMN_MAX = 1000,
+    TIDE_LAKE_CHANGE_BYTES_MAX = 48 << 20, /* of one change: it is bound as a few statements */
+};
+
+typedef struct lake_thing {
+    struct lake_thing *next;
+    struct lake_thing *schema; /* of a table or view */
+    bool was_there;
+    bool is_there;
+    tide_lake_object_row was;
+    tide_lake_object_row is;
+    /* Of tables: */
+    bool has_columns; /* columns and partition were read, or made */
+    tide_lake_column_row *columns_were;
+    int columns_were_count;
+    tide_lake_column_row *columns;
+    int column_count;
+    tide_lake_partition partition_was;
+    int64_t partition_owner_id;
+    tide_lake_partition partition;
+    bool has_inserts;
+    bool has_deletes;
+    bool has_compaction;
+    int64_t row_ids; /* that new files take */
+    int64_t records; /* deltas of its statistics */
+    int64_t bytes;
+} lake_thing;
+
+/* A file that begins: a data file, or a delete file of one. */
+typedef struct lake_file {
+    struct lake_file *next;
+    lake_thing *table;
+    bool is_delete;
+    int64_t id; /* taken by the commit */
+    int64_t data_file_id;
+    int64_t first_row; /* its place among the row ids that the change takes of the table */
+    tide_lake_new_file file;
+} lake_file;
+
+/* A row that ends, known by what it is and where it began. */
+typedef struct lake_end {
+    struct lake_end *next;
+    lake_thing *table; /* whose file it is */
+    tide_lake_kind kind;
+    int64_t id;
+    int64_t begin;
+    int64_t owner_id;
+    tide_lake_digest digest;
+} lake_end;
+
+struct tide_lake_change {
+    tide_lake *lake;
+    tide_store *store;
+    tide_lake_catalog catalog;
+    int64_t base;
+    tide_arena memory;
+    lake_thing *things; /* the newest first */
+    lake_file *files;   /* in order */
+    lake_file *last_file;
+    lake_end *ends;
+    bool is_committed;
+};
+
+/* ---- change.c ---- */
+
+TIDE_MUST_CHECK tide_status lake_fail_memory(const tide_lake_change *change, tide_error *err);
+/* What is there in the change's sense. TIDE_E_NOT_FOUND: the words name what and where. */
+TIDE_MUST_CHECK tide_status lake_need_schema(tide_lake_change *change, const char *schema,
+                                             lake_thing **out, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_need_table(tide_lake_change *change, const char *schema,
+                                            const char *table, lake_thing **out, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_need_view(tide_lake_change *change, const char *schema,
+                                           const char *view, lake_thing **out, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_need_table_id(tide_lake_change *change, int64_t table_id,
+                                               lake_thing **out, tide_error *err);
+/* TIDE_NONE: no such schema; no such table or view. */
+TIDE_MUST_CHECK tide_status lake_find_schema_thing(tide_lake_change *change, const char *schema,
+                                                   lake_thing **out, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_find_thing(tide_lake_change *change, lake_thing *schema,
+                                            const char *name, lake_thing **out, tide_error *err);
+/* Everything in a schema becomes known. */
+TIDE_MUST_CHECK tide_status lake_know_all(tide_lake_change *change, lake_thing *schema,
+                                          tide_error *err);
+/* Columns and partition of a table. */
+TIDE_MUST_CHECK tide_status lake_know_columns(tide_lake_change *change, lake_thing *table,
+                                              tide_error *err);
+/* A new thing with an id and a UUID of its own. */
+TIDE_MUST_CHECK tide_status lake_new_thing(tide_lake_change *change, tide_lake_kind kind,
+                                           lake_thing *schema, const char *name, lake_thing **out,
+                                           tide_error *err);
+/* Ids, at once: what is written before the commit must carry them. */
+TIDE_MUST_CHECK tide_status lake_take_ids(tide_lake_change *change, tide_lake_counter counter,
+                                          int count, int64_t *ids, tide_error *err);
+/* Not after its commit. */
+TIDE_MUST_CHECK tide_status lake_check_open(const tide_lake_change *change, tide_error *err);
+
+/* ---- commit_plan.c ---- */
+
+typedef struct lake_plan {
+    tide_buffer leaves; /* JSON arrays */
+    tide_buffer fears;
+    tide_buffer tokens; /* changes_made */
+    tide_lake_digest
+        digest; /* what is known before the lock; files that begin come to it with their ids */
+    int file_count;
+    int schema_step;
+    bool has_drops; /* something ends as it is under the lock */
+    int64_t rows_added;
+} lake_plan;
+
+/* What a change leaves, fears, says and adds to the state. TIDE_NONE: it changes nothing. */
+TIDE_MUST_CHECK tide_status lake_plan_make(const tide_lake_change *change, lake_plan *out,
+                                           tide_error *err);
+void lake_plan_done(lake_plan *plan);
+bool lake_column_changed(const tide_lake_column_row *was, const tide_lake_column_row *is);
+const tide_lake_column_row *lake_column_of(const tide_lake_column_row *columns, int count,
+                                           int64_t id);
+bool lake_thing_renamed(const lake_thing *thing);
+bool lake_table_altered(const lake_thing *thing); /* columns or partition */
+
+/* ---- commit_rows.c, commit_drop.c: statements of a commit, deferred behind the head's lock ---- */
+
+TIDE_MUST_CHECK tide_status lake_write_things(tide_tx *tx, const tide_lake_change *change,
+                                              tide_error *err);
+TIDE_MUST_CHECK tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change,
+                                             tide_error *err);
+/* Under the lock: everything that dropped tables and views take along. */
+TIDE_MUST_CHECK tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change,
+                                             tide_error *err);
+TIDE_MUST_CHECK tide_status lake_end_row(tide_tx *tx, int64_t catalog_id, tide_lake_kind kind,
+                                         int64_t id, int64_t sub_id, int64_t begin,
+                                         int64_t owner_id, tide_error *err);
+
+/* A schema's, table's or view's row begins. */
+TIDE_MUST_CHECK tide_status lake_add_object(tide_tx *tx, int64_t catalog_id,
+                                            const tide_lake_object_row *row, tide_error *err);
+
+typedef struct lake_publication {
+    int64_t catalog_id;
+    int64_t base; /* 0: none */
+    const char *changes;
+    const char *marks; /* a JSON array */
+    const char *key;
+    tide_view hash;
+    int64_t rows;
+    const tide_lake_commit_options *options; /* author, message, extra; may be NULL */
+    int64_t *parent;                         /* filled: the snapshot before it */
+} lake_publication;
+/* The snapshot itself, deferred: the last statements of a commit. */
+TIDE_MUST_CHECK tide_status lake_publish(tide_tx *tx, const lake_publication *what,
+                                         tide_error *err);
+
+/* ---- commit.c ---- */
+
+/* Words of a commit: valid UTF-8, a key that is not too long. options may be NULL. */
+TIDE_MUST_CHECK tide_status lake_check_options(const tide_lake_commit_options *options,
+                                               tide_error *err);
+
+#endif

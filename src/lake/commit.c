@@ -1,0 +1,369 @@
+/* commit.c - a change becomes a snapshot: attempts, refusals, replays.
+ *
+ *     it dies or fails                          then
+ *     before COMMIT                             nothing happened; files that the caller brought are his to remove
+ *     during it, the answer is lost             tried again under the commit's token: the head's lock is free only when the first has ended, so
+ *                                               either its token is there, and that is the answer, or it never was
+ *     the server stays away                     TIDE_E_OUTCOME_UNKNOWN; repeating with the same request key finds out */
+#include "lake/change_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "base/uuid.h"
+#include "lake/mark.h"
+#include "tidemark_lake_sql.h"
+
+static const tide_backoff retry_policy = {.base_us = 4000, .cap_us = 250000};
+#define RETRY_BUDGET_US INT64_C(60000000)
+
+typedef struct commit_try {
+    tide_lake_change *change;
+    lake_plan plan;
+    const tide_lake_commit_options *options;
+    const char *key; /* the caller's, or a token of our own */
+    bool has_key;    /* the caller's */
+    int runs;        /* of the closure */
+    int tries;
+    int64_t snapshot;
+    int64_t parent;
+} commit_try;
+
+/* ---- one attempt ---- */
+
+static tide_status number_files(tide_tx *tx, commit_try *c, tide_lake_digest *digest,
+                                tide_error *err)
+{
+    if (c->plan.file_count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
+    if (!ids)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", c->plan.file_count);
+    TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, err));
+    int next = 0;
+    for (lake_file *file = c->change->files; file; file = file->next) {
+        if (!file->table->is_there)
+            continue;
+        file->id = ids[next++];
+        const tide_lake_file_row row = {.id = file->id,
+                                        .table_id = file->table->is.seen.id,
+                                        .data_file_id = file->data_file_id,
+                                        .path = tide_view_of(file->file.path),
+                                        .is_relative = true,
+                                        .records = file->file.record_count,
+                                        .bytes = file->file.file_size_bytes,
+                                        .footer = file->file.footer_size,
+                                        .has_footer = true};
+        tide_lake_digest one;
+        TIDE_TRY(file->is_delete ? tide_lake_delete_file_digest(&row, &one, err)
+                                 : tide_lake_data_file_digest(&row, &one, err));
+        tide_lake_digest_add(digest, &one);
+    }
+    return TIDE_OK;
+}
+
+typedef struct refusal {
+    bool is_gone;   /* the catalog */
+    bool is_replay; /* the key is there */
+    int64_t snapshot;
+    int64_t parent;
+    int64_t rows;
+    bool is_same; /* request */
+    bool is_too_old;
+    int64_t known_from;
+    bool is_conflict;
+    char mark[TIDE_LAKE_NAME_MAX + 64];
+    char author[100];
+} refusal;
+
+static tide_status look_for_key(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
+    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_bind_text(query, "key", c->key);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    out->is_replay = true;
+    out->snapshot = tide_col_i64(query);
+    out->parent = tide_col_i64(query);
+    out->is_same = tide_view_equal(tide_col_blob(query),
+                                   c->options ? c->options->request_hash : tide_view_bytes("", 0));
+    out->rows = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status look_for_mark(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err));
+    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_bind_i64(query, "base", c->change->base);
+    tide_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const tide_view mark = tide_col_text(query);
+    out->is_conflict = true;
+    (void)snprintf(out->mark, sizeof out->mark, "%.*s", (int)mark.len, mark.ptr);
+    out->snapshot = tide_col_i64(query);
+    const tide_view author = tide_utf8_cut(tide_col_text(query), sizeof out->author - 1);
+    (void)snprintf(out->author, sizeof out->author, "%.*s", (int)author.len, author.ptr);
+    return TIDE_OK;
+}
+
+/* Why can it not go on? Read where nothing can change: under the lock, or afterwards (marks and keys stay). */
+static tide_status look_for_refusal(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+{
+    memset(out, 0, sizeof *out);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_GET, err));
+    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    out->is_gone = status == TIDE_NONE;
+    if (out->is_gone)
+        return TIDE_OK;
+    (void)tide_col_i64(query);
+    out->known_from = tide_col_i64(query);
+    TIDE_TRY(look_for_key(tx, c, out, err));
+    if (out->is_replay)
+        return TIDE_OK;
+    out->is_too_old = c->change->base < out->known_from;
+    return out->is_too_old ? TIDE_OK : look_for_mark(tx, c, out, err);
+}
+
+static bool is_refused(const refusal *r)
+{
+    return r->is_gone || r->is_replay || r->is_too_old || r->is_conflict;
+}
+
+/* The head is locked, or the writer is alone: a plain look. */
+static tide_status check_plainly(tide_tx *tx, const commit_try *c, tide_error *err)
+{
+    refusal r;
+    TIDE_TRY(look_for_refusal(tx, c, &r, err));
+    return is_refused(&r) ? tide_fail(err, TIDE_E_CONFLICT, "refused") : TIDE_OK;
+}
+
+/* In the same pipeline as the lock: the server itself fails the transaction. */
+static tide_status check_deferred(tide_tx *tx, const commit_try *c, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_REFUSE, err));
+    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_bind_i64(query, "base", c->change->base);
+    tide_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
+    tide_bind_text(query, "key", c->has_key || c->runs > 1 ? c->key : NULL);
+    return tide_query_defer(&query, err);
+}
+
+static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
+{
+    commit_try *c = arg;
+    const int64_t catalog_id = c->change->catalog.catalog_id;
+    tide_lake_digest digest = c->plan.digest;
+    c->runs++;
+    TIDE_TRY(number_files(tx, c, &digest, err));
+    TIDE_TRY(tide_lake_next_snapshot(tx, catalog_id, c->plan.schema_step, digest.sums, &c->snapshot,
+                                     err));
+    if (c->plan.has_drops)
+        TIDE_TRY(tide_tx_settle(tx, err));
+    if (c->plan.has_drops || tide_store_engine(c->change->store) == TIDE_ENGINE_SQLITE)
+        TIDE_TRY(check_plainly(tx, c, err));
+    else
+        TIDE_TRY(check_deferred(tx, c, err));
+    if (c->plan.has_drops)
+        TIDE_TRY(lake_write_drops(tx, c->change, err));
+    TIDE_TRY(lake_write_things(tx, c->change, err));
+    TIDE_TRY(lake_write_files(tx, c->change, err));
+    const lake_publication what = {.catalog_id = catalog_id,
+                                   .base = c->change->base,
+                                   .changes = tide_buffer_text(&c->plan.tokens),
+                                   .marks = tide_buffer_text(&c->plan.leaves),
+                                   .key = c->key,
+                                   .hash = c->options ? c->options->request_hash
+                                                      : tide_view_bytes("", 0),
+                                   .rows = c->plan.rows_added,
+                                   .options = c->options,
+                                   .parent = &c->parent};
+    return lake_publish(tx, &what, err);
+}
+
+/* ---- refusals in words ---- */
+
+static tide_status explain_conflict(const commit_try *c, const refusal *r, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "snapshot %" PRId64 " of catalog %s, by %s%s%s, %s since snapshot %" PRId64
+                     ", which this change is based on (%s): read the current state and try again",
+                     r->snapshot, c->change->catalog.name, r->author[0] ? "'" : "",
+                     r->author[0] ? r->author : "an unnamed author", r->author[0] ? "'" : "",
+                     tide_lake_mark_words(r->mark), c->change->base, r->mark);
+}
+
+typedef struct explanation {
+    const commit_try *c;
+    refusal r;
+} explanation;
+
+static tide_status explain(tide_tx *tx, void *arg, tide_error *err)
+{
+    explanation *e = arg;
+    return look_for_refusal(tx, e->c, &e->r, err);
+}
+
+/* A refused commit: its answer, if it is a replay; otherwise what stood in its way. Without a reason of ours the failure stays as it is. */
+static tide_status answer_refusal(commit_try *c, tide_status status, tide_lake_committed *out,
+                                  tide_error *err)
+{
+    explanation e = {.c = c};
+    tide_error failure;
+    TIDE_TRY(tide_read(c->change->store, explain, &e, &failure) < TIDE_OK ? status : TIDE_OK);
+    if (e.r.is_gone)
+        return tide_fail(err, TIDE_E_NOT_FOUND,
+                         "catalog %s was dropped meanwhile: nothing was committed",
+                         c->change->catalog.name);
+    if (e.r.is_replay && !e.r.is_same)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "request key '%.100s' was used for another request (snapshot %" PRId64
+                         " of catalog %s): use a new key for a new request",
+                         c->key, e.r.snapshot, c->change->catalog.name);
+    if (e.r.is_replay) {
+        *out = (tide_lake_committed){.snapshot_id = e.r.snapshot,
+                                     .parent_snapshot_id = e.r.parent,
+                                     .rows_added = e.r.rows,
+                                     .tries = c->tries,
+                                     .is_replay = c->has_key};
+        return TIDE_OK;
+    }
+    if (e.r.is_too_old)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "this change is based on snapshot %" PRId64 " of catalog %s, and what was "
+                         "done before %" PRId64 " is no longer known: begin it again",
+                         c->change->base, c->change->catalog.name, e.r.known_from);
+    return e.r.is_conflict ? explain_conflict(c, &e.r, err) : status;
+}
+
+/* ---- attempts ---- */
+
+/* A counter stood behind its rows: somebody restored a dump under us. Told by the constraint's name (PostgreSQL) or the column's (SQLite). */
+static bool is_reissued(tide_status status, const tide_error *err)
+{
+    static const char *const names[] = {
+        "ducklake_snapshot_pkey",    "ducklake_snapshot.snapshot_id",
+        "lake_commit_pkey",          "lake_commit.snapshot_id",
+        "ducklake_data_file_pkey",   "ducklake_data_file.data_file_id",
+        "ducklake_delete_file_pkey", "ducklake_delete_file.delete_file_id",
+        "ducklake_snapshot_changes", "lake_mark_pkey",
+    };
+    for (size_t i = 0; status == TIDE_E_EXISTS && i < sizeof names / sizeof names[0]; i++)
+        if (strstr(err->text, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_transient(tide_status status)
+{
+    return status == TIDE_E_SERIALIZATION || status == TIDE_E_BUSY ||
+           status == TIDE_E_UNAVAILABLE || status == TIDE_E_OUTCOME_UNKNOWN;
+}
+
+static bool may_be_refused(tide_status status)
+{
+    return status == TIDE_E_CONFLICT || status == TIDE_E_EXISTS || status == TIDE_E_DAMAGED;
+}
+
+static tide_status give_up(const commit_try *c, tide_status status, bool is_unknown,
+                           tide_error *err)
+{
+    if (is_unknown)
+        return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                                 c->has_key ? "after %d tries, one of which may have committed; "
+                                              "repeat with the same request key"
+                                            : "after %d tries, one of which may have committed; "
+                                              "look at the snapshots before you repeat it",
+                                 c->tries);
+    return tide_fail_context(err, status, "after %d tries", c->tries);
+}
+
+static tide_status try_again(commit_try *c, tide_lake_committed *out, tide_error *err)
+{
+    tide_env *env = tide_store_env(c->change->store);
+    const int64_t until_us = env->mono_us(env) + RETRY_BUDGET_US;
+    bool is_unknown = false;
+    tide_error failure;
+    for (int attempt = 0;; attempt++) {
+        c->tries = attempt + 1;
+        tide_status status = tide_write(c->change->store, write_commit, c, &failure);
+        if (status >= TIDE_OK) {
+            *out = (tide_lake_committed){.snapshot_id = c->snapshot,
+                                         .parent_snapshot_id = c->parent,
+                                         .rows_added = c->plan.rows_added,
+                                         .tries = c->tries};
+            return TIDE_OK;
+        }
+        is_unknown = is_unknown || status == TIDE_E_OUTCOME_UNKNOWN;
+        const bool is_healable = is_reissued(status, &failure);
+        if (!is_healable && may_be_refused(status))
+            status = answer_refusal(c, status, out, &failure);
+        if (status >= TIDE_OK)
+            return TIDE_OK;
+        const bool is_over = attempt + 1 >= TIDE_LAKE_TRIES_MAX || env->mono_us(env) >= until_us;
+        if (!is_healable && !is_transient(status)) {
+            if (err)
+                *err = failure;
+            return status;
+        }
+        if (is_over) {
+            if (err)
+                *err = failure;
+            return give_up(c, status, is_unknown, err);
+        }
+        if (is_healable)
+            TIDE_IGNORE(tide_lake_heal_behind(c->change->lake, &failure));
+        env->sleep_us(env, tide_backoff_next(&retry_policy, attempt, env));
+    }
+}
+
+tide_status lake_check_options(const tide_lake_commit_options *options, tide_error *err)
+{
+    if (!options)
+        return TIDE_OK;
+    const char *const words[] = {options->request_key, options->author, options->message,
+                                 options->extra};
+    static const char *const names[] = {"request key", "author", "message", "extra information"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i] && !tide_utf8_valid(tide_view_of(words[i])))
+            return tide_fail(err, TIDE_E_INVALID, "the %s of a commit must be UTF-8", names[i]);
+    if (options->request_key &&
+        (!options->request_key[0] || strlen(options->request_key) > TIDE_LAKE_KEY_MAX))
+        return tide_fail(err, TIDE_E_INVALID, "a request key has 1 to %d bytes", TIDE_LAKE_KEY_MAX);
+    return TIDE_OK;
+}
+
+tide_status tide_lake_commit(tide_lake_change *change, const tide_lake_commit_options *options,
+                             tide_lake_committed *out, tide_error *err)
+{
+    TIDE_TRY(lake_check_open(change, err));
+    TIDE_TRY(lake_check_options(options, err));
+    commit_try c = {.change = change, .options = options};
+    char token[TIDE_UUID_TEXT_SIZE];
+    tide_uuid uuid;
+    tide_uuid_v7(tide_store_env(change->store), &uuid);
+    tide_uuid_format(&uuid, token);
+    c.has_key = options && options->request_key;
+    c.key = c.has_key ? options->request_key : token;
+    tide_status status = lake_plan_make(change, &c.plan, err);
+    if (status == TIDE_OK)
+        status = try_again(&c, out, err);
+    lake_plan_done(&c.plan);
+    change->is_committed = status == TIDE_OK;
+    return status;
+}

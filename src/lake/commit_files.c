@@ -1,0 +1,152 @@
+/* commit_files.c - a commit's files: many rows of a kind travel as one JSON array. Deferred, as in commit_rows.c. */
+#include "lake/change_parts.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "tidemark_lake_sql.h"
+
+enum { ROWS_BYTES_MAX = 48 << 20 };
+
+static void put_number(tide_json *json, const char *key, int64_t value)
+{
+    tide_json_key(json, key);
+    tide_json_i64(json, value);
+}
+
+static void put_text(tide_json *json, const char *key, const char *value)
+{
+    tide_json_key(json, key);
+    tide_json_text(json, value);
+}
+
+static void put_file(tide_json *json, const lake_file *file)
+{
+    tide_json_object_begin(json);
+    put_number(json, "id", file->id);
+    put_number(json, "table", file->table->is.seen.id);
+    put_text(json, "path", file->file.path);
+    put_number(json, "records", file->file.record_count);
+    put_number(json, "bytes", file->file.file_size_bytes);
+    put_number(json, "footer", file->file.footer_size);
+    if (file->is_delete) {
+        put_number(json, "file", file->data_file_id);
+    } else {
+        put_number(json, "row", file->first_row);
+        if (file->file.partition_id > 0)
+            put_number(json, "partition", file->file.partition_id);
+    }
+    tide_json_object_end(json);
+}
+
+static void put_stats(tide_json *json, const lake_file *file)
+{
+    for (int i = 0; i < file->file.stat_count; i++) {
+        const tide_lake_column_stats *stats = &file->file.stats[i];
+        tide_json_object_begin(json);
+        put_number(json, "file", file->id);
+        put_number(json, "table", file->table->is.seen.id);
+        put_number(json, "column", stats->column_id);
+        put_number(json, "bytes", stats->size_bytes);
+        put_number(json, "values", stats->value_count);
+        put_number(json, "nulls", stats->null_count);
+        put_text(json, "min", stats->min_value);
+        put_text(json, "max", stats->max_value);
+        if (stats->has_nan_known) {
+            tide_json_key(json, "nan");
+            tide_json_bool(json, stats->contains_nan);
+        }
+        tide_json_object_end(json);
+    }
+}
+
+static void put_partitions(tide_json *json, const lake_file *file)
+{
+    for (int i = 0; file->file.partition_values && i < file->table->partition.count; i++) {
+        tide_json_object_begin(json);
+        put_number(json, "file", file->id);
+        put_number(json, "table", file->table->is.seen.id);
+        put_number(json, "index", i);
+        put_text(json, "value", file->file.partition_values[i]);
+        tide_json_object_end(json);
+    }
+}
+
+typedef void put_fn(tide_json *json, const lake_file *file);
+
+/* One statement for all files of a kind, if there are any. */
+static tide_status write_array(tide_tx *tx, const tide_lake_change *change, const tide_sql *sql,
+                               bool of_deletes, put_fn *put, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
+    tide_buffer_init(&rows, ROWS_BYTES_MAX);
+    tide_json json;
+    tide_json_init(&json, &rows);
+    tide_json_array_begin(&json);
+    for (const lake_file *file = change->files; file; file = file->next)
+        if (file->table->is_there && file->is_delete == of_deletes)
+            put(&json, file);
+    tide_json_array_end(&json);
+    const tide_status status = tide_json_finish(&json);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "too many files in one change: commit some first");
+    if (rows.len <= 2)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+    tide_bind_i64(query, "catalog_id", change->catalog.catalog_id);
+    tide_bind_text_view(query, "rows", tide_buffer_view(&rows));
+    return tide_query_defer(&query, err);
+}
+
+static tide_status write_stats(tide_tx *tx, int64_t catalog_id, const lake_thing *table,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_STEP, err));
+    tide_bind_i64(query, "catalog_id", catalog_id);
+    tide_bind_i64(query, "table_id", table->is.seen.id);
+    tide_bind_i64(query, "records", table->records);
+    tide_bind_i64(query, "row_ids", table->row_ids);
+    tide_bind_i64(query, "bytes", table->bytes);
+    return tide_query_defer(&query, err);
+}
+
+static bool has_stats(const lake_thing *thing)
+{
+    return thing->is_there && (thing->row_ids != 0 || thing->records != 0 || thing->bytes != 0);
+}
+
+/* A fork's first insert into an ancestor's table. */
+static tide_status begin_stats(tide_tx *tx, int64_t catalog_id, const lake_thing *table,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_BEGIN, err));
+    tide_bind_i64(query, "catalog_id", catalog_id);
+    tide_bind_i64(query, "table_id", table->is.seen.id);
+    return tide_query_defer(&query, err);
+}
+
+tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change, tide_error *err)
+{
+    const int64_t catalog_id = change->catalog.catalog_id;
+    const bool is_fork = change->catalog.parent_id > 0;
+    for (const lake_end *end = change->ends; end; end = end->next)
+        if (end->table->is_there)
+            TIDE_TRY(lake_end_row(tx, catalog_id, end->kind, end->id, 0, end->begin, end->owner_id,
+                                  err));
+    for (const lake_thing *thing = change->things; is_fork && thing; thing = thing->next)
+        if (has_stats(thing) && thing->was_there)
+            TIDE_TRY(begin_stats(tx, catalog_id, thing, err));
+    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILES, false, put_file, err));
+    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILE_STATS, false, put_stats, err));
+    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false, put_partitions,
+                         err));
+    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_DELETES, true, put_file, err));
+    for (const lake_thing *thing = change->things; thing; thing = thing->next)
+        if (has_stats(thing))
+            TIDE_TRY(write_stats(tx, catalog_id, thing, err));
+    return TIDE_OK;
+}

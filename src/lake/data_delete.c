@@ -1,0 +1,225 @@
+/* Rows that meet a condition become positions in delete files.
+ *
+ * The condition is somebody's text: it is looked at in an instance of DuckDB that can read the table's files and nothing else, and only positions come out of
+ * it. The files are written by ours. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/uuid.h"
+#include "lake/data_parts.h"
+#include "lake/quote.h"
+#include "tidemark_lake_duck.h"
+
+typedef struct job {
+    tide_lake_data *data;
+    const tide_lake_table_seen *table;
+    const tide_lake_files *files;
+    const char *condition; /* with a line's end behind it */
+    tide_lake_scan scan;
+    tide_duckdb *box; /* where the condition runs */
+    tide_duck *inside;
+    int64_t *found; /* per file: rows that are newly deleted */
+    tide_lake_written *out;
+    int *which;
+    tide_arena arena;
+    char stage[4096];
+    int placed;
+} job;
+
+/* ---- the condition ---- */
+
+static bool parses(job *j, const tide_template *template)
+{
+    const tide_template_list list = TIDE_LAKE_PIECE("condition", j->condition);
+    const tide_template_context context = {.lists = &list, .list_count = 1};
+    const char *text = NULL;
+    return tide_lake_fill(&text, &j->arena, template, &context, NULL) == TIDE_OK &&
+           tide_duck_is_statement(j->data->duck, text);
+}
+
+/* A text that stands between round brackets as well as between square ones leaves neither: it is an expression. */
+static tide_status check_condition(job *j, const char *condition, tide_error *err)
+{
+    j->condition = tide_lake_join(&j->arena, condition, "\n");
+    if (!j->condition)
+        return tide_lake_no_memory(err);
+    if (parses(j, TIDE_TEMPLATE_DUCK_IS_ROUND) && parses(j, TIDE_TEMPLATE_DUCK_IS_SQUARE))
+        return TIDE_OK;
+    return tide_fail(
+        err, TIDE_E_INVALID,
+        "'%.100s' is not a condition: want an SQL expression over the table's columns, "
+        "as in a > 1 AND b = 'x'",
+        condition);
+}
+
+static tide_status begin_find(job *j, tide_duck_query **query, tide_error *err)
+{
+    const tide_template_list lists[] = {TIDE_LAKE_PIECE("scan", tide_buffer_text(&j->scan.text)),
+                                        TIDE_LAKE_PIECE("condition", j->condition)};
+    const tide_template_value values[] = {{.hole = "group", .name = j->scan.group},
+                                          {.hole = "file", .name = j->scan.file},
+                                          {.hole = "row", .name = j->scan.row},
+                                          {.hole = "table", .name = j->table->table.name}};
+    const tide_template_context context = {
+        .values = values, .value_count = 4, .lists = lists, .list_count = 2};
+    const char *text = NULL;
+    TIDE_TRY(tide_lake_fill(&text, &j->arena, TIDE_TEMPLATE_DUCK_FIND, &context, err));
+    return tide_duck_query_begin_text(query, j->inside, text, err);
+}
+
+/* Positions stream from the one instance into a table of the other. */
+static tide_status take_rows(job *j, tide_duck_query *query, tide_duck_appender *rows,
+                             tide_error *err)
+{
+    tide_status status;
+    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+        const int64_t group = tide_duck_col_i64(query);
+        const int64_t place = tide_duck_col_i64(query);
+        const int64_t pos = tide_duck_col_i64(query);
+        const int file = group == 0 ? j->scan.plain[place] : j->scan.deleted[place];
+        j->found[file]++;
+        tide_duck_put_i64(rows, file);
+        tide_duck_put_i64(rows, pos);
+        tide_duck_end_row(rows);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status find_rows(job *j, tide_error *err)
+{
+    TIDE_TRY(tide_lake_open_box(j->data, &j->box, &j->inside, err));
+    TIDE_TRY(tide_lake_seal_box(j->inside, j->scan.paths, j->scan.path_count, err));
+    TIDE_TRY(tide_lake_run_made(j->data->duck, TIDE_TEMPLATE_DUCK_FOUND, NULL, err));
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(begin_find(j, &query, err));
+    TIDE_CLEANUP(tide_duck_append_dropp) tide_duck_appender *rows = NULL;
+    TIDE_TRY(tide_duck_append_begin(&rows, j->data->duck, "tide_found", err));
+    TIDE_TRY(take_rows(j, query, rows, err));
+    return tide_duck_append_end(&rows, err);
+}
+
+/* ---- the files ---- */
+
+static tide_status name_file(job *j, const char **out, tide_error *err)
+{
+    tide_uuid uuid;
+    char text[TIDE_UUID_TEXT_SIZE];
+    char name[64];
+    tide_uuid_v4(j->data->env, &uuid);
+    tide_uuid_format(&uuid, text);
+    (void)snprintf(name, sizeof name, "/%s-delete.parquet", text);
+    *out = tide_lake_join(&j->arena, j->stage, name);
+    return *out ? TIDE_OK : tide_lake_no_memory(err);
+}
+
+static tide_status begin_write(job *j, int index, tide_duck_query **query, tide_error *err)
+{
+    const tide_lake_file_seen *file = &j->files->all[index];
+    const bool has_older = file->delete_path && *file->delete_path;
+    const char *target = NULL;
+    TIDE_TRY(name_file(j, &target, err));
+    char *path = tide_lake_whole_path(&j->arena, j->data, file->path);
+    char *older = has_older ? tide_lake_whole_path(&j->arena, j->data, file->delete_path) : "";
+    char *quoted_path = path ? tide_lake_quote_text(&j->arena, path) : NULL;
+    char *quoted_older = older ? tide_lake_quote_text(&j->arena, older) : NULL;
+    char *quoted_target = tide_lake_quote_text(&j->arena, target);
+    if (!quoted_path || !quoted_older || !quoted_target)
+        return tide_lake_no_memory(err);
+    const tide_template_item item = {.sql = quoted_older};
+    const tide_template_list lists[] = {
+        TIDE_LAKE_PIECE("path", quoted_path),
+        TIDE_LAKE_PIECE("target", quoted_target),
+        {.hole = "older", .items = &item, .count = has_older},
+    };
+    const tide_template_value value = {.hole = "index", .number = index};
+    const tide_template_context context = {
+        .values = &value, .value_count = 1, .lists = lists, .list_count = 3};
+    return tide_lake_made(query, j->data->duck, TIDE_TEMPLATE_DUCK_DELETE_FILE, &context, err);
+}
+
+static tide_status write_one(job *j, int index, tide_error *err)
+{
+    const tide_lake_file_seen *file = &j->files->all[index];
+    const int64_t older = file->delete_path && *file->delete_path ? file->delete_count : 0;
+    if (j->found[index] + older >= file->record_count) { /* no row is left: the file itself ends */
+        tide_lake_new_file *made = tide_lake_written_add(j->out);
+        if (!made)
+            return tide_lake_no_memory(err);
+        made->path = "";
+        return TIDE_OK;
+    }
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(begin_write(j, index, &query, err));
+    const tide_status status = tide_duck_query_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status
+                                : tide_fail(err, TIDE_E_FAILED, "DuckDB has written no file");
+    const tide_lake_table_seen no_columns = {0};
+    return tide_lake_read_copied(query, &no_columns, j->out, err);
+}
+
+static tide_status write_all(job *j, tide_error *err)
+{
+    TIDE_TRY(tide_lake_stage_make(j->data, &j->table->table, j->stage, err));
+    for (int i = 0; i < j->files->count; i++) {
+        if (j->found[i] == 0)
+            continue;
+        j->which[j->out->count] = i;
+        TIDE_TRY(write_one(j, i, err));
+    }
+    for (; j->placed < j->out->count; j->placed++) {
+        tide_lake_new_file *file = &j->out->files[j->placed];
+        if (!*file->path)
+            continue;
+        TIDE_TRY(tide_lake_place(j->data, &j->table->table, file->path, err));
+        file->path = strrchr(file->path, '/') + 1;
+    }
+    return j->out->count ? tide_lake_sync_table(j->data, &j->table->table, err) : TIDE_OK;
+}
+
+static tide_status run(job *j, const char *condition, int64_t *rows, tide_error *err)
+{
+    TIDE_TRY(check_condition(j, condition, err));
+    TIDE_TRY(tide_lake_scan_make(&j->scan, j->data, j->table, j->files, true, err));
+    TIDE_TRY(find_rows(j, err));
+    for (int i = 0; i < j->files->count; i++)
+        *rows += j->found[i];
+    return *rows ? write_all(j, err) : TIDE_OK;
+}
+
+static void end(job *j, tide_status status)
+{
+    TIDE_IGNORE(tide_lake_run_made(j->data->duck, TIDE_TEMPLATE_DUCK_FOUND_DROP, NULL, NULL));
+    tide_duck_close(j->inside);
+    tide_duckdb_close(j->box);
+    tide_lake_stage_remove(j->stage);
+    if (status < TIDE_OK) {
+        for (int i = 0; i < j->placed; i++)
+            if (*j->out->files[i].path)
+                tide_lake_unlink(j->data, &j->table->table, j->out->files[i].path);
+        tide_lake_written_done(j->out);
+    }
+    tide_lake_scan_done(&j->scan);
+    tide_arena_done(&j->arena);
+    free(j->found);
+}
+
+tide_status tide_lake_find_deletes(tide_lake_data *data, const tide_lake_table_seen *table,
+                                   const tide_lake_files *files, const char *condition,
+                                   tide_lake_written *out,
+                                   int *which, /* NOLINT(readability-non-const-parameter): filled */
+                                   int64_t *rows, tide_error *err)
+{
+    TIDE_TRY(tide_lake_written_init(out, err));
+    *rows = 0;
+    job j = {.data = data, .table = table, .files = files, .out = out, .which = which};
+    tide_arena_init(&j.arena, TIDE_LAKE_ARENA_MAX);
+    j.found = calloc((size_t)files->count + 1, sizeof *j.found);
+    const tide_status status = j.found ? run(&j, condition, rows, err) : tide_lake_no_memory(err);
+    if (status < TIDE_OK)
+        *rows = 0;
+    end(&j, status);
+    return status;
+}

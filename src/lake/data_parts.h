@@ -1,0 +1,206 @@
+/* data_parts.h - what the files of data.h share: the handle, statements from templates, places on the disk, scans. */
+#ifndef TIDE_LAKE_DATA_PARTS_H
+#define TIDE_LAKE_DATA_PARTS_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "lake/data.h"
+#include "store/sql_template.h"
+
+enum {
+    TIDE_LAKE_TEXT_MAX = 256 << 20,  /* of one statement: lists of files are long */
+    TIDE_LAKE_ARENA_MAX = 512 << 20, /* of what one call remembers */
+};
+#define TIDE_LAKE_FILE_BYTES_DEFAULT (INT64_C(128) << 20)
+
+struct tide_lake_data {
+    char *data_dir; /* absolute, with a slash at its end */
+    char *library;  /* NULL: looked for */
+    int threads;
+    int64_t memory_max;
+    int64_t file_bytes;
+    tide_env *env;
+    char *synced_dir; /* of a table: known to be there after a crash; NULL: none */
+    tide_duckdb *db;  /* with files: our own statements alone run here */
+    tide_duck *duck;
+};
+
+/* ---- statements (data.c) ---- */
+
+/* Fill a template and prepare it. */
+TIDE_MUST_CHECK tide_status tide_lake_made(tide_duck_query **out, tide_duck *duck,
+                                           const tide_template *template,
+                                           const tide_template_context *context, tide_error *err);
+/* And run it to its end. */
+TIDE_MUST_CHECK tide_status tide_lake_run_made(tide_duck *duck, const tide_template *template,
+                                               const tide_template_context *context,
+                                               tide_error *err);
+/* The filled text alone, in the arena. */
+TIDE_MUST_CHECK tide_status tide_lake_fill(const char **out, tide_arena *arena,
+                                           const tide_template *template,
+                                           const tide_template_context *context, tide_error *err);
+/* A list of one piece, for holes that take no name. */
+#define TIDE_LAKE_PIECE(hole_, text_)                                                              \
+    {                                                                                              \
+        .hole = (hole_), .items = (const tide_template_item[]){{.sql = (text_)}}, .count = 1       \
+    }
+
+tide_status tide_lake_no_memory(tide_error *err);
+
+/* An instance of DuckDB for somebody else's text: it may read these files (whole paths) and nothing else. */
+TIDE_MUST_CHECK tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb **out,
+                                               tide_duck **duck, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int count,
+                                               tide_error *err);
+
+/* Whether a table's columns have types that DuckDB keeps in Parquet as they are: TIDE_E_UNSUPPORTED names the one that has not. types: one
+ * text of 256 bytes per column, free with free(). */
+TIDE_MUST_CHECK tide_status tide_lake_column_types(const tide_lake_table_seen *table,
+                                                   char (**types)[256], tide_error *err);
+/* A name that no column of the table has. */
+void tide_lake_free_name(char out[64], const tide_lake_table_seen *table, const char *stem);
+
+/* ---- the disk (data_disk.c) ---- */
+
+/* Both in the arena; NULL: no memory. */
+TIDE_MUST_CHECK char *tide_lake_join(tide_arena *arena, const char *dir, const char *name);
+TIDE_MUST_CHECK char *tide_lake_whole_path(tide_arena *arena, const tide_lake_data *data,
+                                           const char *path);
+/* A directory of our own below the table's, which is made if it is missing. path has room for PATH_MAX bytes. */
+TIDE_MUST_CHECK tide_status tide_lake_stage_make(tide_lake_data *data,
+                                                 const tide_lake_object *table, char *path,
+                                                 tide_error *err);
+void tide_lake_stage_remove(const char *path); /* with all that is in it; takes "" */
+tide_status tide_lake_fail_errno(tide_error *err, const char *what, const char *path);
+/* Sync a file, and give it its name in the table's directory: its last part. */
+TIDE_MUST_CHECK tide_status tide_lake_place(const tide_lake_data *data,
+                                            const tide_lake_object *table, const char *from,
+                                            tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lake_sync_table(const tide_lake_data *data,
+                                                 const tide_lake_object *table, tide_error *err);
+void tide_lake_unlink(const tide_lake_data *data, const tide_lake_object *table, const char *path);
+
+/* ---- writing (data_copy.c, data_stats.c) ---- */
+
+/* Rows that are to be written: expressions for the table's columns, over a source. */
+typedef struct tide_lake_rows {
+    const char *source;             /* what stands behind FROM */
+    const char *const *expressions; /* one per column of the table */
+} tide_lake_rows;
+/* Write them below the table's directory, synced; on failure nothing is left. */
+TIDE_MUST_CHECK tide_status tide_lake_copy_rows(tide_lake_data *data,
+                                                const tide_lake_table_seen *table,
+                                                const tide_lake_rows *rows, tide_lake_written *out,
+                                                tide_error *err);
+
+TIDE_MUST_CHECK tide_status tide_lake_written_init(tide_lake_written *out, tide_error *err);
+/* Room for one more file, zeroed; NULL: no memory. */
+TIDE_MUST_CHECK tide_lake_new_file *tide_lake_written_add(tide_lake_written *out);
+/* The current row of COPY ... RETURN_STATS, as one more file; its path is the whole one. */
+TIDE_MUST_CHECK tide_status tide_lake_read_copied(tide_duck_query *query,
+                                                  const tide_lake_table_seen *table,
+                                                  tide_lake_written *out, tide_error *err);
+/* Count NULLs where the writer has not. */
+TIDE_MUST_CHECK tide_status tide_lake_count_nulls(tide_lake_data *data,
+                                                  const tide_lake_table_seen *table,
+                                                  tide_lake_new_file *file, tide_arena *arena,
+                                                  tide_error *err);
+
+/* ---- partitions (data_partition.c) ---- */
+
+/* An expression over the table's columns per key, in the arena. TIDE_E_UNSUPPORTED: a transform that is not known. */
+TIDE_MUST_CHECK tide_status tide_lake_partition_sql(const tide_lake_table_seen *table,
+                                                    const char *const *expressions,
+                                                    const char **out, tide_arena *arena,
+                                                    tide_error *err);
+/* What a written file's first row says of its partition. */
+TIDE_MUST_CHECK tide_status tide_lake_partition_values(tide_lake_data *data,
+                                                       const tide_lake_table_seen *table,
+                                                       tide_lake_new_file *file, tide_arena *arena,
+                                                       tide_error *err);
+
+/* ---- scans (data_scan.c) ---- */
+
+typedef struct tide_lake_scan {
+    tide_arena arena;
+    tide_buffer text;
+    const char **paths; /* whole, of everything that is read */
+    int path_count;
+    int *plain; /* files without deletes: places in `files`, in the order of the scan */
+    int *deleted;
+    /* of tide_lake_scan_places: the columns that say where a row is from */
+    char group[64]; /* 0: of plain, 1: of deleted */
+    char file[64];  /* place in those */
+    char row[64];
+} tide_lake_scan;
+
+/* The text of a table's rows; with places: and where they lie. */
+TIDE_MUST_CHECK tide_status tide_lake_scan_make(tide_lake_scan *out, const tide_lake_data *data,
+                                                const tide_lake_table_seen *table,
+                                                const tide_lake_files *files, bool with_places,
+                                                tide_error *err);
+void tide_lake_scan_done(tide_lake_scan *scan); /* fits TIDE_CLEANUP on {0} */
+
+/* ---- sources (data_source.c, data_spool.c, data_blame.c) ---- */
+
+typedef struct tide_lake_source {
+    tide_arena arena;
+    tide_lake_format format;
+    const char *shown;  /* its name, for words */
+    char *spool;        /* a directory with what came from standard input; NULL: none */
+    const char *path;   /* whole */
+    const char *quoted; /* the path */
+    bool has_tabs;      /* between values, instead of commas */
+    char (*types)[256]; /* of the table's columns, as DuckDB names them */
+    const char **found; /* all names of the source */
+    int *column_of;     /* of each of them: place in the table */
+    int found_count;
+    const char *rows_sql;     /* what stands behind FROM */
+    const char *text_sql;     /* the same, values as texts where that is what the file holds */
+    const char **expressions; /* per column of the table, over rows_sql */
+} tide_lake_source;
+
+/* TIDE_NONE: nothing is in it. */
+TIDE_MUST_CHECK tide_status tide_lake_source_open(tide_lake_source *out, tide_lake_data *data,
+                                                  const tide_lake_table_seen *table,
+                                                  const char *path, tide_lake_format format,
+                                                  tide_error *err);
+void tide_lake_source_done(tide_lake_source *source); /* fits TIDE_CLEANUP on {0} */
+/* Find the file and what it is: path, shown, format, has_tabs. Standard input is copied into a file first. */
+TIDE_MUST_CHECK tide_status tide_lake_source_find(tide_lake_source *out, tide_lake_data *data,
+                                                  const tide_lake_table_seen *table,
+                                                  const char *path, tide_lake_format format,
+                                                  tide_error *err);
+/* Say in err which row and column it was, if that can be found; otherwise err stays. */
+tide_status tide_lake_source_blame(const tide_lake_source *source, tide_lake_data *data,
+                                   const tide_lake_table_seen *table, tide_status status,
+                                   tide_error *err);
+/* The first row without a value in a column: words into err. */
+tide_status tide_lake_source_blame_null(const tide_lake_source *source, tide_lake_data *data,
+                                        const tide_lake_table_seen *table, int column,
+                                        tide_error *err);
+
+/* ---- questions (data_box.c) ---- */
+
+/* A table or a view as a question sees it. */
+typedef struct tide_lake_shown {
+    const char *catalog;
+    const char *schema;
+    const tide_lake_table_seen *table; /* NULL: a view */
+    const tide_lake_files *files;
+    const char *view_name;
+    const char *view_sql;
+    bool is_default; /* also without its catalog's name */
+} tide_lake_shown;
+
+/* Run a question over these; nothing else is there. Views stand behind what they name. */
+TIDE_MUST_CHECK tide_status tide_lake_ask_shown(tide_lake_data *data, const tide_lake_shown *shown,
+                                                int count, const tide_lake_ask *ask,
+                                                tide_error *err);
+
+/* Names in a question (or a view's text): fn per name; parts that are not given are "". TIDE_E_DENIED: it does not only read. */
+typedef tide_status tide_lake_name_fn(void *arg, const tide_lake_name *name, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lake_each_name(tide_lake_data *data, const char *text,
+                                                tide_lake_name_fn *fn, void *arg, tide_error *err);
+
+#endif

@@ -1,0 +1,130 @@
+/* ids.c - the counters of lake.h. */
+#include "lake/lake_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "store/engine.h"
+#include "tidemark_lake_sql.h"
+
+static const struct {
+    const char *name;     /* in lake_sequence */
+    const char *sequence; /* on PostgreSQL */
+} counters[] = {
+    [TIDE_LAKE_CATALOG_IDS] = {"catalog", "ducklake_catalog_id_seq"},
+    [TIDE_LAKE_OBJECT_IDS] = {"object", "ducklake_object_id_seq"},
+    [TIDE_LAKE_COLUMN_IDS] = {"column", "ducklake_column_id_seq"},
+    [TIDE_LAKE_FILE_IDS] = {"file", "ducklake_file_id_seq"},
+    [TIDE_LAKE_PARTITION_IDS] = {"partition", "ducklake_partition_id_seq"},
+};
+
+tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter counter, int count, int64_t *ids,
+                               tide_error *err)
+{
+    if (count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err));
+    tide_bind_text(query, "name", counters[counter].name);
+    tide_bind_text(query, "sequence", counters[counter].sequence);
+    tide_bind_i64(query, "count", count);
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
+        TIDE_TRY(tide_query_one(query, err));
+        const int64_t last = tide_col_i64(query);
+        for (int i = 0; i < count; i++)
+            ids[i] = last - (count - 1 - i);
+        return TIDE_OK;
+    }
+    int got = 0;
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK && got < count)
+        ids[got++] = tide_col_i64(query);
+    TIDE_TRY(status);
+    if (got != count)
+        return tide_fail(err, TIDE_E_DAMAGED, "%s gave %d of %d ids", counters[counter].sequence,
+                         got, count);
+    return TIDE_OK;
+}
+
+/* ---- spare ids ---- */
+
+static void hold(tide_lake_spare *spare)
+{
+    while (atomic_flag_test_and_set_explicit(&spare->is_held, memory_order_acquire)) {
+        /* held for a few instructions */
+    }
+}
+
+static void let_go(tide_lake_spare *spare)
+{
+    atomic_flag_clear_explicit(&spare->is_held, memory_order_release);
+}
+
+/* The lowest first, so that ids of one process mostly rise. */
+static bool take_spare(tide_lake_spare *spare, int count, int64_t *ids)
+{
+    hold(spare);
+    const bool is_enough = spare->count >= count;
+    if (is_enough) {
+        memcpy(ids, spare->ids, (size_t)count * sizeof *ids);
+        spare->count -= count;
+        memmove(spare->ids, spare->ids + count, (size_t)spare->count * sizeof *ids);
+    }
+    let_go(spare);
+    return is_enough;
+}
+
+static void put_spare(tide_lake_spare *spare, const int64_t *ids, int count)
+{
+    hold(spare);
+    for (int i = 0; i < count && spare->count < TIDE_LAKE_SPARE_IDS; i++)
+        spare->ids[spare->count++] = ids[i];
+    let_go(spare);
+}
+
+tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t *ids,
+                               tide_error *err)
+{
+    const bool is_plain = tide_store_engine(lake->store) == TIDE_ENGINE_SQLITE;
+    if (count == 0 || is_plain || count > TIDE_LAKE_SPARE_IDS)
+        return tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count, ids, err);
+    if (take_spare(&lake->spare, count, ids))
+        return TIDE_OK;
+    int64_t fresh[2 * TIDE_LAKE_SPARE_IDS];
+    TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count + TIDE_LAKE_SPARE_IDS, fresh, err));
+    memcpy(ids, fresh, (size_t)count * sizeof *ids);
+    put_spare(&lake->spare, fresh + count, TIDE_LAKE_SPARE_IDS);
+    return TIDE_OK;
+}
+
+tide_status tide_lake_heal_behind(tide_lake *lake, tide_error *err)
+{
+    hold(&lake->spare);
+    lake->spare.count = 0;
+    let_go(&lake->spare);
+    return tide_lake_heal(lake->store, NULL, err);
+}
+
+/* ---- snapshots ---- */
+
+tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_step,
+                                    const uint64_t digest[2], int64_t *snapshot, tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
+        TIDE_CLEANUP(tide_query_endp) tide_query *step = NULL;
+        TIDE_TRY(tide_query_begin(&step, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_STEP, err));
+        TIDE_TRY(tide_query_run(step, NULL, err));
+    }
+    char key[TIDE_TX_KEY_MAX + 1];
+    (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
+    TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
+    TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err));
+    tide_bind_i64(take, "catalog_id", catalog_id);
+    tide_bind_i64(take, "schema_step", schema_step);
+    tide_bind_i64(take, "digest_a", (int64_t)digest[0]);
+    tide_bind_i64(take, "digest_b", (int64_t)digest[1]);
+    TIDE_TRY(tide_bind_clock(take, "clock", err));
+    return tide_tx_take(tx, key, &take, snapshot, err);
+}

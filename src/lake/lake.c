@@ -1,0 +1,361 @@
+/* lake.c - a metabase is made, opened, healed. */
+#include "lake/lake_parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "base/utf8.h"
+#include "store/engine.h"
+#include "tidemark_lake_sql.h"
+
+/* ---- the data directory ---- */
+
+static tide_status fail_directory(const char *path, tide_error *err)
+{
+    const int code = errno;
+    const tide_status status = code == EACCES || code == EPERM || code == EROFS ? TIDE_E_DENIED
+                               : code == ENOSPC                                 ? TIDE_E_FULL
+                               : code == ENOENT || code == ENOTDIR              ? TIDE_E_NOT_FOUND
+                                                                                : TIDE_E_IO;
+    return tide_fail(err, status, "cannot use %s as the data directory: %s", path, strerror(code));
+}
+
+/* Absolute, with a slash at its end; made where it is missing. */
+static tide_status settle_directory(char **out, const char *path, tide_error *err)
+{
+    if (!path[0] || !tide_utf8_valid(tide_view_of(path)))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "the data directory must be named, in UTF-8: --data DIR");
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return fail_directory(path, err);
+    TIDE_CLEANUP(tide_freep) char *whole = realpath(path, NULL);
+    if (!whole)
+        return fail_directory(path, err);
+    struct stat what;
+    if (stat(whole, &what) != 0)
+        return fail_directory(path, err);
+    if (!S_ISDIR(what.st_mode)) {
+        errno = ENOTDIR;
+        return fail_directory(path, err);
+    }
+    const size_t len = strlen(whole);
+    char *made = malloc(len + 2);
+    if (!made)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+    memcpy(made, whole, len + 1);
+    if (len == 0 || made[len - 1] != '/')
+        memcpy(made + len, "/", 2);
+    *out = made;
+    return TIDE_OK;
+}
+
+/* ---- what is there ---- */
+
+static tide_status look(tide_tx *tx, bool *is_ours, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_LOOK, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *is_ours = tide_col_bool(query);
+    const bool is_any = tide_col_bool(query);
+    if (is_any && !*is_ours)
+        return tide_fail(err, TIDE_E_FOREIGN,
+                         "%s holds a DuckLake catalog of another program (ducklake_snapshot): name "
+                         "another --store",
+                         tide_store_name(tide_tx_store(tx)));
+    return TIDE_OK;
+}
+
+static tide_status checksum(char out[TIDE_SHA256_TEXT_SIZE], const tide_migration *migration,
+                            tide_engine engine, tide_error *err)
+{
+    uint8_t digest[TIDE_SHA256_LEN];
+    TIDE_TRY(tide_sha256_of(tide_view_of(migration->text[engine]), digest, err));
+    tide_hex_encode(out, digest, sizeof digest);
+    return TIDE_OK;
+}
+
+static const tide_migration *find_migration(int64_t number)
+{
+    for (const tide_migration *at = tide_lake_sql_migrations; at->number > 0; at++)
+        if (at->number == number)
+            return at;
+    return NULL;
+}
+
+/* The newest step that was applied; 0: none. */
+static tide_status check_version(tide_tx *tx, int64_t *applied, tide_error *err)
+{
+    const tide_store *store = tide_tx_store(tx);
+    *applied = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_LIST, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        *applied = tide_col_i64(query);
+        const tide_view version = tide_col_text(query);
+        const tide_view sum = tide_col_text(query);
+        const tide_migration *known = find_migration(*applied);
+        if (!known)
+            return tide_fail(err, TIDE_E_NEWER,
+                             "the metabase in %s has schema %.*s, which this program does not know",
+                             tide_store_name(store), (int)version.len, version.ptr);
+        char expected[TIDE_SHA256_TEXT_SIZE];
+        TIDE_TRY(checksum(expected, known, tide_store_engine(store), err));
+        if (!tide_view_equal(sum, tide_view_of(expected)))
+            return tide_fail(err, TIDE_E_DAMAGED,
+                             "the metabase in %s: step %d of its schema was applied with another "
+                             "text",
+                             tide_store_name(store), known->number);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status read_setting(tide_tx *tx, const char *key, char **out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_GET, err));
+    tide_bind_text(query, "key", key);
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_DAMAGED, "the metabase in %s does not say its %s",
+                         tide_store_name(tide_tx_store(tx)), key);
+    const tide_view value = tide_col_text(query);
+    free(*out);
+    *out = strndup(value.ptr, value.len);
+    return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a setting");
+}
+
+/* ---- making one ---- */
+
+static tide_status lock_alone(tide_tx *tx, tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
+    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_LAKE_SQL_LAKE_LOCK, err));
+    return tide_query_run(lock, NULL, err);
+}
+
+static tide_status apply_step(tide_tx *tx, const tide_migration *step, tide_error *err)
+{
+    const tide_engine engine = tide_store_engine(tide_tx_store(tx));
+    const tide_status status = tide_tx_script(tx, step->text[engine], err);
+    if (status < TIDE_OK)
+        return tide_fail_context(err, status, "schema of the lake, step %d", step->number);
+    char sum[TIDE_SHA256_TEXT_SIZE];
+    int64_t now_us = 0;
+    TIDE_TRY(checksum(sum, step, engine, err));
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_ADD, err));
+    tide_bind_i64(query, "number", step->number);
+    tide_bind_text(query, "version", step->version);
+    tide_bind_text(query, "name", step->name);
+    tide_bind_text(query, "checksum", sum);
+    tide_bind_time(query, "now", now_us);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status add_setting(tide_tx *tx, const char *key, const char *value, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_ADD, err));
+    tide_bind_text(query, "key", key);
+    tide_bind_text(query, "value", value);
+    return tide_query_run(query, NULL, err);
+}
+
+typedef struct making {
+    const char *data_dir; /* NULL: only bring the schema up to date */
+    char *there;          /* the directory of the metabase that is there */
+    bool was_there;
+} making;
+
+static tide_status make(tide_tx *tx, void *arg, tide_error *err)
+{
+    making *m = arg;
+    int64_t applied = 0;
+    TIDE_TRY(lock_alone(tx, err));
+    TIDE_TRY(look(tx, &m->was_there, err));
+    if (m->was_there)
+        TIDE_TRY(check_version(tx, &applied, err));
+    for (const tide_migration *step = tide_lake_sql_migrations; step->number > 0; step++)
+        if (step->number > applied)
+            TIDE_TRY(apply_step(tx, step, err));
+    if (m->was_there)
+        return read_setting(tx, "data_path", &m->there, err);
+    TIDE_TRY(add_setting(tx, "created_by", "Tidemark", err));
+    TIDE_TRY(add_setting(tx, "data_path", m->data_dir, err));
+    return add_setting(tx, "encrypted", "false", err);
+}
+
+tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_there,
+                           tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) char *whole = NULL;
+    TIDE_TRY(settle_directory(&whole, data_dir, err));
+    making m = {.data_dir = whole};
+    const tide_status status = tide_write(store, make, &m, err);
+    TIDE_CLEANUP(tide_freep) char *there = m.there;
+    TIDE_TRY(status);
+    if (m.was_there && strcmp(there, whole) != 0)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "the metabase in %s has its data in %s: use that directory, or another "
+                         "--store",
+                         tide_store_name(store), there);
+    if (was_there)
+        *was_there = m.was_there;
+    return TIDE_OK;
+}
+
+/* ---- healing ---- */
+
+typedef struct behind {
+    char name[32];
+    char sequence[64];
+    int64_t wanted;
+} behind;
+
+enum { COUNTER_MAX = 8 };
+
+static void copy_text(char *out, size_t size, tide_view text)
+{
+    (void)snprintf(out, size, "%.*s", (int)text.len, text.ptr);
+}
+
+static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error *err)
+{
+    *count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_COUNTERS, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK && *count < COUNTER_MAX) {
+        behind *found = &list[*count];
+        copy_text(found->name, sizeof found->name, tide_col_text(query));
+        copy_text(found->sequence, sizeof found->sequence, tide_col_text(query));
+        const int64_t last = tide_col_i64(query);
+        found->wanted = tide_col_i64(query);
+        *count += last < found->wanted;
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status raise_one(tide_tx *tx, const behind *found, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_RAISE, err));
+    tide_bind_text(query, "name", found->name);
+    tide_bind_text(query, "sequence", found->sequence);
+    tide_bind_i64(query, "wanted", found->wanted);
+    return tide_query_run(query, NULL, err);
+}
+
+static tide_status heal(tide_tx *tx, void *arg, tide_error *err)
+{
+    behind list[COUNTER_MAX];
+    int count = 0;
+    TIDE_TRY(lock_alone(tx, err));
+    TIDE_TRY(find_behind(tx, list, &count, err));
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(raise_one(tx, &list[i], err));
+    *(int *)arg = count;
+    return TIDE_OK;
+}
+
+tide_status tide_lake_heal(tide_store *store, int *raised, tide_error *err)
+{
+    int count = 0;
+    TIDE_TRY(tide_write(store, heal, &count, err));
+    if (raised)
+        *raised = count;
+    return TIDE_OK;
+}
+
+/* ---- opening ---- */
+
+typedef struct opening {
+    bool is_there;
+    bool is_older;
+    int behind;
+    char *data_dir;
+} opening;
+
+static tide_status look_inside(tide_tx *tx, void *arg, tide_error *err)
+{
+    opening *o = arg;
+    int64_t applied = 0;
+    behind list[COUNTER_MAX];
+    TIDE_TRY(look(tx, &o->is_there, err));
+    if (!o->is_there)
+        return TIDE_OK;
+    TIDE_TRY(check_version(tx, &applied, err));
+    o->is_older = find_migration(applied + 1) != NULL;
+    TIDE_TRY(read_setting(tx, "data_path", &o->data_dir, err));
+    return find_behind(tx, list, &o->behind, err);
+}
+
+static tide_status bring_up(tide_store *store, const opening *o, tide_error *err)
+{
+    making m = {.data_dir = NULL};
+    if (o->is_older) {
+        const tide_status status = tide_write(store, make, &m, err);
+        free(m.there);
+        TIDE_TRY(status);
+    }
+    return o->behind > 0 ? tide_lake_heal(store, NULL, err) : TIDE_OK;
+}
+
+tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
+{
+    opening o = {.is_there = false};
+    const tide_status status = tide_read(store, look_inside, &o, err);
+    TIDE_CLEANUP(tide_freep) char *data_dir = o.data_dir;
+    TIDE_TRY(status);
+    if (!o.is_there)
+        return tide_fail(err, TIDE_E_NOT_FOUND,
+                         "there is no lake in %s: make one with 'tidemark lake init --store %s "
+                         "--data DIR'",
+                         tide_store_name(store), tide_store_name(store));
+    TIDE_TRY(bring_up(store, &o, err));
+    tide_lake *lake = calloc(1, sizeof *lake);
+    if (!lake)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
+    lake->store = store;
+    lake->data_dir = TIDE_TAKE(data_dir);
+    atomic_flag_clear(&lake->spare.is_held);
+    *out = lake;
+    return TIDE_OK;
+}
+
+void tide_lake_close(tide_lake *lake)
+{
+    if (!lake)
+        return;
+    free(lake->data_dir);
+    free(lake);
+}
+
+void tide_lake_closep(tide_lake **lake)
+{
+    tide_lake_close(*lake);
+    *lake = NULL;
+}
+
+tide_store *tide_lake_store(tide_lake *lake)
+{
+    return lake->store;
+}
+
+const char *tide_lake_data_dir(const tide_lake *lake)
+{
+    return lake->data_dir;
+}

@@ -1,0 +1,41 @@
+/* lake_parts.h - what a tide_lake is made of; for the files of this folder alone. */
+#ifndef TIDE_LAKE_LAKE_PARTS_H
+#define TIDE_LAKE_LAKE_PARTS_H
+
+#include <stdatomic.h>
+
+#include "lake/lake.h"
+
+enum { TIDE_LAKE_SPARE_IDS = 32 };
+
+/* File ids that were taken from the store's counter and not yet given away (PostgreSQL: so that an append needs no round trip for them). What
+ * is left when the process ends is a gap. */
+typedef struct tide_lake_spare {
+    atomic_flag is_held; /* for a few instructions */
+    int64_t ids[TIDE_LAKE_SPARE_IDS];
+    int count;
+} tide_lake_spare;
+
+struct tide_lake {
+    tide_store *store;
+    char *data_dir; /* absolute, with a slash at its end */
+    tide_lake_spare spare;
+};
+
+/* File ids for a commit: from the spare ones, else from the counter. */
+TIDE_MUST_CHECK tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count,
+                                               int64_t *ids, tide_error *err);
+
+/* Raise counters that stand behind what is there. *raised (may be NULL): how many. */
+TIDE_MUST_CHECK tide_status tide_lake_heal(tide_store *store, int *raised, tide_error *err);
+/* The same for one that is open: spare ids were taken from a counter that is not to be trusted. */
+TIDE_MUST_CHECK tide_status tide_lake_heal_behind(tide_lake *lake, tide_error *err);
+
+/* Names as DuckDB compares them: ASCII letters in lower case. out holds as many bytes as the name, and the terminator. */
+void tide_lake_fold(char *out, const char *name);
+bool tide_lake_same_name(const char *a, const char *b);
+
+/* A directory's name for a thing: what is plain of its name, and its UUID; with a slash at its end. */
+void tide_lake_directory(char out[96], const char *name, const char *uuid);
+
+#endif

@@ -1,0 +1,16 @@
+/* snapshot_load.h - rows of a snapshot into a node that has none: as they are. The maker has resolved them; with the same constraints they stand together
+ * here as they stood there, in any order.
+ *
+ * Threads: as the transaction. */
+#ifndef TIDE_REPLICA_SNAPSHOT_LOAD_H
+#define TIDE_REPLICA_SNAPSHOT_LOAD_H
+
+#include "replica/snapshot_parts.h"
+
+/* *written: rows of tables. TIDE_E_EXISTS, TIDE_E_INVALID: the table here refuses it. */
+TIDE_MUST_CHECK tide_status tide_snapshot_load_row(tide_app_tx *tx,
+                                                   const tide_snapshot_target *target,
+                                                   const tide_snapshot_row *row, int64_t *written,
+                                                   tide_error *err);
+
+#endif

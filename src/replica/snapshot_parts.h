@@ -1,0 +1,110 @@
+/* snapshot_parts.h - what the files of snapshot.h share. */
+#ifndef TIDE_REPLICA_SNAPSHOT_PARTS_H
+#define TIDE_REPLICA_SNAPSHOT_PARTS_H
+
+#include "replica/snapshot.h"
+#include "replica/snapshot_record.h"
+
+/* ---- watching ---- */
+
+/* Tell how far it is. TIDE_E_INTERRUPTED: end it. watch may be NULL. */
+TIDE_MUST_CHECK tide_status tide_snapshot_tell(const tide_snapshot_watch *watch, const char *what,
+                                               int64_t done, int64_t total, tide_error *err);
+
+/* ---- a directory for what is under way (snapshot_work.c) ---- */
+
+typedef struct tide_snapshot_work {
+    char dir[TIDE_SNAPSHOT_PATH_MAX]; /* "": none */
+    int fd;                           /* locked */
+} tide_snapshot_work;
+
+/* Make <path><suffix>, lock it, empty it. TIDE_E_BUSY: somebody works there. */
+TIDE_MUST_CHECK tide_status tide_snapshot_work_begin(tide_snapshot_work *work, const char *path,
+                                                     const char *suffix, tide_error *err);
+/* Remove it with everything in it. Fits TIDE_CLEANUP on {.fd = -1}. */
+void tide_snapshot_work_end(tide_snapshot_work *work);
+TIDE_MUST_CHECK tide_status tide_snapshot_work_path(const tide_snapshot_work *work,
+                                                    const char *name,
+                                                    char out[TIDE_SNAPSHOT_PATH_MAX],
+                                                    tide_error *err);
+/* Give a whole, synced file its name, which nobody has yet; on disk when it returns. TIDE_E_EXISTS. */
+TIDE_MUST_CHECK tide_status tide_snapshot_publish(const char *from, const char *to,
+                                                  tide_error *err);
+
+/* ---- files ---- */
+
+typedef struct tide_snapshot_input {
+    int fd;
+    int64_t bytes;
+    tide_snapshot_reader reader;
+    tide_snapshot_decoder decoder;
+} tide_snapshot_input;
+
+TIDE_MUST_CHECK tide_status tide_snapshot_input_open(tide_snapshot_input *input, const char *path,
+                                                     tide_error *err);
+void tide_snapshot_input_close(tide_snapshot_input *input); /* fits TIDE_CLEANUP on {.fd = -1} */
+
+/* ---- writing (snapshot_write.c) ---- */
+
+/* Who makes it, and when. */
+typedef struct tide_snapshot_maker {
+    tide_node_id node;
+    int64_t epoch;
+    const tide_snapshot_watch *watch;
+} tide_snapshot_maker;
+
+/* All records, from a private copy of a node's file, into a file that was begun. */
+TIDE_MUST_CHECK tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_app *copy,
+                                                const tide_snapshot_maker *maker, tide_error *err);
+
+/* The digest of a table as it is in this transaction (digest.c's, of one table). */
+TIDE_MUST_CHECK tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_app_tx *tx,
+                                                 const tide_table *table, tide_error *err);
+
+/* ---- making (snapshot_make.c) ---- */
+
+/* tide_snapshot_create, with an id that is given. */
+TIDE_MUST_CHECK tide_status tide_snapshot_create_as(tide_node *node, const tide_uuid *id,
+                                                    const char *path,
+                                                    const tide_snapshot_watch *watch,
+                                                    tide_snapshot_info *out, tide_error *err);
+
+/* ---- the list (snapshot_list.c) ---- */
+
+TIDE_MUST_CHECK tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info,
+                                                   tide_error *err);
+
+/* ---- restoring (snapshot_restore.c, snapshot_merge.c) ---- */
+
+/* A table of the snapshot as it is here. */
+typedef struct tide_snapshot_target {
+    const tide_table *table; /* of the desk */
+    int *map;                /* the snapshot's columns -> columns here */
+    bool is_same;            /* each is in its place */
+} tide_snapshot_target;
+
+typedef struct tide_restoring {
+    tide_node *node;
+    tide_app_tx *tx;
+    tide_snapshot_decoder *decoder;
+    tide_desk *desk; /* of the batch */
+    tide_snapshot_target *targets;
+    tide_snapshot_restored *out;
+    bool has_conflicts;     /* here, before */
+    tide_origin_mark *here; /* logs of this node, as they were */
+    int here_count;
+    tide_buffer forgotten; /* keys whose clocks go with the batch: u64 table, u32 length, bytes */
+    tide_buffer last_key;  /* up to where rows of this table were compared */
+} tide_restoring;
+
+/* Events that are here and that the maker did not have know writes which the snapshot shows or lists. Once, before the rows. */
+TIDE_MUST_CHECK tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err);
+/* One row of the snapshot into the desk. */
+TIDE_MUST_CHECK tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *row,
+                                                    tide_error *err);
+/* A row that is here and not in the snapshot. */
+TIDE_MUST_CHECK tide_status tide_snapshot_merge_absent(tide_restoring *r,
+                                                       const tide_snapshot_target *target,
+                                                       tide_view key, tide_error *err);
+
+#endif

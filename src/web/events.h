@@ -1,0 +1,21 @@
+/* events.h - pages that are told when something has changed (web.h).
+ *
+ * One thread waits for the sources and sends each page the topics that have changed, gathered for half a second; a line of comment now and then
+ * keeps connections open and finds those that are gone. */
+#ifndef TIDE_WEB_EVENTS_H
+#define TIDE_WEB_EVENTS_H
+
+#include "web/web.h"
+
+typedef struct tide_events tide_events;
+
+extern const tide_route tide_events_routes[];
+
+TIDE_MUST_CHECK tide_status tide_events_open(tide_events **out, tide_store *store,
+                                             const tide_web_source *sources, int count,
+                                             tide_error *err);
+TIDE_MUST_CHECK tide_status tide_events_start(tide_events *events, tide_error *err);
+void tide_events_end(tide_events *events); /* every page's stream ends; who comes is refused */
+void tide_events_close(tide_events *events);
+
+#endif

@@ -1,0 +1,71 @@
+#include "web/web.h"
+
+#include <stdlib.h>
+
+#include "web/events.h"
+#include "web/files.h"
+
+struct tide_web {
+    tide_events *events;
+    const char *about;
+};
+
+/* What the page shows: views of which nothing is served here are left out. */
+static void serve_about(tide_call *call, tide_view body, void *arg)
+{
+    (void)body;
+    const tide_web *web = arg;
+    tide_call_add_header(call, "cache-control", "no-store");
+    tide_call_http_reply(call, 200, "application/json", tide_view_of(web->about));
+}
+
+static const tide_route about_routes[] = {
+    {.method = "GET", .path = "/about", .role = TIDE_ROLE_NONE, .run = serve_about},
+    {.method = NULL},
+};
+
+static tide_status start(void *arg, tide_error *err)
+{
+    return tide_events_start(((tide_web *)arg)->events, err);
+}
+
+static void leave(void *arg)
+{
+    tide_events_end(((tide_web *)arg)->events);
+}
+
+static tide_status join(tide_web *web, tide_front *front, tide_error *err)
+{
+    const tide_front_part part = {.start = start, .leave = leave, .arg = web};
+    TIDE_TRY(tide_front_add(front, NULL, tide_web_file_routes, web, err));
+    TIDE_TRY(tide_front_add(front, NULL, about_routes, web, err));
+    TIDE_TRY(tide_front_add(front, NULL, tide_events_routes, web->events, err));
+    return tide_front_join(front, &part, err);
+}
+
+tide_status tide_web_open(tide_web **out, tide_front *front, const tide_web_options *options,
+                          tide_error *err)
+{
+    tide_web *web = calloc(1, sizeof *web);
+    if (!web)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for the dashboard");
+    web->about = options->about;
+    tide_status status = tide_events_open(&web->events, options->store, options->sources,
+                                          options->source_count, err);
+    if (status >= TIDE_OK)
+        status = join(web, front, err);
+    if (status < TIDE_OK) {
+        tide_web_close(web);
+        return status;
+    }
+    *out = web;
+    return TIDE_OK;
+}
+
+void tide_web_close(tide_web *web)
+{
+    if (!web)
+        return;
+    tide_events_close(web->events);
+    free(web);
+}

@@ -1,0 +1,46 @@
+/* web.h - the dashboard: its files, and a stream that tells what has changed.
+ *
+ *     GET /                     index.html; /dashboard.js, /dashboard.css, /dashboard.svg beside it (web/, bundled and embedded at build)
+ *     GET /about                {"version", "views"}: what is served here
+ *     GET /events               server-sent events: `data: TOPIC` when something of a topic has changed, at most twice a second
+ *
+ * The page has no data of its own: it asks the same services as everybody, by POST. An event is a hint to ask again; views ask now and then
+ * as well. The files need no credentials, the events the role read. Nothing is loaded from elsewhere: the content security policy allows this
+ * origin alone, no inline script, no frame.
+ *
+ * Threads: one of its own watches; calls are kept by it.
+ * Limits: TIDE_WEB_LISTENERS pages are told; more are refused and ask now and then. A page that does not read is let go. */
+#ifndef TIDE_WEB_WEB_H
+#define TIDE_WEB_WEB_H
+
+#include "daemon/front.h"
+
+enum {
+    TIDE_WEB_LISTENERS = 256,
+    TIDE_WEB_SOURCES_MAX = 8,
+};
+
+/* What a topic's news come from: a topic of the store's (watch.h), or a number that rises. */
+typedef struct tide_web_source {
+    const char *topic;       /* what pages are told */
+    const char *store_topic; /* NULL: the number */
+    uint64_t (*version)(void *arg);
+    void *arg;
+} tide_web_source;
+
+typedef struct tide_web tide_web;
+
+typedef struct tide_web_options {
+    tide_store *store; /* of the topics; must outlive it */
+    const tide_web_source *sources;
+    int source_count;
+    const char *about; /* JSON: {"version": "0.1.0", "views": ["fleet", ...]}; must outlive it */
+} tide_web_options;
+
+/* Add it to a front that is not serving yet. */
+TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_front *front,
+                                          const tide_web_options *options, tide_error *err);
+/* After tide_front_stop, before tide_front_close. Takes NULL. */
+void tide_web_close(tide_web *web);
+
+#endif

@@ -1,0 +1,95 @@
+// `tidemark up`: one process, one directory, one port.
+import assert from 'node:assert/strict';
+
+import { after, runCases, test } from '../clients/cases.mjs';
+import { Up, span, until } from './up.mjs';
+
+const up = await Up.start();
+after(async () => {
+    assert.deepEqual(await up.stop(), { code: 0, signal: null });
+    up.remove();
+});
+
+const spanCount = async () =>
+    Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM spans' })).rows[0].cells[0].whole);
+
+test('a page comes with a policy that allows this origin alone', async () => {
+    for (const [path, type] of [['/', 'text/html'], ['/dashboard.js', 'text/javascript'], ['/dashboard.css', 'text/css'], ['/dashboard.svg', 'image/svg+xml']]) {
+        const answer = await fetch(up.url + path);
+        assert.equal(answer.status, 200);
+        assert(answer.headers.get('content-type').startsWith(type));
+        assert.match(answer.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/);
+        assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
+        const body = await answer.text();
+        assert(body.length > 100);
+        const known = await fetch(up.url + path, { headers: { 'if-none-match': answer.headers.get('etag') } });
+        assert.equal(known.status, 304);
+    }
+});
+
+test('the page asks nobody else', async () => {
+    const page = (await (await fetch(`${up.url}/`)).text()) + (await (await fetch(`${up.url}/dashboard.css`)).text());
+    assert(!/(src|href)="(https?:)?\/\//.test(page) && !/url\(["']?https?:/.test(page));
+});
+
+test('what is sent by OTLP is in the colony', async () => {
+    await up.sendSpans([span('checkout', 'GET /cart'), span('checkout', 'GET /pay')]);
+    await until(spanCount, (count) => count === 2);
+    const fleet = await up.call('tidemark.colony.v1.ColonyService/Fleet');
+    assert.equal(fleet.agents[0].agentId, 'local');
+    assert.equal(fleet.unexplained, '0');
+});
+
+test('the fleet counts what is behind, and a second question gets the same answer', async () => {
+    const [one, two] = await Promise.all([up.call('tidemark.colony.v1.ColonyService/Fleet'), up.call('tidemark.colony.v1.ColonyService/Fleet')]);
+    assert.deepEqual(one, two);
+    assert.equal(one.dataTypes.length, one.agents[0].lagRecords.length);
+});
+
+test('work and checkpoints are served on the same port', async () => {
+    const task = await up.call('tidemark.work.v1.TaskService/CreateTask', { title: 'hello' }).catch(() => null);
+    const stats = await up.call('tidemark.work.v1.WorkService/Stats');
+    assert(stats && (task === null || task.taskId));
+});
+
+test('a page is told when something is new', async () => {
+    const abort = new AbortController();
+    const answer = await fetch(`${up.url}/events`, { signal: abort.signal });
+    assert.equal(answer.headers.get('content-type'), 'text/event-stream');
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    assert.match((await reader.read()).value, /^data: all\n\n/);
+    await up.sendSpans([span('checkout', 'GET /news')]);
+    let text = '';
+    await until(async () => (text += (await reader.read()).value), (heard) => heard.includes('data: colony\n'));
+    abort.abort();
+});
+
+test('a page of somebody else gets nothing', async () => {
+    const answer = await fetch(`${up.url}/tidemark.colony.v1.ColonyService/Fleet`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', origin: 'http://evil.example' },
+        body: '{}',
+    });
+    assert.equal(answer.status, 403);
+});
+
+test('a second one over the same directory is refused and says why', async () => {
+    const second = up.spawn(['--http', '127.0.0.1:0'], 'pipe');
+    let words = '';
+    second.stderr.on('data', (bytes) => (words += bytes));
+    const code = await new Promise((resolve) => second.once('exit', resolve));
+    assert.equal(code, 6);
+    assert.match(words, /is held by another process/);
+});
+
+test('kill -9, and a second start goes on where it stopped', async () => {
+    const before = await spanCount();
+    await up.sendSpans([span('checkout', 'GET /last')]);
+    await up.stop('SIGKILL');
+    await up.again();
+    await until(spanCount, (count) => count === before + 1);
+    const fleet = await up.call('tidemark.colony.v1.ColonyService/Fleet');
+    assert.equal(fleet.unexplained, '0');
+});
+
+await runCases();

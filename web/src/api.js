@@ -1,0 +1,142 @@
+// The services as everybody has them: JSON by POST to /package.Service/Method. No other way to the data exists here.
+import { signal } from "@preact/signals";
+
+export const token = signal(sessionStorage.getItem("token") || "");
+export const needsToken = signal(false);
+
+export class Refusal extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+  // The daemon that serves this page does not have the service: the view says so instead of failing.
+  get isAbsent() {
+    return this.status === 404 || this.status === 501;
+  }
+}
+
+export function keepToken(text) {
+  token.value = text;
+  sessionStorage.setItem("token", text);
+  needsToken.value = false;
+}
+
+function headers(extra) {
+  return token.value ? { ...extra, authorization: `Bearer ${token.value}` } : extra;
+}
+
+async function refuse(answer) {
+  const text = await answer.text();
+  let message = text;
+  try {
+    message = JSON.parse(text).message || text;
+  } catch {
+    // Not ours: a proxy's page, say. Its text is shown as it is.
+  }
+  if (answer.status === 401) needsToken.value = true;
+  throw new Refusal(answer.status, message || `HTTP ${answer.status}`);
+}
+
+export async function call(service, method, request = {}, abort) {
+  const answer = await fetch(`/${service}/${method}`, {
+    method: "POST",
+    headers: headers({ "content-type": "application/json" }),
+    body: JSON.stringify(request),
+    signal: abort,
+  });
+  if (!answer.ok) await refuse(answer);
+  return answer.json();
+}
+
+export const colony = (method, request, abort) => call("tidemark.colony.v1.ColonyService", method, request, abort);
+export const work = (method, request, abort) => call("tidemark.work.v1.WorkService", method, request, abort);
+export const journal = (method, request, abort) => call("tidemark.journal.v1.JournalService", method, request, abort);
+export const replica = (method, request, abort) => call("tidemark.replica.v1.ReplicaService", method, request, abort);
+export const lake = (method, request, abort) => call("tidemark.lake.v1.LakeService", method, request, abort);
+export const demo = (method, request, abort) => call("tidemark.up.v1.DemoService", method, request, abort);
+
+// What this server has: views of which it serves nothing are not offered.
+export const about = signal({ version: "", views: [] });
+export async function askAbout() {
+  const answer = await fetch("/about");
+  if (answer.ok) about.value = await answer.json();
+}
+
+function cellValue(cell) {
+  if ("text" in cell) return cell.text;
+  if ("number" in cell) return cell.number;
+  if ("whole" in cell) return exact(cell.whole);
+  if ("truth" in cell) return cell.truth;
+  if ("data" in cell) return `\\x${cell.data}`;
+  return null;
+}
+
+// Numbers beyond 2^53 stay texts: a wrong digit is worse than an odd alignment.
+export function exact(text) {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : text;
+}
+
+export async function select(sql, abort, maxRows = 1000) {
+  const answer = await colony("Query", { sql, maxRows, timeoutMs: 10000 }, abort);
+  return {
+    columns: answer.columns || [],
+    rows: (answer.rows || []).map((row) => (row.cells || []).map(cellValue)),
+    isCut: !!answer.cut,
+  };
+}
+
+// A literal in a statement of ours.
+export const quote = (text) => `'${String(text).replaceAll("'", "''")}'`;
+
+// ---- what is new ----
+// Server-sent events, read with fetch so that a token can go with them. Each event names a topic; views that show it ask again.
+// Paused while nobody looks; the first look afterwards asks for everything.
+export const pulse = signal({ topic: "all", count: 0 });
+export const isLive = signal(false);
+
+function tell(topic) {
+  pulse.value = { topic, count: pulse.value.count + 1 };
+}
+
+async function listen(abort) {
+  const answer = await fetch("/events", { headers: headers({ accept: "text/event-stream" }), signal: abort });
+  if (!answer.ok) await refuse(answer);
+  isLive.value = true;
+  tell("all");
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) if (line.startsWith("data:")) tell(line.slice(5).trim());
+  }
+}
+
+export function stayLive() {
+  let stopper = null;
+  let pause = 500;
+  const run = async () => {
+    if (document.hidden || stopper) return;
+    stopper = new AbortController();
+    const mine = stopper;
+    try {
+      await listen(mine.signal);
+      pause = 500;
+    } catch {
+      pause = Math.min(pause * 2, 10000);
+    }
+    isLive.value = false;
+    if (stopper === mine) stopper = null;
+    if (!document.hidden) setTimeout(run, pause * (0.5 + Math.random()));
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      stopper?.abort();
+      stopper = null;
+    } else run();
+  });
+  run();
+}

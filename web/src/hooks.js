@@ -1,0 +1,68 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { isLive, pulse } from "./api.js";
+
+const QUIET_MS = 400; // between two questions of one view, however much happens
+const POLL_MS = 5000; // where nothing tells
+
+// Ask now, again when one of the topics is told, and now and then where nothing tells. The newest answer counts.
+export function useAsked(ask, inputs, topics = ["all"]) {
+  const [state, setState] = useState({ data: null, error: null, isLoading: true });
+  const again = useRef(() => {});
+  useEffect(() => {
+    let abort = null;
+    let timer = null;
+    let wanted = false;
+    let over = false;
+    const run = async () => {
+      if (over) return;
+      if (abort) {
+        wanted = true;
+        return;
+      }
+      wanted = false;
+      abort = new AbortController();
+      try {
+        const data = await ask(abort.signal);
+        if (!over) setState({ data, error: null, isLoading: false });
+      } catch (error) {
+        if (!over && error.name !== "AbortError") setState((before) => ({ ...before, error, isLoading: false }));
+      }
+      abort = null;
+      if (over) return;
+      clearTimeout(timer);
+      timer = setTimeout(run, wanted ? QUIET_MS : isLive.value ? POLL_MS * 6 : POLL_MS);
+    };
+    const soon = () => {
+      if (document.hidden) return;
+      wanted = true;
+      if (abort) return;
+      clearTimeout(timer);
+      timer = setTimeout(run, QUIET_MS);
+    };
+    again.current = run;
+    const stop = pulse.subscribe(({ topic }) => {
+      if (topic === "all" || topics.includes(topic)) soon();
+    });
+    run();
+    return () => {
+      over = true;
+      stop();
+      clearTimeout(timer);
+      abort?.abort();
+    };
+  }, inputs);
+  return { ...state, refresh: () => again.current() };
+}
+
+export function useKey(key, run) {
+  useEffect(() => {
+    const down = (event) => {
+      if (event.key !== key || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      event.preventDefault();
+      run();
+    };
+    addEventListener("keydown", down);
+    return () => removeEventListener("keydown", down);
+  }, [key, run]);
+}

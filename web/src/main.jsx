@@ -1,0 +1,112 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { about, askAbout, isLive, keepToken, needsToken, stayLive } from "./api.js";
+import { useKey } from "./hooks.js";
+import { address, place } from "./place.js";
+import { Agent } from "./views/agent.jsx";
+import { Checkpoints } from "./views/checkpoints.jsx";
+import { Demo } from "./views/demo.jsx";
+import { Fleet } from "./views/fleet.jsx";
+import { Gaps } from "./views/gaps.jsx";
+import { Lake } from "./views/lake.jsx";
+import { Query } from "./views/query.jsx";
+import { Replication } from "./views/replication.jsx";
+import { Telemetry } from "./views/telemetry.jsx";
+import { Item, Work } from "./views/work.jsx";
+
+const VIEWS = [
+  ["fleet", "Fleet"],
+  ["gaps", "Gaps"],
+  ["work", "Work"],
+  ["checkpoints", "Checkpoints"],
+  ["replication", "Replication"],
+  ["lake", "Lake"],
+  ["telemetry", "Telemetry"],
+  ["query", "Query"],
+];
+
+function Shown() {
+  const { view, parts } = place.value;
+  switch (view) {
+    case "fleet":
+      return <Fleet />;
+    case "agent":
+      return <Agent name={parts[0] || ""} />;
+    case "gaps":
+      return <Gaps />;
+    case "work":
+      return parts[0] ? <Item id={parts[0]} /> : <Work />;
+    case "checkpoints":
+      return <Checkpoints />;
+    case "replication":
+      return <Replication />;
+    case "lake":
+      return <Lake parts={parts} />;
+    case "telemetry":
+      return <Telemetry parts={parts} />;
+    case "query":
+      return <Query />;
+    default:
+      return <p class="failure">There is no view of this name.</p>;
+  }
+}
+
+function Login() {
+  const [text, setText] = useState("");
+  return (
+    <form class="login" onSubmit={(event) => { event.preventDefault(); keepToken(text.trim()); location.reload(); }}>
+      <h1>A token is needed</h1>
+      <p>This server wants one from everybody. <code>tidemark token create</code> makes one.</p>
+      <label for="token">Token</label>
+      <input id="token" type="password" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <button type="submit" disabled={!text.trim()}>go on</button>
+    </form>
+  );
+}
+
+function useTheme() {
+  const [theme, setTheme] = useState(localStorage.getItem("theme") || "");
+  useEffect(() => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    localStorage.setItem("theme", theme);
+  }, [theme]);
+  return [theme, setTheme];
+}
+
+function App() {
+  const [theme, setTheme] = useTheme();
+  const [help, setHelp] = useState(false);
+  useKey("?", () => setHelp((shown) => !shown));
+  VIEWS.forEach(([view], index) => useKey(String(index + 1), () => (location.hash = address(view))));
+  const { view, parts } = place.value;
+  useEffect(() => {
+    document.title = `${view} · Tidemark`;
+    document.getElementById("view-title")?.focus({ preventScroll: true });
+  }, [view, parts.join("/")]);
+  if (needsToken.value) return <main id="main"><Login /></main>;
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>to the contents</a>
+      <header class="bar-top">
+        <a class="brand" href={address("fleet")}>Tidemark</a>
+        <nav aria-label="views">
+          {VIEWS.filter(([name]) => about.value.views.includes(name)).map(([name, title]) => <a key={name} href={address(name)} aria-current={view === name || (name === "fleet" && view === "agent") ? "page" : undefined}>{title}</a>)}
+        </nav>
+        <span class={`live ${isLive.value ? "is-live" : ""}`} role="status">{isLive.value ? "live" : "not live"}</span>
+        <label class="filter">theme
+          <select value={theme} onChange={(event) => setTheme(event.currentTarget.value)}>
+            <option value="">as the system</option><option value="dark">dark</option><option value="light">light</option>
+          </select>
+        </label>
+      </header>
+      {help && <p class="note keys" role="status">Keys: 1 to {VIEWS.length} choose a view, ? shows this, Tab and Enter do the rest.</p>}
+      <main id="main" tabIndex={-1}><Shown /></main>
+      {about.value.views.includes("demo") && <Demo />}
+    </>
+  );
+}
+
+askAbout();
+render(<App />, document.getElementById("app"));
+stayLive();

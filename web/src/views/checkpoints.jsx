@@ -1,0 +1,49 @@
+// The global timeline of checkpoints across tasks, and the structural difference of two of them.
+import { journal } from "../api.js";
+import { ago, bytes, word } from "../format.js";
+import { useAsked } from "../hooks.js";
+import { Command, State, Table, Text, View } from "../parts.jsx";
+import { address, place, setFilter } from "../place.js";
+
+
+function Difference({ a, b }) {
+  const asked = useAsked((abort) => journal("Diff", { a, b }, abort), [a, b], []);
+  return (
+    <section aria-label="difference">
+      <h2>From {a} to {b}</h2>
+      {asked.error && <p class="failure" role="alert"><Text value={asked.error.message} max={300} /></p>}
+      <Table caption={`What changed from ${a} to ${b}`} rows={asked.data?.differences} rowKey={(row) => row.path} empty={asked.isLoading ? "Comparing …" : "They are equal."} columns={[
+        { name: "kind", cell: (row) => <State value={row.kind} /> },
+        { name: "path", cell: (row) => <code><Text value={row.path || "/"} /></code> },
+        { name: "before", cell: (row) => <code><Text value={row.before} /></code> },
+        { name: "after", cell: (row) => <code><Text value={row.after} /></code> },
+      ]} />
+      <Command text={`tidemark checkpoint diff ${word(a)} ${word(b)}`} />
+    </section>
+  );
+}
+
+export function Checkpoints() {
+  const { task, a, b, before } = place.value.filters;
+  const asked = useAsked(
+    (abort) => journal("List", { taskId: task || "", lastGlobal: before || "0", limit: 100, newestFirst: true }, abort), [task, before], ["journal"]);
+  const rows = asked.data?.checkpoints || [];
+  const choose = (number) => (a && !b && a !== number ? setFilter("b", number) : location.replace(address("checkpoints", [], { task, before, a: number })));
+  return (
+    <View title="Checkpoints" what="checkpoints" asked={asked} command={`tidemark checkpoint ls${task ? ` --task ${word(task)}` : ""}`}>
+      {task && <p>Of task <code><Text value={task} /></code>. <a href={address("checkpoints")}>All tasks</a>. To go on from the last of them: <code>tidemark task resume {word(task)}</code></p>}
+      {a && b ? <Difference a={a} b={b} /> : a && <p class="note" role="status">Choose a second one to compare with {a}.</p>}
+      <Table caption="Checkpoints of all tasks, newest first" rows={rows} rowKey={(row) => row.globalSequence} empty="There are no checkpoints." columns={[
+        { name: "number", align: "right", cell: (row) => row.globalSequence },
+        { name: "task", cell: (row) => <a href={address("checkpoints", [], { task: row.taskId })}><Text value={row.taskId} max={40} /></a> },
+        { name: "inTask", title: "in task", align: "right", cell: (row) => row.sequenceNumber },
+        { name: "type" },
+        { name: "message", cell: (row) => <Text value={row.message} max={100} /> },
+        { name: "size", align: "right", cell: (row) => bytes(row.snapshotLen) },
+        { name: "written", cell: (row) => ago(row.createdAt) },
+        { name: "act", title: <span class="unseen">what can be done</span>, cell: (row) => <button type="button" aria-pressed={a === row.globalSequence || b === row.globalSequence} onClick={() => choose(row.globalSequence)}>compare</button> },
+      ]} />
+      {rows.length === 100 && <p><a href={address("checkpoints", [], { task, before: String(BigInt(rows.at(-1).globalSequence) - 1n) })}>older</a></p>}
+    </View>
+  );
+}
