@@ -9,127 +9,23 @@
  *
  * The wire is a relay that counts bytes in both directions. The history grows from 10^4 rows to 10^6 (10^7 with --long, 10^5 with --quick), each row one event;
  * a sync of 100 changes between two nodes of this process is timed at each (--growth: nothing else). */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <libpq-fe.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "raw_pg.h"
 #include "replica_load.h"
+#include "replica_relay.h"
 #include "support/pg_cluster.h"
 #include "support/proc.h"
 
 enum { ROWS = 20000, CHANGES = 1000, FEW = 100, WAIT_MS = 600000, LINE = 256 };
-
-/* ---- a relay that counts ---- */
-
-typedef struct relay {
-    int listener;
-    int target_port;
-    int port;
-    atomic_llong bytes;
-    pthread_t thread;
-    atomic_bool is_over;
-} relay;
-
-typedef struct pipe_end {
-    relay *r;
-    int fds[2];
-} pipe_end;
-
-static bool forward(relay *r, int from, int to)
-{
-    char bytes[65536];
-    const ssize_t len = recv(from, bytes, sizeof bytes, 0);
-    if (len <= 0)
-        return false;
-    atomic_fetch_add(&r->bytes, len);
-    for (ssize_t sent = 0; sent < len;) {
-        const ssize_t n = send(to, bytes + sent, (size_t)(len - sent), MSG_NOSIGNAL);
-        if (n <= 0)
-            return false;
-        sent += n;
-    }
-    return true;
-}
-
-static void *carry(void *arg)
-{
-    pipe_end *p = arg;
-    for (bool is_open = true; is_open;) {
-        struct pollfd fds[2] = {{.fd = p->fds[0], .events = POLLIN},
-                                {.fd = p->fds[1], .events = POLLIN}};
-        if (poll(fds, 2, 200) < 0 || atomic_load(&p->r->is_over))
-            break;
-        for (int i = 0; i < 2 && is_open; i++)
-            if (fds[i].revents != 0)
-                is_open = forward(p->r, p->fds[i], p->fds[1 - i]);
-    }
-    (void)close(p->fds[0]);
-    (void)close(p->fds[1]);
-    free(p);
-    return NULL;
-}
-
-static struct sockaddr_in local_address(int port)
-{
-    return (struct sockaddr_in){.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-static void *listen_on(void *arg)
-{
-    relay *r = arg;
-    while (!atomic_load(&r->is_over)) {
-        struct pollfd fd = {.fd = r->listener, .events = POLLIN};
-        if (poll(&fd, 1, 200) <= 0)
-            continue;
-        pipe_end *p = bench_alloc(sizeof *p);
-        const struct sockaddr_in to = local_address(r->target_port);
-        pthread_t thread;
-        p->r = r;
-        p->fds[0] = accept(r->listener, NULL, NULL);
-        p->fds[1] = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(p->fds[1], (const struct sockaddr *)&to, sizeof to) != 0)
-            bench_die("the relay cannot connect");
-        if (pthread_create(&thread, NULL, carry, p) != 0)
-            bench_die("no thread");
-        (void)pthread_detach(thread);
-    }
-    return NULL;
-}
-
-static void relay_start(relay *r, int target_port)
-{
-    struct sockaddr_in address = local_address(0);
-    socklen_t len = sizeof address;
-    *r = (relay){.target_port = target_port, .listener = socket(AF_INET, SOCK_STREAM, 0)};
-    if (bind(r->listener, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(r->listener, 8) != 0 ||
-        getsockname(r->listener, (struct sockaddr *)&address, &len) != 0)
-        bench_die("no port for the relay");
-    r->port = ntohs(address.sin_port);
-    if (pthread_create(&r->thread, NULL, listen_on, r) != 0)
-        bench_die("no thread");
-}
-
-static void relay_stop(relay *r)
-{
-    atomic_store(&r->is_over, true);
-    (void)pthread_join(r->thread, NULL);
-    (void)close(r->listener);
-}
 
 /* ---- Tidemark: two processes ---- */
 
@@ -157,7 +53,7 @@ static int start_server(proc *server, const char *program, const char *path)
     const char *at = strrchr(line, ':');
     if (!strstr(line, "ready grpc=") || !at)
         bench_die("no ready line: %s", line);
-    return atoi(at + 1);
+    return (int)strtol(at + 1, NULL, 10);
 }
 
 static double sync_once(const char *program, const char *path, int port)
@@ -198,7 +94,7 @@ static void run_ours(const tempdir *dir, int round, bench_series *first, bench_s
     char program[PATH_MAX];
     tide_error err = {.status = TIDE_OK};
     proc server;
-    relay r;
+    replica_relay r;
     replica_load_writer insert;
     replica_load_writer update;
     bench_must(proc_find("tidemark", program, &err), &err, "tidemark");
@@ -212,7 +108,7 @@ static void run_ours(const tempdir *dir, int round, bench_series *first, bench_s
     replica_load_writer_init(&update, db, REPLICA_LOAD_UPDATE);
     for (int i = 0; i < ROWS; i += 1000)
         replica_load_write(&insert, i, 1000);
-    relay_start(&r, start_server(&server, program, there));
+    replica_relay_start(&r, start_server(&server, program, there));
     bench_add(first, sync_once(program, here, r.port));
     bench_add(first_bytes, (double)atomic_exchange(&r.bytes, 0) / ROWS);
     change_rows(&update, CHANGES);
@@ -224,7 +120,7 @@ static void run_ours(const tempdir *dir, int round, bench_series *first, bench_s
     bench_must(proc_kill(&server, SIGTERM, &err), &err, "a server");
     bench_must(proc_wait(&server, WAIT_MS, &err), &err, "a server");
     proc_done(&server);
-    relay_stop(&r);
+    replica_relay_stop(&r);
 }
 
 /* ---- PostgreSQL: logical replication ---- */
@@ -454,19 +350,28 @@ static void run_growth(const tempdir *dir, int64_t most, int rounds)
     tide_node_close(b);
 }
 
+/* Is the option given? It is taken out. */
+static bool take_option(int *argc, char **argv, const char *option)
+{
+    for (int i = 1; i < *argc; i++) {
+        if (strcmp(argv[i], option) != 0)
+            continue;
+        for (int k = i; k < *argc; k++)
+            argv[k] = argv[k + 1]; /* the NULL at the end, too */
+        --*argc;
+        return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
+    const bool is_long = take_option(&argc, argv, "--long");
+    const bool is_growth = take_option(&argc, argv, "--growth");
+    const bool is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
     bench_options options = bench_read_options(argc, argv, 1);
-    bool is_long = false;
-    bool is_quick = false;
-    bool is_growth = false;
     tide_error err;
     tempdir dir;
-    for (int i = 1; i < argc; i++) {
-        is_long = is_long || strcmp(argv[i], "--long") == 0;
-        is_quick = is_quick || strcmp(argv[i], "--quick") == 0;
-        is_growth = is_growth || strcmp(argv[i], "--growth") == 0;
-    }
     if (is_quick)
         options.rounds = 1;
     bench_must(tempdir_make(&dir, &err), &err, "a directory");

@@ -424,7 +424,9 @@ VALUES ((SELECT snapshot_id FROM lake_head WHERE catalog_id = :catalog_id), (SEL
 INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size_bytes, catalog_id)
 SELECT :table_id, coalesce(sum(CASE WHEN f.end_snapshot IS NULL THEN f.record_count ELSE 0 END), 0),
        coalesce(max(coalesce(f.row_id_start, 0) + f.record_count), 0), coalesce(sum(CASE WHEN f.end_snapshot IS NULL THEN f.file_size_bytes ELSE 0 END), 0), :catalog_id
-FROM lake_data_file f WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+FROM lake_data_file f
+WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+  AND NOT EXISTS (SELECT 1 FROM ducklake_table_stats s WHERE s.table_id = :table_id AND s.catalog_id = :catalog_id)
 HAVING NOT EXISTS (SELECT 1 FROM ducklake_table_stats s WHERE s.table_id = :table_id AND s.catalog_id = :catalog_id);
 
 -- statement: lake_stats_begin  engine: postgres
@@ -432,7 +434,9 @@ INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size
 SELECT CAST(:table_id AS bigint), CAST(coalesce(sum(f.record_count) FILTER (WHERE f.end_snapshot IS NULL), 0) AS bigint),
        coalesce(max(coalesce(f.row_id_start, 0) + f.record_count), 0),
        CAST(coalesce(sum(f.file_size_bytes) FILTER (WHERE f.end_snapshot IS NULL), 0) AS bigint), CAST(:catalog_id AS bigint)
-FROM lake_data_file f WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+FROM lake_data_file f
+WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+  AND NOT EXISTS (SELECT 1 FROM ducklake_table_stats s WHERE s.table_id = :table_id AND s.catalog_id = :catalog_id)
 HAVING NOT EXISTS (SELECT 1 FROM ducklake_table_stats s WHERE s.table_id = :table_id AND s.catalog_id = :catalog_id);
 
 -- statement: lake_stats_step

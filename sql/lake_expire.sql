@@ -268,6 +268,15 @@ DELETE FROM ducklake_macro_parameters WHERE NOT EXISTS (SELECT 1 FROM ducklake_m
 -- statement: expire_sort_expressions
 DELETE FROM ducklake_sort_expression WHERE NOT EXISTS (SELECT 1 FROM ducklake_sort_info r WHERE r.sort_id = ducklake_sort_expression.sort_id);
 
+-- statement: expire_variant_stats
+DELETE FROM ducklake_file_variant_stats WHERE NOT EXISTS (SELECT 1 FROM ducklake_data_file r WHERE r.data_file_id = ducklake_file_variant_stats.data_file_id);
+
+-- statement: expire_column_mappings
+DELETE FROM ducklake_column_mapping WHERE NOT EXISTS (SELECT 1 FROM ducklake_table r WHERE r.table_id = ducklake_column_mapping.table_id);
+
+-- statement: expire_name_mappings
+DELETE FROM ducklake_name_mapping WHERE NOT EXISTS (SELECT 1 FROM ducklake_column_mapping r WHERE r.mapping_id = ducklake_name_mapping.mapping_id);
+
 -- ---- a dropped catalog of which nothing is left ----
 
 -- statement: expire_is_over

@@ -116,6 +116,16 @@ SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(:name) ORDER BY id
 -- template: schema_hooks
 SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name COLLATE NOCASE ORDER BY name;
 
+-- template: hook_overtaken
+-- SQLite fires the newest trigger first. One of the application's that is newer than ours may change the row again before its creation is logged,
+-- and the log then has it the wrong way round.
+SELECT EXISTS (
+    SELECT 1 FROM sqlite_master a
+    WHERE a.type = 'trigger' AND a.tbl_name = :name COLLATE NOCASE AND a.name NOT LIKE 'tide\_capture\_%' ESCAPE '\'
+    AND a.rowid > (
+        SELECT min(o.rowid) FROM sqlite_master o
+        WHERE o.type = 'trigger' AND o.tbl_name = :name COLLATE NOCASE AND o.name LIKE 'tide\_capture\_%' ESCAPE '\'));
+
 -- template: replica_clocks_of
 SELECT key FROM tide_replica_clocks
 WHERE table_id = :table_id AND key > :after AND gone IS NULL AND aside = 0 ORDER BY key LIMIT :limit;

@@ -89,8 +89,12 @@ INSERT OR IGNORE INTO tide_replica_events (origin, epoch, seq, cut_seq, id, tabl
     timestamp, processed, stamp, body)
 VALUES (:origin, :epoch, :seq, :cut, :id, :table, :operation, :record, :data, :timestamp, :processed, :stamp, :body);
 
+-- template: apply_event_of_stamp
+SELECT body FROM tide_replica_events WHERE timestamp = :timestamp AND stamp = :stamp AND origin = :origin AND epoch > 0 LIMIT 1;
+
 -- template: apply_event_processed
-UPDATE tide_replica_events SET processed = 1 WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
+UPDATE tide_replica_events SET processed = 1, data = coalesce(data, :data)
+WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
 
 -- template: apply_event_sizes
 SELECT seq, cut_seq, length(body) FROM tide_replica_events
@@ -141,10 +145,11 @@ DELETE FROM tide_replica_peers WHERE expires_at <= :now;
 DELETE FROM tide_replica_peer_marks WHERE peer NOT IN (SELECT peer FROM tide_replica_peers);
 
 -- template: apply_least_mark
--- What every live peer has of an origin's epoch; NULL: there are no peers. The origin itself has all of its own.
+-- What every live peer has of an origin's epoch; NULL: there are no peers. The origin itself has all of its own, unless it says otherwise: one that
+-- was put back gets its old events from us (R9).
 SELECT min(coalesce((SELECT m.mark FROM tide_replica_peer_marks m
-    WHERE m.peer = p.peer AND m.origin = :origin AND m.epoch = :epoch), 0))
-FROM tide_replica_peers p WHERE p.peer <> :origin;
+    WHERE m.peer = p.peer AND m.origin = :origin AND m.epoch = :epoch), CASE WHEN p.peer = :origin THEN 9223372036854775807 ELSE 0 END))
+FROM tide_replica_peers p;
 
 -- template: apply_greatest_mark
 SELECT max(mark) FROM tide_replica_peer_marks WHERE origin = :origin AND epoch = :epoch;

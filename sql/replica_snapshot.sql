@@ -52,9 +52,12 @@ DELETE FROM tide_replica_conflicts WHERE table_id = :table AND key = :key AND co
 DELETE FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
 
 -- template: snapshot_keys_between
--- Rows that are here and not in the snapshot. An empty :until is the end of the table.
-SELECT key FROM tide_replica_clocks
-WHERE table_id = :table AND key > :after AND (key < :until OR :until = x'') ORDER BY key LIMIT :limit;
+-- Rows that are here and not in the snapshot.
+SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after AND key < :until ORDER BY key LIMIT :limit;
+
+-- template: snapshot_keys_behind
+-- ... behind its last row.
+SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after ORDER BY key LIMIT :limit;
 
 -- template: snapshot_event_of
 -- The event that made a stamp: the index by time finds it.

@@ -58,14 +58,15 @@ AND NOT EXISTS (SELECT 1 FROM {{parent}} AS tide_parent WHERE {{each pairs AND}}
 SELECT count(*) FROM {{table}};
 
 -- The log: one row per change. op 1 create (all columns), 2 update (those of the masks), 3 delete (all, as they were: a
--- concurrent write may bring the row back). Columns without a type keep a value as it is.
+-- concurrent write may bring the row back), 4 delete of which only the key is known (a scan found the row gone). Columns without a type keep a value as it is.
 
 -- template: table_log_make
 CREATE TABLE tide_log_{{id}} (seq INTEGER PRIMARY KEY, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}});
 
 -- template: table_gone_make
 -- Rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
-CREATE TABLE tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}}, PRIMARY KEY ({{each keycolumns ,}}c{{n}}{{end}}));
+CREATE TABLE tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}});
+CREATE INDEX tide_gone_{{id}}_key ON tide_gone_{{id}} ({{each keycolumns ,}}c{{n}}{{end}});
 
 -- template: table_log_drop
 DROP TABLE IF EXISTS tide_log_{{id}};
@@ -144,23 +145,24 @@ BEGIN
 END
 
 -- template: hook_before_insert
+-- (The key's own index is among them where equal keys may be two: a collation, 1 and 1.0.)
 -- Rows that have a value of one of the new row's unique keys: REPLACE removes them unseen. Which of them are really gone is seen when the log is
 -- folded: one that still stands was never replaced, or has come back, and then its creation was logged.
 CREATE TRIGGER tide_capture_{{id}}_before_insert BEFORE INSERT ON {{table}} BEGIN
     INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
     SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{end}});
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});
 END
 
 -- template: hook_before_update
 CREATE TRIGGER tide_capture_{{id}}_before_update BEFORE UPDATE ON {{table}}
-{{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}}{{end}}{{if hidden}} OR OLD.rowid IS NOT NEW.rowid{{end}}{{end}} BEGIN
+{{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}}{{end}}{{if hidden}} OR OLD.rowid IS NOT NEW.rowid{{end}}{{end}}{{if unwatched}}WHEN OLD.rowid IS NOT NEW.rowid{{end}} BEGIN
     INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
     SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
     AND NOT ({{each key AND}}{{name}} IS OLD.{{name}}{{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{end}});
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});
 END
 
 -- template: hook_drop

@@ -71,6 +71,7 @@ extern const tide_cli_command tide_cli_replica;
 extern const tide_cli_command tide_cli_lake;
 extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_up;
+extern const tide_cli_command tide_cli_status;
 extern const tide_cli_command tide_cli_token;
 extern const tide_cli_command tide_cli_doctor;
 extern const tide_cli_command tide_cli_version;

@@ -133,12 +133,13 @@ static const tide_cli_verb verbs[] = {
     {.name = "migrate",
      .arguments = "DB -- CMD...",
      .summary = "run a command that changes the schema, with capture out of its way",
-     .details = "Triggers are taken off (SQLite drops no column that a trigger names), the command runs, "
-                "triggers are put\n"
-                "back, and what the command wrote becomes events. Ends with the command's exit code; "
-                "Ctrl-C, too, puts the\n"
-                "triggers back. A daemon on the same file waits with its looks at the schema until "
-                "then.",
+     .details =
+         "Triggers are taken off (SQLite drops no column that a trigger names), the command runs, "
+         "triggers are put\n"
+         "back, and what the command wrote becomes events. Ends with the command's exit code; "
+         "Ctrl-C, too, puts the\n"
+         "triggers back. A daemon on the same file waits with its looks at the schema until "
+         "then.",
      .run = tide_cli_replica_migrate},
     {.name = "status",
      .arguments = "DB",
@@ -182,10 +183,11 @@ static const tide_cli_verb verbs[] = {
      .arguments = "DB PEER",
      .takes = TIDE_CLI_LIST(REPAIR, TIDE_CLI_PEER_SECURITY),
      .summary = "compare tables with a peer, and repair what differs; exit code 8 where they do",
-     .details = "Tables are compared by ranges of keys, down to rows. --repair syncs, puts right "
-                "what differs although\n"
-                "the logs are equal, at both nodes, and compares again; values that were overwritten "
-                "are in `conflicts`.",
+     .details =
+         "Tables are compared by ranges of keys, down to rows. --repair syncs, puts right "
+         "what differs although\n"
+         "the logs are equal, at both nodes, and compares again; values that were overwritten "
+         "are in `conflicts`.",
      .run = tide_cli_replica_verify},
     {.name = "conflicts",
      .arguments = "DB",

@@ -109,9 +109,10 @@ tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
         }
     }
     if (first == TIDE_E_NOT_FOUND)
-        (void)snprintf(cli->hint, sizeof cli->hint,
-                       "let the peer make a snapshot ('tidemark replica snapshot create DB FILE'), and "
-                       "'snapshot restore' it here");
+        (void)snprintf(
+            cli->hint, sizeof cli->hint,
+            "let the peer make a snapshot ('tidemark replica snapshot create DB FILE'), and "
+            "'snapshot restore' it here");
     return first;
 }
 
@@ -140,7 +141,8 @@ static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_erro
     keep_signals_back();
     TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));
     TIDE_TRY(tide_node_establish(node, err));
-    if (tide_cli_is_given(cli, TIDE_CLI_STORE)) /* otherwise there are those of --token-file alone */
+    if (tide_cli_is_given(cli,
+                          TIDE_CLI_STORE)) /* otherwise there are those of --token-file alone */
         TIDE_TRY(tide_cli_open_store(cli, &tokens, TIDE_STORE_CREATE, err));
     options->front.store = tokens;
     options->node = node;

@@ -1,4 +1,5 @@
 /* cmd_replica_verify.c - tidemark replica verify: compare with a peer, by ranges of keys, and repair what differs. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ static tide_status keep_ours(void *arg, const tide_table_digest *digest, tide_er
 {
     table_pair *pair = NULL;
     TIDE_TRY(add_pair(arg, digest, &pair, err));
+    assert(pair);
     pair->is_here = true;
     return TIDE_OK;
 }
@@ -67,6 +69,7 @@ static tide_status keep_theirs(void *arg, const tide_table_digest *digest, tide_
             pair = &v->pairs[i];
     if (!pair)
         TIDE_TRY(add_pair(v, digest, &pair, err));
+    assert(pair);
     pair->is_there = true;
     pair->is_equal = pair->is_here && pair->digest.rows == digest->rows &&
                      memcmp(pair->digest.digest, digest->digest, sizeof digest->digest) == 0;

@@ -27,9 +27,8 @@ static void tell_newcomer(const char *address, const char *data_dir)
 {
     tide_cli_print(stderr,
                    "\n  Dashboard   http://%s/\n"
-                   "  Try         tidemark gaps ls --store %s/colony.db\n"
-                   "              tidemark query \"SELECT service_name, count(*) FROM spans GROUP "
-                   "BY 1\" --store %s/colony.db\n"
+                   "  Try         tidemark status --store %s/colony.db\n"
+                   "              tidemark gaps ls --store %s/colony.db\n"
                    "              tidemark work ls --store %s/colony.db\n"
                    "  Break something with the buttons at the bottom of the page. Ctrl-C stops; a "
                    "second start goes on.\n\n",

@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { NUMBERS = 4, NUMBER_SIZE = 24 };
 
 static tide_status start_one(tide_crowd *crowd, int which, int64_t now_us, tide_error *err)

@@ -242,7 +242,23 @@ enum {
       "how many processes write at once, each with a connection of its own")                       \
     X(SECONDS, "seconds", 0, "N", "10", NULL, NUMBER, 1, 86400, "for how long")                    \
     X(KILL, "kill", 0, NULL, NULL, NULL, FLAG, 0, 0,                                               \
-      "end writers with kill -9 now and then, and start them again")
+      "end writers with kill -9 now and then, and start them again")                               \
+    X(AT, "at", 0, "SNAPSHOT|TIME", NULL, NULL, TEXT, 0, 0,                                        \
+      "as it was at this snapshot, or at this time; the newest")                                   \
+    X(CATALOG, "catalog", 0, "NAME", NULL, NULL, TEXT, 0, 0, "the catalog")                        \
+    X(CREATE, "create", 0, NULL, NULL, NULL, FLAG, 0, 0, "make the catalog if there is none")      \
+    X(CASCADE, "cascade", 0, NULL, NULL, NULL, FLAG, 0, 0, "with everything that is in it")        \
+    X(WHERE, "where", 0, "CONDITION", NULL, NULL, TEXT, 0, 0,                                      \
+      "which rows: an SQL condition over the table's columns")                                     \
+    X(FORMAT, "format", 0, "auto|parquet|csv|json", "auto", NULL, CHOICE, 0, 0,                    \
+      "what the rows are written in; auto: told by the name, or by the first bytes")               \
+    X(FILE, "file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                             \
+      "one operation per line, as JSON; - is stdin")                                               \
+    X(REQUEST_KEY, "request-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                \
+      "done once under this key: the second time the first answer is given")                       \
+    X(AUTHOR, "author", 0, "NAME", NULL, NULL, TEXT, 0, 0, "who did it, kept with the snapshot")   \
+    X(ORPHANS, "orphans", 0, NULL, NULL, NULL, FLAG, 0, 0,                                         \
+      "also files that nobody names: what writers that died have left behind")
 
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \

@@ -458,7 +458,11 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
                       const char *text, int64_t retry_after_us)
 {
     const bool is_other = status == TIDE_E_CONFLICT || status == TIDE_E_SERIALIZATION;
-    if (status == TIDE_E_LIMIT && stream->is_skipping) {
+    if (is_other && stream->past && stream->past->is_asking) {
+        /* It says nothing of that epoch's points: then the ids alone decide. */
+        stream->past->is_asking = false;
+        stream->past->is_known = true;
+    } else if (status == TIDE_E_LIMIT && stream->is_skipping) {
         tide_poll_skip_large(poller, stream);
     } else if (status == TIDE_E_LIMIT && tide_poll_page_shrink(&stream->page)) {
         tell_failed(poller, stream->name, status, text);

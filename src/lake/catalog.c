@@ -12,6 +12,18 @@
 
 /* ---- what making and forking share ---- */
 
+static const char *key_of(const lake_making *m)
+{
+    return m->options && m->options->request_key ? m->options->request_key : m->uuid;
+}
+
+void lake_making_init(lake_making *m, tide_lake *lake)
+{
+    tide_uuid uuid;
+    tide_uuid_v4(tide_store_env(tide_lake_store(lake)), &uuid);
+    tide_uuid_format(&uuid, m->uuid);
+}
+
 tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
 {
     const tide_status status = tide_lake_find_catalog(tx, m->name, &m->there, err);
@@ -25,8 +37,9 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
     m->out.snapshot_id = tide_col_i64(query);
     const tide_view key = tide_col_text(query);
     m->out.parent_snapshot_id = tide_col_i64(query);
-    const char *wanted = m->options && m->options->request_key ? m->options->request_key : "";
-    m->is_replay = wanted[0] && tide_view_equal(key, tide_view_of(wanted));
+    m->is_replay = tide_view_equal(key, tide_view_of(key_of(m)));
+    if (m->is_replay && !(m->options && m->options->request_key))
+        m->out.was_there = false; /* an earlier attempt of ours, whose answer was lost */
     return TIDE_OK;
 }
 
@@ -39,12 +52,7 @@ tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_ADD, err));
     tide_bind_i64(query, "catalog_id", m->out.catalog_id);
     tide_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_run(query, NULL, err));
-    const tide_uuid none = {{0}};
-    tide_uuid uuid = none;
-    tide_uuid_v4(tide_store_env(tide_tx_store(tx)), &uuid);
-    tide_uuid_format(&uuid, m->uuid);
-    return TIDE_OK;
+    return tide_query_run(query, NULL, err);
 }
 
 tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes, const char *marks,
@@ -63,14 +71,14 @@ tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ANCESTOR_SELF, err));
     tide_bind_i64(query, "catalog_id", m->out.catalog_id);
     TIDE_TRY(tide_query_defer(&query, err));
-    const lake_publication what = {
-        .catalog_id = m->out.catalog_id,
-        .changes = changes,
-        .marks = marks,
-        .key = m->options && m->options->request_key ? m->options->request_key : m->uuid,
-        .hash = m->options ? m->options->request_hash : tide_view_bytes("", 0),
-        .options = m->options,
-        .parent = &m->parent_of_first};
+    const lake_publication what = {.catalog_id = m->out.catalog_id,
+                                   .changes = changes,
+                                   .marks = marks,
+                                   .key = key_of(m),
+                                   .hash = m->options ? m->options->request_hash
+                                                      : tide_view_bytes("", 0),
+                                   .options = m->options,
+                                   .parent = &m->parent_of_first};
     return lake_publish(tx, &what, err);
 }
 
@@ -82,7 +90,8 @@ tide_status lake_catalog_try(tide_lake *lake, tide_tx_fn *fn, lake_making *m, ti
     for (int attempt = 0;; attempt++) {
         const tide_status status = tide_write(tide_lake_store(lake), fn, m, err);
         const bool is_taken = status == TIDE_E_EXISTS && !m->out.was_there;
-        const bool is_transient = status == TIDE_E_SERIALIZATION || status == TIDE_E_BUSY;
+        const bool is_transient = status == TIDE_E_SERIALIZATION || status == TIDE_E_BUSY ||
+                                  status == TIDE_E_OUTCOME_UNKNOWN;
         const bool is_again = is_taken || is_transient;
         if (!is_again || attempt + 1 >= TIDE_LAKE_TRIES_MAX)
             return is_again ? tide_fail_context(err, status, "after %d tries", attempt + 1)
@@ -150,6 +159,7 @@ tide_status tide_lake_create_catalog(tide_lake *lake, const char *name, bool may
     TIDE_TRY(tide_lake_check_name(name, "catalog", err));
     TIDE_TRY(lake_check_options(options, err));
     lake_making m = {.name = name, .may_exist = may_exist, .options = options};
+    lake_making_init(&m, lake);
     TIDE_TRY(lake_catalog_try(lake, make_catalog, &m, err));
     *out = m.out;
     return TIDE_OK;

@@ -13,7 +13,7 @@ typedef struct lake_making {
     const char *parent; /* of a fork */
     const char *at;
     int64_t parent_id;
-    char uuid[37];
+    char uuid[37];  /* its own, and its token where the caller has no key */
     bool is_replay; /* the one that is there was made by this request */
     tide_lake_catalog there;
     int64_t parent_of_first;
@@ -21,6 +21,8 @@ typedef struct lake_making {
     tide_lake_created out;
 } lake_making;
 
+/* A UUID, the same for every attempt. */
+void lake_making_init(lake_making *m, tide_lake *lake);
 /* Is there one of that name? TIDE_NONE: no; otherwise out and is_replay are filled. */
 TIDE_MUST_CHECK tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err);
 TIDE_MUST_CHECK tide_status lake_catalog_exists(const lake_making *m, tide_error *err);

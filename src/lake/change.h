@@ -107,7 +107,8 @@ typedef struct tide_lake_new_file {
     int64_t footer_size;
     const tide_lake_column_stats *stats;
     int stat_count;
-    const char *const *partition_values; /* one per key of the table's partition (NULL among them: NULL); NULL: none */
+    const char *const *
+        partition_values; /* one per key of the table's partition (NULL among them: NULL); NULL: none */
     int64_t partition_id;
 } tide_lake_new_file;
 
@@ -130,8 +131,7 @@ TIDE_MUST_CHECK tide_status tide_lake_add_file(tide_lake_change *change, int64_t
  * file NULL the whole data file ends: no row of it is left. */
 TIDE_MUST_CHECK tide_status tide_lake_delete_rows(tide_lake_change *change, int64_t table_id,
                                                   const tide_lake_file_seen *seen,
-                                                  const tide_lake_new_file *file,
-                                                  tide_error *err);
+                                                  const tide_lake_new_file *file, tide_error *err);
 /* These files (with their delete files) end, and the new ones hold the same rows. */
 TIDE_MUST_CHECK tide_status tide_lake_compact_files(tide_lake_change *change, int64_t table_id,
                                                     const tide_lake_file_seen *olds, int old_count,
@@ -162,5 +162,11 @@ typedef struct tide_lake_committed {
 TIDE_MUST_CHECK tide_status tide_lake_commit(tide_lake_change *change,
                                              const tide_lake_commit_options *options,
                                              tide_lake_committed *out, tide_error *err);
+
+/* What became of a request: asked before operations that would be refused the second time (a table that is there, because the first one made it). TIDE_NONE: the key is not
+ * there. TIDE_E_CONFLICT: it is another request's. TIDE_E_NOT_FOUND: no such catalog. */
+TIDE_MUST_CHECK tide_status tide_lake_find_request(tide_lake *lake, const char *catalog,
+                                                   const tide_lake_commit_options *options,
+                                                   tide_lake_committed *out, tide_error *err);
 
 #endif

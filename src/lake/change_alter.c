@@ -1,6 +1,7 @@
 /* change_alter.c - operations on a table's columns and its partition. */
 #include "lake/change_parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ tide_status tide_lake_drop_column(tide_lake_change *change, const char *schema, 
     lake_thing *owner = NULL;
     tide_lake_column_row *row = NULL;
     TIDE_TRY(find_column(change, schema, table, column, &owner, &row, err));
+    assert(owner && row);
     if (owner->column_count == 1)
         return tide_fail(err, TIDE_E_INVALID,
                          "'%s' is the only column of %s: drop the table instead", row->seen.name,
@@ -119,6 +121,7 @@ tide_status tide_lake_rename_column(tide_lake_change *change, const char *schema
     lake_thing *owner = NULL;
     tide_lake_column_row *row = NULL;
     TIDE_TRY(find_column(change, schema, table, column, &owner, &row, err));
+    assert(owner && row);
     if (!tide_lake_same_name(row->seen.name, new_name))
         TIDE_TRY(check_free(owner, new_name, err));
     TIDE_TRY(tide_lake_check_name(new_name, "column", err));
@@ -132,6 +135,7 @@ tide_status tide_lake_widen_column(tide_lake_change *change, const char *schema,
     lake_thing *owner = NULL;
     tide_lake_column_row *row = NULL;
     TIDE_TRY(find_column(change, schema, table, column, &owner, &row, err));
+    assert(owner && row);
     if (strcmp(row->seen.type, type) == 0)
         return TIDE_OK;
     if (!tide_lake_type_widens(row->seen.type, type))
@@ -151,17 +155,24 @@ static bool is_time_type(const char *type, bool with_hours)
     return strncmp(type, "timestamp", 9) == 0 || (!with_hours && strcmp(type, "date") == 0);
 }
 
+/* bucket(n) */
+static bool is_bucket_transform(const char *transform)
+{
+    static const char word[] = "bucket(";
+    char *end = NULL;
+    if (strncmp(transform, word, sizeof word - 1) != 0)
+        return false;
+    const long count = strtol(transform + sizeof word - 1, &end, 10);
+    return count >= 1 && count <= INT32_MAX && strcmp(end, ")") == 0;
+}
+
 static tide_status check_transform(const tide_lake_column *column, const char *transform,
                                    tide_error *err)
 {
-    int buckets = 0;
-    char end = '\0';
-    char more = '\0';
     const bool is_date = strcmp(transform, "year") == 0 || strcmp(transform, "month") == 0 ||
                          strcmp(transform, "day") == 0;
     const bool is_hour = strcmp(transform, "hour") == 0;
-    const bool is_bucket = sscanf(transform, "bucket(%d%c%c", &buckets, &end, &more) == 2 &&
-                           end == ')' && buckets >= 1;
+    const bool is_bucket = is_bucket_transform(transform);
     if (strcmp(transform, "identity") != 0 && !is_date && !is_hour && !is_bucket)
         return tide_fail(
             err, TIDE_E_INVALID,
@@ -188,6 +199,7 @@ tide_status tide_lake_partition_table(tide_lake_change *change, const char *sche
     for (int i = 0; i < count; i++) {
         tide_lake_column_row *row = NULL;
         TIDE_TRY(find_column(change, schema, table, columns[i], &owner, &row, err));
+        assert(row && transforms[i]);
         TIDE_TRY(check_transform(&row->seen, transforms[i], err));
         wanted.keys[i].column_id = row->seen.id;
         (void)snprintf(wanted.keys[i].transform, sizeof wanted.keys[i].transform, "%s",

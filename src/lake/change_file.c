@@ -1,6 +1,7 @@
 /* change_file.c - operations on a table's files. */
 #include "lake/change_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,7 @@ static tide_status keep_data_file(tide_lake_change *change, lake_thing *table,
     TIDE_TRY(check_file(table, file, err));
     TIDE_TRY(check_stats(table, file, err));
     TIDE_TRY(keep_file(change, table, file, &kept, err));
+    assert(kept);
     kept->first_row = table->row_ids;
     table->row_ids += file->record_count;
     table->records += file->record_count;
@@ -203,7 +205,7 @@ static tide_status keep_end(tide_lake_change *change, lake_thing *table, tide_la
                              "from it again",
                              what->id);
     end_request request = {.id = what->id, .is_delete = kind == TIDE_LAKE_DELETE_FILE_KIND};
-    TIDE_TRY(tide_read(change->store, read_ending, &request, err));
+    TIDE_TRY(tide_read_local(change->store, read_ending, &request, err));
     if (!request.is_there)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "there is no file %" PRId64 ": read the table again", what->id);
@@ -261,6 +263,7 @@ tide_status tide_lake_delete_rows(tide_lake_change *change, int64_t table_id,
     plain.stat_count = 0;
     plain.partition_values = NULL;
     TIDE_TRY(keep_file(change, table, &plain, &kept, err));
+    assert(kept);
     kept->is_delete = true;
     kept->data_file_id = seen->data_file_id;
     table->has_deletes = true;

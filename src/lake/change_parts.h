@@ -78,6 +78,10 @@ struct tide_lake_change {
 /* ---- change.c ---- */
 
 TIDE_MUST_CHECK tide_status lake_fail_memory(const tide_lake_change *change, tide_error *err);
+/* ---- change_know.c ---- */
+
+/* An empty one; NULL: no memory. */
+lake_thing *lake_add_thing(tide_lake_change *change);
 /* What is there in the change's sense. TIDE_E_NOT_FOUND: the words name what and where. */
 TIDE_MUST_CHECK tide_status lake_need_schema(tide_lake_change *change, const char *schema,
                                              lake_thing **out, tide_error *err);
@@ -98,6 +102,8 @@ TIDE_MUST_CHECK tide_status lake_know_all(tide_lake_change *change, lake_thing *
 /* Columns and partition of a table. */
 TIDE_MUST_CHECK tide_status lake_know_columns(tide_lake_change *change, lake_thing *table,
                                               tide_error *err);
+/* ---- change.c again ---- */
+
 /* A new thing with an id and a UUID of its own. */
 TIDE_MUST_CHECK tide_status lake_new_thing(tide_lake_change *change, tide_lake_kind kind,
                                            lake_thing *schema, const char *name, lake_thing **out,

@@ -149,7 +149,10 @@ static tide_status check_plainly(tide_tx *tx, const commit_try *c, tide_error *e
 {
     refusal r;
     TIDE_TRY(look_for_refusal(tx, c, &r, err));
-    return is_refused(&r) ? tide_fail(err, TIDE_E_CONFLICT, "refused") : TIDE_OK;
+    return is_refused(&r) ? tide_fail(err, TIDE_E_CONFLICT,
+                                      "somebody else's commit stood in the way: read the current "
+                                      "state and try again")
+                          : TIDE_OK;
 }
 
 /* In the same pipeline as the lock: the server itself fails the transaction. */
@@ -248,6 +251,11 @@ static tide_status answer_refusal(commit_try *c, tide_status status, tide_lake_c
                          "this change is based on snapshot %" PRId64 " of catalog %s, and what was "
                          "done before %" PRId64 " is no longer known: begin it again",
                          c->change->base, c->change->catalog.name, e.r.known_from);
+    if (status == TIDE_E_EXISTS &&
+        (strstr(err->text, "_file_path") || strstr(err->text, "_file.path")))
+        return tide_fail(err, TIDE_E_EXISTS,
+                         "a file of this change has a path that another file has already: write it "
+                         "under a new name (a UUID)");
     return e.r.is_conflict ? explain_conflict(c, &e.r, err) : status;
 }
 

@@ -101,8 +101,8 @@ TIDE_MUST_CHECK tide_status tide_lake_find_deletes(tide_lake_data *data,
 /* Rewrite some files, without what was deleted, as larger ones, in the table's columns and partition of now. */
 TIDE_MUST_CHECK tide_status tide_lake_rewrite(tide_lake_data *data,
                                               const tide_lake_table_seen *table,
-                                              const tide_lake_files *files,
-                                              tide_lake_written *out, tide_error *err);
+                                              const tide_lake_files *files, tide_lake_written *out,
+                                              tide_error *err);
 
 /* ---- questions ---- */
 

@@ -1,4 +1,4 @@
-/* A question over tables that are shown to it: an instance of DuckDB of its own, in which they are views, sealed before the text runs. */
+/* A question over tables that are shown to it: an instance of DuckDB of its own, in which they are views, sealed before texts of others come in. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,8 +180,12 @@ static tide_status run(box *b, const tide_lake_shown *shown, int count, const ti
     TIDE_TRY(tide_lake_open_box(b->data, &b->db, &b->duck, err));
     TIDE_TRY(attach(b, shown, count, err));
     for (int i = 0; i < count; i++)
-        TIDE_TRY(show(b, &shown[i], err));
+        if (shown[i].table)
+            TIDE_TRY(show(b, &shown[i], err));
     TIDE_TRY(tide_lake_seal_box(b->duck, b->paths, b->path_count, err));
+    for (int i = 0; i < count; i++) /* somebody's texts, too */
+        if (!shown[i].table)
+            TIDE_TRY(show(b, &shown[i], err));
     const tide_duck_ask inner = {
         .text = ask->text,
         .row_max = ask->row_max,

@@ -30,13 +30,14 @@ typedef struct job {
 
 /* ---- the condition ---- */
 
-static bool parses(job *j, const tide_template *template)
+static tide_status parse(job *j, const tide_template *template, bool *is_one, tide_error *err)
 {
     const tide_template_list list = TIDE_LAKE_PIECE("condition", j->condition);
     const tide_template_context context = {.lists = &list, .list_count = 1};
     const char *text = NULL;
-    return tide_lake_fill(&text, &j->arena, template, &context, NULL) == TIDE_OK &&
-           tide_duck_is_statement(j->data->duck, text);
+    TIDE_TRY(tide_lake_fill(&text, &j->arena, template, &context, err));
+    *is_one = *is_one && tide_duck_is_statement(j->data->duck, text);
+    return TIDE_OK;
 }
 
 /* A text that stands between round brackets as well as between square ones leaves neither: it is an expression. */
@@ -45,7 +46,10 @@ static tide_status check_condition(job *j, const char *condition, tide_error *er
     j->condition = tide_lake_join(&j->arena, condition, "\n");
     if (!j->condition)
         return tide_lake_no_memory(err);
-    if (parses(j, TIDE_TEMPLATE_DUCK_IS_ROUND) && parses(j, TIDE_TEMPLATE_DUCK_IS_SQUARE))
+    bool is_one = true;
+    TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_ROUND, &is_one, err));
+    TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_SQUARE, &is_one, err));
+    if (is_one)
         return TIDE_OK;
     return tide_fail(
         err, TIDE_E_INVALID,

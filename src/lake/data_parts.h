@@ -193,7 +193,7 @@ typedef struct tide_lake_shown {
     bool is_default; /* also without its catalog's name */
 } tide_lake_shown;
 
-/* Run a question over these; nothing else is there. Views stand behind what they name. */
+/* Run a question over these; nothing else is there. Views stand behind the views that they name. */
 TIDE_MUST_CHECK tide_status tide_lake_ask_shown(tide_lake_data *data, const tide_lake_shown *shown,
                                                 int count, const tide_lake_ask *ask,
                                                 tide_error *err);

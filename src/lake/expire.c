@@ -153,10 +153,10 @@ static tide_status end_catalog(tide_expiry *e, tide_tx *tx, tide_error *err)
         TIDE_LAKE_SQL_EXPIRE_OVER_COLUMN_STATS, TIDE_LAKE_SQL_EXPIRE_OVER_VERSIONS,
         TIDE_LAKE_SQL_EXPIRE_OVER_METADATA,     TIDE_LAKE_SQL_EXPIRE_OVER_PINS,
         TIDE_LAKE_SQL_EXPIRE_OVER_HEAD,         TIDE_LAKE_SQL_EXPIRE_OVER_ANCESTORS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_CATALOG,
+        TIDE_LAKE_SQL_EXPIRE_OVER_CATALOG,      NULL,
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        TIDE_TRY(send_of_catalog(e, tx, all[i], err));
+    for (const tide_sql *const *next = all; *next; next++)
+        TIDE_TRY(send_of_catalog(e, tx, *next, err));
     e->turn.catalogs++;
     return TIDE_OK;
 }

@@ -8,6 +8,15 @@
 #include "lake/expire_parts.h"
 #include "tidemark_lake_sql.h"
 
+enum {
+    FILE_STAGES = 2,
+    ROW_STAGES = 9,
+    REST_STAGES = 10,
+    STAGE_ENDED = FILE_STAGES + ROW_STAGES,
+    STAGE_REST = STAGE_ENDED + 1,
+    STAGE_OVER = STAGE_REST + 1,
+};
+
 /* How files of a kind are taken away. */
 typedef struct file_stage {
     tide_lake_kind kind;
@@ -16,7 +25,7 @@ typedef struct file_stage {
     const tide_sql *drops[4]; /* by :id; NULL ends */
 } file_stage;
 
-static const file_stage file_stages[] = {
+static const file_stage file_stages[FILE_STAGES] = {
     {TIDE_LAKE_DELETE_FILE_KIND,
      TIDE_LAKE_SQL_EXPIRE_DELETE_FILES,
      TIDE_LAKE_SQL_EXPIRE_SCHEDULE_DELETE,
@@ -29,27 +38,19 @@ static const file_stage file_stages[] = {
 };
 
 /* By :catalog and :limit. */
-static const tide_sql *const row_stages[] = {
+static const tide_sql *const row_stages[ROW_STAGES] = {
     TIDE_LAKE_SQL_EXPIRE_COLUMN_TAGS, TIDE_LAKE_SQL_EXPIRE_TAGS,   TIDE_LAKE_SQL_EXPIRE_COLUMNS,
     TIDE_LAKE_SQL_EXPIRE_PARTITIONS,  TIDE_LAKE_SQL_EXPIRE_SORTS,  TIDE_LAKE_SQL_EXPIRE_MACROS,
     TIDE_LAKE_SQL_EXPIRE_VIEWS,       TIDE_LAKE_SQL_EXPIRE_TABLES, TIDE_LAKE_SQL_EXPIRE_SCHEMAS,
 };
 
 /* What hangs on rows that are gone: looked for only after some went. */
-static const tide_sql *const rest_stages[] = {
+static const tide_sql *const rest_stages[REST_STAGES] = {
     TIDE_LAKE_SQL_EXPIRE_PARTITION_KEYS,     TIDE_LAKE_SQL_EXPIRE_TABLE_STATS,
     TIDE_LAKE_SQL_EXPIRE_TABLE_COLUMN_STATS, TIDE_LAKE_SQL_EXPIRE_SCHEMA_VERSIONS,
     TIDE_LAKE_SQL_EXPIRE_MACRO_IMPLS,        TIDE_LAKE_SQL_EXPIRE_MACRO_PARAMETERS,
-    TIDE_LAKE_SQL_EXPIRE_SORT_EXPRESSIONS,
-};
-
-enum {
-    FILE_STAGES = sizeof file_stages / sizeof *file_stages,
-    ROW_STAGES = sizeof row_stages / sizeof *row_stages,
-    REST_STAGES = sizeof rest_stages / sizeof *rest_stages,
-    STAGE_ENDED = FILE_STAGES + ROW_STAGES,
-    STAGE_REST = STAGE_ENDED + 1,
-    STAGE_OVER = STAGE_REST + 1,
+    TIDE_LAKE_SQL_EXPIRE_SORT_EXPRESSIONS,   TIDE_LAKE_SQL_EXPIRE_VARIANT_STATS,
+    TIDE_LAKE_SQL_EXPIRE_COLUMN_MAPPINGS,    TIDE_LAKE_SQL_EXPIRE_NAME_MAPPINGS,
 };
 
 /* ---- files ---- */

@@ -118,6 +118,7 @@ tide_status tide_lake_fork(tide_lake *lake, const char *parent, const char *chil
     TIDE_TRY(tide_lake_check_name(parent, "catalog", err));
     TIDE_TRY(lake_check_options(options, err));
     lake_making m = {.name = child, .parent = parent, .at = at ? at : "", .options = options};
+    lake_making_init(&m, lake);
     const tide_status status = lake_catalog_try(lake, make_fork, &m, err);
     if (status == TIDE_E_DAMAGED) /* the parent's head went while we waited for it */
         return tide_fail(err, TIDE_E_NOT_FOUND, "catalog '%.100s' was dropped meanwhile", parent);

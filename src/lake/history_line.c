@@ -23,25 +23,27 @@ typedef struct line_walk {
     int64_t snapshot_id;
 } line_walk;
 
-static tide_status add_point(tide_history *h, tide_line_point **out, tide_error *err)
+/* NULL: no memory. */
+static tide_line_point *add_point(tide_history *h)
 {
     if (h->count == h->capacity) {
         const int64_t capacity = h->capacity == 0 ? 256 : 2 * h->capacity;
         tide_line_point *grown = reallocarray(h->points, (size_t)capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRId64 " commits", capacity);
+            return NULL;
         h->points = grown;
         h->capacity = capacity;
     }
-    *out = &h->points[h->count++];
-    **out = (tide_line_point){0};
-    return TIDE_OK;
+    tide_line_point *fresh = &h->points[h->count++];
+    *fresh = (tide_line_point){0};
+    return fresh;
 }
 
 static tide_status read_row(tide_history *h, tide_query *query, line_row *row, tide_error *err)
 {
-    tide_line_point *point = NULL;
-    TIDE_TRY(add_point(h, &point, err));
+    tide_line_point *point = add_point(h);
+    if (!point)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRId64 " commits", h->count);
     point->snapshot_id = tide_col_i64(query);
     point->parent_id = tide_col_i64(query);
     point->recorded.sums[0] = (uint64_t)tide_col_i64(query);
@@ -107,7 +109,7 @@ static void check_parents(tide_history *h)
 {
     for (int64_t i = 0; i < h->count; i++) {
         const int64_t before = i > 0 ? h->points[i - 1].snapshot_id : h->fork_snapshot;
-        if (h->points[i].parent_id != before)
+        if (h->points[i].parent_id != before || before >= h->points[i].snapshot_id)
             tell_parent(h, i);
     }
     if (h->count == 0)
@@ -179,7 +181,7 @@ static tide_status read_page(tide_history *h, tide_query *query, line_walk *walk
     int64_t rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        line_row row;
+        line_row row = {0};
         TIDE_TRY(read_row(h, query, &row, err));
         const int64_t snapshot = h->points[h->count - 1].snapshot_id;
         check_presence(h, &row, snapshot);

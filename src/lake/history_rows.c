@@ -109,12 +109,12 @@ static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more
     tide_bind_i64(query, "since", walk->since);
     tide_bind_i64(query, "upto", walk->upto);
     tide_bind_i64(query, "limit", ROWS_PAGE);
-    for (int i = 0; i < shape->keys; i++)
+    for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
         tide_bind_i64(query, key_names[i], walk->keys[i]);
     int64_t rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        for (int i = 0; i < shape->keys; i++)
+        for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
             walk->keys[i] = tide_col_i64(query);
         tide_history_row row = {.kind = shape->kind, .id = walk->keys[0]};
         row.begin = tide_col_i64(query);

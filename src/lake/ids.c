@@ -92,7 +92,7 @@ tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t 
         return tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count, ids, err);
     if (take_spare(&lake->spare, count, ids))
         return TIDE_OK;
-    int64_t fresh[2 * TIDE_LAKE_SPARE_IDS];
+    int64_t fresh[2 * TIDE_LAKE_SPARE_IDS] = {0};
     TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count + TIDE_LAKE_SPARE_IDS, fresh, err));
     memcpy(ids, fresh, (size_t)count * sizeof *ids);
     put_spare(&lake->spare, fresh + count, TIDE_LAKE_SPARE_IDS);

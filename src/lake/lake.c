@@ -1,6 +1,7 @@
 /* lake.c - a metabase is made, opened, healed. */
 #include "lake/lake_parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -207,6 +208,7 @@ tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_th
     const tide_status status = tide_write(store, make, &m, err);
     TIDE_CLEANUP(tide_freep) char *there = m.there;
     TIDE_TRY(status);
+    assert(whole && (there || !m.was_there));
     if (m.was_there && strcmp(there, whole) != 0)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "the metabase in %s has its data in %s: use that directory, or another "

@@ -1,6 +1,7 @@
 /* name.c - names of catalogs, schemas, tables and columns. */
 #include "lake/lake_parts.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,7 @@ tide_status tide_lake_name_parse(tide_lake_name *out, const char *text, int part
     tide_lake_name name = {.catalog = ""};
     char *const slots[] = {name.catalog, name.schema, name.object};
     const char *at = text;
+    assert(parts >= 1 && parts <= 3);
     for (int i = 0; i < parts; i++) {
         if (i > 0 && *at++ != '.')
             return fail_form(text, parts, err);

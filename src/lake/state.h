@@ -57,7 +57,8 @@ typedef struct tide_lake_object { /* a schema, table or view */
     char uuid[37];
     char name[TIDE_LAKE_NAME_MAX + 1];
     char path[1024]; /* whole, below the data directory, with a slash at its end */
-    char *sql;       /* of a view; until the row ends */
+    char *
+        sql; /* of a view: in an each_ function until fn returns, from tide_lake_find_object the caller's to free */
 } tide_lake_object;
 
 /* TIDE_NONE: no such thing at that snapshot. */
@@ -81,7 +82,8 @@ typedef struct tide_lake_column {
     int64_t begin_snapshot;
     int64_t order;
     char name[TIDE_LAKE_NAME_MAX + 1];
-    char type[256];          /* DuckLake's words: int64, varchar, decimal(18,2), timestamptz, ... (types.h) */
+    char
+        type[256]; /* DuckLake's words: int64, varchar, decimal(18,2), timestamptz, ... (types.h) */
     char initial_default[1024]; /* what rows have that are older than the column; "NULL" */
     char default_value[1024];
     bool nulls_allowed;
@@ -118,9 +120,9 @@ typedef struct tide_lake_file_seen {
     int64_t file_size_bytes;
     int64_t footer_size;
     int64_t row_id_start;
-    int64_t partition_id;    /* 0: none */
-    int64_t delete_file_id;  /* 0: none */
-    int64_t delete_begin;    /* its begin_snapshot */
+    int64_t partition_id;   /* 0: none */
+    int64_t delete_file_id; /* 0: none */
+    int64_t delete_begin;   /* its begin_snapshot */
     int64_t delete_owner_id;
     const char *delete_path; /* "": none */
     int64_t delete_count;

@@ -1,6 +1,7 @@
 /* state_object.c - schemas, tables, views, columns, partitions as they are at a snapshot. */
 #include "lake/state_row.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,7 @@ tide_status tide_lake_read_columns(tide_tx *tx, int64_t catalog_id, int64_t snap
     tide_lake_column *columns = calloc((size_t)*count + 1, sizeof *columns);
     if (!columns)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+    assert(rows || *count == 0);
     for (int i = 0; i < *count; i++)
         columns[i] = rows[i].seen;
     *out = columns;

@@ -20,14 +20,16 @@
 enum {
     TIDE_STRESS_NAME_MAX = 96,
     TIDE_STRESS_CATALOGS_MAX = 1000,
-    TIDE_STRESS_SIGHTS_MAX = 100000
+    TIDE_STRESS_SIGHTS_MAX = 100000,
+    TIDE_STRESS_STATUSES = 32,
 };
 
 /* One run. Catalogs are named <prefix>-c<i>; their forks and others begin with the prefix too. */
 typedef struct tide_stress {
     const char *prefix; /* letters and digits */
     int catalogs;
-    const char *seed_file; /* what files are links to; made by prepare */
+    const char *
+        seed_file; /* what files are links to; prepare makes one that is no Parquet, where there is none */
     int writer;
     int turn; /* how often this writer was started before */
     const char *log;
@@ -65,8 +67,9 @@ typedef struct tide_stress_report {
     int64_t retries;   /* of transactions, within requests */
     int64_t repeats;   /* of requests, after a lost reply */
     int64_t unknown;   /* never answered */
-    int64_t errors;    /* that should not be */
-    int64_t duplicate_keys;
+    int64_t errors;    /* that should not be ... */
+    int64_t by_status[TIDE_STRESS_STATUSES]; /* ... [-status]; the last: any other */
+    int64_t duplicate_keys;                  /* among them */
     char first_error[256];
     int64_t slowest; /* commits of a writer */
     int64_t fastest;

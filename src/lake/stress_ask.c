@@ -1,7 +1,9 @@
 /* stress_ask.c - one request of a stress run, asked once. See stress.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,17 +19,46 @@ void tide_stress_line(const tide_stress_request *request, char out[512])
                    request->name);
 }
 
+bool tide_stress_word(const char **at, char out[TIDE_STRESS_NAME_MAX])
+{
+    const char *first = *at + strspn(*at, " ");
+    const size_t len = strcspn(first, " \n");
+    if (len == 0 || len >= TIDE_STRESS_NAME_MAX)
+        return false;
+    memcpy(out, first, len);
+    out[len] = '\0';
+    *at = first + len;
+    return true;
+}
+
+bool tide_stress_number(const char **at, int64_t *out)
+{
+    char word[TIDE_STRESS_NAME_MAX];
+    char *end = NULL;
+    if (!tide_stress_word(at, word))
+        return false;
+    *out = strtoll(word, &end, 10);
+    return *end == '\0';
+}
+
 bool tide_stress_parse(const char *line, tide_stress_request *out)
 {
-    int act = 0;
-    if (sscanf(line, "%95s %d %95s %95s", out->key, &act, out->catalog, out->name) != 4 ||
-        act < 0 || act >= TIDE_STRESS_ACTS)
+    int64_t act = 0;
+    if (!tide_stress_word(&line, out->key) || !tide_stress_number(&line, &act) ||
+        !tide_stress_word(&line, out->catalog) || !tide_stress_word(&line, out->name) || act < 0 ||
+        act >= TIDE_STRESS_ACTS)
         return false;
     out->act = (tide_stress_act)act;
     return true;
 }
 
 /* ---- files ---- */
+
+static void close_file(const int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
 
 static tide_status make_directories(char *path, tide_error *err)
 {
@@ -42,6 +73,43 @@ static tide_status make_directories(char *path, tide_error *err)
     return TIDE_OK;
 }
 
+/* Size and footer of the file that all are links to: a Parquet file ends with the footer's length and four letters. */
+static tide_status measure_seed(const tide_stress *run, tide_lake_new_file *out, tide_error *err)
+{
+    TIDE_CLEANUP(close_file) int fd = open(run->seed_file, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    uint8_t tail[8] = {0};
+    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < (off_t)sizeof tail ||
+        pread(fd, tail, sizeof tail, info.st_size - (off_t)sizeof tail) != (ssize_t)sizeof tail)
+        return tide_fail(err, TIDE_E_IO, "cannot read %s", run->seed_file);
+    const int64_t footer =
+        (int64_t)tail[0] | (int64_t)tail[1] << 8 | (int64_t)tail[2] << 16 | (int64_t)tail[3] << 24;
+    out->file_size_bytes = info.st_size;
+    out->footer_size = footer < info.st_size ? footer : 0;
+    return TIDE_OK;
+}
+
+/* Where a link cannot be (a file has as many as it may, the file system knows none). */
+static tide_status copy_seed(const tide_stress *run, const char *whole, tide_error *err)
+{
+    char bytes[4096];
+    TIDE_CLEANUP(close_file) int in = open(run->seed_file, O_RDONLY | O_CLOEXEC);
+    TIDE_CLEANUP(close_file) int out = open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const ssize_t len = in < 0 ? -1 : read(in, bytes, sizeof bytes);
+    if (out < 0 || len < 0 || write(out, bytes, (size_t)len) != len)
+        return tide_fail(err, TIDE_E_IO, "cannot write %s: %s", whole, strerror(errno));
+    return TIDE_OK;
+}
+
+static tide_status link_seed(const tide_stress *run, const char *whole, tide_error *err)
+{
+    if (link(run->seed_file, whole) == 0 || errno == EEXIST)
+        return TIDE_OK;
+    if (errno == ENOENT)
+        return TIDE_NONE;
+    return copy_seed(run, whole, err);
+}
+
 /* The same name for the same request: asked again, it is the same file. */
 static tide_status put_file(tide_lake *lake, const tide_stress *run,
                             const tide_stress_request *request, const tide_lake_object *table,
@@ -49,12 +117,12 @@ static tide_status put_file(tide_lake *lake, const tide_stress *run,
 {
     (void)snprintf(name, TIDE_STRESS_NAME_MAX + 16, "%s.parquet", request->key);
     (void)snprintf(whole, 4096, "%s%s%s", tide_lake_data_dir(lake), table->path, name);
-    if (link(run->seed_file, whole) == 0 || errno == EEXIST)
-        return TIDE_OK;
+    tide_status status = link_seed(run, whole, err);
+    if (status != TIDE_NONE)
+        return status;
     TIDE_TRY(make_directories(whole, err));
-    if (link(run->seed_file, whole) == 0 || errno == EEXIST)
-        return TIDE_OK;
-    return tide_fail(err, TIDE_E_IO, "cannot link %s: %s", whole, strerror(errno));
+    status = link_seed(run, whole, err);
+    return status == TIDE_NONE ? tide_fail(err, TIDE_E_IO, "%s is gone", run->seed_file) : status;
 }
 
 /* ---- changes ---- */
@@ -74,8 +142,8 @@ static tide_status append(attempt *a, const char *schema, const char *table, tid
     TIDE_TRY(tide_lake_change_table(a->change, schema, table, &seen, err));
     char name[TIDE_STRESS_NAME_MAX + 16];
     TIDE_TRY(put_file(a->lake, a->run, a->request, &seen.table, name, a->whole, err));
-    const tide_lake_new_file file = {
-        .path = name, .record_count = 1, .file_size_bytes = 100, .footer_size = 8};
+    tide_lake_new_file file = {.path = name, .record_count = 1};
+    TIDE_TRY(measure_seed(a->run, &file, err));
     return tide_lake_add_file(a->change, seen.table.id, &file, err);
 }
 

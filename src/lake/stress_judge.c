@@ -40,9 +40,11 @@ static tide_status set_state(judgement *j, const char *key, int64_t snapshot, in
 
 /* ---- logs ---- */
 
-static tide_status take_error(judgement *j, const char *line)
+static tide_status take_error(judgement *j, const char *line, int64_t status)
 {
+    const bool is_known = status < 0 && status > -(TIDE_STRESS_STATUSES - 1);
     j->out->errors++;
+    j->out->by_status[is_known ? -status : TIDE_STRESS_STATUSES - 1]++;
     if (strstr(line, "23505") || strstr(line, "UNIQUE") || strstr(line, "duplicate key"))
         j->out->duplicate_keys++;
     if (!j->out->first_error[0])
@@ -54,16 +56,19 @@ static tide_status take_error(judgement *j, const char *line)
 static tide_status take_line(judgement *j, const char *line, int64_t *commits, tide_error *err)
 {
     char key[TIDE_STRESS_NAME_MAX] = "";
-    int64_t first = 0;
+    int64_t first = 0; /* of A a catalog, of R and E a status */
     int64_t snapshot = 0;
-    int tries = 0;
-    const int fields =
-        sscanf(line + 1, " %95s %" SCNd64 " %" SCNd64 " %d", key, &first, &snapshot, &tries);
+    int64_t tries = 0;
+    const char *at = line + 1;
+    const bool has_key = tide_stress_word(&at, key);
+    const bool has_first = has_key && tide_stress_number(&at, &first);
+    const bool is_whole =
+        has_first && tide_stress_number(&at, &snapshot) && tide_stress_number(&at, &tries);
     switch (line[0]) {
     case 'I':
         return set_state(j, key, 0, ASKED, err);
     case 'A':
-        if (fields < 4)
+        if (!is_whole)
             return TIDE_OK; /* torn: the writer died in it, and its successor asks again */
         (*commits)++;
         j->out->retries += tries > 1 ? tries - 1 : 0;
@@ -79,7 +84,7 @@ static tide_status take_line(judgement *j, const char *line, int64_t *commits, t
         j->out->repeats++;
         return TIDE_OK;
     case 'E':
-        return take_error(j, line);
+        return take_error(j, line, first);
     default:
         return tide_fail(err, TIDE_E_DAMAGED, "a line of a stress log that is none: %.80s", line);
     }

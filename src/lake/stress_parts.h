@@ -37,6 +37,11 @@ TIDE_MUST_CHECK tide_status tide_stress_ask(tide_lake *lake, const tide_stress *
                                             const tide_stress_request *request, bool is_again,
                                             tide_stress_answer *out, tide_error *err);
 
+/* The next word of a line, behind blanks; *at moves behind it. False: there is none, or it is too long. */
+bool tide_stress_word(const char **at, char out[TIDE_STRESS_NAME_MAX]);
+/* The same, a whole number. */
+bool tide_stress_number(const char **at, int64_t *out);
+
 /* The line of a request in a log, without its letter, and back. False: not one. */
 void tide_stress_line(const tide_stress_request *request, char out[512]);
 bool tide_stress_parse(const char *line, tide_stress_request *out);

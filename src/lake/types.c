@@ -151,8 +151,16 @@ static int find_word(const char *type)
 
 static bool decimal_of(const char *type, int *width, int *scale)
 {
-    char end = '\0';
-    return sscanf(type, "decimal(%d,%d%c", width, scale, &end) == 3 && end == ')';
+    static const char word[] = "decimal(";
+    char *end = NULL;
+    if (strncmp(type, word, sizeof word - 1) != 0)
+        return false;
+    *width = (int)strtol(type + sizeof word - 1, &end, 10);
+    if (*end != ',')
+        return false;
+    *scale = (int)strtol(end + 1, &end, 10);
+    return strcmp(end, ")") == 0 && *width >= 1 && *width <= DECIMAL_WIDTH_MAX && *scale >= 0 &&
+           *scale <= *width;
 }
 
 tide_status tide_lake_type_duckdb(char out[256], const char *type, tide_error *err)

@@ -75,7 +75,20 @@ static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const cha
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-/* One that is missing, or reads otherwise than it was made, may have let anything pass. */
+/* Do triggers of the application fire before ours? */
+static tide_status look_overtaken(tide_app_tx *tx, const tide_table *table, bool *is_whole,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_HOOK_OVERTAKEN->text, err));
+    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    *is_whole = status == TIDE_OK && tide_app_col_i64(query) == 0;
+    return TIDE_OK;
+}
+
+/* One that is missing, or reads otherwise than it was made, may have let anything pass; so may one that is overtaken. */
 tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, bool *is_whole,
                               tide_error *err)
 {
@@ -89,7 +102,7 @@ tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, bool *is
         TIDE_TRY(find_hook(tx, table, tide_buffer_text(&text), is_whole, &ours, err));
         *is_whole = *is_whole && ours == h.count;
     }
-    return TIDE_OK;
+    return *is_whole ? look_overtaken(tx, table, is_whole, err) : TIDE_OK;
 }
 
 /* ---- the record ---- */
@@ -196,11 +209,14 @@ tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table, tide_e
 
 /* ?2 and on: the operation, the masks, the columns. */
 static void bind_change(tide_app_query *query, const tide_table *table, tide_change_kind kind,
-                        const tide_any *values, const bool *is_written)
+                        bool is_bare, const tide_any *values, const bool *is_written)
 {
+    enum { DELETE_BARE = 4 };
     static const int operations[] = {
         [TIDE_ROW_CREATE] = 1, [TIDE_ROW_UPDATE] = 2, [TIDE_ROW_DELETE] = 3};
-    tide_app_bind_at(query, 2, &(tide_app_value){.class = 1, .integer = operations[kind]});
+    tide_app_bind_at(
+        query, 2,
+        &(tide_app_value){.class = 1, .integer = is_bare ? DELETE_BARE : operations[kind]});
     for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
         uint64_t mask = 0;
         for (int i = 0; is_written && i < TIDE_TABLE_MASK_BITS; i++) {
@@ -222,7 +238,20 @@ tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_chan
     TIDE_TRY(tide_app_run(number, NULL, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
-    bind_change(query, table, kind, values, is_written);
+    bind_change(query, table, kind, false, values, is_written);
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_capture_log_gone(tide_app_tx *tx, const tide_table *table, const tide_any *values,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
+    TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
+    tide_app_bind_i64(number, "table_id", table->id);
+    TIDE_TRY(tide_app_run(number, NULL, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
+    bind_change(query, table, TIDE_ROW_DELETE, true, values, NULL);
     return tide_app_run(query, NULL, err);
 }
 
@@ -232,7 +261,7 @@ tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table, const
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
     tide_app_bind_at(query, 1, &(tide_app_value){.class = 1, .integer = row->seq});
-    bind_change(query, table, row->kind, row->values, row->is_written);
+    bind_change(query, table, row->kind, row->is_bare, row->values, row->is_written);
     return tide_app_run(query, NULL, err);
 }
 

@@ -57,6 +57,9 @@ TIDE_MUST_CHECK tide_status tide_capture_log(tide_app_tx *tx, const tide_table *
                                              tide_change_kind kind, const tide_any *values,
                                              const bool *is_written, tide_error *err);
 
+/* A row that a scan found gone: only its key is known. */
+TIDE_MUST_CHECK tide_status tide_capture_log_gone(tide_app_tx *tx, const tide_table *table,
+                                                  const tide_any *values, tide_error *err);
 /* The same for a change that has its number already; a row of the log. */
 TIDE_MUST_CHECK tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table,
                                                  const tide_log_row *row, tide_error *err);

@@ -17,7 +17,7 @@ static tide_status digest_table(tide_table_digest *out, tide_app_tx *tx, const t
     (void)snprintf(out->table, sizeof out->table, "%s", table->name);
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
     for (;;) {
-        uint8_t row[16];
+        uint8_t row[16] = {0};
         const tide_status status = tide_range_next(row, NULL, &bytes, query, table, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;

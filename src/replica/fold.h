@@ -1,7 +1,7 @@
 /* fold.h - what applications wrote becomes events (node.h, Fold); shared with apply, which folds first.
  *
  * One turn is one part of a transaction of its caller: at most TIDE_FOLD_CHANGES_MAX changes. A cut that is larger takes several turns; all its
- * events carry the cut's number, and nobody is given any of them before the last is there (tide_node_read serves whole batches). Changes
+ * events carry the cut's number, and nobody is given any of them before the last is there (tide_node_read of a node's own log). Changes
  * that come meanwhile belong to the next cut. Which cut is under way is kept in tide_replica_state, so a crash between turns changes nothing.
  *
  * Threads: as the transaction. */

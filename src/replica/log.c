@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/uuid.h"
+#include "replica/schemas.h"
 #include "tidemark_templates.h"
 
 /* ---- origins ---- */
@@ -204,24 +205,70 @@ static void put_json_value(tide_json *json, const tide_any *value)
     free(hex);
 }
 
-/* The seed's data, for people: written columns by name. The event's own bytes are what is replicated. */
-static tide_status put_data(tide_buffer *out, const tide_table *table, const tide_event *event)
+/* The names that an event's columns had. */
+typedef struct column_names {
+    const tide_table *table; /* whose schema it is; NULL: one that the table has had, below */
+    tide_view columns;
+    tide_view key;
+} column_names;
+
+static tide_view name_of(const column_names *names, int column)
+{
+    if (!names->table)
+        return tide_schemas_name(names->columns, column);
+    return column < names->table->column_count ? tide_view_of(names->table->columns[column].name)
+                                               : (tide_view){.len = 0};
+}
+
+static int key_column(const column_names *names, int index)
+{
+    uint32_t position = UINT32_MAX;
+    if (names->table)
+        return index < names->table->key_count ? names->table->key[index] : TIDE_EVENT_COLUMNS_MAX;
+    tide_reader keys = tide_reader_of(names->key);
+    for (int i = 0; i <= index; i++)
+        if (tide_reader_u32(&keys, &position) < TIDE_OK || position >= TIDE_EVENT_COLUMNS_MAX)
+            return TIDE_EVENT_COLUMNS_MAX;
+    return (int)position;
+}
+
+static void put_member(tide_json *json, tide_view name, const tide_any *value)
+{
+    char text[1024];
+    if (name.len == 0 || name.len >= sizeof text)
+        return;
+    memcpy(text, name.ptr, name.len);
+    text[name.len] = '\0';
+    tide_json_key(json, text);
+    put_json_value(json, value);
+}
+
+/* The seed's data, for people: written columns by the names that they had, the same on every node. The event's own bytes are what is replicated. TIDE_NONE:
+ * its schema is not known here (yet). */
+static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_event *event,
+                            tide_error *err)
 {
     tide_json json;
+    const tide_table *table = tide_desk_table(desk, event->table);
+    column_names names = {.table = table && table->schema == event->schema ? table : NULL};
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (!names.table) {
+        const tide_status status =
+            tide_schemas_columns(&names.columns, &names.key, &query, desk->tx,
+                                 table ? table->name : event->table, event->schema, err);
+        if (status != TIDE_OK)
+            return status;
+    }
     tide_json_init(&json, out);
     tide_json_object_begin(&json);
-    for (int i = 0; i < event->key_count && i < table->key_count; i++) {
-        tide_json_key(&json, table->columns[table->key[i]].name);
-        put_json_value(&json, &event->key[i]);
-    }
-    for (int i = 0; event->kind != TIDE_ROW_DELETE && i < event->column_count; i++) {
-        if (event->columns[i].column >= table->column_count)
-            continue;
-        tide_json_key(&json, table->columns[event->columns[i].column].name);
-        put_json_value(&json, &event->columns[i].value);
-    }
+    for (int i = 0; i < event->key_count; i++)
+        put_member(&json, name_of(&names, key_column(&names, i)), &event->key[i]);
+    for (int i = 0; event->kind != TIDE_ROW_DELETE && i < event->column_count; i++)
+        put_member(&json, name_of(&names, event->columns[i].column), &event->columns[i].value);
     tide_json_object_end(&json);
-    return tide_json_finish(&json);
+    return tide_json_finish(&json) < TIDE_OK
+               ? tide_fail(err, TIDE_E_NOMEM, "no memory for an event's data")
+               : TIDE_OK;
 }
 
 tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
@@ -231,7 +278,6 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    const tide_table *table = tide_desk_table(desk, event->table);
     char id[37];
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
@@ -246,11 +292,10 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     tide_app_bind_text(query, "table", tide_view_of(event->table));
     tide_app_bind_text(query, "operation", tide_view_of(operations[event->kind]));
     tide_app_bind_text(query, "record", tide_buffer_view(&record));
-    if (table && table->schema == event->schema) {
-        if (put_data(&data, table, event) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an event's data");
+    const tide_status is_known = put_data(&data, desk, event, err);
+    TIDE_TRY(is_known);
+    if (is_known == TIDE_OK)
         tide_app_bind_text(query, "data", tide_buffer_view(&data));
-    }
     tide_app_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
     tide_app_bind_i64(query, "stamp", (int64_t)event->stamp.time);
     tide_app_bind_i64(query, "processed", is_processed ? 1 : 0);
@@ -258,10 +303,16 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     return tide_app_run(query, NULL, err);
 }
 
-tide_status tide_log_set_processed(tide_app_tx *tx, const tide_event *event, tide_error *err)
+tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event, tide_error *err)
 {
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
+    tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
+    const tide_status is_known = put_data(&data, desk, event, err);
+    TIDE_TRY(is_known);
+    if (is_known == TIDE_OK)
+        tide_app_bind_text(query, "data", tide_buffer_view(&data));
     bind_origin(query, &event->origin, event->epoch);
     tide_app_bind_i64(query, "seq", event->seq);
     return tide_app_run(query, NULL, err);
@@ -435,8 +486,8 @@ tide_status tide_node_read(tide_node *node, const tide_node_id *origin, int64_t 
     const tide_node_id self = tide_node_get_id(node);
     read_call call = {.origin = origin,
                       .epoch = epoch,
-                      .is_own = memcmp(&self, origin, sizeof self) == 0 &&
-                                epoch == tide_node_epoch(node),
+                      .is_own =
+                          memcmp(&self, origin, sizeof self) == 0 && epoch == tide_node_epoch(node),
                       .after = after < 0 ? 0 : after,
                       .max_rows = max_rows,
                       .max_bytes = max_bytes,

@@ -47,7 +47,8 @@ TIDE_MUST_CHECK tide_status tide_log_origin_store(tide_log_origin *origin, tide_
 /* Keep an event; one that is there already stays as it is. */
 TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
                                          bool is_processed, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_log_set_processed(tide_app_tx *tx, const tide_event *event,
+/* It is merged; its data can be told by now. */
+TIDE_MUST_CHECK tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event,
                                                    tide_error *err);
 
 #endif

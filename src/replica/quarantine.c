@@ -58,8 +58,9 @@ static tide_status add_defaults(tide_event *out, tide_desk *desk, const tide_tab
 }
 
 /* The event in terms of our columns, without the key's. */
-static tide_status translate(tide_hold *why, tide_event *out, tide_desk *desk,
-                             const tide_table *table, const tide_event *event, tide_error *err)
+tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk *desk,
+                                      const tide_table *table, const tide_event *event,
+                                      tide_error *err)
 {
     int map[TIDE_EVENT_COLUMNS_MAX];
     *why = TIDE_HOLD_COLUMN;
@@ -116,7 +117,7 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     if (event->key_count != table->key_count)
         return TIDE_OK;
     TIDE_CLEANUP(tide_event_done) tide_event ours = {.columns = NULL};
-    TIDE_TRY(translate(why, &ours, desk, table, event, err));
+    TIDE_TRY(tide_quarantine_translate(why, &ours, desk, table, event, err));
     if (*why != TIDE_HOLD_NOT)
         return TIDE_OK;
     *why = TIDE_HOLD_DRIFT;
@@ -170,7 +171,7 @@ tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_h
 static tide_status end_quarantine(tide_desk *desk, const tide_event *event, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_log_set_processed(desk->tx, event, err));
+    TIDE_TRY(tide_log_set_processed(desk, event, err));
     TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_DELETE->text, err));
     tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
     tide_app_bind_i64(query, "epoch", event->epoch);

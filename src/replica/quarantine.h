@@ -25,6 +25,10 @@ typedef enum tide_hold {
 /* Merge an event that is in the log, or say why it has to wait. */
 TIDE_MUST_CHECK tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk,
                                                   const tide_event *event, tide_error *err);
+/* An event in terms of this node's columns, without the key's; or why it cannot be. Columns are memory of *out, values of the event or the desk. */
+TIDE_MUST_CHECK tide_status tide_quarantine_translate(tide_hold *why, tide_event *out,
+                                                      tide_desk *desk, const tide_table *table,
+                                                      const tide_event *event, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event,
                                                 tide_hold why, tide_error *err);
 /* Try up to limit of those that may have become possible: the clock has come nearer, or the tables and schemas that are known here are others than when

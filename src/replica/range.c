@@ -133,7 +133,7 @@ static tide_status give_parts(tide_app_tx *tx, const range_call *call, const tid
 {
     const int64_t size = call->parts > 0 ? (rows + call->parts - 1) / call->parts : 1;
     tide_range_digest part = {.rows = 0};
-    uint8_t row[16];
+    uint8_t row[16] = {0};
     tide_status status;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;

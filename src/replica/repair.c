@@ -1,5 +1,6 @@
 #include "replica/repair.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,6 +289,7 @@ static tide_status heal_range(healing *h, const tide_range *range, int depth, ti
 {
     TIDE_CLEANUP(parts_freep) parts *p = NULL;
     TIDE_TRY(ask_parts(&p, h, range, err));
+    assert(p);
     for (int i = 0; i < p->count; i++) {
         const tide_range inner = {.after = i == 0 ? range->after : end_of(p, i - 1),
                                   .through = i == p->count - 1 ? range->through : end_of(p, i)};

@@ -69,7 +69,7 @@ typedef struct tide_repaired {
     int64_t refused;   /* rows whose stamps cannot be (from the future, or ours and unknown) */
 } tide_repaired;
 
-/* ---- repair_row.c: one node ---- */
+/* ---- repair_row.c, repair_merge.c: one node ---- */
 
 /* What is known of rows, after a fold: of as many of the keys, in order, as max_bytes allow; at least one. */
 TIDE_MUST_CHECK tide_status tide_node_row_states(tide_node *node, const char *table,

@@ -208,7 +208,7 @@ static tide_status scan_clock(scan *s, tide_app_tx *tx, const tide_table *table,
     if (status != TIDE_NONE)
         return status;
     s->found_here++;
-    return tide_capture_log(tx, table, TIDE_ROW_DELETE, values, NULL, err);
+    return tide_capture_log_gone(tx, table, values, err);
 }
 
 static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)

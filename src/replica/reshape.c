@@ -257,6 +257,7 @@ static tide_status copy_log(tide_app_tx *tx, const tide_table *from, const tide_
     while ((status = tide_log_next(&row, query, from, err)) == TIDE_OK) {
         moved.seq = row.seq;
         moved.kind = row.kind;
+        moved.is_bare = row.is_bare;
         for (int i = 0; i < from->column_count; i++) {
             const int at = map ? map[i] : i;
             if (at < 0)

@@ -136,6 +136,31 @@ tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_app_tx *tx,
     return TIDE_OK;
 }
 
+tide_status tide_schemas_columns(tide_view *columns, tide_view *key, tide_app_query **query,
+                                 tide_app_tx *tx, const char *table, uint64_t schema,
+                                 tide_error *err)
+{
+    TIDE_TRY(tide_app_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err));
+    tide_app_bind_text(*query, "table_name", tide_view_of(table));
+    tide_app_bind_i64(*query, "schema", (int64_t)schema);
+    const tide_status status = tide_app_step(*query, err);
+    if (status != TIDE_OK)
+        return status;
+    *columns = tide_app_col_bytes(*query);
+    *key = tide_app_col_bytes(*query);
+    return TIDE_OK;
+}
+
+tide_view tide_schemas_name(tide_view columns, int position)
+{
+    names list = names_of(columns);
+    tide_view name = {.len = 0};
+    for (int i = 0; next_name(&list, &name); i++)
+        if (i == position)
+            return name;
+    return (tide_view){.len = 0};
+}
+
 /* ---- renamed and dropped columns ---- */
 
 static tide_status follow_names(tide_buffer *out, tide_view bytes, const tide_table *before,

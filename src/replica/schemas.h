@@ -35,6 +35,14 @@ TIDE_MUST_CHECK tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], ti
                                              const tide_table *table, uint64_t schema,
                                              tide_error *err);
 
+/* What its columns were called, as names with NUL between, and which are the key's, 4 bytes each; until the query ends. TIDE_NONE: not known. */
+TIDE_MUST_CHECK tide_status tide_schemas_columns(tide_view *columns, tide_view *key,
+                                                 tide_app_query **query, tide_app_tx *tx,
+                                                 const char *table, uint64_t schema,
+                                                 tide_error *err);
+/* The name at a position of such a list; empty: there is none. */
+tide_view tide_schemas_name(tide_view columns, int position);
+
 /* Columns of a table were renamed or dropped. map: for each column of `before` its place in `after`; below 0: dropped. */
 TIDE_MUST_CHECK tide_status tide_schemas_follow(tide_app_tx *tx, const tide_table *before,
                                                 const tide_table *after, const int *map,

@@ -4,70 +4,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "replica/conflict.h"
-#include "replica/snapshot_record.h"
+#include "replica/snapshot_decode.h"
 
 enum { ARENA_MAX = 1 << 30, SQL_MAX = 1 << 20 };
-
-static const char *const kind_names[] = {"",      "begin", "origin", "table", "cursor",
-                                         "event", "row",   "sum",    "end"};
-
-static tide_status fail_record(const tide_snapshot_decoder *d, const char *what, tide_error *err)
-{
-    return tide_fail(err, TIDE_E_DAMAGED, "the snapshot's %s before byte %" PRIu64 ": %s",
-                     d->stage <= TIDE_SNAPSHOT_END ? kind_names[d->stage] : "record",
-                     d->reader->bytes, what);
-}
-
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot's record");
-}
-
-/* ---- pieces ---- */
-
-static bool get_number(tide_reader *from, int64_t most, int64_t *out)
-{
-    uint64_t number = 0;
-    if (tide_reader_varint_shortest(from, &number) < TIDE_OK || number > (uint64_t)most)
-        return false;
-    *out = (int64_t)number;
-    return true;
-}
-
-static bool get_int(tide_reader *from, int most, int *out)
-{
-    int64_t number = 0;
-    if (!get_number(from, most, &number))
-        return false;
-    *out = (int)number;
-    return true;
-}
-
-static bool get_bytes(tide_reader *from, size_t most, tide_view *out)
-{
-    uint64_t len = 0;
-    return tide_reader_varint_shortest(from, &len) >= TIDE_OK && len <= most &&
-           tide_reader_bytes(from, (size_t)len, out) >= TIDE_OK;
-}
-
-static bool get_node(tide_reader *from, tide_node_id *out)
-{
-    tide_view bytes;
-    if (tide_reader_bytes(from, TIDE_NODE_LEN, &bytes) < TIDE_OK)
-        return false;
-    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
-    return true;
-}
-
-static bool get_flag(tide_reader *from, bool *out)
-{
-    uint8_t byte = 0;
-    if (tide_reader_byte(from, &byte) < TIDE_OK || byte > 1)
-        return false;
-    *out = byte == 1;
-    return true;
-}
 
 static bool has_nul(tide_view text)
 {
@@ -79,11 +18,12 @@ static bool has_nul(tide_view text)
 static tide_status read_begin(tide_snapshot_decoder *d, tide_reader *from, tide_error *err)
 {
     tide_snapshot_begin *begin = &d->begin;
-    if (!get_node(from, &begin->node) || !get_number(from, TIDE_EPOCH_MAX, &begin->epoch) ||
+    if (!tide_snapshot_get_node(from, &begin->node) ||
+        !tide_snapshot_get_number(from, TIDE_EPOCH_MAX, &begin->epoch) ||
         tide_reader_varint_shortest(from, &begin->clock) < TIDE_OK || begin->clock > INT64_MAX ||
-        !get_number(from, TIDE_SYNC_ORIGINS_MAX, &begin->origins) ||
-        !get_number(from, TIDE_SYNC_TABLES_MAX, &begin->tables))
-        return fail_record(d, "it cannot be read", err);
+        !tide_snapshot_get_number(from, TIDE_SYNC_ORIGINS_MAX, &begin->origins) ||
+        !tide_snapshot_get_number(from, TIDE_SYNC_TABLES_MAX, &begin->tables))
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     return TIDE_OK;
 }
 
@@ -97,15 +37,15 @@ static tide_status keep_origin(tide_snapshot_decoder *d, const tide_origin_mark 
                                tide_error *err)
 {
     if (d->origin_count >= d->begin.origins)
-        return fail_record(d, "there are more than were told", err);
+        return tide_snapshot_fail_record(d, "there are more than were told", err);
     if (d->origin_count > 0 && compare_logs(&d->origins[d->origin_count - 1], mark) >= 0)
-        return fail_record(d, "they do not ascend", err);
+        return tide_snapshot_fail_record(d, "they do not ascend", err);
     const int count = d->origin_count;
     if (count == 0 || (count & (count - 1)) == 0) {
         const size_t room = count == 0 ? 1 : (size_t)count * 2;
         tide_origin_mark *more = realloc(d->origins, room * sizeof *more);
         if (!more)
-            return fail_memory(err);
+            return tide_snapshot_fail_memory(err);
         d->origins = more;
     }
     d->origins[d->origin_count++] = *mark;
@@ -115,13 +55,16 @@ static tide_status keep_origin(tide_snapshot_decoder *d, const tide_origin_mark 
 static tide_status read_origin(tide_snapshot_decoder *d, tide_reader *from, tide_origin_mark *mark,
                                tide_error *err)
 {
-    if (!get_node(from, &mark->origin) || !get_number(from, TIDE_EPOCH_MAX, &mark->epoch) ||
-        !get_number(from, INT64_MAX, &mark->start) || !get_number(from, INT64_MAX, &mark->floor) ||
-        !get_number(from, INT64_MAX, &mark->prefix) || !get_number(from, INT64_MAX, &mark->highest))
-        return fail_record(d, "it cannot be read", err);
+    if (!tide_snapshot_get_node(from, &mark->origin) ||
+        !tide_snapshot_get_number(from, TIDE_EPOCH_MAX, &mark->epoch) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &mark->start) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &mark->floor) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &mark->prefix) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &mark->highest))
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     if (mark->epoch < 1 || mark->floor > mark->prefix || mark->start > mark->prefix ||
         mark->prefix > mark->highest)
-        return fail_record(d, "its marks do not fit together", err);
+        return tide_snapshot_fail_record(d, "its marks do not fit together", err);
     return keep_origin(d, mark, err);
 }
 
@@ -130,14 +73,14 @@ static tide_status keep_texts(tide_snapshot_decoder *d, tide_reader *from, char 
 {
     *out = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof **out);
     if (!*out)
-        return fail_memory(err);
+        return tide_snapshot_fail_memory(err);
     for (int i = 0; i < count; i++) {
         tide_view text;
-        if (!get_bytes(from, most, &text) || text.len == 0 || has_nul(text))
-            return fail_record(d, "a text cannot be read", err);
+        if (!tide_snapshot_get_bytes(from, most, &text) || text.len == 0 || has_nul(text))
+            return tide_snapshot_fail_record(d, "a text cannot be read", err);
         (*out)[i] = tide_arena_text(&d->kept, text);
         if (!(*out)[i])
-            return fail_memory(err);
+            return tide_snapshot_fail_memory(err);
     }
     (*out)[count] = NULL;
     return TIDE_OK;
@@ -146,14 +89,14 @@ static tide_status keep_texts(tide_snapshot_decoder *d, tide_reader *from, char 
 static tide_status read_key(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_table *table,
                             tide_error *err)
 {
-    if (!get_int(from, TIDE_EVENT_KEY_MAX, &table->key_count) || table->key_count < 1)
-        return fail_record(d, "its key cannot be read", err);
+    if (!tide_snapshot_get_int(from, TIDE_EVENT_KEY_MAX, &table->key_count) || table->key_count < 1)
+        return tide_snapshot_fail_record(d, "its key cannot be read", err);
     for (int i = 0; i < table->key_count; i++) {
-        if (!get_int(from, table->column_count - 1, &table->key[i]))
-            return fail_record(d, "its key cannot be read", err);
+        if (!tide_snapshot_get_int(from, table->column_count - 1, &table->key[i]))
+            return tide_snapshot_fail_record(d, "its key cannot be read", err);
         for (int k = 0; k < i; k++)
             if (table->key[k] == table->key[i])
-                return fail_record(d, "its key names a column twice", err);
+                return tide_snapshot_fail_record(d, "its key names a column twice", err);
     }
     return TIDE_OK;
 }
@@ -161,7 +104,7 @@ static tide_status read_key(tide_snapshot_decoder *d, tide_reader *from, tide_sn
 static bool keep_bytes(tide_snapshot_decoder *d, tide_reader *from, tide_view *out)
 {
     tide_view bytes;
-    if (!get_bytes(from, TIDE_SYNC_SCHEMA_BYTES_MAX, &bytes))
+    if (!tide_snapshot_get_bytes(from, TIDE_SYNC_SCHEMA_BYTES_MAX, &bytes))
         return false;
     *out = tide_view_bytes(tide_arena_copy(&d->kept, bytes.ptr, bytes.len), bytes.len);
     return out->ptr;
@@ -172,21 +115,21 @@ static tide_status read_past(tide_snapshot_decoder *d, tide_reader *from,
                              tide_snapshot_table *table, tide_error *err)
 {
     int count = 0;
-    if (!get_int(from, TIDE_SYNC_SCHEMAS_MAX, &count))
-        return fail_record(d, "its schemas cannot be read", err);
+    if (!tide_snapshot_get_int(from, TIDE_SYNC_SCHEMAS_MAX, &count))
+        return tide_snapshot_fail_record(d, "its schemas cannot be read", err);
     table->schemas = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof *table->schemas);
     if (!table->schemas)
-        return fail_memory(err);
+        return tide_snapshot_fail_memory(err);
     for (int i = 0; i < count; i++) {
         tide_peer_schema *schema = &table->schemas[i];
         if (tide_reader_u64(from, &schema->schema) < TIDE_OK ||
             !keep_bytes(d, from, &schema->columns) || !keep_bytes(d, from, &schema->becomes) ||
             !keep_bytes(d, from, &schema->key))
-            return fail_record(d, "a schema cannot be read", err);
+            return tide_snapshot_fail_record(d, "a schema cannot be read", err);
     }
     table->schema_count = count;
-    if (!get_int(from, TIDE_SYNC_SCHEMAS_MAX, &table->former_count))
-        return fail_record(d, "its former names cannot be read", err);
+    if (!tide_snapshot_get_int(from, TIDE_SYNC_SCHEMAS_MAX, &table->former_count))
+        return tide_snapshot_fail_record(d, "its former names cannot be read", err);
     return keep_texts(d, from, &table->former, table->former_count, TIDE_EVENT_TABLE_MAX, err);
 }
 
@@ -195,26 +138,27 @@ static tide_status read_table(tide_snapshot_decoder *d, tide_reader *from, tide_
     tide_view name;
     int statements = 0;
     if (d->table_count >= d->begin.tables)
-        return fail_record(d, "there are more than were told", err);
+        return tide_snapshot_fail_record(d, "there are more than were told", err);
     tide_snapshot_table *more = realloc(d->tables, ((size_t)d->table_count + 1) * sizeof *more);
     if (!more)
-        return fail_memory(err);
+        return tide_snapshot_fail_memory(err);
     d->tables = more;
     tide_snapshot_table *table = &more[d->table_count];
     *table = (tide_snapshot_table){.schema = 0};
-    if (!get_bytes(from, TIDE_EVENT_TABLE_MAX, &name) || name.len == 0 || has_nul(name) ||
-        tide_reader_u64(from, &table->schema) < TIDE_OK ||
-        !get_number(from, INT64_MAX, &table->retain_us) ||
-        !get_int(from, TIDE_TABLE_COLUMNS_MAX, &table->column_count) || table->column_count < 1)
-        return fail_record(d, "it cannot be read", err);
+    if (!tide_snapshot_get_bytes(from, TIDE_EVENT_TABLE_MAX, &name) || name.len == 0 ||
+        has_nul(name) || tide_reader_u64(from, &table->schema) < TIDE_OK ||
+        !tide_snapshot_get_number(from, INT64_MAX, &table->retain_us) ||
+        !tide_snapshot_get_int(from, TIDE_TABLE_COLUMNS_MAX, &table->column_count) ||
+        table->column_count < 1)
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     memcpy(table->name, name.ptr, name.len);
     for (int i = 0; i < d->table_count; i++)
         if (strcmp(d->tables[i].name, table->name) == 0)
-            return fail_record(d, "it stands there twice", err);
+            return tide_snapshot_fail_record(d, "it stands there twice", err);
     TIDE_TRY(keep_texts(d, from, &table->columns, table->column_count, SQL_MAX, err));
     TIDE_TRY(read_key(d, from, table, err));
-    if (!get_int(from, TIDE_SYNC_TABLE_SQL_MAX, &statements))
-        return fail_record(d, "its statements cannot be read", err);
+    if (!tide_snapshot_get_int(from, TIDE_SYNC_TABLE_SQL_MAX, &statements))
+        return tide_snapshot_fail_record(d, "its statements cannot be read", err);
     TIDE_TRY(keep_texts(d, from, &table->sql, statements, SQL_MAX, err));
     TIDE_TRY(read_past(d, from, table, err));
     d->table_count++;
@@ -243,239 +187,53 @@ const tide_origin_mark *tide_snapshot_decoder_origin(const tide_snapshot_decoder
 static tide_status read_cursor(tide_snapshot_decoder *d, tide_reader *from,
                                tide_snapshot_cursor *out, tide_error *err)
 {
-    if (!get_bytes(from, TIDE_EVENT_TABLE_MAX, &out->table) || out->table.len == 0 ||
-        has_nul(out->table) || !get_node(from, &out->origin) ||
-        !get_number(from, TIDE_EPOCH_MAX, &out->epoch) ||
-        !get_number(from, INT64_MAX, &out->prefix) || !get_number(from, INT64_MAX, &out->last_seq))
-        return fail_record(d, "it cannot be read", err);
+    if (!tide_snapshot_get_bytes(from, TIDE_EVENT_TABLE_MAX, &out->table) || out->table.len == 0 ||
+        has_nul(out->table) || !tide_snapshot_get_node(from, &out->origin) ||
+        !tide_snapshot_get_number(from, TIDE_EPOCH_MAX, &out->epoch) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &out->prefix) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &out->last_seq))
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     const tide_origin_mark *mark = tide_snapshot_decoder_origin(d, &out->origin, out->epoch);
     if (!mark || out->prefix > mark->highest || out->last_seq > mark->highest)
-        return fail_record(d, "it does not fit its log", err);
+        return tide_snapshot_fail_record(d, "it does not fit its log", err);
     return TIDE_OK;
 }
 
 static tide_status read_event(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_event *out,
                               tide_error *err)
 {
-    if (!get_flag(from, &out->is_processed) || !get_bytes(from, 64, &out->reason) ||
-        !get_bytes(from, 4096, &out->detail) || !get_number(from, INT64_MAX, &out->found_at_us) ||
-        !get_bytes(from, TIDE_EVENT_BYTES_MAX, &out->body))
-        return fail_record(d, "it cannot be read", err);
+    if (!tide_snapshot_get_flag(from, &out->is_processed) ||
+        !tide_snapshot_get_bytes(from, 64, &out->reason) ||
+        !tide_snapshot_get_bytes(from, 4096, &out->detail) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &out->found_at_us) ||
+        !tide_snapshot_get_bytes(from, TIDE_EVENT_BYTES_MAX, &out->body))
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     tide_event_done(&d->event);
     const tide_status status = tide_event_decode(&d->event, out->body, err);
     if (status == TIDE_E_NOMEM)
         return status;
     if (status < TIDE_OK)
-        return fail_record(d, "its body cannot be read", err);
+        return tide_snapshot_fail_record(d, "its body cannot be read", err);
     const tide_event *event = &d->event;
     const tide_origin_mark *mark = tide_snapshot_decoder_origin(d, &event->origin, event->epoch);
     if (!mark || event->seq > mark->highest || event->seq <= mark->start ||
         memcmp(&event->stamp.node, &event->origin, sizeof event->origin) != 0)
-        return fail_record(d, "it does not fit its log", err);
+        return tide_snapshot_fail_record(d, "it does not fit its log", err);
     out->event = *event; /* lent */
     d->counted.events++;
     return TIDE_OK;
 }
 
-/* ---- rows ---- */
-
-static bool is_below(const tide_snapshot_decoder *d, const tide_row_write *write)
-{
-    return write->stamp.time <= d->begin.clock;
-}
-
-static bool is_clock_possible(const tide_snapshot_decoder *d, const tide_snapshot_table *table)
-{
-    const tide_row_clock *clock = &d->clock;
-    if (!is_below(d, &clock->created) || !is_below(d, &clock->deleted))
-        return false;
-    for (int i = 0; i < clock->column_count; i++)
-        if ((clock->columns[i].column >= table->column_count &&
-             clock->columns[i].column != TIDE_ROW_CLOCK_LOST) ||
-            !is_below(d, &clock->columns[i].write) ||
-            tide_stamp_compare(&clock->columns[i].write.stamp, &clock->created.stamp) <= 0)
-            return false;
-    return true;
-}
-
-static bool read_image(tide_snapshot_row *row, const tide_snapshot_table *table)
-{
-    tide_reader from = tide_reader_of(row->image);
-    int64_t before = -1;
-    while (tide_reader_left(&from) > 0) {
-        int64_t column = 0;
-        if (!get_number(&from, table->column_count - 1, &column) || column <= before ||
-            tide_any_decode(&row->values[column], &from) < TIDE_OK)
-            return false;
-        row->has[column] = true;
-        before = column;
-    }
-    return true;
-}
-
-static bool read_values(tide_snapshot_row *row, const tide_snapshot_table *table, tide_reader *from)
-{
-    for (int i = 0; i < table->column_count; i++) {
-        if (tide_any_decode(&row->values[i], from) < TIDE_OK)
-            return false;
-        row->has[i] = true;
-    }
-    return true;
-}
-
-/* The key's own values: of a row that stands they are among the columns, and must be the same. */
-static bool check_key(const tide_snapshot_row *row, const tide_snapshot_table *table)
-{
-    tide_reader from = tide_reader_of(row->key);
-    for (int i = 0; i < table->key_count; i++) {
-        tide_any value;
-        const int column = table->key[i];
-        if (tide_any_decode(&value, &from) < TIDE_OK ||
-            (row->has_clock && row->has[column] && !tide_any_equal(&value, &row->values[column])))
-            return false;
-    }
-    return tide_reader_left(&from) == 0;
-}
-
-static tide_status read_state(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_row *row,
-                              const tide_snapshot_table *table, tide_error *err)
-{
-    int aside = 0;
-    if (!get_bytes(from, (size_t)1 << 24, &row->clock_bytes))
-        return fail_record(d, "its clock cannot be read", err);
-    const tide_status status = tide_row_clock_decode(&d->clock, row->clock_bytes, err);
-    if (status == TIDE_E_NOMEM)
-        return status;
-    if (status < TIDE_OK || !is_clock_possible(d, table))
-        return fail_record(d, "its clock cannot be", err);
-    row->clock = d->clock; /* lent */
-    if (row->is_here)
-        return tide_row_clock_exists(&d->clock) && read_values(row, table, from)
-                   ? TIDE_OK
-                   : fail_record(d, "its values cannot be read", err);
-    if (!get_int(from, TIDE_ASIDE_FOREIGN, &aside) ||
-        !get_bytes(from, TIDE_SNAPSHOT_RECORD_MAX, &row->rival) ||
-        !get_bytes(from, TIDE_SNAPSHOT_RECORD_MAX, &row->image) || !read_image(row, table))
-        return fail_record(d, "its image cannot be read", err);
-    row->aside = (tide_aside)aside;
-    if ((row->aside != TIDE_ASIDE_NONE) != tide_row_clock_exists(&d->clock))
-        return fail_record(d, "it does not stand in its table, and nothing says why", err);
-    return TIDE_OK;
-}
-
-static bool read_conflict(const tide_snapshot_decoder *d, tide_reader *from,
-                          tide_snapshot_conflict *out, const tide_snapshot_table *table)
-{
-    int64_t column = 0;
-    if (tide_reader_zigzag(from, &column) < TIDE_OK || column < TIDE_CONFLICT_DELETE ||
-        column >= table->column_count ||
-        tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK || out->stamp.time == 0 ||
-        out->stamp.time > d->begin.clock || !get_node(from, &out->stamp.node) ||
-        !get_flag(from, &out->has_value))
-        return false;
-    out->column = (int)column;
-    if (out->has_value) {
-        tide_any value;
-        if (!get_bytes(from, TIDE_SNAPSHOT_RECORD_MAX, &out->value))
-            return false;
-        tide_reader inside = tide_reader_of(out->value);
-        if (tide_any_decode(&value, &inside) < TIDE_OK || tide_reader_left(&inside) > 0)
-            return false;
-    }
-    return get_number(from, INT64_MAX, &out->found_at_us);
-}
-
-static bool read_known(tide_reader *from, tide_snapshot_known *out,
-                       const tide_snapshot_table *table)
-{
-    int64_t column = 0;
-    if (tide_reader_zigzag(from, &column) < TIDE_OK || column < TIDE_CONFLICT_ROW ||
-        column >= table->column_count || tide_reader_varint_shortest(from, &out->time) < TIDE_OK ||
-        out->time > INT64_MAX || !get_number(from, INT64_MAX, &out->added_us))
-        return false;
-    out->column = (int)column;
-    return true;
-}
-
-static tide_status read_conflicts(tide_snapshot_decoder *d, tide_reader *from,
-                                  tide_snapshot_row *row, const tide_snapshot_table *table,
-                                  tide_error *err)
-{
-    const int64_t most = (int64_t)tide_reader_left(from); /* each takes a byte at least */
-    int64_t count = 0;
-    if (!get_number(from, most, &count))
-        return fail_record(d, "its conflicts cannot be read", err);
-    row->conflicts = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->conflicts);
-    if (!row->conflicts)
-        return fail_memory(err);
-    for (int64_t i = 0; i < count; i++) {
-        row->conflicts[i] = (tide_snapshot_conflict){.column = 0};
-        if (!read_conflict(d, from, &row->conflicts[i], table))
-            return fail_record(d, "a conflict cannot be read", err);
-    }
-    row->conflict_count = (int)count;
-    if (!get_number(from, most, &count))
-        return fail_record(d, "its knowledge cannot be read", err);
-    row->knowledge = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->knowledge);
-    if (!row->knowledge)
-        return fail_memory(err);
-    for (int64_t i = 0; i < count; i++)
-        if (!read_known(from, &row->knowledge[i], table))
-            return fail_record(d, "its knowledge cannot be read", err);
-    row->known_count = (int)count;
-    return TIDE_OK;
-}
-
-static bool is_ascending(const tide_snapshot_decoder *d, tide_view key)
-{
-    if (!d->has_last_key)
-        return true;
-    const tide_view last = tide_buffer_view(&d->last_key);
-    const size_t len = last.len < key.len ? last.len : key.len;
-    const int order = len > 0 ? memcmp(last.ptr, key.ptr, len) : 0;
-    return order < 0 || (order == 0 && last.len < key.len);
-}
-
-static tide_status read_row(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_row *row,
-                            tide_error *err)
-{
-    uint8_t flags = 0;
-    if (!get_int(from, d->table_count - 1, &row->table) || row->table != d->table_at ||
-        !get_bytes(from, TIDE_SNAPSHOT_RECORD_MAX, &row->key) || row->key.len == 0 ||
-        tide_reader_byte(from, &flags) < TIDE_OK || flags > 3 || flags == 2)
-        return fail_record(d, "it cannot be read", err);
-    if (!is_ascending(d, row->key))
-        return fail_record(d, "keys do not ascend", err);
-    const tide_snapshot_table *table = &d->tables[row->table];
-    const size_t columns = (size_t)table->column_count;
-    row->values = tide_arena_alloc(&d->scratch, columns * sizeof *row->values);
-    row->has = tide_arena_alloc(&d->scratch, columns * sizeof *row->has);
-    if (!row->values || !row->has)
-        return fail_memory(err);
-    memset(row->has, 0, columns * sizeof *row->has);
-    memset(row->values, 0, columns * sizeof *row->values);
-    row->has_clock = flags != 0;
-    row->is_here = flags == 3;
-    tide_row_clock_done(&d->clock);
-    if (row->has_clock)
-        TIDE_TRY(read_state(d, from, row, table, err));
-    if (!check_key(row, table))
-        return fail_record(d, "its key is not its values'", err);
-    TIDE_TRY(read_conflicts(d, from, row, table, err));
-    tide_buffer_clear(&d->last_key);
-    d->has_last_key = true;
-    d->counted.rows++;
-    return tide_buffer_append_view(&d->last_key, row->key) < TIDE_OK ? fail_memory(err) : TIDE_OK;
-}
+/* ---- sums, the end ---- */
 
 static tide_status read_sum(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_sum *out,
                             tide_error *err)
 {
     tide_view digest;
-    if (!get_int(from, d->table_count - 1, &out->table) || out->table != d->table_at ||
-        !get_number(from, INT64_MAX, &out->rows) ||
+    if (!tide_snapshot_get_int(from, d->table_count - 1, &out->table) ||
+        out->table != d->table_at || !tide_snapshot_get_number(from, INT64_MAX, &out->rows) ||
         tide_reader_bytes(from, sizeof out->digest, &digest) < TIDE_OK)
-        return fail_record(d, "it cannot be read", err);
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     memcpy(out->digest, digest.ptr, sizeof out->digest);
     d->table_at++;
     d->has_last_key = false;
@@ -485,10 +243,11 @@ static tide_status read_sum(tide_snapshot_decoder *d, tide_reader *from, tide_sn
 static tide_status read_end(tide_snapshot_decoder *d, tide_reader *from, tide_snapshot_end *out,
                             tide_error *err)
 {
-    if (!get_number(from, INT64_MAX, &out->rows) || !get_number(from, INT64_MAX, &out->events))
-        return fail_record(d, "it cannot be read", err);
+    if (!tide_snapshot_get_number(from, INT64_MAX, &out->rows) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &out->events))
+        return tide_snapshot_fail_record(d, "it cannot be read", err);
     if (out->rows != d->counted.rows || out->events != d->counted.events)
-        return fail_record(d, "other numbers of rows and events than there are", err);
+        return tide_snapshot_fail_record(d, "other numbers of rows and events than there are", err);
     return TIDE_OK;
 }
 
@@ -538,7 +297,7 @@ static tide_status read_body(tide_snapshot_decoder *d, tide_reader *from, tide_s
     case TIDE_SNAPSHOT_EVENT:
         return read_event(d, from, &out->as.event, err);
     case TIDE_SNAPSHOT_ROW:
-        return read_row(d, from, &out->as.row, err);
+        return tide_snapshot_read_row(d, from, &out->as.row, err);
     case TIDE_SNAPSHOT_SUM:
         return read_sum(d, from, &out->as.sum, err);
     case TIDE_SNAPSHOT_END:
@@ -554,17 +313,19 @@ static tide_status read_record(tide_snapshot_decoder *d, tide_snapshot_record *o
     const tide_status status = tide_snapshot_reader_next(d->reader, &bytes, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
-        return d->stage == TIDE_SNAPSHOT_END ? TIDE_NONE
-                                             : fail_record(d, "the last records are missing", err);
+        return d->stage == TIDE_SNAPSHOT_END
+                   ? TIDE_NONE
+                   : tide_snapshot_fail_record(d, "the last records are missing", err);
     tide_reader from = tide_reader_of(bytes);
     if (tide_reader_byte(&from, &kind) < TIDE_OK || kind < TIDE_SNAPSHOT_BEGIN ||
         kind > TIDE_SNAPSHOT_END || !may_follow(d, (tide_snapshot_kind)kind))
-        return fail_record(d, "what follows it cannot stand there", err);
+        return tide_snapshot_fail_record(d, "what follows it cannot stand there", err);
     tide_arena_reset(&d->scratch);
     *out = (tide_snapshot_record){.kind = (tide_snapshot_kind)kind};
     d->stage = out->kind;
     TIDE_TRY(read_body(d, &from, out, err));
-    return tide_reader_left(&from) == 0 ? TIDE_OK : fail_record(d, "it is too long", err);
+    return tide_reader_left(&from) == 0 ? TIDE_OK
+                                        : tide_snapshot_fail_record(d, "it is too long", err);
 }
 
 tide_status tide_snapshot_decoder_init(tide_snapshot_decoder *d, tide_snapshot_reader *reader,
@@ -579,7 +340,7 @@ tide_status tide_snapshot_decoder_init(tide_snapshot_decoder *d, tide_snapshot_r
         const tide_status status = read_record(d, &record, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE || record.kind > TIDE_SNAPSHOT_TABLE)
-            return fail_record(d, "its origins and tables are missing", err);
+            return tide_snapshot_fail_record(d, "its origins and tables are missing", err);
     } while (d->origin_count < d->begin.origins || d->table_count < d->begin.tables);
     return TIDE_OK;
 }

@@ -1,34 +1,13 @@
-/* snapshot_merge.c - one row of a snapshot meets the row that is here: see snapshot.h.
- *
- * W is what was written, K what somebody knew when he replaced it. A write is listed as a conflict iff it is in W, not in K, and not shown (conflict.h). With
- * two sets of events, those of the maker and those here, that is
- *
- *     listed by either, or shown by either;  known to neither;  not shown by the joined row
- *
- * What a node knew about a write that it has is not kept as such: it has it, and neither shows nor lists it. So for writes that are here the maker's word
- * counts where it has them (maker_has), and for the maker's writes what our own further events knew is put down beforehand
- * (tide_snapshot_keep_knowledge). Where a log was collected so far that it cannot be told, a write is rather listed than lost. */
+/* snapshot_merge.c - one row of a snapshot meets the row that is here: see snapshot.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "replica/conflict.h"
+#include "replica/snapshot_conflict.h"
 #include "replica/snapshot_parts.h"
 #include "tidemark_templates.h"
-
-/* A row on its way: what is here, what came, what becomes of it. */
-typedef struct meeting {
-    tide_restoring *r;
-    tide_desk_row *row;
-    const tide_snapshot_row *given;
-    const tide_row_clock *theirs; /* in terms of our columns */
-    const tide_row_clock *joined;
-    const tide_any **values; /* of theirs, by our columns; NULL: unknown */
-    bool is_here;
-    bool is_theirs;
-    bool is_shown;
-} meeting;
 
 static bool is_key(const tide_table *table, int column)
 {
@@ -41,321 +20,6 @@ static bool is_key(const tide_table *table, int column)
 static bool is_same(const tide_stamp *a, const tide_stamp *b)
 {
     return tide_stamp_compare(a, b) == 0;
-}
-
-/* ---- what the maker had ---- */
-
-static tide_status find_event(bool *is_found, int64_t *epoch, int64_t *seq, tide_restoring *r,
-                              const tide_stamp *stamp, tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENT_OF->text, err));
-    tide_app_bind_i64(query, "ms", tide_stamp_us(stamp) / 1000);
-    tide_app_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "stamp", (int64_t)stamp->time);
-    const tide_status status = tide_app_step(query, err);
-    TIDE_TRY(status);
-    *is_found = status == TIDE_OK;
-    if (*is_found) {
-        *epoch = tide_app_col_i64(query);
-        *seq = tide_app_col_i64(query);
-    }
-    return TIDE_OK;
-}
-
-static int64_t cut_of(const tide_restoring *r, const tide_node_id *origin, int64_t epoch)
-{
-    const tide_origin_mark *mark = tide_snapshot_decoder_origin(r->decoder, origin, epoch);
-    return mark ? mark->prefix : -1;
-}
-
-/* Is a write that is here among those that the maker had? By its log's number, not by its time: an origin that was put back may have other events at
- * the same times. */
-static tide_status maker_has(bool *out, tide_restoring *r, const tide_stamp *stamp, tide_error *err)
-{
-    bool is_any = false;
-    bool has_all = true;
-    bool has_collected = true;
-    for (int i = 0; i < r->here_count; i++) {
-        const tide_origin_mark *log = &r->here[i];
-        if (memcmp(&log->origin, &stamp->node, sizeof log->origin) != 0)
-            continue;
-        const int64_t cut = cut_of(r, &log->origin, log->epoch);
-        is_any = true;
-        has_all = has_all && (cut >= log->highest || log->highest <= log->start);
-        has_collected = has_collected && (cut >= log->floor || log->floor <= log->start);
-    }
-    *out = is_any && has_all;
-    if (*out || !is_any)
-        return TIDE_OK;
-    bool is_found = false;
-    int64_t epoch = 0;
-    int64_t seq = 0;
-    TIDE_TRY(find_event(&is_found, &epoch, &seq, r, stamp, err));
-    *out = is_found ? seq <= cut_of(r, &stamp->node, epoch) : has_collected;
-    return TIDE_OK;
-}
-
-/* ---- records ---- */
-
-static tide_status begin(tide_app_query **out, const meeting *m, const char *text, int column,
-                         uint64_t time, tide_error *err)
-{
-    TIDE_TRY(tide_app_begin(out, m->r->tx, text, err));
-    tide_app_bind_i64(*out, "table", m->row->table->id);
-    tide_app_bind_blob(*out, "key", m->row->key);
-    tide_app_bind_i64(*out, "col", column);
-    tide_app_bind_i64(*out, "time", (int64_t)time);
-    return TIDE_OK;
-}
-
-static tide_status mark_known(const meeting *m, int column, uint64_t time, tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
-        return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, time, err));
-    tide_app_bind_i64(query, "now", m->r->desk->now_us);
-    return tide_app_run(query, NULL, err);
-}
-
-static tide_status forget(const meeting *m, int column, uint64_t time, tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
-        return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
-    return tide_app_run(query, NULL, err);
-}
-
-static tide_status is_known(bool *out, const meeting *m, int column, uint64_t time, tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    *out = m->joined->deleted.stamp.time != 0 && m->joined->deleted.base == time;
-    if (*out)
-        return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, time, err));
-    const tide_status status = tide_app_step(query, err);
-    TIDE_TRY(status);
-    *out = status == TIDE_OK;
-    return TIDE_OK;
-}
-
-/* List a write. value: encoded; NULL: a deletion. */
-static tide_status list_write(const meeting *m, int column, const tide_stamp *stamp,
-                              const tide_view *value, int64_t found_at_us, tide_error *err)
-{
-    int64_t changed = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp->time, err));
-    tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "found_at", found_at_us);
-    if (value)
-        tide_app_bind_blob(query, "value", *value);
-    TIDE_TRY(tide_app_run(query, &changed, err));
-    m->r->out->conflicts += changed;
-    return TIDE_OK;
-}
-
-static tide_status list_value(const meeting *m, int column, const tide_stamp *stamp,
-                              const tide_any *value, tide_error *err)
-{
-    static const tide_any nothing = {.class = TIDE_CLASS_NULL};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
-    if (tide_any_encode(&bytes, value ? value : &nothing) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a conflict");
-    const tide_view encoded = tide_buffer_view(&bytes);
-    return list_write(m, column, stamp, &encoded, m->r->desk->now_us, err);
-}
-
-/* ---- conflicts of one row ---- */
-
-static bool shows(const meeting *m, int column, const tide_stamp *stamp)
-{
-    const tide_row_write shown = tide_row_clock_of(m->joined, column);
-    return m->is_shown && is_same(&shown.stamp, stamp);
-}
-
-static bool shows_theirs(const meeting *m, int column, const tide_stamp *stamp)
-{
-    const tide_row_write shown = tide_row_clock_of(m->theirs, column);
-    return m->is_theirs && is_same(&shown.stamp, stamp);
-}
-
-static const tide_snapshot_target *target_of(const meeting *m)
-{
-    return m->given ? &m->r->targets[m->given->table] : NULL;
-}
-
-static bool lists_theirs(const meeting *m, int column, const tide_stamp *stamp)
-{
-    for (int i = 0; m->given && i < m->given->conflict_count; i++) {
-        const tide_snapshot_conflict *conflict = &m->given->conflicts[i];
-        if (conflict->column >= 0 && target_of(m)->map[conflict->column] == column &&
-            is_same(&conflict->stamp, stamp))
-            return true;
-    }
-    return false;
-}
-
-/* What they knew, and which deletes they knew of. */
-static tide_status take_knowledge(const meeting *m, tide_error *err)
-{
-    const tide_row_write *deletes[] = {&m->row->clock.deleted, &m->theirs->deleted};
-    for (int i = 0; m->given && i < m->given->known_count; i++) {
-        const tide_snapshot_known *known = &m->given->knowledge[i];
-        const int column = known->column >= 0 ? target_of(m)->map[known->column] : known->column;
-        TIDE_TRY(mark_known(m, column, known->time, err));
-        TIDE_TRY(forget(m, column, known->time, err));
-    }
-    for (int i = 0; i < 2; i++) {
-        if (deletes[i]->stamp.time == 0)
-            continue;
-        TIDE_TRY(forget(m, TIDE_CONFLICT_ROW, deletes[i]->base, err));
-        if (!is_same(&deletes[i]->stamp, &m->joined->deleted.stamp))
-            TIDE_TRY(mark_known(m, TIDE_CONFLICT_ROW, deletes[i]->base, err));
-    }
-    return TIDE_OK;
-}
-
-typedef struct listed {
-    tide_snapshot_conflict *of;
-    int count;
-} listed;
-
-static void listed_done(listed *l)
-{
-    free(l->of);
-}
-
-static tide_status load_listed(listed *out, const meeting *m, tide_error *err)
-{
-    tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err));
-    tide_app_bind_i64(query, "table", m->row->table->id);
-    tide_app_bind_blob(query, "key", m->row->key);
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        tide_snapshot_conflict *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
-        if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for conflicts");
-        out->of = more;
-        tide_snapshot_conflict *one = &more[out->count++];
-        *one = (tide_snapshot_conflict){.column = (int)tide_app_col_i64(query)};
-        one->stamp.time = (uint64_t)tide_app_col_i64(query);
-        const tide_view node = tide_app_col_bytes(query);
-        if (node.len == TIDE_NODE_LEN)
-            memcpy(one->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
-}
-
-/* Those that are listed here: shown now, or known to the maker, which had them and does not list them. */
-static tide_status drop_listed(const meeting *m, tide_error *err)
-{
-    TIDE_CLEANUP(listed_done) listed ours = {.of = NULL};
-    if (!m->r->has_conflicts)
-        return TIDE_OK;
-    TIDE_TRY(load_listed(&ours, m, err));
-    for (int i = 0; i < ours.count; i++) {
-        const tide_snapshot_conflict *one = &ours.of[i];
-        if (one->column < 0)
-            continue;
-        bool is_over = shows(m, one->column, &one->stamp);
-        if (!is_over && !lists_theirs(m, one->column, &one->stamp) &&
-            !shows_theirs(m, one->column, &one->stamp))
-            TIDE_TRY(maker_has(&is_over, m->r, &one->stamp, err));
-        if (!is_over)
-            continue;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_CUT->text, one->column,
-                       one->stamp.time, err));
-        tide_app_bind_blob(query, "node", tide_view_bytes(one->stamp.node.bytes, TIDE_NODE_LEN));
-        TIDE_TRY(tide_app_run(query, NULL, err));
-    }
-    return TIDE_OK;
-}
-
-static tide_status take_listed(const meeting *m, tide_error *err)
-{
-    for (int i = 0; m->given && i < m->given->conflict_count; i++) {
-        const tide_snapshot_conflict *one = &m->given->conflicts[i];
-        if (one->column < 0)
-            continue;
-        bool known = false;
-        const int column = target_of(m)->map[one->column];
-        if (shows(m, column, &one->stamp))
-            continue;
-        TIDE_TRY(is_known(&known, m, column, one->stamp.time, err));
-        if (!known)
-            TIDE_TRY(list_write(m, column, &one->stamp, one->has_value ? &one->value : NULL,
-                                one->found_at_us, err));
-    }
-    return TIDE_OK;
-}
-
-/* What was shown here, and is not any more. */
-static tide_status list_ours(const meeting *m, int column, tide_error *err)
-{
-    bool known = false;
-    const tide_row_write ours = tide_row_clock_of(&m->row->clock, column);
-    const tide_row_write theirs = tide_row_clock_of(m->theirs, column);
-    if (!m->is_here || ours.stamp.time == 0 || shows(m, column, &ours.stamp))
-        return TIDE_OK;
-    if (theirs.base == ours.stamp.time && theirs.stamp.time != 0 &&
-        tide_stamp_compare(&theirs.stamp, &ours.stamp) > 0)
-        return TIDE_OK;
-    TIDE_TRY(is_known(&known, m, column, ours.stamp.time, err));
-    if (!known && !shows_theirs(m, column, &ours.stamp))
-        TIDE_TRY(maker_has(&known, m->r, &ours.stamp, err));
-    return known ? TIDE_OK
-                 : list_value(m, column, &ours.stamp,
-                              m->row->has[column] ? &m->row->values[column] : NULL, err);
-}
-
-/* What the maker showed, and is not shown. */
-static tide_status list_theirs(const meeting *m, int column, tide_error *err)
-{
-    bool known = false;
-    const tide_row_write ours = tide_row_clock_of(&m->row->clock, column);
-    const tide_row_write theirs = tide_row_clock_of(m->theirs, column);
-    if (!m->is_theirs || theirs.stamp.time == 0 || shows(m, column, &theirs.stamp))
-        return TIDE_OK;
-    if (ours.base == theirs.stamp.time && tide_stamp_compare(&ours.stamp, &theirs.stamp) > 0)
-        return TIDE_OK;
-    TIDE_TRY(is_known(&known, m, column, theirs.stamp.time, err));
-    return known ? TIDE_OK : list_value(m, column, &theirs.stamp, m->values[column], err);
-}
-
-/* The greatest delete is listed while a write that did not know it keeps the row: a function of the clock. */
-static tide_status list_outlived(const meeting *m, tide_error *err)
-{
-    const tide_row_write *deleted = &m->joined->deleted;
-    if (deleted->stamp.time == 0)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
-    TIDE_TRY(tide_app_begin(&cut, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_OUTLIVED_CUT->text, err));
-    tide_app_bind_i64(cut, "table", m->row->table->id);
-    tide_app_bind_blob(cut, "key", m->row->key);
-    TIDE_TRY(tide_app_run(cut, NULL, err));
-    if (!m->is_shown || tide_stamp_compare(&m->joined->created.stamp, &deleted->stamp) > 0)
-        return TIDE_OK;
-    return list_write(m, TIDE_CONFLICT_DELETE, &deleted->stamp, NULL, m->r->desk->now_us, err);
-}
-
-static tide_status settle_conflicts(const meeting *m, tide_error *err)
-{
-    TIDE_TRY(take_knowledge(m, err));
-    TIDE_TRY(drop_listed(m, err));
-    TIDE_TRY(take_listed(m, err));
-    for (int i = 0; i < m->row->table->column_count; i++) {
-        if (is_key(m->row->table, i))
-            continue;
-        TIDE_TRY(list_ours(m, i, err));
-        TIDE_TRY(list_theirs(m, i, err));
-    }
-    return list_outlived(m, err);
 }
 
 /* ---- the row ---- */
@@ -399,7 +63,7 @@ static tide_status translate(tide_row_clock *out, const tide_snapshot_target *ta
 }
 
 /* Values follow their stamps. */
-static tide_status take_values(const meeting *m, tide_error *err)
+static tide_status take_values(const tide_snapshot_meeting *m, tide_error *err)
 {
     tide_desk_row *row = m->row;
     for (int i = 0; i < row->table->column_count; i++) {
@@ -417,12 +81,12 @@ static tide_status take_values(const meeting *m, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status meet(meeting *m, tide_error *err)
+static tide_status meet(tide_snapshot_meeting *m, tide_error *err)
 {
     const tide_snapshot_row *given = m->given;
     const bool is_changed = !is_clock_equal(m->joined, &m->row->clock);
     if (is_changed || m->r->has_conflicts || given->conflict_count > 0 || given->known_count > 0)
-        TIDE_TRY(settle_conflicts(m, err));
+        TIDE_TRY(tide_snapshot_settle_conflicts(m, err));
     TIDE_TRY(take_values(m, err));
     m->row->is_changed = m->row->is_changed || is_changed;
     return TIDE_OK;
@@ -448,15 +112,15 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
         values[target->map[i]] = given->has[i] ? &given->values[i] : NULL;
     TIDE_TRY(translate(&theirs, target, &given->clock, err));
     TIDE_TRY(tide_row_clock_join(&joined, &row->clock, &theirs, err));
-    meeting m = {.r = r,
-                 .row = row,
-                 .given = given,
-                 .theirs = &theirs,
-                 .joined = &joined,
-                 .values = values,
-                 .is_here = tide_row_clock_exists(&row->clock),
-                 .is_theirs = tide_row_clock_exists(&theirs),
-                 .is_shown = tide_row_clock_exists(&joined)};
+    tide_snapshot_meeting m = {.r = r,
+                               .row = row,
+                               .given = given,
+                               .theirs = &theirs,
+                               .joined = &joined,
+                               .values = values,
+                               .is_here = tide_row_clock_exists(&row->clock),
+                               .is_theirs = tide_row_clock_exists(&theirs),
+                               .is_shown = tide_row_clock_exists(&joined)};
     TIDE_TRY(meet(&m, err));
     tide_row_clock_done(&row->clock);
     row->clock = joined;
@@ -472,7 +136,7 @@ static tide_status strip(bool *is_stripped, tide_restoring *r, tide_row_write *w
     *is_stripped = false;
     if (write->stamp.time == 0)
         return TIDE_OK;
-    TIDE_TRY(maker_has(is_stripped, r, &write->stamp, err));
+    TIDE_TRY(tide_snapshot_maker_has(is_stripped, r, &write->stamp, err));
     if (*is_stripped)
         *write = (tide_row_write){.base = 0};
     return TIDE_OK;
@@ -527,12 +191,12 @@ tide_status tide_snapshot_merge_absent(tide_restoring *r, const tide_snapshot_ta
     if (is_clock_equal(&left, &row->clock) || left.created.stamp.time != 0)
         return TIDE_OK;
     const tide_row_clock nothing = {.columns = NULL};
-    meeting m = {.r = r,
-                 .row = row,
-                 .theirs = &nothing,
-                 .joined = &left,
-                 .is_here = tide_row_clock_exists(&row->clock)};
-    TIDE_TRY(settle_conflicts(&m, err));
+    tide_snapshot_meeting m = {.r = r,
+                               .row = row,
+                               .theirs = &nothing,
+                               .joined = &left,
+                               .is_here = tide_row_clock_exists(&row->clock)};
+    TIDE_TRY(tide_snapshot_settle_conflicts(&m, err));
     for (int i = 0; i < row->table->column_count; i++) {
         const tide_row_write kept = tide_row_clock_of(&left, i);
         if (!is_key(row->table, i) && kept.stamp.time == 0)
@@ -557,11 +221,12 @@ static tide_status keep_bases(tide_restoring *r, const tide_event *event, tide_e
         return TIDE_OK;
     TIDE_TRY(tide_desk_key(&key, r->desk, event->key, event->key_count, err));
     tide_desk_row row = {.table = table, .key = key};
-    const meeting m = {.r = r, .row = &row};
+    const tide_snapshot_meeting m = {.r = r, .row = &row};
     if (event->kind == TIDE_ROW_DELETE)
-        TIDE_TRY(mark_known(&m, TIDE_CONFLICT_ROW, event->base, err));
+        TIDE_TRY(tide_snapshot_mark_known(&m, TIDE_CONFLICT_ROW, event->base, err));
     for (int i = 0; i < event->column_count; i++)
-        TIDE_TRY(mark_known(&m, event->columns[i].column, event->columns[i].base, err));
+        TIDE_TRY(
+            tide_snapshot_mark_known(&m, event->columns[i].column, event->columns[i].base, err));
     return TIDE_OK;
 }
 
@@ -569,7 +234,7 @@ tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err)
 {
     for (int i = 0; i < r->here_count; i++) {
         tide_status status = TIDE_OK;
-        const int64_t cut = cut_of(r, &r->here[i].origin, r->here[i].epoch);
+        const int64_t cut = tide_snapshot_cut_of(r, &r->here[i].origin, r->here[i].epoch);
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
         TIDE_TRY(tide_app_begin(&query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS_ABOVE->text, err));
         tide_app_bind_blob(query, "origin",

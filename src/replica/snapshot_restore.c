@@ -5,43 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "replica/fold.h"
-#include "replica/log.h"
 #include "replica/peer.h"
 #include "replica/snapshot_load.h"
-#include "replica/snapshot_parts.h"
+#include "replica/snapshot_run.h"
 #include "tidemark_templates.h"
 
 enum { BATCH_ROWS = 20000, BATCH_BYTES = 64 << 20, GAP_KEYS = 256, TELL_EVERY = 1000 };
 
-typedef struct restore_call {
-    tide_node *node;
-    const char *path;
-    const tide_snapshot_watch *watch;
-    tide_snapshot_restored out;
-    bool is_behind;   /* there is still to fold */
-    bool may_be_bulk; /* put rows as they are, where nothing is here */
-    bool was_refused; /* a table here refuses what the maker's allowed: they have to be resolved */
-} restore_call;
-
-/* The state of one run of the closure. */
-typedef struct run {
-    restore_call *call;
-    tide_restoring r;
-    tide_snapshot_input input;
-    tide_desk desk;
-    tide_snapshot_target *targets;
-    int target_count;
-    tide_log_origin origin; /* whose events come */
-    bool has_origin;
-    int64_t batch_bytes;
-} run;
-
-static void free_targets(run *u)
+static void free_targets(tide_restore_run *u)
 {
     for (int i = 0; i < u->target_count; i++)
         free(u->targets[i].map);
@@ -50,7 +25,7 @@ static void free_targets(run *u)
     u->target_count = 0;
 }
 
-static void run_done(run *u)
+static void run_done(tide_restore_run *u)
 {
     tide_log_origin_done(&u->origin);
     free_targets(u);
@@ -107,7 +82,7 @@ static tide_status match_table(tide_snapshot_target *out, const tide_desk *desk,
 }
 
 /* A desk for the next batch. */
-static tide_status begin_batch(run *u, tide_error *err)
+static tide_status begin_batch(tide_restore_run *u, tide_error *err)
 {
     const tide_snapshot_decoder *decoder = &u->input.decoder;
     free_targets(u);
@@ -126,7 +101,7 @@ static tide_status begin_batch(run *u, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status cut_forgotten(run *u, tide_error *err)
+static tide_status cut_forgotten(tide_restore_run *u, tide_error *err)
 {
     tide_reader from = tide_reader_of(tide_buffer_view(&u->r.forgotten));
     while (tide_reader_left(&from) > 0) {
@@ -146,7 +121,7 @@ static tide_status cut_forgotten(run *u, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status end_batch(run *u, tide_error *err)
+static tide_status end_batch(tide_restore_run *u, tide_error *err)
 {
     TIDE_TRY(tide_desk_settle(&u->desk, err));
     u->call->out.changed += u->desk.rows;
@@ -156,70 +131,7 @@ static tide_status end_batch(run *u, tide_error *err)
 
 /* ---- before anything is changed ---- */
 
-static tide_status keep_mark(run *u, tide_app_query *query, tide_error *err)
-{
-    tide_origin_mark *more = realloc(u->r.here, ((size_t)u->r.here_count + 1) * sizeof *more);
-    if (!more)
-        return fail_memory(err);
-    u->r.here = more;
-    tide_origin_mark *mark = &more[u->r.here_count];
-    *mark = (tide_origin_mark){.epoch = 0};
-    const tide_view origin = tide_app_col_bytes(query);
-    if (origin.len != TIDE_NODE_LEN)
-        return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
-    memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
-    mark->epoch = tide_app_col_i64(query);
-    mark->start = tide_app_col_i64(query);
-    mark->floor = tide_app_col_i64(query);
-    TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
-    TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
-    (void)tide_cursor_raise(&cursor, mark->start);
-    mark->prefix = tide_cursor_contiguous(&cursor);
-    mark->highest = tide_cursor_highest(&cursor);
-    u->r.here_count++;
-    return TIDE_OK;
-}
-
-static tide_status load_marks(run *u, tide_error *err)
-{
-    tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
-        TIDE_TRY(keep_mark(u, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
-}
-
-static const tide_origin_mark *find_here(const run *u, const tide_origin_mark *mark)
-{
-    for (int i = 0; i < u->r.here_count; i++)
-        if (u->r.here[i].epoch == mark->epoch &&
-            memcmp(&u->r.here[i].origin, &mark->origin, sizeof mark->origin) == 0)
-            return &u->r.here[i];
-    return NULL;
-}
-
-/* Nobody can know more of this node than this node. */
-static tide_status check_own(const run *u, tide_error *err)
-{
-    const tide_snapshot_decoder *decoder = &u->input.decoder;
-    const tide_node_id self = tide_node_get_id(u->call->node);
-    const int64_t epoch = tide_node_epoch(u->call->node);
-    for (int i = 0; i < decoder->origin_count; i++) {
-        const tide_origin_mark *mark = &decoder->origins[i];
-        if (memcmp(&mark->origin, &self, sizeof self) != 0)
-            continue;
-        const tide_origin_mark *here = find_here(u, mark);
-        if (mark->epoch > epoch || (mark->epoch == epoch && here && mark->highest > here->highest))
-            return tide_fail(err, TIDE_E_INVALID,
-                             "the snapshot has number %" PRId64 " of epoch %" PRId64
-                             " of this node, which has not made it",
-                             mark->highest, mark->epoch);
-    }
-    return TIDE_OK;
-}
-
-static tide_status check_clock(run *u, tide_error *err)
+static tide_status check_clock(tide_restore_run *u, tide_error *err)
 {
     const tide_stamp newest = {.time = u->input.decoder.begin.clock,
                                .node = u->input.decoder.begin.node};
@@ -245,7 +157,7 @@ static tide_status ask(int64_t *out, tide_app_tx *tx, const char *text, tide_err
     return ask_number(out, query, err);
 }
 
-static tide_status look_for_rows(run *u, tide_error *err)
+static tide_status look_for_rows(tide_restore_run *u, tide_error *err)
 {
     int64_t any = 0;
     TIDE_TRY(ask(&any, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_ANY_CONFLICT->text, err));
@@ -262,174 +174,76 @@ static tide_status look_for_rows(run *u, tide_error *err)
     return TIDE_OK;
 }
 
-/* ---- marks, cursors, events ---- */
-
-/* Batches that waited here for their rest: the rows of the snapshot have them. */
-static tide_status end_waiting(const run *u, const char *text, const tide_origin_mark *mark,
-                               tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", mark->epoch);
-    tide_app_bind_i64(query, "cut", mark->prefix);
-    return tide_app_run(query, NULL, err);
-}
-
-/* Everything up to the cut has been here, one way or the other; what is not in the log cannot be asked for. */
-static tide_status move_mark(run *u, const tide_origin_mark *mark, tide_error *err)
-{
-    const tide_origin_mark *here = find_here(u, mark);
-    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
-    TIDE_TRY(tide_log_origin_load(&origin, u->r.tx, &mark->origin, mark->epoch, err));
-    if (here && here->prefix >= mark->prefix && here->start >= mark->start)
-        return TIDE_OK;
-    if (origin.start < mark->start)
-        origin.start = mark->start;
-    if (origin.floor < mark->prefix)
-        origin.floor = mark->prefix;
-    (void)tide_cursor_raise(&origin.cursor, mark->prefix);
-    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOLED_DONE->text, mark, err));
-    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOL_CUT->text, mark, err));
-    return tide_log_origin_store(&origin, u->r.tx, err);
-}
-
-static tide_status store_origin(run *u, tide_error *err)
-{
-    if (!u->has_origin)
-        return TIDE_OK;
-    u->has_origin = false;
-    const tide_status status = tide_log_origin_store(&u->origin, u->r.tx, err);
-    tide_log_origin_done(&u->origin);
-    return status;
-}
-
-static tide_status take_origin(run *u, const tide_node_id *origin, int64_t epoch, tide_error *err)
-{
-    if (u->has_origin && u->origin.epoch == epoch &&
-        memcmp(&u->origin.origin, origin, sizeof *origin) == 0)
-        return TIDE_OK;
-    TIDE_TRY(store_origin(u, err));
-    u->has_origin = true;
-    return tide_log_origin_load(&u->origin, u->r.tx, origin, epoch, err);
-}
-
-static tide_status take_cursor(run *u, const tide_snapshot_cursor *cursor, tide_error *err)
-{
-    char name[TIDE_EVENT_TABLE_MAX + 1];
-    tide_log_table *table = NULL;
-    (void)snprintf(name, sizeof name, "%.*s", (int)cursor->table.len, cursor->table.ptr);
-    TIDE_TRY(take_origin(u, &cursor->origin, cursor->epoch, err));
-    TIDE_TRY(tide_log_origin_table(&table, &u->origin, u->r.tx, name, err));
-    (void)tide_cursor_raise(&table->cursor, cursor->prefix);
-    if (table->last_seq < cursor->last_seq)
-        table->last_seq = cursor->last_seq;
-    return TIDE_OK;
-}
-
-static tide_status quarantine(run *u, const tide_snapshot_event *given, tide_view reason,
-                              tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", given->event.epoch);
-    tide_app_bind_i64(query, "seq", given->event.seq);
-    tide_app_bind_text(query, "reason", reason);
-    tide_app_bind_text(query, "detail", given->detail);
-    tide_app_bind_i64(query, "found_at",
-                      given->reason.len > 0 ? given->found_at_us : u->desk.now_us);
-    return tide_app_run(query, NULL, err);
-}
-
-static bool is_of_snapshot(const run *u, const char *name)
-{
-    for (int i = 0; i < u->input.decoder.table_count; i++) {
-        const tide_snapshot_table *table = &u->input.decoder.tables[i];
-        if (strcmp(table->name, name) == 0)
-            return true;
-        for (int k = 0; k < table->former_count; k++)
-            if (strcasecmp(table->former[k], name) == 0)
-                return true;
-    }
-    return false;
-}
-
-/* An event that comes with the snapshot: the rows have it (beyond a hole), or it waits, for its table if for nothing else. */
-static tide_status take_event(run *u, const tide_snapshot_event *given, tide_error *err)
-{
-    const tide_event *event = &given->event;
-    const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
-    const tide_origin_mark *here = find_here(u, &wanted);
-    const bool is_in_rows =
-        given->is_processed && given->reason.len == 0 && is_of_snapshot(u, event->table);
-    if (here && event->seq <= here->prefix)
-        return TIDE_OK;
-    TIDE_TRY(take_origin(u, &event->origin, event->epoch, err));
-    if (tide_cursor_has(&u->origin.cursor, event->seq) &&
-        event->seq > tide_cursor_contiguous(&u->origin.cursor))
-        return TIDE_OK; /* beyond a hole of our own: it is in our log */
-    TIDE_TRY(tide_log_settle(&u->origin, u->r.tx, event, err));
-    TIDE_TRY(tide_log_put(&u->desk, event, given->body, is_in_rows, err));
-    u->call->out.events++;
-    if (is_in_rows)
-        return TIDE_OK;
-    return quarantine(u, given, given->reason.len > 0 ? given->reason : tide_view_of("table"), err);
-}
-
 /* ---- rows ---- */
 
-static tide_status merge_gap(run *u, int table, tide_view until, tide_error *err)
+/* Rows that are here between the last row of the snapshot and this one; an empty key is the end of the table. */
+static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *target,
+                            tide_view until, tide_view keys[GAP_KEYS], int *count, tide_error *err)
 {
-    const tide_snapshot_target *target = &u->targets[table];
-    for (int count = GAP_KEYS; count == GAP_KEYS;) {
-        tide_status status = TIDE_OK;
-        tide_view keys[GAP_KEYS];
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        count = 0;
-        TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text, err));
-        tide_app_bind_i64(query, "table", target->table->id);
-        tide_app_bind_blob(query, "after", tide_buffer_view(&u->r.last_key));
+    tide_status status = TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, u->r.tx,
+                            until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
+                                          : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
+                            err));
+    tide_app_bind_i64(query, "table", target->table->id);
+    tide_app_bind_blob(query, "after", tide_buffer_view(&u->r.last_key));
+    if (until.len > 0)
         tide_app_bind_blob(query, "until", until);
-        tide_app_bind_i64(query, "limit", GAP_KEYS);
-        while ((status = tide_app_step(query, err)) == TIDE_OK && count < GAP_KEYS) {
-            const tide_view key = tide_app_col_bytes(query);
-            const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);
-            if (!copy)
-                return fail_memory(err);
-            keys[count++] = tide_view_bytes(copy, key.len);
-        }
-        TIDE_TRY(status);
-        for (int i = 0; i < count; i++)
-            TIDE_TRY(tide_snapshot_merge_absent(&u->r, target, keys[i], err));
-        if (count == 0)
-            break;
-        tide_buffer_clear(&u->r.last_key);
-        if (tide_buffer_append_view(&u->r.last_key, keys[count - 1]) < TIDE_OK)
+    tide_app_bind_i64(query, "limit", GAP_KEYS);
+    while (*count < GAP_KEYS && (status = tide_app_step(query, err)) == TIDE_OK) {
+        const tide_view key = tide_app_col_bytes(query);
+        const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);
+        if (!copy)
             return fail_memory(err);
+        keys[(*count)++] = tide_view_bytes(copy, key.len);
     }
-    return TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status merge_row(run *u, const tide_snapshot_row *row, tide_error *err)
+static tide_status keep_last_key(tide_restore_run *u, tide_view key, tide_error *err)
 {
-    TIDE_TRY(merge_gap(u, row->table, row->key, err));
-    TIDE_TRY(tide_snapshot_merge_row(&u->r, row, err));
     tide_buffer_clear(&u->r.last_key);
-    if (tide_buffer_append_view(&u->r.last_key, row->key) < TIDE_OK)
-        return fail_memory(err);
-    u->batch_bytes += (int64_t)(row->image.len + row->clock_bytes.len + row->key.len);
-    for (int i = 0; i < u->input.decoder.tables[row->table].column_count; i++)
-        u->batch_bytes += (int64_t)row->values[i].bytes.len;
+    return tide_buffer_append_view(&u->r.last_key, key) < TIDE_OK ? fail_memory(err) : TIDE_OK;
+}
+
+static tide_status next_batch(tide_restore_run *u, tide_error *err)
+{
     if (u->desk.row_count < BATCH_ROWS && u->batch_bytes < BATCH_BYTES)
         return TIDE_OK;
     TIDE_TRY(end_batch(u, err));
     return begin_batch(u, err);
 }
 
-static tide_status take_row(run *u, const tide_snapshot_row *row, tide_error *err)
+static tide_status merge_gap(tide_restore_run *u, int table, tide_view until, tide_error *err)
 {
-    restore_call *call = u->call;
+    for (int count = GAP_KEYS; count == GAP_KEYS;) {
+        tide_view keys[GAP_KEYS];
+        count = 0;
+        TIDE_TRY(find_gap(u, &u->targets[table], until, keys, &count, err));
+        for (int i = 0; i < count; i++)
+            TIDE_TRY(tide_snapshot_merge_absent(&u->r, &u->targets[table], keys[i], err));
+        if (count > 0)
+            TIDE_TRY(keep_last_key(u, keys[count - 1], err));
+        TIDE_TRY(next_batch(u, err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status merge_row(tide_restore_run *u, const tide_snapshot_row *row, tide_error *err)
+{
+    TIDE_TRY(merge_gap(u, row->table, row->key, err));
+    TIDE_TRY(tide_snapshot_merge_row(&u->r, row, err));
+    TIDE_TRY(keep_last_key(u, row->key, err));
+    u->batch_bytes += (int64_t)(row->image.len + row->clock_bytes.len + row->key.len);
+    for (int i = 0; i < u->input.decoder.tables[row->table].column_count; i++)
+        u->batch_bytes += (int64_t)row->values[i].bytes.len;
+    return next_batch(u, err);
+}
+
+static tide_status take_row(tide_restore_run *u, const tide_snapshot_row *row, tide_error *err)
+{
+    tide_restore_call *call = u->call;
     if (++call->out.rows % TELL_EVERY == 0)
         TIDE_TRY(tide_snapshot_tell(call->watch, "restoring bytes", (int64_t)u->input.reader.bytes,
                                     u->input.bytes, err));
@@ -442,7 +256,7 @@ static tide_status take_row(run *u, const tide_snapshot_row *row, tide_error *er
 }
 
 /* The digests of the cut, before the commit (R20). What was here as well makes others. */
-static tide_status take_sum(run *u, const tide_snapshot_sum *sum, tide_error *err)
+static tide_status take_sum(tide_restore_run *u, const tide_snapshot_sum *sum, tide_error *err)
 {
     tide_snapshot_sum found = {.table = sum->table};
     const tide_table *table = u->targets[sum->table].table;
@@ -460,13 +274,14 @@ static tide_status take_sum(run *u, const tide_snapshot_sum *sum, tide_error *er
     return TIDE_OK;
 }
 
-static tide_status take_record(run *u, const tide_snapshot_record *record, tide_error *err)
+static tide_status take_record(tide_restore_run *u, const tide_snapshot_record *record,
+                               tide_error *err)
 {
     switch (record->kind) {
     case TIDE_SNAPSHOT_CURSOR:
-        return take_cursor(u, &record->as.cursor, err);
+        return tide_restore_take_cursor(u, &record->as.cursor, err);
     case TIDE_SNAPSHOT_EVENT:
-        return take_event(u, &record->as.event, err);
+        return tide_restore_take_event(u, &record->as.event, err);
     case TIDE_SNAPSHOT_ROW:
         return take_row(u, &record->as.row, err);
     case TIDE_SNAPSHOT_SUM:
@@ -480,13 +295,13 @@ static tide_status take_record(run *u, const tide_snapshot_record *record, tide_
     return TIDE_OK;
 }
 
-static tide_status take_all(run *u, tide_error *err)
+static tide_status take_all(tide_restore_run *u, tide_error *err)
 {
     const tide_snapshot_decoder *decoder = &u->input.decoder;
     if (!u->call->out.is_bulk)
         TIDE_TRY(tide_snapshot_keep_knowledge(&u->r, err));
     for (int i = 0; i < decoder->origin_count; i++)
-        TIDE_TRY(move_mark(u, &decoder->origins[i], err));
+        TIDE_TRY(tide_restore_move_mark(u, &decoder->origins[i], err));
     for (;;) {
         tide_snapshot_record record;
         const tide_status status = tide_snapshot_decoder_next(&u->input.decoder, &record, err);
@@ -495,13 +310,13 @@ static tide_status take_all(run *u, tide_error *err)
             break;
         TIDE_TRY(take_record(u, &record, err));
     }
-    TIDE_TRY(store_origin(u, err));
+    TIDE_TRY(tide_restore_store_origin(u, err));
     return end_batch(u, err);
 }
 
 static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    restore_call *call = arg;
+    tide_restore_call *call = arg;
     int64_t folded = 0;
     const int created = call->out.tables_created;
     call->out = (tide_snapshot_restored){.tables_created = created};
@@ -510,15 +325,15 @@ static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_fold_turn(call->node, tx, &folded, &call->is_behind, err));
     if (call->is_behind)
         return TIDE_OK;
-    TIDE_CLEANUP(run_done) run u = {.call = call, .input = {.fd = -1}};
+    TIDE_CLEANUP(run_done) tide_restore_run u = {.call = call, .input = {.fd = -1}};
     u.r = (tide_restoring){
         .node = call->node, .tx = tx, .decoder = &u.input.decoder, .out = &call->out};
     tide_buffer_init(&u.r.forgotten, (size_t)1 << 30);
     tide_buffer_init(&u.r.last_key, TIDE_SNAPSHOT_RECORD_MAX);
     TIDE_TRY(tide_snapshot_input_open(&u.input, call->path, err));
     TIDE_TRY(begin_batch(&u, err));
-    TIDE_TRY(load_marks(&u, err));
-    TIDE_TRY(check_own(&u, err));
+    TIDE_TRY(tide_restore_load_marks(&u, err));
+    TIDE_TRY(tide_restore_check_own(&u, err));
     TIDE_TRY(check_clock(&u, err));
     TIDE_TRY(look_for_rows(&u, err));
     return take_all(&u, err);
@@ -526,7 +341,7 @@ static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)
 
 /* ---- from outside ---- */
 
-static tide_status create_tables(restore_call *call, tide_error *err)
+static tide_status create_tables(tide_restore_call *call, tide_error *err)
 {
     TIDE_CLEANUP(tide_snapshot_input_close) tide_snapshot_input input = {.fd = -1};
     TIDE_TRY(tide_snapshot_input_open(&input, call->path, err));
@@ -551,7 +366,7 @@ tide_status tide_snapshot_restore(tide_node *node, const char *path,
                                   const tide_snapshot_watch *watch, tide_snapshot_restored *out,
                                   tide_error *err)
 {
-    restore_call call = {.node = node, .path = path, .watch = watch, .may_be_bulk = true};
+    tide_restore_call call = {.node = node, .path = path, .watch = watch, .may_be_bulk = true};
     tide_status status = TIDE_OK;
     {
         TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};

@@ -79,7 +79,7 @@ static tide_status merge_event(step *s, tide_desk *desk, tide_view bytes, tide_e
     TIDE_TRY(tide_quarantine_merge(&why, desk, &event, err));
     s->after = event.seq;
     if (why == TIDE_HOLD_NOT)
-        return tide_log_set_processed(s->tx, &event, err);
+        return tide_log_set_processed(desk, &event, err);
     if (why == TIDE_HOLD_DRIFT)
         s->applied->waiting++;
     else

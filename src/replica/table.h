@@ -162,13 +162,14 @@ TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_any *
 
 /* ---- the log ---- */
 
-/* A captured change. create: every column is written. update: those that changed. delete: none; the values are the row's last ones (NULL besides
- * the key where a rescan found it gone). The key's values are always there. */
+/* A captured change. create: every column is written. update: those that changed. delete: none; the values are the row's last ones. The key's values are
+ * always there. */
 typedef struct tide_log_row {
     int64_t seq;
     tide_change_kind kind;
     tide_any *values; /* one per stored column; views until the next step */
     bool *is_written; /* one per stored column; of an update never those of the key */
+    bool is_bare;     /* of a delete: there are no values besides the key's; a scan found it */
 } tide_log_row;
 
 TIDE_MUST_CHECK tide_status tide_log_row_init(tide_log_row *row, const tide_table *table,

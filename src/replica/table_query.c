@@ -210,7 +210,8 @@ tide_status tide_log_next(tide_log_row *row, tide_app_query *query, const tide_t
         return status;
     row->seq = tide_app_col_i64(query);
     const int64_t op = tide_app_col_i64(query);
-    if (op < 1 || op > 3)
+    row->is_bare = op == 4;
+    if (op < 1 || op > 4)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_log_%lld: row %lld is no change",
                          (long long)table->id, (long long)row->seq);
     row->kind = op == 1 ? TIDE_ROW_CREATE : op == 2 ? TIDE_ROW_UPDATE : TIDE_ROW_DELETE;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -137,6 +138,19 @@ static tide_template_item make_term(const tide_table *table, const tide_table_te
     return (tide_template_item){.flags = "rowid"};
 }
 
+/* Can a REPLACE by this unique key remove a row with another key? By the key itself where SQLite finds equal what are two keys: by a collation, or 1 and
+ * 1.0 in a column without a type. */
+static bool has_doubles(const tide_table *table, const tide_table_unique *unique)
+{
+    for (int i = 0; unique->is_key && i < unique->term_count; i++) {
+        const tide_table_term *term = &unique->terms[i];
+        if (term->column < 0 || table->columns[term->column].affinity == TIDE_AFFINITY_NONE ||
+            (term->collation && strcasecmp(term->collation, "BINARY") != 0))
+            return true;
+    }
+    return !unique->is_key;
+}
+
 static tide_template_list list_uniques(lists *l, const tide_table *table, const char *hole,
                                        bool is_for_triggers)
 {
@@ -144,7 +158,8 @@ static tide_template_list list_uniques(lists *l, const tide_table *table, const 
     int used = 0;
     for (int u = 0; items && u < table->unique_count; u++) {
         const tide_table_unique *unique = &table->uniques[u];
-        if ((is_for_triggers && unique->is_key) || !is_usable(unique, is_for_triggers))
+        if ((is_for_triggers && unique->is_key && !has_doubles(table, unique)) ||
+            !is_usable(unique, is_for_triggers))
             continue;
         tide_template_item *terms = make_items(l, unique->term_count);
         tide_template_list *inner = tide_arena_alloc(&l->arena, sizeof *inner);
@@ -172,7 +187,7 @@ static tide_template_list list_watched(lists *l, const tide_table *table, const 
     int used = 0;
     for (int u = 0; u < table->unique_count; u++) {
         const tide_table_unique *unique = &table->uniques[u];
-        if (unique->is_key)
+        if (!has_doubles(table, unique))
             continue;
         is_plain = is_plain && !unique->where;
         for (int i = 0; i < unique->term_count; i++) {
@@ -183,7 +198,9 @@ static tide_template_list list_watched(lists *l, const tide_table *table, const 
                 items[used++] = make_column(table, column);
         }
     }
-    if (!is_plain || used == 0)
+    if (is_plain && used == 0 && is_hidden)
+        *flags = "unwatched"; /* the rowid alone */
+    else if (!is_plain || used == 0)
         *flags = "any";
     else
         *flags = is_hidden ? "watched hidden" : "watched";
@@ -193,7 +210,7 @@ static tide_template_list list_watched(lists *l, const tide_table *table, const 
 bool tide_table_has_doubles(const tide_table *table)
 {
     for (int u = 0; u < table->unique_count; u++)
-        if (!table->uniques[u].is_key)
+        if (has_doubles(table, &table->uniques[u]))
             return true;
     return false;
 }

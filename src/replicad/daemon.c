@@ -205,8 +205,7 @@ tide_status tide_replica_run(const tide_replica_options *options, tide_error *er
                                                      .every_us = options->snapshot_every_us,
                                                      .log = options->front.log};
     TIDE_TRY(tide_snapshot_service_open(&r.service.snapshots, &snapshots, err));
-    const tide_front_part part = {
-        .start = start, .leave = leave, .is_well = is_well, .arg = &r};
+    const tide_front_part part = {.start = start, .leave = leave, .is_well = is_well, .arg = &r};
     TIDE_TRY(tide_front_open(&r.front, &options->front, err));
     TIDE_TRY(tide_front_join(r.front, &part, err));
     TIDE_TRY(tide_replica_metrics_new(&r.figures, tide_front_metrics(r.front), options->node, err));

@@ -20,8 +20,8 @@ typedef struct tide_replica_options {
     tide_node *node;          /* must outlive it */
     tide_remote_options remotes[TIDE_REPLICA_PEERS_MAX];
     int remote_count;
-    int64_t every_us;   /* between syncs when nothing changes */
-    int64_t collect_us; /* between collections */
+    int64_t every_us;          /* between syncs when nothing changes */
+    int64_t collect_us;        /* between collections */
     int64_t snapshot_every_us; /* between snapshots; 0: only when one is needed */
     const char *snapshot_dir;  /* NULL: DB-snapshots */
 } tide_replica_options;

@@ -10,7 +10,7 @@
 
 static ProtobufCBinaryData bytes_of(tide_view view)
 {
-    return (ProtobufCBinaryData){.len = view.len, .data = (uint8_t *)(uintptr_t)view.ptr};
+    return (ProtobufCBinaryData){.len = view.len, .data = (uint8_t *)view.ptr};
 }
 
 static tide_status give_ranges(const REPLICA(RangeDigestsResponse) * answer, tide_range_fn *fn,
@@ -38,7 +38,7 @@ static tide_status remote_split(void *arg, const char *table, uint64_t schema,
     REPLICA(RangeDigestsRequest) request = REPLICA_INIT(RANGE_DIGESTS_REQUEST);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    request.table = (char *)(uintptr_t)table;
+    request.table = (char *)table;
     request.schema = schema;
     request.after = bytes_of(range->after);
     request.through = bytes_of(range->through);
@@ -59,7 +59,7 @@ static tide_status remote_states(void *arg, const char *table, uint64_t schema,
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     (void)max_bytes; /* the server has its own bound, the same */
-    request.table = (char *)(uintptr_t)table;
+    request.table = (char *)table;
     request.schema = schema;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < count; i++)
@@ -78,7 +78,7 @@ static tide_status remote_merge(void *arg, const char *table, uint64_t schema,
     REPLICA(MergeRowsRequest) request = REPLICA_INIT(MERGE_ROWS_REQUEST);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    request.table = (char *)(uintptr_t)table;
+    request.table = (char *)table;
     request.schema = schema;
     request.node = bytes_of(tide_view_bytes(theirs->node.bytes, TIDE_NODE_LEN));
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));

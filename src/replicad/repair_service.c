@@ -8,7 +8,7 @@
 
 static ProtobufCBinaryData bytes_of(tide_view view)
 {
-    return (ProtobufCBinaryData){.len = view.len, .data = (uint8_t *)(uintptr_t)view.ptr};
+    return (ProtobufCBinaryData){.len = view.len, .data = (uint8_t *)view.ptr};
 }
 
 static tide_view view_of(ProtobufCBinaryData bytes)

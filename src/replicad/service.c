@@ -227,7 +227,7 @@ static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
     X("Digests", READ, digests_request, digests_response, digests)                                 \
     X("RangeDigests", READ, range_digests_request, range_digests_response, range_digests)          \
     X("ReadRows", READ, read_rows_request, read_rows_response, read_rows)                          \
-    X("MergeRows", WRITE, merge_rows_request, merge_rows_response, merge_rows)                         \
+    X("MergeRows", WRITE, merge_rows_request, merge_rows_response, merge_rows)                     \
     X("ListSnapshots", READ, list_snapshots_request, list_snapshots_response, list_snapshots)      \
     X("ReadSnapshot", READ, read_snapshot_request, read_snapshot_response, read_snapshot)
 

@@ -13,7 +13,7 @@
 /* What the methods work on. */
 typedef struct tide_replica_service {
     tide_node *node;
-    tide_peer peer; /* of the node */
+    tide_peer peer;                   /* of the node */
     tide_snapshot_service *snapshots; /* NULL: none are offered */
 } tide_replica_service;
 

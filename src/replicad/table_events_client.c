@@ -167,6 +167,16 @@ static tide_status get_time(tide_app_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status count_held(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_BY_TIME_WAITING->text, err));
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    *(int64_t *)arg = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    return TIDE_OK;
+}
+
 /* All tables were read through: the latest event of any of them stands for all. */
 static tide_status put_times(tide_app_tx *tx, void *arg, tide_error *err)
 {
@@ -251,7 +261,7 @@ static tide_status read_page(pulling *p, stream *s, tide_error *err)
     for (size_t i = 0; i < p->stated_count; i++)
         if (p->of_table[i] == s->table)
             from[request.n_from_by_origin++] = &p->stated[i];
-    request.table = (char *)(uintptr_t)s->table;
+    request.table = (char *)s->table;
     request.from_by_origin = from;
     request.requester_id = p->requester;
     request.from_timestamp = s->from_ms;
@@ -398,6 +408,7 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     TIDE_TRY(pull_all(&p, false, err));
     if (p.has_holes)
         TIDE_TRY(pull_all(&p, true, err));
+    TIDE_TRY(tide_app_read(tide_node_file(node), count_held, &out->held, err));
     return tide_app_write(tide_node_file(node), put_times, &p, err);
 }
 
@@ -425,6 +436,11 @@ static tide_status tell_pulled(const char *name, const tide_table_events_pulled 
                          "%s cannot tell how far it is, and %lld of its events have no body that "
                          "could be applied: let it run a version that serves GetMarks",
                          name, (long long)pulled->bodyless);
+    if (pulled->held > 0)
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "%s cannot tell how far it is: %lld events were taken by time, and %lld "
+                         "batches wait for others that did not come: track all tables that it has",
+                         name, (long long)pulled->read, (long long)pulled->held);
     return tide_fail(err, TIDE_E_UNSUPPORTED,
                      "%s cannot tell how far it is: %lld events were taken by time, %lld of them "
                      "new%s; nothing is proven, and nothing was pushed",

@@ -37,6 +37,8 @@ typedef struct tide_table_events_pulled {
     int64_t bodyless; /* that came without what is needed to apply them, and were left */
     bool is_full;     /* it was read from the beginning */
     bool has_missing; /* events name predecessors that did not come */
+    int64_t
+        held; /* batches that wait for events which did not come, of tables that are not tracked here, say: not applied */
 } tide_table_events_pulled;
 
 /* Pull all tracked tables. TIDE_E_DAMAGED, TIDE_E_INVALID: what came cannot be; failures of the source. *out tells what was done in any case. */

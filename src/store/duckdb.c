@@ -61,10 +61,11 @@ tide_status tide_duck_fail_text(duckdb_error_type type, const char *text, const 
     const char *more = strstr(words, "CSV Error on Line") ? strstr(words, "\n\n") : NULL;
     if (more)
         len = (size_t)(more - words);
-    const tide_status status = tide_fail(err, status_of(type, words), "%s: %.*s", what, (int)len,
-                                         words);
-    for (char *at = err ? err->text : NULL; at && (at = strchr(at, '\n'));)
-        *at = ' ';
+    const tide_status status =
+        tide_fail(err, status_of(type, words), "%s: %.*s", what, (int)len, words);
+    for (size_t i = 0; err && err->text[i]; i++)
+        if (err->text[i] == '\n')
+            err->text[i] = ' ';
     return status;
 }
 

@@ -380,8 +380,11 @@ static tide_status read_cell(tide_duck_query *query, int column, tide_duck_cell 
         return TIDE_OK;
     }
     const size_t at = query->text.len;
-    if (tide_duck_render(query->api, &query->text, query->types[column], vector, query->row) <
-        TIDE_OK)
+    const tide_status status =
+        tide_duck_render(query->api, &query->text, query->types[column], vector, query->row);
+    if (status == TIDE_E_NOMEM)
+        return tide_fail(err, status, "no memory for a cell");
+    if (status < TIDE_OK)
         return tide_fail(err, TIDE_E_LIMIT, "a row of more than %d bytes", CELL_TEXT_MAX);
     out->bytes = tide_view_bytes(query->text.ptr + at, query->text.len - at);
     return TIDE_OK;

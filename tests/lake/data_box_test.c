@@ -1,7 +1,6 @@
 /* Questions: what they can reach, how much they may take, and names that try to be more than names. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,13 +207,13 @@ static void columns_have_any_name(void **state)
     for (int i = 0; i < NAMES; i++) {
         assert_string_equal(t->last.files[0].stats[i + 1].min_value + 1,
                             t->last.files[0].stats[i + 1].max_value + 1);
-        assert_int_equal(atoi(t->last.files[0].stats[i + 1].min_value + 1), i);
+        assert_int_equal(assert_number(t->last.files[0].stats[i + 1].min_value + 1), i);
         tide_buffer_clear(&text);
         assert_ok(tide_buffer_append_text(&text, "SELECT "));
         assert_ok(tide_template_quote(&text, names[i]));
         assert_ok(tide_buffer_append_text(&text, " FROM lake.main.t"));
         if (i % 8 == 0) /* each question costs an instance */
-            assert_int_equal(atoi(data_ask(t, tide_buffer_text(&text)) + 1), i);
+            assert_int_equal(assert_number(data_ask(t, tide_buffer_text(&text)) + 1), i);
     }
     tide_buffer_done(&text);
     assert_int_equal(

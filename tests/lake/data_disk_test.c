@@ -2,19 +2,24 @@
  *
  * Calls of ours to fsync, rename and mkdir are noted, and can be made to fail, each in its turn. */
 #include <errno.h>
+#include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data_fixture.h"
+
+#include "../colony/duckdb_place.h"
 
 enum { EVENTS_MAX = 256 };
 
 static struct {
     bool is_on;
     int fail_at; /* the nth call; 0: none */
-    int error;
+    int error;   /* 0: the process dies there */
     int count;
     char text[EVENTS_MAX][PATH_MAX];
 } notes;
@@ -35,6 +40,8 @@ static bool note(const char *what, const char *path)
     (void)snprintf(notes.text[notes.count++], PATH_MAX, "%s %s", what, path);
     if (notes.count != notes.fail_at)
         return true;
+    if (notes.error == 0)
+        (void)kill(getpid(), SIGKILL);
     errno = notes.error;
     return false;
 }
@@ -167,6 +174,97 @@ static void a_delete_that_fails_leaves_nothing(void **state)
     assert_answer(t, "SELECT sum(a) FROM t", "12\n");
 }
 
+/* ---- dying ---- */
+
+static void open_in(data_test *t, const tempdir *dir)
+{
+    t->dir = *dir;
+    tempdir_join(dir, "data", t->data_dir);
+    tide_arena_init(&t->memory, 64 << 20);
+    tide_buffer_init(&t->answer, 1 << 20);
+    t->next_id = 1;
+    t->row_max = 1000;
+    t->timeout_us = 60000000;
+    data_reopen(t, 0);
+    data_table(t, "a BIGINT, b BIGINT");
+    data_partition(t, "b", "identity");
+}
+
+/* Append until the nth call, and die there. True: it came through. */
+static bool append_and_die(const tempdir *dir, int n)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        static data_test t;
+        open_in(&t, dir);
+        begin_notes(n, 0);
+        const tide_status status = data_try(&t, data_path(&t, "rows.csv"));
+        _exit(status == TIDE_OK && t.last.count == 2 ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status))
+        assert_int_equal(WTERMSIG(status), SIGKILL);
+    else
+        assert_int_equal(WEXITSTATUS(status), 0);
+    return WIFEXITED(status);
+}
+
+/* Of a table's directory: files with names, and what was being written. */
+static int count_names(const char *data_dir, bool is_named)
+{
+    char pattern[PATH_MAX];
+    glob_t found = {0};
+    (void)snprintf(pattern, sizeof pattern, "%s/main/t/%s", data_dir,
+                   is_named ? "*.parquet" : "*.new");
+    (void)glob(pattern, GLOB_NOSORT, NULL, &found);
+    const int count = (int)found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
+/* Who dies leaves files that nobody names, whole ones where they have their names, and is in nobody's way. */
+static void a_process_that_dies_leaves_files_that_nobody_names(void **state)
+{
+    (void)state;
+    tempdir dir;
+    tide_error err;
+    char data_dir[TEMPDIR_PATH_MAX];
+    duckdb_place();
+    assert_ok_err(tempdir_make(&dir, &err), &err);
+    tempdir_join(&dir, "data", data_dir);
+    assert_int_equal(mkdir(data_dir, 0777), 0);
+    data_test t = {.dir = dir};
+    (void)data_file(&t, "rows.csv", "a,b\n1,1\n2,2\n3,1\n");
+    int deaths = 0;
+    while (!append_and_die(&dir, deaths + 1))
+        deaths++;
+    assert_true(deaths >= 8);
+    assert_true(count_names(data_dir, false) >= 4);
+    const int named = count_names(data_dir, true);
+    assert_true(named > 2);
+    open_in(&t, &dir);
+    assert_answer(&t, "SELECT count(*) FROM t", "0\n"); /* nothing was committed */
+    char pattern[PATH_MAX];
+    char text[PATH_MAX + 64];
+    glob_t found = {0};
+    (void)snprintf(pattern, sizeof pattern, "%s/main/t/*.parquet", data_dir);
+    assert_int_equal(glob(pattern, GLOB_NOSORT, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        (void)snprintf(text, sizeof text, "main/t/%s", strrchr(found.gl_pathv[i], '/') + 1);
+        t.files.all[t.files.count++] =
+            (tide_lake_file_seen){.path = tide_lake_join(&t.memory, text, ""), .delete_path = ""};
+    }
+    globfree(&found);
+    assert_true(strcmp(data_ask(&t, "SELECT count(*) > 2, min(a), max(a) FROM t"), "true|1|3\n") ==
+                0);
+    tide_lake_data_close(t.data);
+    tide_arena_done(&t.memory);
+    tide_buffer_done(&t.answer);
+    TIDE_IGNORE(tempdir_remove(&dir, &err));
+}
+
 static void a_directory_that_may_not_be_written_is_named(void **state)
 {
     data_test *t = *state;
@@ -192,6 +290,8 @@ static void a_data_file_that_is_gone_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First: it forks, and DuckDB has threads. */
+        cmocka_unit_test(a_process_that_dies_leaves_files_that_nobody_names),
         CASE(files_are_synced_before_they_are_told),
         CASE(a_disk_that_fails_leaves_nothing),
         CASE(a_delete_that_fails_leaves_nothing),

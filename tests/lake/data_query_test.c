@@ -45,7 +45,7 @@ static void close_lake(lake_test *t)
 }
 #define LAKE(t)                                                                                    \
     TIDE_CLEANUP(close_lake) lake_test opened_;                                                    \
-    lake_test *t = &opened_;                                                                       \
+    lake_test *t = &opened_; /* NOLINT(bugprone-macro-parentheses): a name */                      \
     open_lake(t, state)
 
 static void make_catalog(lake_test *t, const char *name)

@@ -4,11 +4,12 @@
  * The oracle remembers what each snapshot held when it was committed, and asks the store only which snapshots are left. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "lake/toy_disk.h"
 #include "support/prng.h"
+#include "toy_disk.h"
 
 enum {
     CATALOGS = 24,
@@ -429,7 +430,8 @@ static uint64_t first_seed;
 static void no_file_that_can_be_reached_is_ever_removed(void **state)
 {
     hand *h = *state;
-    for (uint64_t i = 0; i < SEEDS; i++) {
+    const uint64_t seeds = getenv("TIDEMARK_SOAK") ? 200 : SEEDS;
+    for (uint64_t i = 0; i < seeds; i++) {
         print_message("seed %" PRIu64 "\n", first_seed + i);
         run_seed(h, first_seed + i);
         assert_int_equal(0, h->t->engine == TIDE_ENGINE_SQLITE ? hand_setup_sqlite(state)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "hand_lake.h"
 #include "lake/data.h"
 #include "lake/expire.h"
 #include "store/engine.h"
@@ -134,7 +135,7 @@ static int count_there(const file_list *list)
 
 static void all_but_the_newest_snapshots_go(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     TIDE_CLEANUP(tide_freep) char *before = lake_state(&l, "work", "");
     const tide_lake_expired expired = expire(&l, "work", 2);
@@ -144,12 +145,12 @@ static void all_but_the_newest_snapshots_go(void **state)
     TIDE_CLEANUP(tide_freep) char *after = lake_state(&l, "work", "");
     assert_string_equal(before, after);
     assert_int_equal(3, lake_rows(&l, "work", at(lake_head(&l, "work") - 1), "main", "t"));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void snapshots_older_than_a_time_go(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     virtual_env_advance(&l.t->clock, 60 * SECOND_US);
     lake_insert(&l, "work", "main", "t", 4);
@@ -158,12 +159,12 @@ static void snapshots_older_than_a_time_go(void **state)
     assert_ok_err(tide_lake_expire(l.lake, "work", &options, &expired, &l.err), &l.err);
     assert_int_equal(5, expired.snapshots);
     assert_int_equal(10, lake_rows(&l, "work", "", "main", "t"));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_turn_is_bounded_and_says_that_there_is_more(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const tide_lake_expire_options options = {.keep_last = 1, .batch = 3};
     tide_lake_expired expired;
@@ -173,12 +174,12 @@ static void a_turn_is_bounded_and_says_that_there_is_more(void **state)
     assert_ok_err(tide_lake_expire(l.lake, "work", &options, &expired, &l.err), &l.err);
     assert_int_equal(1, expired.snapshots);
     assert_false(expired.more);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_pin_keeps_its_snapshot_until_it_runs_out(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     const int64_t first = make_table(&l, "work");
     const int64_t id = lake_find(&l, "work").catalog_id;
     tide_lake_pin pin;
@@ -191,23 +192,23 @@ static void a_pin_keeps_its_snapshot_until_it_runs_out(void **state)
     assert_status(TIDE_E_LEASE_LOST, tide_lake_pin_renew(l.lake, &pin, 10 * SECOND_US, &l.err));
     assert_status(TIDE_E_NOT_FOUND,
                   tide_lake_pin_take(l.lake, id, first, "reader", SECOND_US, &pin, &l.err));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_forks_point_stays(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     const int64_t first = make_table(&l, "work");
     lake_fork_of(&l, "work", "child", at(first));
     assert_int_equal(3, expire(&l, "work", 1).snapshots);
     assert_int_equal(1, lake_rows(&l, "work", at(first), "main", "t"));
     assert_int_equal(1, lake_rows(&l, "child", "", "main", "t"));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_rehearsal_counts_and_changes_nothing(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     lake_drop(&l, "work", "main", "t");
     const tide_lake_expire_options options = {.keep_last = 1, .is_dry_run = true};
@@ -219,12 +220,12 @@ static void a_rehearsal_counts_and_changes_nothing(void **state)
     assert_int_equal(rehearsed.snapshots, expired.snapshots);
     assert_int_equal(rehearsed.files, expired.files);
     assert_int_equal(rehearsed.rows, expired.rows);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void expiring_wants_to_know_what_and_of_which_catalog(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     lake_catalog(&l, "work");
     tide_lake_expired expired;
     const tide_lake_expire_options nothing = {0};
@@ -232,12 +233,12 @@ static void expiring_wants_to_know_what_and_of_which_catalog(void **state)
     assert_status(TIDE_E_INVALID, tide_lake_expire(l.lake, "work", &nothing, &expired, &l.err));
     assert_contains(l.err.text, "--keep-last");
     assert_status(TIDE_E_NOT_FOUND, tide_lake_expire(l.lake, "none", &keep, &expired, &l.err));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_requests_key_answers_after_its_snapshot_expired(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     lake_catalog(&l, "work");
     const tide_lake_commit_options options = {.request_key = "once",
                                               .request_hash = tide_view_of("hash")};
@@ -253,13 +254,13 @@ static void a_requests_key_answers_after_its_snapshot_expired(void **state)
     assert_ok_err(tide_lake_commit(repeated, &options, &again, &l.err), &l.err);
     assert_true(again.is_replay);
     assert_int_equal(first.snapshot_id, again.snapshot_id);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 /* Nobody can tell what such a change would collide with. */
 static void a_change_from_an_expired_base_is_refused(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     tide_lake_change *change = lake_begin(&l, "work");
     lake_op_insert(&l, change, "main", "t", 1);
@@ -268,14 +269,14 @@ static void a_change_from_an_expired_base_is_refused(void **state)
     lake_table(&l, "work", "main", "v");
     expire(&l, "work", 1);
     assert_int_equal(TIDE_E_CONFLICT, lake_try_commit(&l, change));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 /* ---- files ---- */
 
 static void a_dropped_tables_files_leave_the_disk_after_the_grace(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const file_list files = put_files(&l, "work");
     lake_drop(&l, "work", "main", "t");
@@ -288,12 +289,12 @@ static void a_dropped_tables_files_leave_the_disk_after_the_grace(void **state)
     assert_int_equal(12, cleaned.bytes);
     assert_int_equal(0, count_there(&files));
     assert_int_equal(0, clean(&l, -1, false).files);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_file_that_is_gone_already_is_no_failure(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const file_list files = put_files(&l, "work");
     lake_drop(&l, "work", "main", "t");
@@ -303,12 +304,12 @@ static void a_file_that_is_gone_already_is_no_failure(void **state)
     assert_int_equal(2, cleaned.files);
     assert_int_equal(1, cleaned.missing);
     assert_int_equal(0, clean(&l, -1, false).missing);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_shared_file_lives_until_no_catalog_needs_it(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const file_list files = put_files(&l, "work");
     lake_fork_of(&l, "work", "child", "");
@@ -323,12 +324,12 @@ static void a_shared_file_lives_until_no_catalog_needs_it(void **state)
     assert_int_equal(3, expired.files);
     assert_int_equal(3, clean(&l, -1, true).files);
     assert_int_equal(0, count_there(&files));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_dropped_parent_stays_until_its_last_fork_is_gone(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const file_list files = put_files(&l, "work");
     lake_fork_of(&l, "work", "child", "");
@@ -341,12 +342,12 @@ static void a_dropped_parent_stays_until_its_last_fork_is_gone(void **state)
     assert_int_equal(2, expire(&l, NULL, 0).catalogs);
     assert_int_equal(3, clean(&l, -1, false).files);
     assert_int_equal(0, count_there(&files));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void files_outside_of_the_data_directory_are_left_alone(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     char victim[TEMPDIR_PATH_MAX];
     tempdir_join(&l.t->dir, "victim.parquet", victim);
@@ -364,7 +365,7 @@ static void files_outside_of_the_data_directory_are_left_alone(void **state)
     assert_int_equal(0, cleaned.files);
     assert_true(is_there(victim));
     assert_int_equal(0, clean(&l, -1, false).foreign);
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 /* ---- orphans ---- */
@@ -377,7 +378,7 @@ static void to_real_time(lake_case *l, int64_t later_us)
 
 static void orphans_go_and_named_files_stay(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     const file_list files = put_files(&l, "work");
     char orphan[600];
@@ -398,12 +399,12 @@ static void orphans_go_and_named_files_stay(void **state)
     assert_false(is_there(orphan));
     assert_true(is_there(other));
     assert_int_equal(3, count_there(&files));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void files_that_a_pin_may_stand_for_are_no_orphans(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     make_table(&l, "work");
     to_real_time(&l, 0);
     tide_lake_pin pin;
@@ -419,12 +420,12 @@ static void files_that_a_pin_may_stand_for_are_no_orphans(void **state)
     assert_ok_err(tide_lake_pin_release(l.lake, &pin, &l.err), &l.err);
     assert_int_equal(1, clean(&l, -1, true).orphans);
     assert_false(is_there(orphan));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void links_are_not_followed(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     lake_catalog(&l, "work");
     char outside[TEMPDIR_PATH_MAX];
     char victim[TEMPDIR_PATH_MAX];
@@ -438,7 +439,7 @@ static void links_are_not_followed(void **state)
     to_real_time(&l, 60 * SECOND_US);
     assert_int_equal(0, clean(&l, -1, true).orphans);
     assert_true(is_there(victim));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 /* ---- who comes first ---- */
@@ -497,7 +498,7 @@ static void run_expirer(interleave *x, int actor, void *arg)
 
 static void a_snapshot_that_is_being_pinned_is_waited_for_and_stays(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     const int64_t first = make_table(&l, "work");
     tide_store *second = store_test_open(l.t);
     pinner p = {.l = &l, .store = second, .snapshot = first};
@@ -515,42 +516,42 @@ static void a_snapshot_that_is_being_pinned_is_waited_for_and_stays(void **state
     assert_int_equal(TIDE_OK, e.status);
     assert_int_equal(3, e.expired.snapshots);
     assert_int_equal(1, lake_rows(&l, "work", at(first), "main", "t"));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 static void a_fork_of_an_expired_snapshot_is_told_so(void **state)
 {
-    lake_case l = lake_case_open(state);
+    lake_case l = hand_lake(state);
     const int64_t first = make_table(&l, "work");
     expire(&l, "work", 1);
     tide_lake_created made;
     assert_status(TIDE_E_NOT_FOUND,
                   tide_lake_fork(l.lake, "work", "child", at(first), NULL, &made, &l.err));
-    lake_case_done(&l);
+    hand_lake_done(&l);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_CASE(all_but_the_newest_snapshots_go),
-        STORE_CASE(snapshots_older_than_a_time_go),
-        STORE_CASE(a_turn_is_bounded_and_says_that_there_is_more),
-        STORE_CASE(a_pin_keeps_its_snapshot_until_it_runs_out),
-        STORE_CASE(a_forks_point_stays),
-        STORE_CASE(a_rehearsal_counts_and_changes_nothing),
-        STORE_CASE(expiring_wants_to_know_what_and_of_which_catalog),
-        STORE_CASE(a_requests_key_answers_after_its_snapshot_expired),
-        STORE_CASE(a_change_from_an_expired_base_is_refused),
-        STORE_CASE(a_dropped_tables_files_leave_the_disk_after_the_grace),
-        STORE_CASE(a_file_that_is_gone_already_is_no_failure),
-        STORE_CASE(a_shared_file_lives_until_no_catalog_needs_it),
-        STORE_CASE(a_dropped_parent_stays_until_its_last_fork_is_gone),
-        STORE_CASE(files_outside_of_the_data_directory_are_left_alone),
-        STORE_CASE(orphans_go_and_named_files_stay),
-        STORE_CASE(files_that_a_pin_may_stand_for_are_no_orphans),
-        STORE_CASE(links_are_not_followed),
-        STORE_CASE_POSTGRES(a_snapshot_that_is_being_pinned_is_waited_for_and_stays),
-        STORE_CASE(a_fork_of_an_expired_snapshot_is_told_so),
+        HAND_CASE(all_but_the_newest_snapshots_go),
+        HAND_CASE(snapshots_older_than_a_time_go),
+        HAND_CASE(a_turn_is_bounded_and_says_that_there_is_more),
+        HAND_CASE(a_pin_keeps_its_snapshot_until_it_runs_out),
+        HAND_CASE(a_forks_point_stays),
+        HAND_CASE(a_rehearsal_counts_and_changes_nothing),
+        HAND_CASE(expiring_wants_to_know_what_and_of_which_catalog),
+        HAND_CASE(a_requests_key_answers_after_its_snapshot_expired),
+        HAND_CASE(a_change_from_an_expired_base_is_refused),
+        HAND_CASE(a_dropped_tables_files_leave_the_disk_after_the_grace),
+        HAND_CASE(a_file_that_is_gone_already_is_no_failure),
+        HAND_CASE(a_shared_file_lives_until_no_catalog_needs_it),
+        HAND_CASE(a_dropped_parent_stays_until_its_last_fork_is_gone),
+        HAND_CASE(files_outside_of_the_data_directory_are_left_alone),
+        HAND_CASE(orphans_go_and_named_files_stay),
+        HAND_CASE(files_that_a_pin_may_stand_for_are_no_orphans),
+        HAND_CASE(links_are_not_followed),
+        HAND_CASE_POSTGRES(a_snapshot_that_is_being_pinned_is_waited_for_and_stays),
+        HAND_CASE(a_fork_of_an_expired_snapshot_is_told_so),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, hand_group_teardown);
 }

@@ -147,6 +147,26 @@ static void a_fork_of_a_fork_sees_what_its_line_had_done_by_then(void **state)
     lake_case_done(&l);
 }
 
+static void a_change_begins_at_a_snapshot_of_its_own_catalog(void **state)
+{
+    lake_case l = open_work(state);
+    tide_lake_change *change = NULL;
+    const int64_t point = lake_head(&l, "work");
+    const int64_t first = lake_fork_of(&l, "work", "fork", "");
+    lake_insert(&l, "fork", "main", "t", 1);
+    assert_status(TIDE_E_INVALID, tide_lake_begin(&change, l.lake, "fork", point, &l.err));
+    assert_contains(l.err.text, "before the fork");
+    assert_status(TIDE_E_NOT_FOUND, tide_lake_begin(&change, l.lake, "fork", 12345, &l.err));
+    assert_ok_err(tide_lake_begin(&change, l.lake, "fork", first, &l.err), &l.err);
+    assert_int_equal(tide_lake_change_base(change), first);
+    lake_op_insert(&l, change, "main", "t", 2); /* an insert since then is no conflict */
+    lake_commit(&l, change);
+    assert_ok_err(tide_lake_begin(&change, l.lake, "fork", first, &l.err), &l.err);
+    lake_op_delete(&l, change, "main", "t", false);
+    assert_status(TIDE_E_CONFLICT, lake_try_commit(&l, change));
+    lake_case_done(&l);
+}
+
 static void a_long_line_of_forks_reads_as_one(void **state)
 {
     enum { DEPTH = 24 };
@@ -262,6 +282,7 @@ int main(void)
         STORE_CASE(a_fork_changes_nothing_in_its_parent),
         STORE_CASE(a_parent_changes_nothing_in_its_fork),
         STORE_CASE(a_fork_of_a_fork_sees_what_its_line_had_done_by_then),
+        STORE_CASE(a_change_begins_at_a_snapshot_of_its_own_catalog),
         STORE_CASE(a_long_line_of_forks_reads_as_one),
         STORE_CASE(a_dropped_parent_is_hidden_and_its_forks_go_on),
         STORE_CASE(a_fork_taken_while_the_parent_commits_is_exactly_one_snapshot),

@@ -1,5 +1,5 @@
 /* hand.c - see hand.h. */
-#include "lake/hand.h"
+#include "hand.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -24,6 +24,10 @@ int hand_setup_sqlite(void **state);
 int hand_setup_postgres(void **state);
 int hand_teardown(void **state);
 int hand_group_teardown(void **state); /* of cmocka_run_group_tests */
+#define HAND_CASE_POSTGRES(f)                                                                      \
+    {                                                                                              \
+#f " [postgres]", f, hand_setup_postgres, hand_teardown, NULL                              \
+    }
 #define HAND_CASE(f)                                                                               \
     {#f " [sqlite]", f, hand_setup_sqlite, hand_teardown, NULL},                                   \
     {                                                                                              \

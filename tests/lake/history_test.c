@@ -1,7 +1,7 @@
 /* The history checker: says nothing of histories made by the book, and names the rule of each that is not. */
 #include <string.h>
 
-#include "lake/hand.h"
+#include "hand.h"
 
 /* Two catalogs with a table each: 301 with files and a delete file, 302 without. */
 static void make_history(hand *h)
@@ -112,6 +112,20 @@ static void nextval_out_of_order(hand *h)
 static void bare_nextval_out_of_commit_order_is_found(void **state)
 {
     with_history(state, nextval_out_of_order);
+}
+
+/* The fork took its number before its parent stood still. */
+static void fork_before_its_point(hand *h)
+{
+    hand_file(h, 1, 9, 301, 21);
+    hand_commit(h, 1, 9, 0, "inserted_into_table:301");
+    hand_fork(h, 1, 9, 3, "fork", 8);
+    hand_expect_among(h, "order");
+}
+
+static void a_fork_numbered_before_its_point_is_found(void **state)
+{
+    with_history(state, fork_before_its_point);
 }
 
 /* ---- each rule, broken once ---- */
@@ -460,6 +474,7 @@ int main(void)
         HAND_CASE(latest_plus_one_after_a_retry_is_found),
         HAND_CASE(latest_plus_one_that_overwrote_a_commit_is_found),
         HAND_CASE(bare_nextval_out_of_commit_order_is_found),
+        HAND_CASE(a_fork_numbered_before_its_point_is_found),
         HAND_CASE(a_time_that_goes_back_breaks_order),
         HAND_CASE(a_snapshot_that_vanished_breaks_linear),
         HAND_CASE(changes_that_vanished_break_linear),

@@ -207,6 +207,36 @@ static void catalogs_and_forks_have_keys_too(void **state)
     lake_case_done(&l);
 }
 
+static void a_lost_answer_to_creating_or_forking_is_found_again(void **state)
+{
+    lake_case l = open_work(state);
+    tide_lake_created made;
+    lose_answers = 1;
+    assert_ok_err(tide_lake_create_catalog(l.lake, "new", false, NULL, &made, &l.err), &l.err);
+    assert_false(made.was_there);
+    assert_int_equal(made.catalog_id, lake_find(&l, "new").catalog_id);
+    lose_answers = 1;
+    assert_ok_err(tide_lake_fork(l.lake, "work", "fork", "", NULL, &made, &l.err), &l.err);
+    assert_int_equal(made.parent_snapshot_id, lake_head(&l, "work"));
+    assert_int_equal(made.snapshot_id, lake_head(&l, "fork"));
+    lake_case_done(&l);
+}
+
+static void a_path_that_is_used_already_is_told(void **state)
+{
+    lake_case l = open_work(state);
+    const tide_lake_new_file file = {.path = "same.parquet", .record_count = 1};
+    for (int i = 0; i < 2; i++) {
+        tide_lake_change *change = lake_begin(&l, "work");
+        TIDE_CLEANUP(tide_lake_table_done) tide_lake_table_seen seen = {0};
+        assert_ok_err(tide_lake_change_table(change, "main", "t", &seen, &l.err), &l.err);
+        assert_ok_err(tide_lake_add_file(change, seen.table.id, &file, &l.err), &l.err);
+        assert_status_err(i == 0 ? TIDE_OK : TIDE_E_EXISTS, lake_try_commit(&l, change), &l.err);
+    }
+    assert_contains(l.err.text, "under a new name");
+    lake_case_done(&l);
+}
+
 /* ---- counters ---- */
 
 /* D5 */
@@ -342,6 +372,8 @@ int main(void)
         STORE_CASE(what_is_transient_is_tried_again),
         STORE_CASE(a_real_conflict_is_told_at_once),
         STORE_CASE(catalogs_and_forks_have_keys_too),
+        STORE_CASE(a_lost_answer_to_creating_or_forking_is_found_again),
+        STORE_CASE(a_path_that_is_used_already_is_told),
         STORE_CASE(ids_are_never_issued_twice),
         STORE_CASE(a_metabase_restored_with_its_counters_behind_is_healed_when_opened),
         STORE_CASE(counters_that_are_put_back_under_an_open_lake_are_healed_by_the_commit),

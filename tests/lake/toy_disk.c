@@ -1,5 +1,5 @@
 /* toy_disk.c - see toy_disk.h. */
-#include "lake/toy_disk.h"
+#include "toy_disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #ifndef TIDEMARK_TESTS_LAKE_TOY_DISK_H
 #define TIDEMARK_TESTS_LAKE_TOY_DISK_H
 
+#include "hand.h"
 #include "lake/expire.h"
-#include "lake/hand.h"
 
 enum { TOY_FILES = 4096 };
 

@@ -290,7 +290,7 @@ static void orphans_of_changed_unique_columns_are_found_and_come_back(void **sta
     world_settle(&w);
     world_assert_same(&w, both, true);
     assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM c"));
-    world_run(&w, 0, "UPDATE p SET n = 1"); /* changes nothing of it */
+    world_run(&w, 0, "UPDATE p SET n = 1");                   /* changes nothing of it */
     world_run(&w, 1, "UPDATE p SET code = 'x' WHERE id = 2"); /* one comes back, another goes */
     world_settle(&w);
     world_assert_same(&w, both, true);

@@ -76,7 +76,8 @@ static void renamed_columns_and_tables_stay_captured(void **state)
     assert_int_equal(0, check(t).changed);
     app_write_sql(t, APP_SHELL, "INSERT INTO b VALUES (3, 3, 3);");
     assert_log(t, "b", "create (3) value=3 w=3\n");
-    assert_app(t, "SELECT group_concat(record_id) FROM b_Events WHERE operation_type = 'create'", "2");
+    assert_app(t, "SELECT group_concat(record_id) FROM b_Events WHERE operation_type = 'create'",
+               "2");
 }
 
 /* DECISIONS 28: copy, drop, rename, as object-relational mappers do it: triggers are gone, nobody says so. */
@@ -209,6 +210,41 @@ static void events_of_another_implementation_are_imported(void **state)
     assert_int_equal(tracked.imported, 0);
 }
 
+/* A large one comes in steps; a step that was the last before a crash is gone on from by whoever looks next, and nothing comes twice. */
+static void an_import_that_broke_off_is_gone_on_with(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(
+        t, APP_SHELL,
+        "CREATE TABLE todos (id TEXT PRIMARY KEY NOT NULL, v);"
+        "CREATE TABLE todos_Events (id TEXT PRIMARY KEY, table_name TEXT, operation_type TEXT, "
+        "record_id TEXT, data TEXT, timestamp INTEGER, origin_node_id TEXT, processed BOOLEAN);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)"
+        "INSERT INTO todos_Events SELECT printf('e%05d', i), 'todos', 'update', 'r', '{}', i / 3, "
+        "'n1', "
+        "1 FROM n;"
+        "INSERT INTO todos_Events VALUES (NULL, 'todos', NULL, NULL, NULL, NULL, NULL, NULL)");
+    app_open(t);
+    tide_tracked tracked;
+    assert_ok_err(tide_node_track(t->node, "todos", 1, &tracked, &t->err), &t->err);
+    assert_int_equal(tracked.imported, 12001);
+    assert_app(t, "SELECT count(*) FROM todos_Events", "12001");
+    assert_app(
+        t, "SELECT count(*) FROM tide_replica_state WHERE key GLOB 'seed/*' OR key GLOB 'import/*'",
+        "0");
+    /* As it was after the second step, which ended with e10000 of time 3333: class and value of both. */
+    app_write_sql(t, APP_SHELL,
+                  "DELETE FROM tide_replica_events WHERE id > 'e10000';"
+                  "INSERT INTO tide_replica_state VALUES ('seed/1', 'todos_Events_imported'),"
+                  "('import/1', x'018a34' || x'0306653130303030')");
+    assert_contains(check(t).report, "2000 events of table todos were imported");
+    assert_app(t,
+               "SELECT count(DISTINCT id) || ' ' || count(*) || ' ' || max(origin_seq) FROM "
+               "todos_Events WHERE id <> ''",
+               "12000 12000 12000");
+    assert_int_equal(0, check(t).changed);
+}
+
 /* Tables of the application that have our names are not touched. */
 static void names_that_are_taken_are_refused(void **state)
 {
@@ -244,6 +280,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(untrack_leaves_the_table_alone, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(copies_and_restores_are_noticed, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(events_of_another_implementation_are_imported, app_setup,
+                                        app_teardown),
+        cmocka_unit_test_setup_teardown(an_import_that_broke_off_is_gone_on_with, app_setup,
                                         app_teardown),
         cmocka_unit_test_setup_teardown(names_that_are_taken_are_refused, app_setup, app_teardown),
     };

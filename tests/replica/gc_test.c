@@ -160,6 +160,28 @@ static void a_turn_is_bounded(void **state)
     assert_int_equal(3, turns);
 }
 
+/* R9: an origin that was put back says how much of its own log it still has: the rest stays for it. */
+static void events_stay_for_their_origin_that_was_put_back(void **state)
+{
+    world *w = *state;
+    tide_origin_mark marks[WORLD_MARKS_MAX];
+    tide_env *env = &w->nodes[1].env.env;
+    write_some(w, 0, 1, 10);
+    world_settle(w);
+    world_acknowledge(w, 100 * HOUR_US);
+    const tide_node_id id = tide_node_get_id(w->nodes[0].node);
+    const int count = world_marks(w, 0, marks);
+    for (int i = 0; i < count; i++)
+        if (memcmp(&marks[i].origin, &id, sizeof id) == 0)
+            marks[i].prefix = 4;
+    assert_ok_err(tide_node_note_peer(w->nodes[1].node, &id, "peer",
+                                      env->wall_us(env) + 100 * HOUR_US, marks, count, &w->err),
+                  &w->err);
+    world_advance(w, 2 * HOUR_US);
+    assert_int_equal(4, collect(w, 1, &all).events);
+    assert_int_equal(6, world_number(w, 1, "SELECT count(*) FROM tide_replica_events"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +193,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_tombstone_outlives_what_it_has_to_meet, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hole_raises_no_floor, setup, teardown),
         cmocka_unit_test_setup_teardown(a_turn_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(events_stay_for_their_origin_that_was_put_back, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

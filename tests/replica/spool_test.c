@@ -158,7 +158,7 @@ static void the_sum_is_right_at_every_moment(void **state)
 {
     (void)state;
     enum { TRANSFERS = 12, ACCOUNTS = 6 };
-    for (uint64_t seed = 1; seed <= 25; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
         world w;
         prng random;
         static world_page page;
@@ -184,7 +184,7 @@ static void the_sum_is_right_at_every_moment(void **state)
         world_fold(&w, 0);
         const tide_origin_mark mark = mark_at(&w, 0);
         assert_ok_err(world_read(&w, 0, &mark, 0, 1000, &page), &w.err);
-        for (int i = 0; i < page.count * 40; i++) {
+        for (int i = 0; i < page.count * 12; i++) {
             const int first = (int)prng_below(&random, (uint64_t)page.count);
             const int most = page.count - first < 3 ? page.count - first : 3;
             const int count = 1 + (int)prng_below(&random, (uint64_t)most);

@@ -347,6 +347,30 @@ static void what_came_late_by_relay_is_noticed(void **state)
     world_done(&w);
 }
 
+/* A batch is applied whole: where a table of it is not asked for, it waits, and that is told. */
+static void a_batch_that_is_not_whole_waits_and_is_told(void **state)
+{
+    (void)state;
+    world w;
+    asking a;
+    world_init(&w, 2, 1, SCHEMA, tables, 0);
+    asking_init(&a, &w, 0);
+    a.is_old = true;
+    assert_ok_err(tide_node_untrack(w.nodes[1].node, "notes", &w.err), &w.err);
+    world_run(&w, 0,
+              "BEGIN; INSERT INTO todos VALUES(1, 'row', 1); INSERT INTO notes VALUES('1', NULL);"
+              "COMMIT");
+    world_fold(&w, 0);
+    assert_true(pull(&w, 1, &a).held > 0);
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM todos"));
+    tide_tracked tracked;
+    assert_ok_err(tide_node_track(w.nodes[1].node, "notes", 0, &tracked, &w.err), &w.err);
+    assert_int_equal(0, pull(&w, 1, &a).held);
+    assert_int_equal(1, world_number(&w, 1, "SELECT count(*) FROM todos"));
+    asking_done(&a);
+    world_done(&w);
+}
+
 /* Events that only people can read are counted and left, not guessed at. */
 static void events_without_a_body_are_left(void **state)
 {
@@ -375,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_peer_without_cursors_is_pulled_by_time),
         cmocka_unit_test(cursors_go_along),
         cmocka_unit_test(what_came_late_by_relay_is_noticed),
+        cmocka_unit_test(a_batch_that_is_not_whole_waits_and_is_told),
         cmocka_unit_test(events_without_a_body_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

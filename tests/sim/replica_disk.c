@@ -453,7 +453,8 @@ static void change_tables(world_node *n)
     const int table = (int)world_below(w, WORLD_TABLES);
     if (w->with_altering && world_happens(w, 2)) {
         world_node_alter(n, table);
-    } else if (w->with_untracking && look_has_table(n->writer, world_tables[table])) {
+    } else if (w->with_untracking && look_has_table(n->writer, world_tables[table]) &&
+               (w->with_untracked_parents || table == 2 || table > 3)) {
         if (n->is_untracked[table])
             world_node_track(n, table);
         else if (is_tracked(n, table))

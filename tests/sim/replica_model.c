@@ -104,6 +104,7 @@ void model_captured(model *m, const world_node *n, int table, int64_t after_seq,
         written_tx *tx = &m->txs[i];
         if (tx->is_uncaptured && tx->node == n->index && tx->table == table) {
             tx->is_uncaptured = false;
+            tx->is_rescanned = true;
             add_name(tx, &id, tide_node_epoch(n->node), after_seq, last_seq);
         }
     }

@@ -202,9 +202,10 @@ static tide_status make_snapshot(const bringing *b, const tempdir *dir, const ch
     tempdir_join(dir, "store.db", copy);
     const tide_node_options options = {.env = &b->there->clock.env, .state_dir = dir->path};
     assert_ok_err(tide_node_open(&node, copy, &options, err), err);
-    assert_ok_err(tide_snapshot_create(node, path, NULL, &info, err), err);
+    const tide_status status = tide_snapshot_create(node, path, NULL, &info, err);
+    world_node_must(b->there, status, err, "make a snapshot");
     tide_node_close(node);
-    return TIDE_OK;
+    return status;
 }
 
 /* What lies below a floor (R8, R20). */
@@ -270,10 +271,10 @@ void world_sync(world_node *n)
     w->tally.broken += status < TIDE_OK;
     if (!is_expected(status) && !fault_vfs_is_cut(n->disk) && !fault_vfs_is_cut(other->disk))
         sim_fail(w->sim, "%s does not sync with %s: %s", n->name, other->name, err.text);
-    if (!world_node_fell(other))
-        world_check_marks(other);
     if (status == TIDE_OK && world_node_is_up(n) && world_node_is_up(other) && world_happens(w, 4))
         world_check_digests(n, other);
+    if (!world_node_fell(other))
+        world_check_marks(other);
 }
 
 tide_status world_sync_calmly(world_node *here, world_node *there, int64_t *moved, tide_error *err)

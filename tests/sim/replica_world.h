@@ -11,6 +11,7 @@
  *     replica_model.c     which write knew of which
  *     replica_look.c      what a file shows, without our code
  *     replica_check.c     what must hold
+ *     replica_sin.c       what the judges must see
  *     replica_test.c      worlds
  *
  * Judged behind every step: marks of a log never go back while a file lives, and are possible. Now and then: two nodes have equal digests of a table iff
@@ -43,13 +44,15 @@ enum {
     WORLD_LOGS_MAX = 128,
 };
 
+/* What is done to files in the end, before they are judged: the judges must see it. */
 typedef enum replica_manner {
     REPLICA_RIGHT,
-    REPLICA_LOSING,     /* now and then an event of a page is marked as known, and not applied */
-    REPLICA_FORGETTING, /* a listed conflict is removed */
-    REPLICA_INVENTING,  /* a conflict is listed that was none */
-    REPLICA_CHANGING,   /* a value is changed behind our back */
-    REPLICA_SINKING,    /* a mark is put back */
+    REPLICA_CHANGING,   /* a value of one node is another */
+    REPLICA_LOSING,     /* a row is gone, everywhere */
+    REPLICA_FORGETTING, /* nothing is listed any more */
+    REPLICA_INVENTING,  /* a value that is shown is listed, everywhere */
+    REPLICA_HOLDING,    /* an event is held */
+    REPLICA_SINKING,    /* a log's marks are those of the beginning */
 } replica_manner;
 
 typedef struct world world;
@@ -90,6 +93,8 @@ typedef struct written_tx {
     bool
         is_uncaptured; /* of a table that was not tracked then: without a name until it is tracked again */
     int table;         /* of an uncaptured one */
+    bool
+        is_rescanned; /* what was not captured was found by comparing: only what differs in the end has events */
     bool is_told_again; /* by a file that was put back or copied before the change was folded */
     written_name names[WORLD_NAMES_MAX];
     int name_count;
@@ -175,11 +180,11 @@ struct world {
     bool with_collecting;
     bool with_altering;
     bool with_untracking;
+    bool with_untracked_parents; /* of tables with foreign keys, too */
     bool with_skew;
     bool with_disasters;
     bool has_table[WORLD_TABLES]; /* the application's tables in this world */
     bool is_altered[WORLD_TABLES];
-    bool has_sinned; /* of a wrong manner */
     model model;
     world_tally tally;
 };
@@ -270,6 +275,11 @@ void world_receive_page(world_node *n, tide_view message);
 /* After something was done to it. */
 void world_check_marks(world_node *n);
 void world_check_digests(world_node *a, world_node *b);
+/* ---- replica_sin.c ---- */
+
+/* As the world's manner is. */
+void world_sin(world *w);
+
 /* Heal all, sync until nothing moves, and judge. */
 void world_expect_end(world *w);
 

@@ -35,8 +35,12 @@ static int write_people(world_node *n)
     const int other = 1 + below(n, 5);
     const int name = below(n, 4);
     const long long t = next_token(n);
-    switch (below(n, 8)) {
+    switch (below(n, 9)) {
     case 0:
+        return run(n,
+                   "INSERT INTO people (id, name, city, age, extra) VALUES (%d, 'n%d', 'w%lld.', "
+                   "%d, 'e%lld')",
+                   id, name, t, below(n, 58), t);
     case 1:
         return run(n, "INSERT INTO people (id, name, city, age) VALUES (%d, 'n%d', 'w%lld.', %d)",
                    id, name, t, below(n, 58));
@@ -58,6 +62,9 @@ static int write_people(world_node *n)
                    "INSERT INTO people (id, name, city, age) VALUES (%d, 'n%d', 'w%lld.', 3) ON "
                    "CONFLICT (name) DO UPDATE SET city = excluded.city RETURNING id",
                    id, name, t);
+    case 7:
+        return run(n, "INSERT INTO people (id, name, city, age) VALUES (%d, 'n%d', 'w%lld.', %d)",
+                   id, name, t, below(n, 58));
     default:
         return run(n, "UPDATE people SET extra = 'e%lld' WHERE id = %d", t, id);
     }

@@ -1,0 +1,197 @@
+/* snapshot_marks.c - logs of a snapshot, and events that come along: see snapshot_run.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "replica/snapshot_run.h"
+#include "tidemark_templates.h"
+
+static tide_status fail_memory(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
+}
+
+static tide_status keep_mark(tide_restore_run *u, tide_app_query *query, tide_error *err)
+{
+    tide_origin_mark *more = realloc(u->r.here, ((size_t)u->r.here_count + 1) * sizeof *more);
+    if (!more)
+        return fail_memory(err);
+    u->r.here = more;
+    tide_origin_mark *mark = &more[u->r.here_count];
+    *mark = (tide_origin_mark){.epoch = 0};
+    const tide_view origin = tide_app_col_bytes(query);
+    if (origin.len != TIDE_NODE_LEN)
+        return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
+    memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
+    mark->epoch = tide_app_col_i64(query);
+    mark->start = tide_app_col_i64(query);
+    mark->floor = tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
+    TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    (void)tide_cursor_raise(&cursor, mark->start);
+    mark->prefix = tide_cursor_contiguous(&cursor);
+    mark->highest = tide_cursor_highest(&cursor);
+    u->r.here_count++;
+    return TIDE_OK;
+}
+
+tide_status tide_restore_load_marks(tide_restore_run *u, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    while ((status = tide_app_step(query, err)) == TIDE_OK)
+        TIDE_TRY(keep_mark(u, query, err));
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static const tide_origin_mark *find_here(const tide_restore_run *u, const tide_origin_mark *mark)
+{
+    for (int i = 0; i < u->r.here_count; i++)
+        if (u->r.here[i].epoch == mark->epoch &&
+            memcmp(&u->r.here[i].origin, &mark->origin, sizeof mark->origin) == 0)
+            return &u->r.here[i];
+    return NULL;
+}
+
+/* Nobody can know more of this node than this node. */
+tide_status tide_restore_check_own(const tide_restore_run *u, tide_error *err)
+{
+    const tide_snapshot_decoder *decoder = &u->input.decoder;
+    const tide_node_id self = tide_node_get_id(u->call->node);
+    const int64_t epoch = tide_node_epoch(u->call->node);
+    for (int i = 0; i < decoder->origin_count; i++) {
+        const tide_origin_mark *mark = &decoder->origins[i];
+        if (memcmp(&mark->origin, &self, sizeof self) != 0)
+            continue;
+        const tide_origin_mark *here = find_here(u, mark);
+        if (mark->epoch > epoch || (mark->epoch == epoch && here && mark->highest > here->highest))
+            return tide_fail(err, TIDE_E_INVALID,
+                             "the snapshot has number %" PRId64 " of epoch %" PRId64
+                             " of this node, which has not made it",
+                             mark->highest, mark->epoch);
+    }
+    return TIDE_OK;
+}
+
+/* ---- marks, cursors, events ---- */
+
+/* Batches that waited here for their rest: the rows of the snapshot have them. */
+static tide_status end_waiting(const tide_restore_run *u, const char *text,
+                               const tide_origin_mark *mark, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, u->r.tx, text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", mark->epoch);
+    tide_app_bind_i64(query, "cut", mark->prefix);
+    return tide_app_run(query, NULL, err);
+}
+
+/* Everything up to the cut has been here, one way or the other; what is not in the log cannot be asked for. */
+tide_status tide_restore_move_mark(tide_restore_run *u, const tide_origin_mark *mark,
+                                   tide_error *err)
+{
+    const tide_origin_mark *here = find_here(u, mark);
+    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
+    TIDE_TRY(tide_log_origin_load(&origin, u->r.tx, &mark->origin, mark->epoch, err));
+    if (here && here->prefix >= mark->prefix && here->start >= mark->start)
+        return TIDE_OK;
+    if (origin.start < mark->start)
+        origin.start = mark->start;
+    if (origin.floor < mark->prefix)
+        origin.floor = mark->prefix;
+    (void)tide_cursor_raise(&origin.cursor, mark->prefix);
+    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOLED_DONE->text, mark, err));
+    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOL_CUT->text, mark, err));
+    return tide_log_origin_store(&origin, u->r.tx, err);
+}
+
+tide_status tide_restore_store_origin(tide_restore_run *u, tide_error *err)
+{
+    if (!u->has_origin)
+        return TIDE_OK;
+    u->has_origin = false;
+    const tide_status status = tide_log_origin_store(&u->origin, u->r.tx, err);
+    tide_log_origin_done(&u->origin);
+    return status;
+}
+
+static tide_status take_origin(tide_restore_run *u, const tide_node_id *origin, int64_t epoch,
+                               tide_error *err)
+{
+    if (u->has_origin && u->origin.epoch == epoch &&
+        memcmp(&u->origin.origin, origin, sizeof *origin) == 0)
+        return TIDE_OK;
+    TIDE_TRY(tide_restore_store_origin(u, err));
+    u->has_origin = true;
+    return tide_log_origin_load(&u->origin, u->r.tx, origin, epoch, err);
+}
+
+tide_status tide_restore_take_cursor(tide_restore_run *u, const tide_snapshot_cursor *cursor,
+                                     tide_error *err)
+{
+    char name[TIDE_EVENT_TABLE_MAX + 1];
+    tide_log_table *table = NULL;
+    (void)snprintf(name, sizeof name, "%.*s", (int)cursor->table.len, cursor->table.ptr);
+    TIDE_TRY(take_origin(u, &cursor->origin, cursor->epoch, err));
+    TIDE_TRY(tide_log_origin_table(&table, &u->origin, u->r.tx, name, err));
+    (void)tide_cursor_raise(&table->cursor, cursor->prefix);
+    if (table->last_seq < cursor->last_seq)
+        table->last_seq = cursor->last_seq;
+    return TIDE_OK;
+}
+
+static tide_status quarantine(tide_restore_run *u, const tide_snapshot_event *given,
+                              tide_view reason, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", given->event.epoch);
+    tide_app_bind_i64(query, "seq", given->event.seq);
+    tide_app_bind_text(query, "reason", reason);
+    tide_app_bind_text(query, "detail", given->detail);
+    tide_app_bind_i64(query, "found_at",
+                      given->reason.len > 0 ? given->found_at_us : u->desk.now_us);
+    return tide_app_run(query, NULL, err);
+}
+
+static bool is_of_snapshot(const tide_restore_run *u, const char *name)
+{
+    for (int i = 0; i < u->input.decoder.table_count; i++) {
+        const tide_snapshot_table *table = &u->input.decoder.tables[i];
+        if (strcmp(table->name, name) == 0)
+            return true;
+        for (int k = 0; k < table->former_count; k++)
+            if (strcasecmp(table->former[k], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* An event that comes with the snapshot: the rows have it (beyond a hole), or it waits, for its table if for nothing else. */
+tide_status tide_restore_take_event(tide_restore_run *u, const tide_snapshot_event *given,
+                                    tide_error *err)
+{
+    const tide_event *event = &given->event;
+    const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
+    const tide_origin_mark *here = find_here(u, &wanted);
+    const bool is_in_rows =
+        given->is_processed && given->reason.len == 0 && is_of_snapshot(u, event->table);
+    if (here && event->seq <= here->prefix)
+        return TIDE_OK;
+    TIDE_TRY(take_origin(u, &event->origin, event->epoch, err));
+    if (tide_cursor_has(&u->origin.cursor, event->seq) &&
+        event->seq > tide_cursor_contiguous(&u->origin.cursor))
+        return TIDE_OK; /* beyond a hole of our own: it is in our log */
+    TIDE_TRY(tide_log_settle(&u->origin, u->r.tx, event, err));
+    TIDE_TRY(tide_log_put(&u->desk, event, given->body, is_in_rows, err));
+    u->call->out.events++;
+    if (is_in_rows)
+        return TIDE_OK;
+    return quarantine(u, given, given->reason.len > 0 ? given->reason : tide_view_of("table"), err);
+}

@@ -1,0 +1,234 @@
+/* snapshot_write_row.c - the rows of a table become records: see snapshot_record.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/range.h"
+#include "replica/snapshot_writing.h"
+#include "tidemark_templates.h"
+
+enum { TELL_EVERY = 1000 };
+
+tide_status tide_snapshot_write_no_memory(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot's record");
+}
+
+/* Write the record that was put into the buffer. */
+tide_status tide_snapshot_write_record(tide_snapshot_writing *w, tide_status put, tide_error *err)
+{
+    if (put < TIDE_OK)
+        return put == TIDE_E_LIMIT ? tide_fail(err, put, "a row is too large for a snapshot")
+                                   : tide_snapshot_write_no_memory(err);
+    TIDE_TRY(tide_snapshot_writer_add(w->to, tide_buffer_view(&w->record), err));
+    tide_buffer_clear(&w->record);
+    return TIDE_OK;
+}
+
+bool tide_snapshot_write_node(tide_node_id *out, tide_view bytes)
+{
+    if (bytes.len != TIDE_NODE_LEN)
+        return false;
+    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
+    return true;
+}
+
+/* What one row's record is made of; freed row by row. */
+typedef struct row_parts {
+    tide_any *values; /* of the table: views until the query moves */
+    tide_snapshot_conflict *conflicts;
+    tide_snapshot_known *knowledge;
+    tide_buffer bytes; /* of conflicts' values */
+} row_parts;
+
+static void row_parts_done(row_parts *p)
+{
+    free(p->values);
+    free(p->conflicts);
+    free(p->knowledge);
+    tide_buffer_done(&p->bytes);
+}
+
+static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_app_query *query,
+                                tide_error *err)
+{
+    tide_snapshot_conflict *more =
+        realloc(p->conflicts, ((size_t)row->conflict_count + 1) * sizeof *more);
+    if (!more)
+        return tide_snapshot_write_no_memory(err);
+    p->conflicts = more;
+    row->conflicts = more;
+    tide_snapshot_conflict *conflict = &more[row->conflict_count];
+    *conflict = (tide_snapshot_conflict){.column = (int)tide_app_col_i64(query)};
+    conflict->stamp.time = (uint64_t)tide_app_col_i64(query);
+    if (!tide_snapshot_write_node(&conflict->stamp.node, tide_app_col_bytes(query)))
+        return tide_fail(err, TIDE_E_DAMAGED, "a conflict's node has an id of another length");
+    conflict->has_value = tide_app_col_class(query) != 5;
+    const tide_view value = tide_app_col_bytes(query);
+    conflict->value = tide_view_bytes(NULL, value.len); /* its place follows when all are there */
+    if (tide_buffer_append_view(&p->bytes, value) < TIDE_OK)
+        return tide_snapshot_write_no_memory(err);
+    conflict->found_at_us = tide_app_col_i64(query);
+    row->conflict_count++;
+    return TIDE_OK;
+}
+
+static tide_status begin_of_row(tide_app_query **out, const tide_snapshot_writing *w,
+                                const char *text, const tide_table *table, tide_view key,
+                                tide_error *err)
+{
+    TIDE_TRY(tide_app_begin(out, w->tx, text, err));
+    tide_app_bind_i64(*out, "table", table->id);
+    tide_app_bind_blob(*out, "key", key);
+    return TIDE_OK;
+}
+
+static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
+                                  tide_snapshot_row *row, const tide_table *table, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    size_t at = 0;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *known = NULL;
+    TIDE_TRY(begin_of_row(&query, w, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, table, row->key, err));
+    while ((status = tide_app_step(query, err)) == TIDE_OK)
+        TIDE_TRY(add_conflict(p, row, query, err));
+    TIDE_TRY(status);
+    for (int i = 0; i < row->conflict_count; i++) {
+        row->conflicts[i].value.ptr = p->bytes.ptr ? p->bytes.ptr + at : "";
+        at += row->conflicts[i].value.len;
+    }
+    TIDE_TRY(begin_of_row(&known, w, TIDE_TEMPLATE_SNAPSHOT_KNOWLEDGE->text, table, row->key, err));
+    while ((status = tide_app_step(known, err)) == TIDE_OK) {
+        tide_snapshot_known *more =
+            realloc(p->knowledge, ((size_t)row->known_count + 1) * sizeof *more);
+        if (!more)
+            return tide_snapshot_write_no_memory(err);
+        p->knowledge = more;
+        row->knowledge = more;
+        tide_snapshot_known *one = &more[row->known_count++];
+        one->column = (int)tide_app_col_i64(known);
+        one->time = (uint64_t)tide_app_col_i64(known);
+        one->added_us = tide_app_col_i64(known);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status fail_missing(const tide_table *table, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "rows of %s were changed behind the capture (another program with triggers "
+                     "off?): 'tidemark replica untrack' and 'track' it anew",
+                     table->name);
+}
+
+/* Does the table have what was folded last? */
+static tide_status check_prints(const tide_any *values, const tide_table *table, tide_view prints,
+                                tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer now;
+    tide_buffer_init(&now, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    if (prints.len == 0)
+        return TIDE_OK; /* not known */
+    TIDE_TRY(tide_table_prints(&now, values, table->column_count, err));
+    return prints.len <= now.len && memcmp(now.ptr, prints.ptr, prints.len) == 0
+               ? TIDE_OK
+               : fail_missing(table, err);
+}
+
+/* The row as it stands in its table, under exactly its key. */
+static tide_status load_values(tide_app_query *get, row_parts *p, tide_snapshot_row *row,
+                               const tide_table *table, tide_error *err)
+{
+    tide_any key[TIDE_EVENT_KEY_MAX];
+    TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
+    for (int i = 0; i < table->key_count; i++)
+        tide_table_bind(get, 'k', i, &key[i]);
+    const tide_status status = tide_app_step(get, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return fail_missing(table, err);
+    for (int i = 0; i < table->column_count; i++)
+        p->values[i] = tide_table_col(get);
+    for (int i = 0; i < table->key_count; i++)
+        if (!tide_any_equal(&p->values[table->key[i]], &key[i]))
+            return fail_missing(table, err);
+    row->values = p->values;
+    return TIDE_OK;
+}
+
+static tide_status put_row(tide_snapshot_writing *w, tide_app_query *rows, tide_app_query *get,
+                           int index, int64_t *standing, tide_error *err)
+{
+    const tide_table *table = &w->tables[index];
+    TIDE_CLEANUP(row_parts_done) row_parts p = {.values = NULL};
+    TIDE_CLEANUP(tide_row_clock_done) tide_row_clock clock = {.columns = NULL};
+    tide_snapshot_row row = {.table = index, .key = tide_app_col_bytes(rows)};
+    tide_buffer_init(&p.bytes, TIDE_SNAPSHOT_RECORD_MAX);
+    row.has_clock = tide_app_col_class(rows) != 5;
+    row.clock_bytes = tide_app_col_bytes(rows);
+    row.image = tide_app_col_bytes(rows);
+    row.aside = (tide_aside)tide_app_col_i64(rows);
+    row.rival = tide_app_col_bytes(rows);
+    if (row.has_clock) {
+        TIDE_TRY(tide_row_clock_decode(&clock, row.clock_bytes, err));
+        row.is_here = tide_row_clock_exists(&clock) && row.aside == TIDE_ASIDE_NONE;
+    }
+    if (row.is_here) {
+        p.values = calloc((size_t)table->column_count, sizeof *p.values);
+        if (!p.values)
+            return tide_snapshot_write_no_memory(err);
+        TIDE_TRY(load_values(get, &p, &row, table, err));
+        TIDE_TRY(check_prints(p.values, table, tide_app_col_bytes(rows), err));
+        ++*standing;
+    }
+    if (w->has_conflicts)
+        TIDE_TRY(load_conflicts(w, &p, &row, table, err));
+    TIDE_TRY(tide_snapshot_write_record(
+        w, tide_snapshot_put_row(&w->record, &row, table->column_count), err));
+    tide_app_reset(get);
+    w->counted.rows++;
+    return TIDE_OK;
+}
+
+tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_app_tx *tx, const tide_table *table,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
+    out->rows = 0;
+    memset(out->digest, 0, sizeof out->digest);
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
+    for (;;) {
+        uint8_t digest[16];
+        const tide_status status = tide_range_next(digest, NULL, &bytes, query, table, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        tide_range_add(out->digest, digest);
+        out->rows++;
+    }
+}
+
+tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index, tide_error *err)
+{
+    const tide_table *table = &w->tables[index];
+    tide_snapshot_sum sum = {.table = index};
+    int64_t standing = 0;
+    tide_status status = TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *rows = NULL;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_TRY(tide_app_begin(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err));
+    tide_app_bind_i64(rows, "table", table->id);
+    TIDE_TRY(tide_table_query(&get, w->tx, table, TIDE_TABLE_ROW_GET, err));
+    while ((status = tide_app_step(rows, err)) == TIDE_OK) {
+        TIDE_TRY(put_row(w, rows, get, index, &standing, err));
+        if (w->counted.rows % TELL_EVERY == 0)
+            TIDE_TRY(tide_snapshot_tell(w->maker->watch, "writing rows", w->counted.rows, 0, err));
+    }
+    TIDE_TRY(status);
+    TIDE_TRY(tide_snapshot_sum_of(&sum, w->tx, table, err));
+    if (sum.rows != standing)
+        return fail_missing(table, err);
+    return tide_snapshot_write_record(w, tide_snapshot_put_sum(&w->record, &sum), err);
+}
