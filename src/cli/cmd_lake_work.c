@@ -27,8 +27,8 @@ tide_lake_commit_options tide_cli_lake_options(const tide_cli *cli, tide_view ha
 
 static tide_lake_commit_options options_of(const tide_cli_lake_work *work)
 {
-    return tide_cli_lake_options(
-        work->cli, tide_view_bytes((const char *)work->hash, sizeof work->hash));
+    return tide_cli_lake_options(work->cli,
+                                 tide_view_bytes((const char *)work->hash, sizeof work->hash));
 }
 
 /* ---- begin ---- */
@@ -53,16 +53,11 @@ tide_status tide_cli_lake_begin(tide_cli_lake_work *work, const char *catalog, t
     const tide_status status = begin_change(work, catalog, err);
     if (status != TIDE_E_NOT_FOUND)
         return status;
-    if (!tide_cli_is_given(cli, TIDE_CLI_CREATE)) {
-        (void)snprintf(cli->hint, sizeof cli->hint,
-                       "'tidemark lake catalog create NAME' makes a catalog; 'tidemark lake "
-                       "catalog ls' lists them");
+    if (!tide_cli_is_given(cli, TIDE_CLI_CREATE))
         return status;
-    }
     const tide_lake_commit_options made_by = {.author = tide_cli_text(cli, TIDE_CLI_AUTHOR)};
     tide_lake_created created;
-    TIDE_TRY(
-        tide_lake_create_catalog(work->metabase.lake, catalog, true, &made_by, &created, err));
+    TIDE_TRY(tide_lake_create_catalog(work->metabase.lake, catalog, true, &made_by, &created, err));
     return begin_change(work, catalog, err);
 }
 
@@ -83,28 +78,33 @@ static tide_status need_files(tide_cli_lake_work *work, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status add_batch(tide_cli_lake_work *work, tide_cli_lake_batch **out, tide_error *err)
+/* NULL: no memory. */
+static tide_cli_lake_batch *add_batch(tide_cli_lake_work *work)
 {
     tide_cli_lake_batch *batch = calloc(1, sizeof *batch);
-    if (!batch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
-    batch->next = work->batches;
-    work->batches = batch;
-    *out = batch;
-    return TIDE_OK;
+    if (batch) {
+        batch->next = work->batches;
+        work->batches = batch;
+    }
+    return batch;
 }
 
 tide_status tide_cli_lake_append(tide_cli_lake_work *work, const char *schema, const char *table,
                                  const char *source, tide_lake_format format, tide_error *err)
 {
-    tide_cli_lake_batch *batch = NULL;
-    TIDE_TRY(add_batch(work, &batch, err));
+    tide_cli_lake_batch *batch = add_batch(work);
+    if (!batch)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
     TIDE_TRY(tide_lake_change_table(work->change, schema, table, &batch->table, err));
     TIDE_TRY(need_files(work, err));
-    TIDE_TRY(tide_lake_write_rows(work->data, &batch->table, source, format, &batch->written, err));
+    const tide_status status =
+        tide_lake_write_rows(work->data, &batch->table, source, format, &batch->written, err);
+    if (status == TIDE_E_NOT_FOUND)
+        (void)snprintf(work->cli->hint, sizeof work->cli->hint, "check the name of the file");
+    TIDE_TRY(status);
     for (int i = 0; i < batch->written.count; i++)
-        TIDE_TRY(tide_lake_add_file(work->change, batch->table.table.id, &batch->written.files[i],
-                                    err));
+        TIDE_TRY(
+            tide_lake_add_file(work->change, batch->table.table.id, &batch->written.files[i], err));
     return TIDE_OK;
 }
 
@@ -126,9 +126,8 @@ static tide_status read_files(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* A condition is met by what stands at the base: rows of the same change would escape it. */
-static tide_status check_untouched(const tide_cli_lake_work *work,
-                                   const tide_cli_lake_batch *batch, const char *table,
-                                   tide_error *err)
+static tide_status check_untouched(const tide_cli_lake_work *work, const tide_cli_lake_batch *batch,
+                                   const char *table, tide_error *err)
 {
     for (const tide_cli_lake_batch *other = batch->next; other; other = other->next)
         if (other->table.table.id == batch->table.table.id)
@@ -143,8 +142,9 @@ static tide_status check_untouched(const tide_cli_lake_work *work,
 tide_status tide_cli_lake_delete(tide_cli_lake_work *work, const char *schema, const char *table,
                                  const char *condition, tide_error *err)
 {
-    tide_cli_lake_batch *batch = NULL;
-    TIDE_TRY(add_batch(work, &batch, err));
+    tide_cli_lake_batch *batch = add_batch(work);
+    if (!batch)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
     TIDE_TRY(tide_lake_change_table(work->change, schema, table, &batch->table, err));
     TIDE_TRY(check_untouched(work, batch, table, err));
     TIDE_TRY(need_files(work, err));
@@ -222,8 +222,7 @@ tide_status tide_cli_lake_finish(tide_cli_lake_work *work, tide_cli_lake_counts 
             (status == TIDE_OK && !work->done.is_replay) || status == TIDE_E_OUTCOME_UNKNOWN;
         TIDE_TRY(status);
         if (status == TIDE_NONE) /* nothing has changed: the base is the answer */
-            work->done =
-                (tide_lake_committed){.snapshot_id = tide_lake_change_base(work->change)};
+            work->done = (tide_lake_committed){.snapshot_id = tide_lake_change_base(work->change)};
     }
     return print_answer(work, counts, err);
 }

@@ -1,7 +1,6 @@
 /* audit.c - the books, recounted.
  *
- * A position and its rows are read one after the other; when something was stored in between, its version tells, and both are
- * read again. Agents are gone through one by one, so that memory does not grow with their number. */
+ * A position and its rows are of one snapshot: a colony may go on storing. Agents are gone through one by one, so that memory does not grow with their number. */
 #include "colony/audit.h"
 
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-enum { COUNT_TRIES = 8, REQUEST_MAX = 64 << 10 };
+enum { REQUEST_MAX = 64 << 10 };
 
 typedef struct audit {
     tide_sink *sink;
@@ -71,7 +70,6 @@ typedef struct entries {
     entry *entries;
     int count;
     int capacity;
-    int64_t source_id; /* 0: all */
 } entries;
 
 static void entries_clear(entries *e)
@@ -91,8 +89,6 @@ static tide_status keep_entry(void *arg, const tide_position *position, const ti
                               tide_error *err)
 {
     entries *e = arg;
-    if (e->source_id != 0 && position->source_id != e->source_id)
-        return TIDE_OK;
     if (e->count == e->capacity) {
         const int capacity = e->capacity == 0 ? 16 : 2 * e->capacity;
         entry *grown = reallocarray(e->entries, (size_t)capacity, sizeof *grown);
@@ -111,32 +107,18 @@ static tide_status keep_entry(void *arg, const tide_position *position, const ti
 
 /* ---- one position ---- */
 
-/* The same position, read again. TIDE_NONE: it is not there any more. */
-static tide_status read_again(const audit *a, const entry *old, entries *out, tide_error *err)
-{
-    tide_sink *sink = a->sink;
-    entries_clear(out);
-    out->source_id = old->position.source_id;
-    TIDE_TRY(sink->ops->positions(sink, old->position.agent_id, old->position.data_type, true,
-                                  keep_entry, out, err));
-    return out->count > 0 ? TIDE_OK : TIDE_NONE;
-}
-
-/* Rows and letters as of the entry; when it has changed meanwhile, *e is the one they are of. */
+/* Rows and letters, and the entry as it was when they were counted. TIDE_NONE: it is not there any more. */
 static tide_status count_rows(const audit *a, entry *e, tide_audit_line *line, tide_error *err)
 {
-    TIDE_CLEANUP(entries_done) entries again = {0};
-    for (int i = 0; i < COUNT_TRIES; i++) {
-        TIDE_TRY(a->sink->ops->count(a->sink, &e->position, &line->rows, &line->dead_rows, err));
-        const tide_status status = read_again(a, e, &again, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE || (again.entries[0].position.version == e->position.version &&
-                                    again.entries[0].position.expired == e->position.expired))
-            break;
-        const entry fresh = again.entries[0];
-        again.entries[0] = *e;
-        *e = fresh;
-    }
+    TIDE_CLEANUP(entries_done) entries counted = {0};
+    const tide_status status = a->sink->ops->count(a->sink, &e->position, keep_entry, &counted,
+                                                   &line->rows, &line->dead_rows, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return TIDE_NONE;
+    const entry old = *e;
+    *e = counted.entries[0];
+    counted.entries[0] = old; /* freed with the rest */
     return TIDE_OK;
 }
 
@@ -208,7 +190,10 @@ static void find_fault(tide_audit_line *line)
 static tide_status check_entry(audit *a, entry *e, tide_error *err)
 {
     tide_audit_line line = {.digest = TIDE_AUDIT_NOT_ASKED};
-    TIDE_TRY(count_rows(a, e, &line, err));
+    const tide_status status = count_rows(a, e, &line, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return TIDE_OK;
     line.position = &e->position;
     tide_position_books(&e->position, &e->gaps, &line.books);
     if (a->ask && e->position.closed_at_us == 0 && e->position.point_count > 0)

@@ -3,6 +3,7 @@
  * Every run writes what has come since the last one into a directory:
  *
  *     DIR/spans/web-1/SESSION-EPOCH-FIRST-LAST.parquet     numbers FIRST..LAST of one source; names are percent-encoded
+ *     DIR/records/STREAM/web-1/...                         of users' streams, which may have any name
  *     DIR/manifest.tsv                                     what is planned and what is written: the truth
  *     DIR/lock                                             one run at a time
  *

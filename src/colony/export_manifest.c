@@ -2,8 +2,8 @@
  *
  *     planned|written  data_type  agent  session  epoch  first  last  rows  bytes  late|-  missing
  *
- * Names are percent-encoded. missing: numbers of a written range that have no row, "4-4,9-12", the first 1000 intervals: what comes late in others is
- * not noticed. A line counts when its newline is there. */
+ * Names are percent-encoded. missing: numbers of a written range that have no row, "4-4,9-12": what comes late there is exported late. At most 1000
+ * intervals: a file ends before there are more. A line counts when its newline is there. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,9 +77,9 @@ tide_status tide_export_path(char out[TIDE_EXPORT_NAME_SIZE], const char *dir,
     const tide_colony_type *known = tide_colony_type_find(range->data_type);
     const bool is_users = known->stream->kind == TIDE_STREAM_OPAQUE;
     const int len = snprintf(out, TIDE_EXPORT_NAME_SIZE,
-                             "%s/%s/%s/%s-%" PRId64 "-%019" PRId64 "-%019" PRId64 ".parquet", dir,
-                             is_users ? type : known->table, agent, session, range->epoch,
-                             range->first_seq, range->last_seq);
+                             "%s/%s%s/%s/%s-%" PRId64 "-%019" PRId64 "-%019" PRId64 ".parquet", dir,
+                             is_users ? "records/" : "", is_users ? type : known->table, agent,
+                             session, range->epoch, range->first_seq, range->last_seq);
     if (len < 0 || len >= TIDE_EXPORT_NAME_SIZE)
         return tide_fail(err, TIDE_E_INVALID, "the path of a file in %s is too long", dir);
     return TIDE_OK;

@@ -174,7 +174,10 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
 static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_error *err)
 {
     page *p = arg;
-    note_number(p, cells[p->seq_column].i64);
+    const int64_t seq = cells[p->seq_column].i64;
+    if (seq > p->next && p->missing_count == TIDE_EXPORT_MISSING_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more holes than a file's line tells: it ends here");
+    note_number(p, seq);
     /* agent_id, (data_type,) session_id, epoch, seq_id */
     for (int i = 0; i < p->seq_column - 1; i++)
         tide_duck_put_text(p->out, cells[i].bytes);
@@ -264,8 +267,8 @@ static tide_status read_rows(page *p, const tide_export_options *options, tide_e
     if (status < TIDE_OK && (status != TIDE_E_LIMIT || p->rows == 0))
         return status;
     TIDE_TRY(tide_duck_append_end(&p->out, err));
-    if (status == TIDE_E_LIMIT)
-        range->last_seq = p->last;
+    if (status == TIDE_E_LIMIT || (p->missing_count == TIDE_EXPORT_MISSING_MAX && p->rows > 0))
+        range->last_seq = p->last; /* what follows is the next file's */
     else
         note_missing(p, p->next, range->last_seq);
     range->rows = p->rows;

@@ -133,16 +133,17 @@ tide_status tide_poller_stream(tide_poller *poller, const char *name, tide_poll_
     return TIDE_OK;
 }
 
-/* How long its holes have been held is in memory alone: a position that is loaded again takes it over. */
-static void keep_held(tide_position *fresh, tide_position *old)
+/* How long its holes have been held is in memory alone: a position that is loaded again (a recovery has changed it meanwhile) takes it over. */
+static tide_status keep_held(tide_position *fresh, tide_position *old, int64_t mono_us,
+                             tide_error *err)
 {
-    if (fresh->held_count > 0 || old->epoch != fresh->epoch ||
-        strcmp(old->session_id, fresh->session_id) != 0)
-        return;
+    if (old->epoch != fresh->epoch || strcmp(old->session_id, fresh->session_id) != 0)
+        return TIDE_OK;
     free(fresh->held);
     fresh->held = TIDE_TAKE(old->held);
     fresh->held_count = old->held_count;
     old->held_count = 0;
+    return tide_position_hold(fresh, mono_us, err);
 }
 
 void tide_poller_replace(tide_poll_stream *stream, tide_position *by)
@@ -162,7 +163,7 @@ tide_status tide_poller_load(tide_poller *poller, tide_poll_stream *stream, tide
     tide_position_init(&fresh, poller->agent.agent_id, stream->name);
     TIDE_TRY(
         tide_sink_load(poller->options.sink, poller->agent.agent_id, stream->name, &fresh, err));
-    keep_held(&fresh, &stream->position);
+    TIDE_TRY(keep_held(&fresh, &stream->position, tide_poller_mono(poller), err));
     tide_poller_replace(stream, &fresh);
     stream->is_loaded = true;
     return TIDE_OK;

@@ -207,6 +207,38 @@ static tide_status keep_unnumbered(tide_settling *s, tide_error *err)
     return TIDE_OK;
 }
 
+/* Points inside of what was settled of a page, at distances from its end that double, and at the end itself: an agent whose history was cut within it can then
+ * say nearly where. They are computed from the records, and believed if they lead to the digest that the agent states; where numbers are missing
+ * they cannot be. */
+static void keep_points_inside(tide_settling *s, int64_t through)
+{
+    enum { DISTANCES = 24 };
+    const tide_reply *reply = s->reply;
+    const int64_t start = s->asked->start_seq;
+    const unsigned char *before = tide_position_digest(s->to, start);
+    tide_digest128 digest;
+    tide_feed_point kept[DISTANCES + 1]; /* descending */
+    int count = 0;
+    if (!before || count_unnumbered(reply) > 0 ||
+        reply->record_count != reply->scanned_through_seq - start)
+        return;
+    memcpy(digest.bytes, before, sizeof digest.bytes);
+    for (int64_t step = 0; count < DISTANCES + 1 && through - step > start;
+         step = step == 0 ? 1 : 2 * step)
+        kept[count++].seq = through - step;
+    for (int i = 0, at = count - 1; i < reply->record_count; i++) {
+        if (reply->records[i].seq != start + 1 + i)
+            return;
+        digest = tide_record_chain(digest, reply->records[i].bytes);
+        if (at >= 0 && reply->records[i].seq == kept[at].seq)
+            memcpy(kept[at--].digest, digest.bytes, sizeof digest.bytes);
+    }
+    if (memcmp(digest.bytes, reply->chain, sizeof digest.bytes) != 0)
+        return;
+    while (count-- > 0)
+        tide_position_point(s->to, kept[count].seq, kept[count].digest);
+}
+
 static tide_status settle_scanned(tide_settling *s, int64_t *covered, tide_error *err)
 {
     page_scan scan;
@@ -218,6 +250,8 @@ static tide_status settle_scanned(tide_settling *s, int64_t *covered, tide_error
     if (scan.through <= s->asked->start_seq)
         return TIDE_OK;
     TIDE_TRY(tide_cursor_add(&s->to->cursor, s->asked->start_seq + 1, scan.through, NULL, err));
+    if (s->reply->has_chain)
+        keep_points_inside(s, scan.through);
     if (s->reply->has_chain && scan.through == s->reply->scanned_through_seq)
         tide_position_point(s->to, scan.through, s->reply->chain);
     return TIDE_OK;

@@ -121,9 +121,11 @@ typedef struct tide_sink_ops {
                         tide_error *err);
     tide_status (*gap)(tide_sink *sink, int64_t id, tide_gap *out, tide_error *err); /* TIDE_NONE */
 
-    /* For the audit: rows that are really there (expired ones are not), and dead letters with a number, expired ones included. */
-    tide_status (*count)(tide_sink *sink, const tide_position *position, int64_t *rows,
-                         int64_t *dead, tide_error *err);
+    /* For the audit: rows that are really there (expired ones are not), and dead letters with a number, expired ones included; and the position that
+     * they are of, all of one snapshot: others may go on storing. fn (may be NULL) is called once, after it, with `which` as it was then. TIDE_NONE: it is
+     * not there any more. */
+    tide_status (*count)(tide_sink *sink, const tide_position *which, tide_position_fn *fn,
+                         void *arg, int64_t *rows, int64_t *dead, tide_error *err);
 
     /* One bounded turn: rows older than their type's keep_us, gaps that ended longer ago than gap_keep_us. */
     tide_status (*retain)(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,

@@ -104,8 +104,8 @@ tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, cons
 tide_status tide_duck_sink_gaps(tide_sink *base, const tide_gap_filter *filter, tide_gap_fn *fn,
                                 void *arg, tide_error *err);
 tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_error *err);
-tide_status tide_duck_sink_count(tide_sink *base, const tide_position *position, int64_t *rows,
-                                 int64_t *dead, tide_error *err);
+tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, tide_position_fn *fn,
+                                 void *arg, int64_t *rows, int64_t *dead, tide_error *err);
 tide_status tide_duck_sink_retain(tide_sink *base, int64_t gap_keep_us, tide_retained *out,
                                   tide_error *err);
 tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,

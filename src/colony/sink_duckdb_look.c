@@ -7,12 +7,10 @@
 enum { QUERY_ROWS_DEFAULT = 10000, QUERY_BYTES_DEFAULT = 64 << 20, GAPS_DEFAULT = 1000 };
 #define QUERY_TIMEOUT_DEFAULT_US INT64_C(30000000)
 
-tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, const char *data_type,
-                                     bool with_closed, tide_position_fn *fn, void *arg,
-                                     tide_error *err)
+static tide_status list_positions(tide_duck *duck, const char *agent_id, const char *data_type,
+                                  bool with_closed, tide_position_fn *fn, void *arg,
+                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
-    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_STATES_LIST, err));
     tide_duck_bind_text(query, "agent_id", agent_id);
@@ -29,6 +27,15 @@ tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, cons
         TIDE_TRY(fn(arg, &position, &sums, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, const char *data_type,
+                                     bool with_closed, tide_position_fn *fn, void *arg,
+                                     tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    return list_positions(duck, agent_id, data_type, with_closed, fn, arg, err);
 }
 
 /* ---- gaps ---- */
@@ -108,24 +115,52 @@ static tide_status count_rows(tide_duck *duck, const tide_sql *sql, const char *
     return TIDE_OK;
 }
 
-tide_status tide_duck_sink_count(tide_sink *base, const tide_position *position, int64_t *rows,
-                                 int64_t *dead, tide_error *err)
+typedef struct one_position {
+    int64_t source_id;
+    bool is_found;
+    tide_position position;
+    tide_gap_sums sums;
+} one_position;
+
+static void one_position_done(one_position *one)
 {
-    const tide_colony_type *type = tide_colony_type_find(position->data_type);
+    tide_position_done(&one->position);
+}
+
+static tide_status keep_one(void *arg, const tide_position *position, const tide_gap_sums *sums,
+                            tide_error *err)
+{
+    one_position *one = arg;
+    if (position->source_id != one->source_id)
+        return TIDE_OK;
+    one->is_found = true;
+    one->sums = *sums;
+    return tide_position_copy(&one->position, position, err);
+}
+
+tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, tide_position_fn *fn,
+                                 void *arg, int64_t *rows, int64_t *dead, tide_error *err)
+{
+    const tide_colony_type *type = tide_colony_type_find(which->data_type);
     char table[TIDE_DUCK_TABLE_SIZE];
     tide_duck_rows_table(table, type);
     const bool is_users = type->stream->kind == TIDE_STREAM_OPAQUE;
+    int64_t expired = 0;
+    TIDE_CLEANUP(one_position_done) one_position one = {.source_id = which->source_id};
+    tide_position_init(&one.position, "", "");
     TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
     TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
     TIDE_TRY(tide_duck_begin_read(duck, err)); /* all of one moment */
+    TIDE_TRY(list_positions(duck, which->agent_id, which->data_type, true, keep_one, &one, err));
+    if (!one.is_found)
+        return TIDE_NONE;
     TIDE_TRY(count_rows(
         duck, is_users ? TIDE_DUCKDB_SQL_COLONY_RECORDS_COUNT : TIDE_DUCKDB_SQL_COLONY_ROWS_COUNT,
-        is_users ? NULL : table, position, rows, err));
-    int64_t expired = 0;
-    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_COUNT, NULL, position, dead, err));
-    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRED, NULL, position, &expired, err));
+        is_users ? NULL : table, which, rows, err));
+    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_COUNT, NULL, which, dead, err));
+    TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRED, NULL, which, &expired, err));
     *dead += expired;
-    return TIDE_OK;
+    return fn ? fn(arg, &one.position, &one.sums, err) : TIDE_OK;
 }
 
 /* ---- questions ---- */

@@ -189,7 +189,8 @@ static const tide_sql *count_of(tide_stream_kind kind)
 }
 
 typedef struct counting {
-    const tide_position *position;
+    page *page; /* begins with the position */
+    int64_t source_id;
     int64_t rows;
     int64_t dead;
 } counting;
@@ -208,20 +209,32 @@ static tide_status count_one(tide_tx *tx, const tide_sql *sql, int64_t source_id
 static tide_status count_inside(tide_tx *tx, void *arg, tide_error *err)
 {
     counting *c = arg;
-    const int64_t source_id = c->position->source_id;
-    const tide_stream_kind kind = tide_colony_type_find(c->position->data_type)->stream->kind;
-    TIDE_TRY(count_one(tx, count_of(kind), source_id, &c->rows, err));
-    return count_one(tx, TIDE_SQL_DEAD_LETTER_COUNT, source_id, &c->dead, err);
+    const tide_stream_kind kind = tide_colony_type_find(c->page->data_type)->stream->kind;
+    TIDE_TRY(read_page(tx, c->page, err));
+    TIDE_TRY(count_one(tx, count_of(kind), c->source_id, &c->rows, err));
+    return count_one(tx, TIDE_SQL_DEAD_LETTER_COUNT, c->source_id, &c->dead, err);
 }
 
-static tide_status count(tide_sink *sink, const tide_position *position, int64_t *rows,
-                         int64_t *dead, tide_error *err)
+static tide_status count(tide_sink *sink, const tide_position *which, tide_position_fn *fn,
+                         void *arg, int64_t *rows, int64_t *dead, tide_error *err)
 {
-    counting c = {.position = position};
+    TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
+    if (!p)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of positions");
+    p->agent_id = which->agent_id;
+    p->data_type = which->data_type;
+    p->with_closed = true;
+    memcpy(p->after_agent, which->agent_id, sizeof p->after_agent);
+    memcpy(p->after_type, which->data_type, sizeof p->after_type);
+    p->after_source = which->source_id - 1;
+    counting c = {.page = p, .source_id = which->source_id};
     TIDE_TRY(tide_read(sink->store, count_inside, &c, err));
+    if (p->count == 0 || p->positions[0].source_id != which->source_id)
+        return TIDE_NONE;
     *rows = c.rows;
     *dead = c.dead;
-    return TIDE_OK;
+    TIDE_TRY(tide_position_hold(&p->positions[0], sink->env->mono_us(sink->env), err));
+    return fn ? fn(arg, &p->positions[0], &p->sums[0], err) : TIDE_OK;
 }
 
 /* ---- query ---- */

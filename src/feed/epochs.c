@@ -69,7 +69,10 @@ tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
 {
     const tide_feed_request *request = page->request;
     tide_feed_answer *answer = page->answer;
-    const bool is_of_another = request->epoch != 0 && request->epoch != page->state.epoch;
+    /* Who names none and is told numbers of earlier epochs, too, has to know whose they are. */
+    const bool is_of_another = request->epoch != 0
+                                   ? request->epoch != page->state.epoch
+                                   : page->state.floor_seq + 1 < page->state.epoch_first_seq;
     if (!is_of_another && answer->standing != TIDE_FEED_STANDING_DIVERGED)
         return TIDE_OK;
     if (!answer->epochs)

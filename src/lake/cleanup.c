@@ -262,16 +262,21 @@ static tide_status judge_page(cleaning *c, tide_error *err)
     return TIDE_OK;
 }
 
-static bool is_parquet(const char *path)
+/* What writers make: Parquet, and standard input on its way there (data.h). Anything else is somebody else's. */
+static bool is_written_here(const char *path)
 {
+    static const char *const ends[] = {".parquet", ".new/input"};
     const size_t len = strlen(path);
-    return len > 8 && strcmp(path + len - 8, ".parquet") == 0;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (len > strlen(ends[i]) && strcmp(path + len - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
 }
 
 static tide_status take_file(void *arg, const tide_lake_disk_file *file, tide_error *err)
 {
     cleaning *c = arg;
-    if (c->left == 0 || file->changed_at_us >= c->due_us || !is_parquet(file->path) ||
+    if (c->left == 0 || file->changed_at_us >= c->due_us || !is_written_here(file->path) ||
         strlen(file->path) > TIDE_LAKE_PATH_MAX)
         return TIDE_OK;
     candidate *fresh = &c->page[c->count];

@@ -158,8 +158,8 @@ TIDE_MUST_CHECK tide_status tide_duck_col_maps(tide_duck_query *query, tide_duck
 int tide_duck_column_count(const tide_duck_query *query);
 const char *tide_duck_column_name(const tide_duck_query *query, int column);
 
-/* A value of any type. Times are texts as in timefmt.h (with +00 where DuckDB knows the zone); HUGEINT, DECIMAL, UUID, ENUM, INTERVAL,
- * lists, structs, maps are texts; unsigned numbers above 2^63-1 too. */
+/* A value of any type. Times are texts as in timefmt.h (with +00 where DuckDB knows the zone); DECIMAL, UUID, ENUM, INTERVAL,
+ * lists, structs, maps are texts; whole numbers beyond 64 bits (HUGEINT, UBIGINT) too, and UHUGEINT. */
 typedef enum tide_duck_kind {
     TIDE_DUCK_NULL,
     TIDE_DUCK_BOOL,

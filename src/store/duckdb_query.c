@@ -350,6 +350,9 @@ static bool read_number(tide_duck_cell *out, duckdb_type type, const void *value
     case DUCKDB_TYPE_UBIGINT:
         out->i64 = (int64_t)((const uint64_t *)values)[row];
         return out->i64 >= 0;
+    case DUCKDB_TYPE_HUGEINT: /* what sum() of whole numbers is */
+        out->i64 = (int64_t)((const duckdb_hugeint *)values)[row].lower;
+        return ((const duckdb_hugeint *)values)[row].upper == (out->i64 < 0 ? -1 : 0);
     case DUCKDB_TYPE_FLOAT:
         out->kind = TIDE_DUCK_F64;
         out->f64 = (double)((const float *)values)[row];

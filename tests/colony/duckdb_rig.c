@@ -188,7 +188,7 @@ static tide_status check_position(void *arg, const tide_position *position,
     int64_t dead = 0;
     tide_position_books(position, gaps, &books);
     assert_int_equal(0, books.unexplained);
-    assert_ok_err(r->sink->ops->count(r->sink, position, &rows, &dead, err), err);
+    assert_ok_err(r->sink->ops->count(r->sink, position, NULL, NULL, &rows, &dead, err), err);
     assert_int_equal(position->stored, rows + position->expired);
     assert_int_equal(position->dead, dead);
     return TIDE_OK;

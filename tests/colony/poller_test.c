@@ -649,6 +649,27 @@ static void a_history_that_was_put_back_unnoticed_is_found_by_its_digest(void **
     rig_free(r);
 }
 
+/* C21: put back unnoticed within what was read as one page: points inside of it bound what is read once more by what was rolled back. */
+static void a_history_that_was_cut_inside_of_a_page_is_found_nearly_there(void **state)
+{
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    tide_poller *poller = rig_poller(r, a);
+    rig_put(a, "telemetry", 60);
+    rig_agent_backup(a);
+    rig_put(a, "telemetry", 40);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    rig_agent_restore(a, false);
+    rig_put(a, "telemetry", 50);
+    rig_catch_up(r, a, poller, 5 * MINUTE_US);
+    assert_int_equal(150, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+    /* 100 - 64 is the last point before the cut: 37 to 60 are there twice. */
+    assert_int_equal(150 + 24, rig_query(r, "SELECT COUNT(*) FROM spans"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* C21: put back unnoticed, and shorter than what was read: never a silent stall. */
 static void a_shorter_history_does_not_stall_the_reader(void **state)
 {
@@ -713,6 +734,28 @@ static void a_backup_that_is_put_back_twice_is_stored_once(void **state)
     rig_catch_up(r, a, poller, 5 * MINUTE_US);
     assert_int_equal(39, rig_query(r, "SELECT COUNT(*) FROM spans"));
     assert_int_equal(39, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
+/* C21: the colony comes when the agent is in its second epoch already; numbers of the first one are told as the first one's, so that they are known when the
+ * backup comes back once more. */
+static void a_first_contact_learns_whose_numbers_it_reads(void **state)
+{
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    rig_put(a, "telemetry", 30);
+    rig_agent_backup(a);
+    rig_agent_restore(a, true);
+    rig_put(a, "telemetry", 50);
+    tide_poller *poller = rig_poller(r, a);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    assert_int_equal(30, rig_query(r, "SELECT COUNT(*) FROM spans WHERE epoch = 1"));
+    rig_agent_restore(a, true);
+    rig_catch_up(r, a, poller, 5 * MINUTE_US);
+    assert_int_equal(80, rig_query(r, "SELECT COUNT(*) FROM spans"));
+    assert_int_equal(80, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
     rig_assert_balanced(r);
     tide_poller_free(poller);
     rig_free(r);
@@ -1063,9 +1106,11 @@ int main(void)
         STORE_CASE(what_a_wiped_agent_took_with_it_is_lost),
         STORE_CASE(a_restored_agent_goes_on_in_a_new_epoch),
         STORE_CASE_SQLITE(a_backup_that_is_put_back_twice_is_stored_once),
+        STORE_CASE_SQLITE(a_first_contact_learns_whose_numbers_it_reads),
         STORE_CASE_SQLITE(an_epoch_that_comes_back_after_an_older_copy_is_read_on),
         STORE_CASE_SQLITE(a_backup_that_comes_back_begins_an_epoch_of_its_own),
         STORE_CASE(a_history_that_was_put_back_unnoticed_is_found_by_its_digest),
+        STORE_CASE_SQLITE(a_history_that_was_cut_inside_of_a_page_is_found_nearly_there),
         STORE_CASE(a_shorter_history_does_not_stall_the_reader),
         STORE_CASE(an_earlier_session_that_comes_back_is_recognised),
         STORE_CASE(after_a_reset_nothing_is_stored_twice),

@@ -256,7 +256,7 @@ static tide_status check_position(void *arg, const tide_position *position,
     a->positions++;
     tide_position_books(position, gaps, &books);
     assert_int_equal(0, books.unexplained);
-    TIDE_TRY(a->sink->ops->count(a->sink, position, &rows, &dead, err));
+    TIDE_TRY(a->sink->ops->count(a->sink, position, NULL, NULL, &rows, &dead, err));
     assert_int_equal(position->stored, rows + position->expired);
     assert_int_equal(position->dead, dead);
     return TIDE_OK;

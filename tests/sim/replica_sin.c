@@ -28,6 +28,8 @@ static const char invent[] =
 void world_sin(world *w)
 {
     world_node *n = &w->nodes[w->count - 1];
+    if (!w->has_table[3])
+        return; /* most of it is done to tree */
     switch (w->manner) {
     case REPLICA_RIGHT:
         break;
