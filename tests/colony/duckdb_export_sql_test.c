@@ -150,8 +150,8 @@ static void files_are_the_same_whatever_the_store(void **state)
     char *other = malloc(65536);
     for (int kind = 0; kind < TIDE_STREAM_COUNT; kind++) {
         const char *table = tide_colony_type_of((tide_stream_kind)kind)->table;
-        read_files(dir, kind == TIDE_STREAM_OPAQUE ? "orders" : table, one);
-        read_files(duck_dir, kind == TIDE_STREAM_OPAQUE ? "orders" : table, other);
+        read_files(dir, kind == TIDE_STREAM_OPAQUE ? "records/orders" : table, one);
+        read_files(duck_dir, kind == TIDE_STREAM_OPAQUE ? "records/orders" : table, other);
         assert_int_not_equal(0, strlen(one));
         assert_string_equal(other, one);
     }
