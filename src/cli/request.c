@@ -87,6 +87,18 @@ tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id, int64_t no
 
 /* ---- which verb ---- */
 
+/* "agent" of "agent add", "agent ls": the words that may follow it, with commas between. false: no verb begins so. */
+static bool list_second_words(const tide_cli_verb *verbs, const char *first, char *out, size_t size)
+{
+    const size_t len = strlen(first);
+    size_t at = 0;
+    for (; verbs->name; verbs++)
+        if (strncmp(verbs->name, first, len) == 0 && verbs->name[len] == ' ' && at < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at > 0 ? ", " : "",
+                                   verbs->name + len + 1);
+    return at > 0;
+}
+
 static tide_status find_command(tide_cli *cli, tide_cli_request *asked, tide_error *err)
 {
     if (cli->words.word_count == 0)
@@ -132,6 +144,14 @@ static tide_status find_verb(tide_cli *cli, tide_cli_request *asked, tide_error 
         (void)snprintf(asked->name, sizeof asked->name, "%s %s", asked->command->name,
                        asked->verb->name);
         return TIDE_OK;
+    }
+    char words[128];
+    if (cli->arg_count == 1 && list_second_words(verbs, name, words, sizeof words)) {
+        if (tide_cli_is_given(cli, TIDE_CLI_HELP))
+            return TIDE_OK;
+        (void)snprintf(cli->hint, sizeof cli->hint, "'tidemark help %s' lists its verbs",
+                       asked->command->name);
+        return tide_fail(err, TIDE_E_INVALID, "'%s' wants one more word: %s", name, words);
     }
     tide_cli_suggestion nearest = tide_cli_suggest_begin(name, strlen(name));
     for (const tide_cli_verb *verb = verbs; verb->name; verb++)

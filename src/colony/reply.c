@@ -141,7 +141,7 @@ static tide_status read_record(const tide_stream_type *type, const tide_field *f
     else if (tide_record_decode(type, field->bytes, &row) != TIDE_OK)
         out->reason = "not a message of its type";
     else
-        out->reason = out->seq == 0 ? "no number" : "text that is not UTF-8";
+        out->reason = out->seq == 0 ? "no number" : "text that is not UTF-8, or has a NUL";
     return TIDE_OK;
 }
 

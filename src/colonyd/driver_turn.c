@@ -200,7 +200,7 @@ static void take(tide_job *job, bool is_reloaded)
     const char *text = trouble ? trouble : job->text;
     const tide_status status = trouble ? TIDE_E_DAMAGED : job->status;
     tide_driver_note(job, status, text);
-    if (status < TIDE_OK)
+    if (status < TIDE_OK && status != TIDE_E_UNSUPPORTED) /* it need not have every method */
         (void)snprintf(job->failure, sizeof job->failure, "%s", text);
 }
 

@@ -122,7 +122,8 @@ tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_erro
     TIDE_TRY(start_watch(&dog, duck, ask->timeout_us, err));
     const tide_status status = run(ask, duck, err);
     end_watch(&dog);
-    if (status == TIDE_E_INTERRUPTED && dog.has_shot)
+    if (status < TIDE_OK &&
+        dog.has_shot) /* planning tells an interruption as an error of its own */
         return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %lld ms",
                          (long long)(ask->timeout_us / 1000));
     return status;
