@@ -12,6 +12,16 @@ SELECT value FROM tide_replica_state WHERE key = 'fold_cut';
 -- template: apply_fold_cut_put
 INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('fold_cut', :cut);
 
+-- template: apply_refer_want
+-- A table was scanned, so it may not have been captured for a while: rows that refer to nothing are looked for once all is folded.
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('refer', :table_id);
+
+-- template: apply_refer_wanted
+SELECT EXISTS (SELECT 1 FROM tide_replica_state WHERE key = 'refer');
+
+-- template: apply_refer_cut
+DELETE FROM tide_replica_state WHERE key = 'refer';
+
 -- template: apply_clock_get
 SELECT clock, image, aside, rival, digest FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
 
@@ -30,12 +40,12 @@ SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival = :rival A
 SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival IS NULL AND aside > 0 AND aside = 3;
 
 -- template: apply_known_put
-INSERT OR IGNORE INTO tide_replica_known (table_id, key, col, time, added) VALUES (:table, :key, :col, :time, :now);
+INSERT OR IGNORE INTO tide_replica_known (table_id, key, col, time, node, added) VALUES (:table, :key, :col, :time, :node, :now);
 
 -- template: apply_known_find
 -- -2 stands for every column.
 SELECT 1 FROM tide_replica_known
-WHERE table_id = :table AND key = :key AND (col = :col OR (col = -2 AND :col >= 0)) AND time = :time LIMIT 1;
+WHERE table_id = :table AND key = :key AND (col = :col OR (col = -2 AND :col >= 0)) AND time = :time AND node = :node LIMIT 1;
 
 -- template: apply_conflict_put
 INSERT OR IGNORE INTO tide_replica_conflicts (table_id, key, col, time, node, value, found_at)
@@ -43,7 +53,7 @@ VALUES (:table, :key, :col, :time, :node, :value, :now);
 
 -- template: apply_conflict_delete
 DELETE FROM tide_replica_conflicts
-WHERE table_id = :table AND key = :key AND (col = :col OR (:col = -2 AND col >= 0)) AND time = :time;
+WHERE table_id = :table AND key = :key AND (col = :col OR (:col = -2 AND col >= 0)) AND time = :time AND node = :node;
 
 -- template: apply_conflict_list
 -- Writes that were lost unseen, then rows that a constraint keeps out of their tables.
@@ -95,6 +105,11 @@ SELECT body FROM tide_replica_events WHERE timestamp = :timestamp AND stamp = :s
 -- template: apply_event_processed
 UPDATE tide_replica_events SET processed = 1, data = coalesce(data, :data)
 WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
+
+-- template: apply_event_without_data
+SELECT body FROM tide_replica_events
+WHERE (origin, epoch, seq) > (:origin, :epoch, :seq) AND epoch > 0 AND processed = 1 AND data IS NULL
+ORDER BY origin, epoch, seq LIMIT 1;
 
 -- template: apply_event_sizes
 SELECT seq, cut_seq, length(body) FROM tide_replica_events
@@ -186,5 +201,5 @@ DELETE FROM tide_replica_clocks WHERE (table_id, key) IN (
     ORDER BY k.gone LIMIT :limit);
 
 -- template: apply_gc_known
-DELETE FROM tide_replica_known WHERE (table_id, key, col, time) IN (
-    SELECT table_id, key, col, time FROM tide_replica_known WHERE time < :horizon LIMIT :limit);
+DELETE FROM tide_replica_known WHERE (table_id, key, col, time, node) IN (
+    SELECT table_id, key, col, time, node FROM tide_replica_known WHERE time < :horizon LIMIT :limit);

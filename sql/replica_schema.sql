@@ -129,8 +129,9 @@ CREATE TABLE tide_replica_known (
     key BLOB NOT NULL,
     col INTEGER NOT NULL,
     time INTEGER NOT NULL,
+    node BLOB NOT NULL,
     added INTEGER NOT NULL,
-    PRIMARY KEY (table_id, key, col, time)
+    PRIMARY KEY (table_id, key, col, time, node)
 ) WITHOUT ROWID;
 CREATE TABLE tide_replica_quarantine (
     origin BLOB NOT NULL,

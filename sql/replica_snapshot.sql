@@ -30,7 +30,7 @@ SELECT r.key, k.clock, k.image, k.aside, k.rival, k.digest FROM (
 SELECT col, time, node, value, found_at FROM tide_replica_conflicts WHERE table_id = :table AND key = :key ORDER BY col, time, node;
 
 -- template: snapshot_knowledge
-SELECT col, time, added FROM tide_replica_known WHERE table_id = :table AND key = :key ORDER BY col, time;
+SELECT col, time, node, added FROM tide_replica_known WHERE table_id = :table AND key = :key ORDER BY col, time, node;
 
 -- template: snapshot_any_conflict
 SELECT EXISTS (SELECT 1 FROM tide_replica_conflicts) OR EXISTS (SELECT 1 FROM tide_replica_known);
@@ -64,7 +64,9 @@ SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after ORD
 SELECT epoch, seq FROM tide_replica_events WHERE timestamp = :ms AND origin = :origin AND stamp = :stamp LIMIT 1;
 
 -- template: snapshot_events_above
-SELECT body FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq > :after ORDER BY seq;
+-- Only what was merged: a batch whose rest is missing, or an event that waits, has replaced nothing yet, and may never do.
+SELECT body FROM tide_replica_events
+WHERE origin = :origin AND epoch = :epoch AND seq > :after AND processed = 1 ORDER BY seq;
 
 -- template: snapshot_quarantine_put
 INSERT OR IGNORE INTO tide_replica_quarantine (origin, epoch, seq, reason, detail, found_at)

@@ -5,44 +5,50 @@
 
 /* ---- single records ---- */
 
+static bool is_same(const tide_stamp *a, const tide_stamp *b)
+{
+    return tide_stamp_compare(a, b) == 0;
+}
+
 static tide_status begin(tide_app_query **out, tide_desk *desk, const tide_desk_row *row,
-                         const char *text, int column, uint64_t time, tide_error *err)
+                         const char *text, int column, const tide_stamp *stamp, tide_error *err)
 {
     TIDE_TRY(tide_app_begin(out, desk->tx, text, err));
     tide_app_bind_i64(*out, "table", row->table->id);
     tide_app_bind_blob(*out, "key", row->key);
     tide_app_bind_i64(*out, "col", column);
-    tide_app_bind_i64(*out, "time", (int64_t)time);
+    tide_app_bind_i64(*out, "time", (int64_t)stamp->time);
+    tide_app_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     return TIDE_OK;
 }
 
-static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int column, uint64_t time,
-                              tide_error *err)
+static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int column,
+                              const tide_stamp *stamp, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
+    if (stamp->time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, stamp, err));
     tide_app_bind_i64(query, "now", desk->now_us);
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column, uint64_t time,
-                          tide_error *err)
+static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column,
+                          const tide_stamp *stamp, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
+    if (stamp->time == 0)
         return TIDE_OK;
     TIDE_TRY(
-        begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
+        begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, stamp, err));
     return tide_app_run(query, NULL, err);
 }
 
 static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row, int column,
-                            uint64_t time, tide_error *err)
+                            const tide_stamp *stamp, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, time, err));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, stamp, err));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
@@ -55,9 +61,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(
-        begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp->time, err));
-    tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp, err));
     tide_app_bind_i64(query, "now", desk->now_us);
     if (value) {
         if (tide_any_encode(&bytes, value) < TIDE_OK)
@@ -74,10 +78,10 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
 static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_row_write *deleted,
                         int column, const tide_stamp *stamp, const tide_any *value, tide_error *err)
 {
-    bool known = column >= 0 && deleted->stamp.time != 0 && deleted->base == stamp->time;
+    bool known = column >= 0 && deleted->stamp.time != 0 && is_same(&deleted->base, stamp);
     if (stamp->time == 0 || known)
         return TIDE_OK;
-    TIDE_TRY(is_known(&known, desk, row, column, stamp->time, err));
+    TIDE_TRY(is_known(&known, desk, row, column, stamp, err));
     return known ? TIDE_OK : put_record(desk, row, column, stamp, value, err);
 }
 
@@ -100,13 +104,13 @@ static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const 
     if (tide_stamp_compare(&here.stamp, &event->stamp) == 0)
         return TIDE_OK;
     const bool was_shown = tide_row_clock_exists(&row->clock);
-    if (given->base != 0 && (given->base != here.stamp.time || !was_shown)) {
-        TIDE_TRY(forget(desk, row, given->column, given->base, err));
-        TIDE_TRY(mark_known(desk, row, given->column, given->base, err));
+    if (given->base.time != 0 && (!is_same(&given->base, &here.stamp) || !was_shown)) {
+        TIDE_TRY(forget(desk, row, given->column, &given->base, err));
+        TIDE_TRY(mark_known(desk, row, given->column, &given->base, err));
     }
     if (!merge->columns[index].is_written)
         return note(desk, row, deleted, given->column, &event->stamp, &given->value, err);
-    if (here.stamp.time != given->base)
+    if (!is_same(&here.stamp, &given->base))
         TIDE_TRY(note(desk, row, deleted, given->column, &here.stamp, value_of(row, given->column),
                       err));
     if (!tide_row_clock_exists(&merge->clock))
@@ -118,14 +122,14 @@ static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const 
 static tide_status note_knowledge(tide_desk *desk, const tide_desk_row *row,
                                   const tide_event *event, const tide_merge *merge, tide_error *err)
 {
-    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_ROW, event->base, err));
+    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_ROW, &event->base, err));
     for (int i = 0; i < event->column_count; i++) {
-        TIDE_TRY(forget(desk, row, event->columns[i].column, event->columns[i].base, err));
-        TIDE_TRY(mark_known(desk, row, event->columns[i].column, event->columns[i].base, err));
+        TIDE_TRY(forget(desk, row, event->columns[i].column, &event->columns[i].base, err));
+        TIDE_TRY(mark_known(desk, row, event->columns[i].column, &event->columns[i].base, err));
     }
     if (!merge->is_known) /* the clock keeps one delete's base; another's is kept here */
-        return mark_known(desk, row, TIDE_CONFLICT_ROW, row->clock.deleted.base, err);
-    return mark_known(desk, row, TIDE_CONFLICT_ROW, event->base, err);
+        return mark_known(desk, row, TIDE_CONFLICT_ROW, &row->clock.deleted.base, err);
+    return mark_known(desk, row, TIDE_CONFLICT_ROW, &event->base, err);
 }
 
 static bool is_key(const tide_table *table, int column)
@@ -154,7 +158,7 @@ static tide_status forget_shown(tide_desk *desk, const tide_desk_row *row, const
 {
     for (int i = 0; i < row->table->column_count; i++) {
         const tide_row_write now = tide_row_clock_of(&merge->clock, i);
-        TIDE_TRY(forget(desk, row, i, now.stamp.time, err));
+        TIDE_TRY(forget(desk, row, i, &now.stamp, err));
     }
     return TIDE_OK;
 }
@@ -174,7 +178,7 @@ static tide_status note_outlived(tide_desk *desk, const tide_desk_row *row, cons
     const tide_stamp *deleted = &merge->clock.deleted.stamp;
     if (stored->time == 0 && deleted->time == 0)
         return TIDE_OK;
-    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_DELETE, stored->time, err));
+    TIDE_TRY(forget(desk, row, TIDE_CONFLICT_DELETE, stored, err));
     if (!is_shown || tide_stamp_compare(&merge->clock.created.stamp, deleted) > 0)
         return TIDE_OK;
     return put_record(desk, row, TIDE_CONFLICT_DELETE, deleted, NULL, err);

@@ -72,10 +72,11 @@ typedef struct tide_desk {
     tide_desk_row *first;
     tide_desk_row *last;
     size_t row_count;
-    bool is_folding;   /* the tables are ahead of the clocks: an application wrote */
-    bool has_aside;    /* some rows are */
-    int64_t rows;      /* that were written to tables */
-    int64_t conflicts; /* that were found */
+    bool is_folding;      /* the tables are ahead of the clocks: an application wrote */
+    bool has_aside;       /* some rows are */
+    bool is_refer_wanted; /* every reference is looked at, though no row may have changed */
+    int64_t rows;         /* that were written to tables */
+    int64_t conflicts;    /* that were found */
 } tide_desk;
 
 TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx,

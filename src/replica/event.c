@@ -8,13 +8,51 @@
 #include "base/digest.h"
 #include "base/utf8.h"
 
-enum { EVENT_VERSION = 1, CRC_LEN = 4 };
+enum { EVENT_VERSION = 2, CRC_LEN = 4, BASE_OWN = 0, BASE_OTHER = 1 };
 
 void tide_event_done(tide_event *event)
 {
     free(event->columns);
     event->columns = NULL;
     event->column_count = 0;
+}
+
+/* ---- bases ---- */
+
+tide_status tide_base_encode(tide_buffer *out, const tide_stamp *base, const tide_node_id *writer)
+{
+    TIDE_TRY(tide_buffer_append_varint(out, base->time));
+    if (base->time == 0)
+        return TIDE_OK;
+    const bool is_own = memcmp(&base->node, writer, sizeof base->node) == 0;
+    const uint8_t whose = is_own ? BASE_OWN : BASE_OTHER;
+    TIDE_TRY(tide_buffer_append(out, &whose, 1));
+    return is_own ? TIDE_OK : tide_buffer_append(out, base->node.bytes, TIDE_NODE_LEN);
+}
+
+static bool read_node(tide_reader *from, tide_node_id *out)
+{
+    tide_view bytes;
+    if (tide_reader_bytes(from, TIDE_NODE_LEN, &bytes) < TIDE_OK)
+        return false;
+    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
+    return true;
+}
+
+bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *writer)
+{
+    uint8_t whose = 0;
+    *out = (tide_stamp){.time = 0};
+    if (tide_reader_varint_shortest(from, &out->time) < TIDE_OK)
+        return false;
+    if (out->time == 0)
+        return true;
+    if (tide_reader_byte(from, &whose) < TIDE_OK || whose > BASE_OTHER)
+        return false;
+    if (whose == BASE_OTHER)
+        return read_node(from, &out->node) && memcmp(&out->node, writer, sizeof out->node) != 0;
+    out->node = *writer;
+    return true;
 }
 
 /* ---- encoding ---- */
@@ -36,7 +74,7 @@ static tide_status put_head(tide_buffer *out, const tide_event *event)
     TIDE_TRY(tide_buffer_append(out, event->table, table_len));
     TIDE_TRY(tide_buffer_append_u64(out, event->schema));
     TIDE_TRY(tide_buffer_append(out, &kind, 1));
-    return tide_buffer_append_varint(out, event->base);
+    return tide_base_encode(out, &event->base, &event->stamp.node);
 }
 
 static tide_status put_body(tide_buffer *out, const tide_event *event)
@@ -49,7 +87,7 @@ static tide_status put_body(tide_buffer *out, const tide_event *event)
     for (int i = 0; i < event->column_count; i++) {
         const tide_event_column *column = &event->columns[i];
         TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)(column->column - before - 1)));
-        TIDE_TRY(tide_buffer_append_varint(out, column->base));
+        TIDE_TRY(tide_base_encode(out, &column->base, &event->stamp.node));
         TIDE_TRY(tide_any_encode(out, &column->value));
         before = column->column;
     }
@@ -90,15 +128,6 @@ static bool read_number(tide_reader *from, int64_t *out, int64_t least)
     return *out >= least;
 }
 
-static bool read_node(tide_reader *from, tide_node_id *out)
-{
-    tide_view bytes;
-    if (tide_reader_bytes(from, TIDE_NODE_LEN, &bytes) < TIDE_OK)
-        return false;
-    memcpy(out->bytes, bytes.ptr, TIDE_NODE_LEN);
-    return true;
-}
-
 static bool read_table(tide_reader *from, char out[TIDE_EVENT_TABLE_MAX + 1])
 {
     uint64_t len = 0;
@@ -123,7 +152,7 @@ static bool read_head(tide_reader *from, tide_event *out)
         tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK ||
         !read_node(from, &out->stamp.node) || !read_table(from, out->table) ||
         tide_reader_u64(from, &out->schema) < TIDE_OK || tide_reader_byte(from, &kind) < TIDE_OK ||
-        kind > TIDE_ROW_DELETE || tide_reader_varint_shortest(from, &out->base) < TIDE_OK)
+        kind > TIDE_ROW_DELETE || !tide_base_decode(from, &out->base, &out->stamp.node))
         return false;
     out->kind = (tide_change_kind)kind;
     return out->prev_seq < out->seq && out->cut_seq >= out->seq && out->stamp.time != 0;
@@ -148,7 +177,7 @@ static bool read_columns(tide_reader *from, tide_event *out, int64_t count)
         int64_t gap = 0;
         tide_event_column *to = &out->columns[i];
         if (!read_number(from, &gap, 0) || gap >= TIDE_EVENT_COLUMNS_MAX ||
-            tide_reader_varint_shortest(from, &to->base) < TIDE_OK ||
+            !tide_base_decode(from, &to->base, &out->stamp.node) ||
             tide_any_decode(&to->value, from) < TIDE_OK)
             return false;
         before += gap + 1;

@@ -7,7 +7,7 @@
  *
  * A change is a row image, not a statement (R12): the key, and the columns that were written with their values. For each written column the
  * stamp that it replaced as the origin knew it (base): another stamp at the place where it is applied is a conflict, which the
- * greater stamp wins (R13).
+ * greater stamp wins (R13). A base is a whole stamp: times of two nodes may tie, and who knew the one did not know the other.
  *
  *     create   the row did not exist at the origin: every column
  *     update   the columns that changed
@@ -42,7 +42,7 @@ typedef enum tide_change_kind {
 typedef struct tide_event_column {
     int column; /* position in the table's schema of that digest: by name through the schema, see table.h */
     tide_any value;
-    uint64_t base; /* time of the stamp that was replaced; 0: none was known */
+    tide_stamp base; /* that was replaced; time 0: none was known */
 } tide_event_column;
 
 typedef struct tide_event {
@@ -60,7 +60,7 @@ typedef struct tide_event {
     int key_count;
     tide_event_column *columns; /* ascending */
     int column_count;
-    uint64_t base; /* delete, create: time of the row's stamp that was replaced; 0: none */
+    tide_stamp base; /* delete, create: the row's stamp that was replaced; time 0: none */
 } tide_event;
 
 TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event *event,
@@ -68,6 +68,12 @@ TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event
 /* Views are borrowed from bytes; columns is memory of the event (tide_event_done). */
 TIDE_MUST_CHECK tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err);
 void tide_event_done(tide_event *event); /* fits TIDE_CLEANUP on {0} */
+
+/* A stamp that was replaced: its time, and where that is not 0 a byte: 0 it is the writer's own, 1 another node's, which follows. */
+TIDE_MUST_CHECK tide_status tide_base_encode(tide_buffer *out, const tide_stamp *base,
+                                             const tide_node_id *writer);
+/* false: not what tide_base_encode writes. */
+bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *writer);
 
 /* The seed's id of an event: a UUID made of its identity, the same on every node. */
 void tide_event_id(char out[37], const tide_event *event);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "replica/capture.h"
 #include "replica/desk.h"
 #include "replica/log.h"
@@ -15,25 +14,6 @@
 #include "replica/recall.h"
 #include "replica/spool.h"
 #include "tidemark_templates.h"
-
-/* ---- stamps ---- */
-
-/* Stamps that are replaced are named by their times alone, so times of different nodes had better not tie, also where both have met the same stamp
- * ahead of their clocks and go on from there: the first stamp of a turn lies up to a quarter of a millisecond further on, by a digest of node and time. */
-static tide_status next_stamp(tide_desk *desk, tide_stamp *out, tide_error *err)
-{
-    const bool is_first = desk->clock.last == desk->clock_stored;
-    uint8_t bytes[TIDE_NODE_LEN + sizeof out->time];
-    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, out, err));
-    if (!is_first)
-        return TIDE_OK;
-    memcpy(bytes, desk->node.bytes, TIDE_NODE_LEN);
-    memcpy(bytes + TIDE_NODE_LEN, &out->time, sizeof out->time);
-    const tide_digest128 digest = tide_digest128_of(tide_view_bytes(bytes, sizeof bytes));
-    out->time += (uint64_t)(digest.bytes[0] & 0x3f) << 8 | digest.bytes[1];
-    desk->clock.last = out->time;
-    return TIDE_OK;
-}
 
 /* ---- one change ---- */
 
@@ -95,11 +75,11 @@ static void add_columns(tide_event *event, const tide_desk_row *row, const tide_
     for (int i = 0; i < row->table->column_count; i++) {
         if (is_key_column(row->table, i) || !(change->is_written[i] || (is_whole && row->has[i])))
             continue;
-        const uint64_t base = tide_row_clock_of(&row->clock, i).stamp.time;
+        const tide_stamp base = tide_row_clock_of(&row->clock, i).stamp;
         event->columns[event->column_count++] =
             (tide_event_column){.column = i,
                                 .value = change->is_written[i] ? change->values[i] : row->values[i],
-                                .base = seen ? base : 0};
+                                .base = seen ? base : (tide_stamp){.time = 0}};
     }
 }
 
@@ -108,10 +88,10 @@ static void add_bases(tide_event *event, const tide_desk_row *row)
 {
     if (!is_seen(row))
         return;
-    event->base = tide_row_clock_newest(&row->clock).time;
+    event->base = tide_row_clock_newest(&row->clock);
     for (int i = 0; i < row->table->column_count; i++) {
-        const uint64_t base = tide_row_clock_of(&row->clock, i).stamp.time;
-        if (!is_key_column(row->table, i) && base != event->base)
+        const tide_stamp base = tide_row_clock_of(&row->clock, i).stamp;
+        if (!is_key_column(row->table, i) && tide_stamp_compare(&base, &event->base) != 0)
             event->columns[event->column_count++] =
                 (tide_event_column){.column = i, .value = {.class = TIDE_CLASS_NULL}, .base = base};
     }
@@ -142,8 +122,7 @@ static tide_status describe(tide_event *event, tide_desk *desk, tide_desk_row *r
     if (is_whole)
         event->kind = TIDE_ROW_CREATE;
     if (event->kind == TIDE_ROW_CREATE)
-        event->base =
-            is_seen(row) ? tide_row_clock_newest(&row->clock).time : row->clock.deleted.stamp.time;
+        event->base = is_seen(row) ? tide_row_clock_newest(&row->clock) : row->clock.deleted.stamp;
     add_columns(event, row, change, is_whole);
     return TIDE_OK;
 }
@@ -196,7 +175,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     touch_children(desk, row, change);
     TIDE_TRY(describe(&event, desk, row, change, err));
     TIDE_TRY(take_prints(desk, row, change, err));
-    TIDE_TRY(next_stamp(desk, &event.stamp, err));
+    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(tide_event_encode(&bytes, &event, err));
@@ -392,6 +371,26 @@ static tide_status retry_held(tide_node *node, tide_app_tx *tx, bool *more, tide
     return merged > 0 ? tide_desk_settle(&desk, err) : TIDE_OK;
 }
 
+/* While a parent was not tracked its children stood without being asked for it, and children that were not tracked lost parents unseen. Not before
+ * everything is folded: rows that no clock knows yet are not judged. */
+static tide_status settle_references(tide_node *node, tide_app_tx *tx, tide_error *err)
+{
+    int64_t is_wanted = 0;
+    TIDE_TRY(get_number(&is_wanted, tx, TIDE_TEMPLATE_APPLY_REFER_WANTED->text, err));
+    if (is_wanted == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_TRY(tide_desk_init(&desk, node, tx, err));
+    desk.is_refer_wanted = true;
+    for (int i = 0; i < desk.table_count; i++)
+        for (int k = 0; k < desk.tables[i]->foreign_count; k++) {
+            tide_table_foreign *foreign = &desk.tables[i]->foreign[k];
+            foreign->is_touched = tide_desk_table(&desk, foreign->parent) != NULL;
+        }
+    TIDE_TRY(tide_desk_settle(&desk, err));
+    return run(tx, TIDE_TEMPLATE_APPLY_REFER_CUT->text, err);
+}
+
 tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bool *more,
                            tide_error *err)
 {
@@ -402,6 +401,7 @@ tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bo
     TIDE_TRY(fold_captured(node, tx, events, more, err));
     if (*more)
         return TIDE_OK;
+    TIDE_TRY(settle_references(node, tx, err));
     TIDE_TRY(tide_spool_release_all(node, tx, err));
     return retry_held(node, tx, more, err);
 }

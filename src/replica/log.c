@@ -318,6 +318,38 @@ tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *even
     return tide_app_run(query, NULL, err);
 }
 
+static tide_status next_without_data(tide_event *out, tide_desk *desk, const tide_event *after,
+                                     tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err));
+    bind_origin(query, &after->origin, after->epoch);
+    tide_app_bind_i64(query, "seq", after->seq);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    const tide_view body = tide_app_col_bytes(query);
+    const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+    return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
+}
+
+tide_status tide_log_fill_data(tide_desk *desk, tide_error *err)
+{
+    tide_event last = {.seq = 0};
+    for (;;) {
+        TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
+        const tide_status status = next_without_data(&event, desk, &last, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_TRY(tide_log_set_processed(desk, &event, err));
+        last.origin = event.origin;
+        last.epoch = event.epoch;
+        last.seq = event.seq;
+    }
+}
+
 /* ---- marks ---- */
 
 typedef struct marks_call {

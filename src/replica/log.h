@@ -50,5 +50,8 @@ TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *even
 /* It is merged; its data can be told by now. */
 TIDE_MUST_CHECK tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event,
                                                    tide_error *err);
+/* Events that were processed without being merged one by one, by a snapshot that has them, may have come before their schema was known: their data is
+ * made up for. */
+TIDE_MUST_CHECK tide_status tide_log_fill_data(tide_desk *desk, tide_error *err);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-enum { CLOCK_VERSION = 1 };
+enum { CLOCK_VERSION = 2 };
 
 /* ---- clocks ---- */
 
@@ -60,7 +60,7 @@ static tide_status put_write(tide_buffer *out, const tide_row_write *write)
     if (write->stamp.time == 0)
         return TIDE_OK;
     TIDE_TRY(tide_buffer_append(out, write->stamp.node.bytes, TIDE_NODE_LEN));
-    return tide_buffer_append_varint(out, write->base);
+    return tide_base_encode(out, &write->base, &write->stamp.node);
 }
 
 tide_status tide_row_clock_encode(tide_buffer *out, const tide_row_clock *clock)
@@ -82,7 +82,7 @@ tide_status tide_row_clock_encode(tide_buffer *out, const tide_row_clock *clock)
 static bool read_write(tide_reader *from, tide_row_write *out)
 {
     tide_view node;
-    *out = (tide_row_write){.base = 0};
+    *out = (tide_row_write){.stamp.time = 0};
     if (tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK)
         return false;
     if (out->stamp.time == 0)
@@ -90,7 +90,7 @@ static bool read_write(tide_reader *from, tide_row_write *out)
     if (tide_reader_bytes(from, TIDE_NODE_LEN, &node) < TIDE_OK)
         return false;
     memcpy(out->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
-    return tide_reader_varint_shortest(from, &out->base) >= TIDE_OK;
+    return tide_base_decode(from, &out->base, &out->stamp.node);
 }
 
 static bool read_columns(tide_reader *from, tide_row_clock *out, int count)
@@ -143,7 +143,7 @@ static bool is_above(const tide_stamp *a, const tide_stamp *b)
 /* Is the lower of two writes lost without its loser having been known? */
 static bool is_lost_unseen(const tide_row_write *lower, const tide_row_write *greater)
 {
-    return lower->stamp.time > greater->base;
+    return is_above(&lower->stamp, &greater->base);
 }
 
 static void set_column(tide_row_clock *clock, int column, const tide_row_write *write)
@@ -208,7 +208,7 @@ static void merge_delete(tide_merge *out, const tide_row_clock *stored, const ti
         return;
     out->clock.deleted = write;
     const bool is_outlived = is_above(&newest, &write.stamp);
-    out->is_conflict = newest.time != 0 && (is_outlived || newest.time > write.base);
+    out->is_conflict = newest.time != 0 && (is_outlived || is_above(&newest, &write.base));
 }
 
 static tide_status copy_clock(tide_row_clock *out, const tide_row_clock *from, int room,

@@ -24,7 +24,7 @@
 /* A write as the clock knows it. */
 typedef struct tide_row_write {
     tide_stamp stamp; /* time 0: never */
-    uint64_t base;    /* time of the stamp that it replaced */
+    tide_stamp base;  /* that it replaced */
 } tide_row_write;
 
 /* In place of a column: the greatest write of any that the table has lost since. Whether a row exists does not depend on who has dropped what first. */

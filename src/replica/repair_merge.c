@@ -194,6 +194,7 @@ static tide_status choose(tide_desk *desk, tide_desk_row *row, const other_row *
         return keep_lost(desk, row, column, theirs, &other->node, err);
     TIDE_TRY(keep_lost(desk, row, column, mine, &desk->node, err));
     row->is_stale = true;
+    tide_desk_print(row, column, theirs);
     return tide_desk_keep(mine, desk, theirs, err);
 }
 

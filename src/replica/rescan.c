@@ -241,8 +241,10 @@ static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)
     }
     TIDE_TRY(status);
     s->is_done = rows < STEP_ROWS;
-    if (s->is_done)
+    if (s->is_done) {
+        TIDE_TRY(run_by_table(tx, TIDE_TEMPLATE_APPLY_REFER_WANT, table.id, err));
         return run_by_table(tx, TIDE_TEMPLATE_REPLICA_SCAN_CUT, table.id, err);
+    }
     tide_buffer_clear(&s->last);
     return tide_buffer_append_view(&s->last, tide_buffer_view(&last));
 }

@@ -49,7 +49,7 @@ static tide_status move_clock(const shape *s, tide_buffer *out, tide_view bytes,
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock clock = {.columns = NULL};
     TIDE_TRY(tide_row_clock_decode(&clock, bytes, err));
     int kept = 0;
-    tide_row_write lost = {.base = 0};
+    tide_row_write lost = {.stamp.time = 0};
     for (int i = 0; i < clock.column_count; i++) {
         const tide_column_clock from = clock.columns[i];
         if (from.column < s->before->column_count && s->map[from.column] >= 0) {

@@ -547,7 +547,7 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
 tide_status tide_resolve(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(queue_done) queue q = {.rows = NULL};
-    bool is_any = false;
+    bool is_any = desk->is_refer_wanted;
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed) {
             is_any = true;

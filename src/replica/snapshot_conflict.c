@@ -77,45 +77,46 @@ tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r, const tide_sta
 /* ---- records ---- */
 
 static tide_status begin(tide_app_query **out, const tide_snapshot_meeting *m, const char *text,
-                         int column, uint64_t time, tide_error *err)
+                         int column, const tide_stamp *stamp, tide_error *err)
 {
     TIDE_TRY(tide_app_begin(out, m->r->tx, text, err));
     tide_app_bind_i64(*out, "table", m->row->table->id);
     tide_app_bind_blob(*out, "key", m->row->key);
     tide_app_bind_i64(*out, "col", column);
-    tide_app_bind_i64(*out, "time", (int64_t)time);
+    tide_app_bind_i64(*out, "time", (int64_t)stamp->time);
+    tide_app_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     return TIDE_OK;
 }
 
-tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column, uint64_t time,
-                                     tide_error *err)
+tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column,
+                                     const tide_stamp *stamp, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
+    if (stamp->time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, time, err));
+    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, stamp, err));
     tide_app_bind_i64(query, "now", m->r->desk->now_us);
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status forget(const tide_snapshot_meeting *m, int column, uint64_t time,
+static tide_status forget(const tide_snapshot_meeting *m, int column, const tide_stamp *stamp,
                           tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (time == 0)
+    if (stamp->time == 0)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, time, err));
+    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, stamp, err));
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status is_known(bool *out, const tide_snapshot_meeting *m, int column, uint64_t time,
-                            tide_error *err)
+static tide_status is_known(bool *out, const tide_snapshot_meeting *m, int column,
+                            const tide_stamp *stamp, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    *out = m->joined->deleted.stamp.time != 0 && m->joined->deleted.base == time;
+    *out = m->joined->deleted.stamp.time != 0 && is_same(&m->joined->deleted.base, stamp);
     if (*out)
         return TIDE_OK;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, time, err));
+    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, stamp, err));
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
@@ -128,8 +129,7 @@ static tide_status list_write(const tide_snapshot_meeting *m, int column, const 
 {
     int64_t changed = 0;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp->time, err));
-    tide_app_bind_blob(query, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp, err));
     tide_app_bind_i64(query, "found_at", found_at_us);
     if (value)
         tide_app_bind_blob(query, "value", *value);
@@ -187,15 +187,15 @@ static tide_status take_knowledge(const tide_snapshot_meeting *m, tide_error *er
     for (int i = 0; m->given && i < m->given->known_count; i++) {
         const tide_snapshot_known *known = &m->given->knowledge[i];
         const int column = known->column >= 0 ? target_of(m)->map[known->column] : known->column;
-        TIDE_TRY(tide_snapshot_mark_known(m, column, known->time, err));
-        TIDE_TRY(forget(m, column, known->time, err));
+        TIDE_TRY(tide_snapshot_mark_known(m, column, &known->stamp, err));
+        TIDE_TRY(forget(m, column, &known->stamp, err));
     }
     for (int i = 0; i < 2; i++) {
         if (deletes[i]->stamp.time == 0)
             continue;
-        TIDE_TRY(forget(m, TIDE_CONFLICT_ROW, deletes[i]->base, err));
+        TIDE_TRY(forget(m, TIDE_CONFLICT_ROW, &deletes[i]->base, err));
         if (!is_same(&deletes[i]->stamp, &m->joined->deleted.stamp))
-            TIDE_TRY(tide_snapshot_mark_known(m, TIDE_CONFLICT_ROW, deletes[i]->base, err));
+            TIDE_TRY(tide_snapshot_mark_known(m, TIDE_CONFLICT_ROW, &deletes[i]->base, err));
     }
     return TIDE_OK;
 }
@@ -251,8 +251,7 @@ static tide_status drop_listed(const tide_snapshot_meeting *m, tide_error *err)
             continue;
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
         TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_CUT->text, one->column,
-                       one->stamp.time, err));
-        tide_app_bind_blob(query, "node", tide_view_bytes(one->stamp.node.bytes, TIDE_NODE_LEN));
+                       &one->stamp, err));
         TIDE_TRY(tide_app_run(query, NULL, err));
     }
     return TIDE_OK;
@@ -268,7 +267,7 @@ static tide_status take_listed(const tide_snapshot_meeting *m, tide_error *err)
         const int column = target_of(m)->map[one->column];
         if (shows(m, column, &one->stamp))
             continue;
-        TIDE_TRY(is_known(&known, m, column, one->stamp.time, err));
+        TIDE_TRY(is_known(&known, m, column, &one->stamp, err));
         if (!known)
             TIDE_TRY(list_write(m, column, &one->stamp, one->has_value ? &one->value : NULL,
                                 one->found_at_us, err));
@@ -284,10 +283,10 @@ static tide_status list_ours(const tide_snapshot_meeting *m, int column, tide_er
     const tide_row_write theirs = tide_row_clock_of(m->theirs, column);
     if (!m->is_here || ours.stamp.time == 0 || shows(m, column, &ours.stamp))
         return TIDE_OK;
-    if (theirs.base == ours.stamp.time && theirs.stamp.time != 0 &&
+    if (is_same(&theirs.base, &ours.stamp) && theirs.stamp.time != 0 &&
         tide_stamp_compare(&theirs.stamp, &ours.stamp) > 0)
         return TIDE_OK;
-    TIDE_TRY(is_known(&known, m, column, ours.stamp.time, err));
+    TIDE_TRY(is_known(&known, m, column, &ours.stamp, err));
     if (!known && !shows_theirs(m, column, &ours.stamp))
         TIDE_TRY(tide_snapshot_maker_has(&known, m->r, &ours.stamp, err));
     return known ? TIDE_OK
@@ -303,9 +302,9 @@ static tide_status list_theirs(const tide_snapshot_meeting *m, int column, tide_
     const tide_row_write theirs = tide_row_clock_of(m->theirs, column);
     if (!m->is_theirs || theirs.stamp.time == 0 || shows(m, column, &theirs.stamp))
         return TIDE_OK;
-    if (ours.base == theirs.stamp.time && tide_stamp_compare(&ours.stamp, &theirs.stamp) > 0)
+    if (is_same(&ours.base, &theirs.stamp) && tide_stamp_compare(&ours.stamp, &theirs.stamp) > 0)
         return TIDE_OK;
-    TIDE_TRY(is_known(&known, m, column, theirs.stamp.time, err));
+    TIDE_TRY(is_known(&known, m, column, &theirs.stamp, err));
     return known ? TIDE_OK : list_value(m, column, &theirs.stamp, m->values[column], err);
 }
 

@@ -33,9 +33,9 @@ int64_t tide_snapshot_cut_of(const tide_restoring *r, const tide_node_id *origin
 /* Is a write that is here among those that the maker had? */
 TIDE_MUST_CHECK tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r,
                                                     const tide_stamp *stamp, tide_error *err);
-/* Somebody knew a write of this time (0: nothing) when he replaced it. */
+/* Somebody knew the write of this stamp (time 0: nothing) when he replaced it. */
 TIDE_MUST_CHECK tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column,
-                                                     uint64_t time, tide_error *err);
+                                                     const tide_stamp *stamp, tide_error *err);
 /* Before the row changes: list, keep and drop. */
 TIDE_MUST_CHECK tide_status tide_snapshot_settle_conflicts(const tide_snapshot_meeting *m,
                                                            tide_error *err);

@@ -181,8 +181,10 @@ static bool read_known(tide_reader *from, tide_snapshot_known *out,
 {
     int64_t column = 0;
     if (tide_reader_zigzag(from, &column) < TIDE_OK || column < TIDE_CONFLICT_ROW ||
-        column >= table->column_count || tide_reader_varint_shortest(from, &out->time) < TIDE_OK ||
-        out->time > INT64_MAX || !tide_snapshot_get_number(from, INT64_MAX, &out->added_us))
+        column >= table->column_count ||
+        tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK ||
+        out->stamp.time > INT64_MAX || !tide_snapshot_get_node(from, &out->stamp.node) ||
+        !tide_snapshot_get_number(from, INT64_MAX, &out->added_us))
         return false;
     out->column = (int)column;
     return true;

@@ -113,7 +113,8 @@ static tide_status put_conflicts(tide_buffer *out, const tide_snapshot_row *row)
     TIDE_TRY(put_number(out, row->known_count));
     for (int i = 0; i < row->known_count; i++) {
         TIDE_TRY(tide_buffer_append_zigzag(out, row->knowledge[i].column));
-        TIDE_TRY(tide_buffer_append_varint(out, row->knowledge[i].time));
+        TIDE_TRY(tide_buffer_append_varint(out, row->knowledge[i].stamp.time));
+        TIDE_TRY(put_node(out, &row->knowledge[i].stamp.node));
         TIDE_TRY(put_number(out, row->knowledge[i].added_us));
     }
     return TIDE_OK;

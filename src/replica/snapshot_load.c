@@ -70,7 +70,9 @@ static tide_status put_conflicts(tide_app_tx *tx, const tide_table *table,
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
         TIDE_TRY(begin_of(&query, tx, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, table, row, err));
         tide_app_bind_i64(query, "col", row->knowledge[i].column);
-        tide_app_bind_i64(query, "time", (int64_t)row->knowledge[i].time);
+        tide_app_bind_i64(query, "time", (int64_t)row->knowledge[i].stamp.time);
+        tide_app_bind_blob(query, "node",
+                           tide_view_bytes(row->knowledge[i].stamp.node.bytes, TIDE_NODE_LEN));
         tide_app_bind_i64(query, "now", row->knowledge[i].added_us);
         TIDE_TRY(tide_app_run(query, NULL, err));
     }

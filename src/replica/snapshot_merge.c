@@ -62,7 +62,7 @@ static tide_status translate(tide_row_clock *out, const tide_snapshot_target *ta
     return TIDE_OK;
 }
 
-/* Values follow their stamps. */
+/* Values follow their stamps, and prints their values: what stays as it was written unseen is still found by a scan. */
 static tide_status take_values(const tide_snapshot_meeting *m, tide_error *err)
 {
     tide_desk_row *row = m->row;
@@ -70,8 +70,10 @@ static tide_status take_values(const tide_snapshot_meeting *m, tide_error *err)
         const tide_row_write ours = tide_row_clock_of(&row->clock, i);
         const tide_row_write theirs = tide_row_clock_of(m->theirs, i);
         const int order = tide_stamp_compare(&theirs.stamp, &ours.stamp);
-        if (is_key(row->table, i) || !m->values[i] || order < 0 || (order == 0 && row->has[i]) ||
-            (row->has[i] && tide_any_equal(m->values[i], &row->values[i])))
+        if (is_key(row->table, i) || !m->values[i] || order < 0 || (order == 0 && row->has[i]))
+            continue;
+        tide_desk_print(row, i, m->values[i]);
+        if (row->has[i] && tide_any_equal(m->values[i], &row->values[i]))
             continue;
         TIDE_TRY(tide_desk_keep(&row->values[i], m->r->desk, m->values[i], err));
         row->has[i] = true;
@@ -138,7 +140,7 @@ static tide_status strip(bool *is_stripped, tide_restoring *r, tide_row_write *w
         return TIDE_OK;
     TIDE_TRY(tide_snapshot_maker_has(is_stripped, r, &write->stamp, err));
     if (*is_stripped)
-        *write = (tide_row_write){.base = 0};
+        *write = (tide_row_write){.stamp.time = 0};
     return TIDE_OK;
 }
 
@@ -223,10 +225,10 @@ static tide_status keep_bases(tide_restoring *r, const tide_event *event, tide_e
     tide_desk_row row = {.table = table, .key = key};
     const tide_snapshot_meeting m = {.r = r, .row = &row};
     if (event->kind == TIDE_ROW_DELETE)
-        TIDE_TRY(tide_snapshot_mark_known(&m, TIDE_CONFLICT_ROW, event->base, err));
+        TIDE_TRY(tide_snapshot_mark_known(&m, TIDE_CONFLICT_ROW, &event->base, err));
     for (int i = 0; i < event->column_count; i++)
         TIDE_TRY(
-            tide_snapshot_mark_known(&m, event->columns[i].column, event->columns[i].base, err));
+            tide_snapshot_mark_known(&m, event->columns[i].column, &event->columns[i].base, err));
     return TIDE_OK;
 }
 

@@ -88,7 +88,7 @@ typedef struct tide_snapshot_conflict {
 
 typedef struct tide_snapshot_known {
     int column; /* TIDE_CONFLICT_ROW: every one */
-    uint64_t time;
+    tide_stamp stamp;
     int64_t added_us;
 } tide_snapshot_known;
 

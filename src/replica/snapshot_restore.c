@@ -311,7 +311,8 @@ static tide_status take_all(tide_restore_run *u, tide_error *err)
         TIDE_TRY(take_record(u, &record, err));
     }
     TIDE_TRY(tide_restore_store_origin(u, err));
-    return end_batch(u, err);
+    TIDE_TRY(end_batch(u, err));
+    return tide_log_fill_data(&u->desk, err);
 }
 
 static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)

@@ -108,7 +108,10 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
         row->knowledge = more;
         tide_snapshot_known *one = &more[row->known_count++];
         one->column = (int)tide_app_col_i64(known);
-        one->time = (uint64_t)tide_app_col_i64(known);
+        one->stamp = (tide_stamp){.time = (uint64_t)tide_app_col_i64(known)};
+        const tide_view node = tide_app_col_bytes(known);
+        if (node.len == TIDE_NODE_LEN)
+            memcpy(one->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
         one->added_us = tide_app_col_i64(known);
     }
     return status < TIDE_OK ? status : TIDE_OK;

@@ -191,6 +191,25 @@ static void a_child_without_its_parent_goes_aside(void **state)
     assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM child"));
 }
 
+/* While the parent's table is not tracked nobody asks for it; once it is again, its children are looked at, though no row of it has changed. */
+static void children_are_looked_at_when_their_parents_are_tracked_again(void **state)
+{
+    world *w = *state;
+    tide_tracked tracked;
+    assert_ok_err(tide_node_untrack(w->nodes[1].node, "t", &w->err), &w->err);
+    world_run(w, 0, "INSERT INTO child VALUES (1, 99, 'c')");
+    world_settle(w);
+    assert_int_equal(0, world_number(w, 0, "SELECT count(*) FROM child"));
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM child"));
+    assert_ok_err(tide_node_track(w->nodes[1].node, "t", WEEK_US, &tracked, &w->err), &w->err);
+    world_fold(w, 1);
+    assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM child"));
+    world_run(w, 0, "INSERT INTO t VALUES (99, 'x', 1, 'u1')");
+    world_settle(w);
+    world_assert_same(w, tables, true);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM child"));
+}
+
 /* R18: an event of a table that is not here waits, visibly; others go on; it is merged when the table is tracked. */
 static void events_of_unknown_tables_wait(void **state)
 {
@@ -315,6 +334,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_two_rows_with_one_unique_value_the_later_stands, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_child_without_its_parent_goes_aside, setup, teardown),
+        cmocka_unit_test_setup_teardown(children_are_looked_at_when_their_parents_are_tracked_again,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(events_of_unknown_tables_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(events_from_the_future_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),

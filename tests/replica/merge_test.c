@@ -85,7 +85,7 @@ static void set(change *c, tide_change_kind kind, uint64_t time, uint8_t node)
     c->event.columns = c->columns;
 }
 
-static void write(change *c, int column, int64_t value, uint64_t base)
+static void write(change *c, int column, int64_t value, tide_stamp base)
 {
     c->columns[c->event.column_count++] = (tide_event_column){
         .column = column, .value = {.class = TIDE_CLASS_INTEGER, .integer = value}, .base = base};
@@ -95,7 +95,7 @@ static void create(change *c, uint64_t time, uint8_t node, int64_t value)
 {
     set(c, TIDE_ROW_CREATE, time, node);
     for (int i = 0; i < COLUMNS; i++)
-        write(c, i, value, 0);
+        write(c, i, value, stamp_of(0, 0));
 }
 
 /* ---- cases ---- */
@@ -110,7 +110,7 @@ static void an_update_before_its_create_is_not_lost(void **state)
     change changed;
     create(&made, 10, 1, 100);
     set(&changed, TIDE_ROW_UPDATE, 20, 2);
-    write(&changed, 2, 7, 10);
+    write(&changed, 2, 7, stamp_of(10, 1));
     apply_quietly(&late, &changed.event);
     assert_false(late.is_there); /* no half rows */
     apply_quietly(&late, &made.event);
@@ -134,9 +134,9 @@ static void a_delete_and_an_update_meet(void **state)
         change changed;
         create(&made, 10, 1, 100);
         set(&gone, TIDE_ROW_DELETE, times[i][0], 2);
-        gone.event.base = 10;
+        gone.event.base = stamp_of(10, 1);
         set(&changed, TIDE_ROW_UPDATE, times[i][1], 3);
-        write(&changed, 1, 5, 10);
+        write(&changed, 1, 5, stamp_of(10, 1));
         apply_quietly(&one, &made.event);
         apply_quietly(&one, &gone.event);
         apply_quietly(&one, &changed.event);
@@ -162,9 +162,9 @@ static void a_delete_that_knew_is_no_conflict(void **state)
     change gone;
     create(&made, 10, 1, 1);
     set(&changed, TIDE_ROW_UPDATE, 20, 1);
-    write(&changed, 0, 2, 10);
+    write(&changed, 0, 2, stamp_of(10, 1));
     set(&gone, TIDE_ROW_DELETE, 30, 2);
-    gone.event.base = 20;
+    gone.event.base = stamp_of(20, 1);
     apply_quietly(&r, &made.event);
     apply_quietly(&r, &changed.event);
     tide_merge merge = apply(&r, &gone.event);
@@ -204,13 +204,36 @@ static void writes_that_follow_one_another_are_no_conflict(void **state)
         create(&made, 10, 1, 0);
         for (int i = 0; i < 2; i++) {
             set(&changed[i], TIDE_ROW_UPDATE, (uint64_t)(20 + 10 * i), (uint8_t)(1 + i));
-            write(&changed[i], 3, i, (uint64_t)(10 + 10 * i));
+            write(&changed[i], 3, i, stamp_of((uint64_t)(10 + 10 * i), 1));
         }
         apply_quietly(&r, &made.event);
         apply_quietly(&r, &changed[order].event);
         tide_merge merge = apply(&r, &changed[1 - order].event);
         assert_false(merge.columns[0].is_conflict);
         assert_int_equal(1, r.values[3]);
+        tide_merge_done(&merge);
+    }
+}
+
+/* Two nodes write at one time; a third has seen the lower of the two, or the greater one: only what it has not seen is lost. */
+static void a_tie_in_time_is_told_apart_by_the_node(void **state)
+{
+    (void)state;
+    for (uint8_t seen = 1; seen <= 2; seen++) {
+        TIDE_CLEANUP(row_done) row r = {.is_there = false};
+        change made;
+        change tied;
+        change later;
+        create(&made, 10, 3, 0);
+        set(&tied, TIDE_ROW_UPDATE, 20, 2);
+        write(&tied, 1, 2, stamp_of(10, 3));
+        set(&later, TIDE_ROW_UPDATE, 30, 3);
+        write(&later, 1, 3, stamp_of(20, seen));
+        apply_quietly(&r, &made.event);
+        apply_quietly(&r, &tied.event);
+        tide_merge merge = apply(&r, &later.event);
+        assert_true(merge.columns[0].is_written);
+        assert_int_equal(seen != 2, merge.columns[0].is_conflict);
         tide_merge_done(&merge);
     }
 }
@@ -230,7 +253,8 @@ static void draw(prng *random, change *c, int number)
     const uint64_t time =
         1 + prng_below(random, 8);        /* few: stamps of different nodes tie in time */
     const uint8_t node = (uint8_t)number; /* a node never gives a stamp twice */
-    const uint64_t base = prng_below(random, 8);
+    const uint64_t base_time = prng_below(random, 8);
+    const tide_stamp base = stamp_of(base_time, (uint8_t)prng_below(random, EVENTS));
     switch (prng_below(random, 4)) {
     case 0:
         create(c, time, node, number);
@@ -293,7 +317,8 @@ static void a_lost_write_is_told_in_both_orders(void **state)
         const int column = 1;
         for (int i = 0; i < 2; i++) {
             set(&two[i], TIDE_ROW_UPDATE, 1 + prng_below(&random, 5), (uint8_t)(i + 1));
-            write(&two[i], column, i, prng_below(&random, 5));
+            const uint64_t base = prng_below(&random, 5);
+            write(&two[i], column, i, stamp_of(base, (uint8_t)prng_below(&random, 4)));
         }
         for (int order = 0; order < 2; order++) {
             TIDE_CLEANUP(row_done) row r = {.is_there = false};
@@ -318,8 +343,8 @@ static void a_clock_survives_its_bytes(void **state)
     tide_buffer_init(&bytes, 1 << 16);
     create(&made, 10, 1, 0);
     set(&changed, TIDE_ROW_UPDATE, 20, 2);
-    write(&changed, 0, 1, 10);
-    write(&changed, 3, 1, 10);
+    write(&changed, 0, 1, stamp_of(10, 1));
+    write(&changed, 3, 1, stamp_of(10, 2));
     apply_quietly(&r, &made.event);
     apply_quietly(&r, &changed.event);
     assert_ok(tide_row_clock_encode(&bytes, &r.clock));
@@ -342,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_delete_that_knew_is_no_conflict),
         cmocka_unit_test(two_creates_of_one_key_are_a_conflict),
         cmocka_unit_test(writes_that_follow_one_another_are_no_conflict),
+        cmocka_unit_test(a_tie_in_time_is_told_apart_by_the_node),
         cmocka_unit_test(any_order_gives_one_state),
         cmocka_unit_test(a_lost_write_is_told_in_both_orders),
         cmocka_unit_test(a_clock_survives_its_bytes),

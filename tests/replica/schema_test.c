@@ -442,11 +442,10 @@ static void plan(way *out, prng *random)
 
 static void migrate_node(world *w, const way *of, int node, int step)
 {
-    (void)look(
-        w,
-        node); /* as `replica migrate` does: a rename just before a rebuild is not seen by anybody else */
-    if (of->is_unhooked[step])
+    if (of->is_unhooked[step]) {
+        (void)look(w, node); /* as `replica migrate` does */
         unhook(w, node);
+    }
     world_run(w, node, "%s", of->sql[step]);
 }
 

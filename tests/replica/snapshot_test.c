@@ -146,6 +146,8 @@ static void a_restore_into_a_node_with_its_own_data_equals_applying_all_events(v
         const tide_snapshot_restored restored = snapshots_restore(&t, 3);
         assert_false(restored.is_bulk);
         assert_int_equal(0, snapshots_restore(&t, 3).changed); /* again: nothing */
+        (void)unlink(t.path);
+        snapshots_make(&t, 3); /* refused where a row does not fit its prints */
         world_settle(&t.w);
         world_assert_same(&t.w, snapshots_tables, true);
         world_done(&t.w);
@@ -401,6 +403,80 @@ static tide_status see(void *arg, const tide_snapshot_info *info, tide_error *er
     return TIDE_OK;
 }
 
+/* The next event of a node's own log, alone, whatever batch it belongs to. */
+static void carry_one(snapshots *t, int to, int from)
+{
+    world_page page;
+    tide_origin_mark marks[WORLD_MARKS_MAX];
+    world_fold(&t->w, from);
+    const int count = world_marks(&t->w, from, marks);
+    const tide_node_id id = tide_node_get_id(t->w.nodes[from].node);
+    for (int i = 0; i < count; i++) {
+        if (memcmp(&marks[i].origin, &id, sizeof id) != 0)
+            continue;
+        const int64_t after = world_prefix(&t->w, to, &id, marks[i].epoch);
+        assert_ok_err(world_read(&t->w, from, &marks[i], after < 0 ? 0 : after, 1, &page),
+                      &t->w.err);
+        assert_int_equal(1, page.count);
+        (void)world_apply(&t->w, to, &page);
+        world_page_done(&page);
+    }
+    assert_int_equal(1, world_number(&t->w, to, "SELECT count(*) FROM tide_replica_spool"));
+}
+
+/* A batch whose rest is missing has replaced nothing: what it knew is no reason to leave a lost write out of the list. */
+static void what_waits_for_its_rest_knows_nothing_yet(void **state)
+{
+    (void)state;
+    snapshots t;
+    snapshots_begin(&t, 4, 1);
+    world_run(&t.w, 0, "INSERT INTO todos VALUES('t1', 'a', 1, 1.5)");
+    world_settle(&t.w);
+    world_advance(&t.w, 1000);
+    world_run(&t.w, 1, "UPDATE todos SET title = 'seen' WHERE id = 't1'");
+    exchange(&t, 0, 1);
+    exchange(&t, 1, 2);
+    world_advance(&t.w, 1000);
+    world_run(&t.w, 0,
+              "BEGIN; UPDATE todos SET title = 'waits' WHERE id = 't1';"
+              "INSERT INTO todos VALUES('t2', 'b', 2, 2.5); COMMIT");
+    carry_one(&t, 2, 0);
+    world_advance(&t.w, 1000);
+    world_run(&t.w, 3, "UPDATE todos SET title = 'other' WHERE id = 't1'");
+    exchange(&t, 1, 3);
+    assert_int_equal(1, world_number(&t.w, 1, "SELECT count(*) FROM tide_replica_conflicts"));
+    snapshots_make(&t, 1);
+    (void)snapshots_restore(&t, 2);
+    assert_int_equal(1, world_number(&t.w, 2, "SELECT count(*) FROM tide_replica_conflicts"));
+    world_settle(&t.w); /* its rest comes after all: it was known */
+    world_assert_same(&t.w, snapshots_tables, true);
+    world_done(&t.w);
+}
+
+/* An event that came before its table was known, and that the snapshot's rows have, tells its data like any other. */
+static void an_event_that_a_snapshot_overtakes_tells_its_data(void **state)
+{
+    (void)state;
+    snapshots t;
+    tide_tracked tracked;
+    snapshots_begin(&t, 2, 1);
+    world_run(&t.w, 0, "CREATE TABLE fresh(id INTEGER PRIMARY KEY, v)");
+    assert_ok_err(tide_node_track(t.w.nodes[0].node, "fresh", DAY_US, &tracked, &t.w.err),
+                  &t.w.err);
+    world_run(&t.w, 0, "INSERT INTO fresh VALUES(1, 'a'), (2, 'b')");
+    carry_one(&t, 1, 0);
+    assert_int_equal(1, world_number(&t.w, 1,
+                                     "SELECT count(*) FROM tide_replica_events "
+                                     "WHERE data IS NULL"));
+    snapshots_make(&t, 0);
+    (void)snapshots_restore(&t, 1);
+    assert_int_equal(2, world_number(&t.w, 1, "SELECT count(*) FROM fresh"));
+    assert_int_equal(0, world_number(&t.w, 1,
+                                     "SELECT count(*) FROM tide_replica_events "
+                                     "WHERE data IS NULL OR NOT processed"));
+    world_done(&t.w);
+}
+
 static void the_newest_two_are_kept_and_those_below_the_floor_are_not_offered(void **state)
 {
     (void)state;
@@ -451,6 +527,8 @@ int main(void)
         cmocka_unit_test(r20_a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks),
         cmocka_unit_test(r8_below_the_floor_a_snapshot_is_required_and_with_it_own_events_survive),
         cmocka_unit_test(events_that_wait_in_quarantine_travel_with_a_snapshot),
+        cmocka_unit_test(what_waits_for_its_rest_knows_nothing_yet),
+        cmocka_unit_test(an_event_that_a_snapshot_overtakes_tells_its_data),
         cmocka_unit_test(the_newest_two_are_kept_and_those_below_the_floor_are_not_offered),
     };
     return cmocka_run_group_tests_name("replica snapshots", tests, NULL, NULL);

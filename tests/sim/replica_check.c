@@ -206,7 +206,7 @@ static void expect_same(world *w, int other, const char *what, const char *query
     if (strcmp(first, second) != 0) {
         (void)sim_expect(w->sim, false, "%s differ between n0 and n%d", what, other);
         if (getenv("TIDEMARK_SEED"))
-            print_error("%s\nn0:\n%s\nn%d:\n%s\n", query, first, other, second);
+            (void)fprintf(stderr, "%s\nn0:\n%s\nn%d:\n%s\n", query, first, other, second);
     }
     sqlite3_free(first);
     sqlite3_free(second);
@@ -272,7 +272,7 @@ static void expect_same_events(world *w, int other)
 {
     static const char columns[] =
         "SELECT origin, epoch, seq, cut_seq, id, table_name, operation_type, record_id, "
-        "timestamp, stamp, body FROM tide_replica_events WHERE epoch > 0";
+        "timestamp, stamp, body, data FROM tide_replica_events WHERE epoch > 0";
     char text[400];
     sqlite3_stmt *row = NULL;
     assert_int_equal(SQLITE_OK,

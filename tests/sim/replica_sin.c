@@ -37,7 +37,9 @@ void world_sin(world *w)
         run(n, "UPDATE tree SET x = x || '?' WHERE id = (SELECT min(id) FROM tree)");
         break;
     case REPLICA_LOSING:
-        run_everywhere(w, "DELETE FROM tree WHERE up IS NULL");
+        /* Leaves: a row without its parent would be found out for that. */
+        run_everywhere(w,
+                       "DELETE FROM tree WHERE id NOT IN (SELECT up FROM tree WHERE up NOTNULL)");
         break;
     case REPLICA_FORGETTING:
         run_everywhere(w, "DELETE FROM tide_replica_conflicts WHERE col >= 0");

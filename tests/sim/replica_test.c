@@ -60,14 +60,12 @@ static void build(world *w, uint64_t seed, bool is_quiet, replica_manner manner)
     sim_set_faults(w->sim, &faults);
     w->manner = manner;
     w->count = 3 + (int)(seed % 7 == 0) + 2 * (int)(seed % 20 == 0);
-    w->with_collecting = seed % 3 == 1 && is_soak();
+    w->with_collecting = seed % 3 == 1;
     w->with_altering = seed % 4 == 2;
     w->with_untracking = seed % 5 == 3;
     w->with_skew = seed % 2 == 1;
-    /* Only in a soak, where they still find faults: floors, below which a node needs a snapshot, and parents that are not captured for a
-     * while. (TIDEMARK_SOAK=1 belongs to the repetition of such a seed.) */
     w->with_disasters = seed % 3 != 0;
-    w->with_untracked_parents = is_soak();
+    w->with_untracked_parents = true;
     /* Two or three tables: parents and children, or others. */
     w->has_table[seed % 2 ? 0 : 3] = true;
     w->has_table[seed % 2 ? 1 : 2 + 2 * (seed % 4 == 0)] = true;
