@@ -26,8 +26,11 @@ DELETE FROM tide_replica_state WHERE key = 'refer';
 SELECT clock, image, aside, rival, digest FROM tide_replica_clocks WHERE table_id = :table AND key = :key;
 
 -- template: apply_clock_put
-INSERT OR REPLACE INTO tide_replica_clocks (table_id, key, clock, image, aside, rival, gone, digest)
-VALUES (:table, :key, :clock, :image, :aside, :rival, :gone, :digest);
+-- Not REPLACE: that takes the row out of its tree and puts it back.
+INSERT INTO tide_replica_clocks (table_id, key, clock, image, digest, aside, rival, gone)
+VALUES (:table, :key, :clock, :image, :digest, :aside, :rival, :gone)
+ON CONFLICT (table_id, key) DO UPDATE SET clock = excluded.clock, image = excluded.image, digest = excluded.digest,
+    aside = excluded.aside, rival = excluded.rival, gone = excluded.gone;
 
 -- template: apply_clock_any_aside
 SELECT 1 FROM tide_replica_clocks WHERE aside > 0 LIMIT 1;

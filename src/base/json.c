@@ -42,14 +42,26 @@ static tide_status append_character(tide_buffer *out, tide_view text, size_t *le
     return tide_buffer_append(out, text.ptr, *len);
 }
 
+/* How many characters at the beginning stand for themselves: most texts are nothing else. */
+static size_t plain_len(tide_view text)
+{
+    size_t len = 0;
+    while (len < text.len && text.ptr[len] >= 0x20 && text.ptr[len] < 0x7f &&
+           text.ptr[len] != '"' && text.ptr[len] != '\\')
+        len++;
+    return len;
+}
+
 tide_status tide_json_append_string(tide_buffer *out, tide_view text)
 {
     const size_t before_len = out->len;
     tide_status status = tide_buffer_append_byte(out, '"');
     size_t at = 0;
     while (status == TIDE_OK && at < text.len) {
-        size_t len;
-        status = append_character(out, tide_view_bytes(text.ptr + at, text.len - at), &len);
+        const tide_view rest = tide_view_bytes(text.ptr + at, text.len - at);
+        size_t len = plain_len(rest);
+        status =
+            len > 0 ? tide_buffer_append(out, rest.ptr, len) : append_character(out, rest, &len);
         at += len;
     }
     if (status == TIDE_OK)

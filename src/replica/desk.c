@@ -455,13 +455,17 @@ static bool is_key_column(const tide_table *table, int column)
 tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_event *event,
                             tide_error *err)
 {
-    tide_event bare = *event;
-    if (event->kind == TIDE_ROW_DELETE)
+    tide_event bare;
+    const tide_event *written = event;
+    if (event->kind == TIDE_ROW_DELETE) {
+        bare = *event;
         bare.column_count = 0; /* what it knew, not what it wrote */
+        written = &bare;
+    }
     TIDE_CLEANUP(tide_merge_done) tide_merge merge = {.columns = NULL};
-    TIDE_TRY(tide_merge_event(&merge, &row->clock, &bare, err));
+    TIDE_TRY(tide_merge_event(&merge, &row->clock, written, err));
     TIDE_TRY(tide_conflict_note(desk, row, event, &merge, err));
-    for (int i = 0; i < bare.column_count; i++) {
+    for (int i = 0; i < written->column_count; i++) {
         const tide_event_column *given = &event->columns[i];
         const tide_row_write shown = tide_row_clock_of(&merge.clock, given->column);
         if (given->column >= row->table->column_count || is_key_column(row->table, given->column) ||

@@ -45,6 +45,7 @@ typedef struct tide_desk_row {
     tide_view
         prints; /* of its columns (table.h), by what the clock knows: what an application wrote unseen is not in them. Empty: as its values */
     bool is_queued;
+    tide_stamp newest; /* of its clock; set before rows are compared (resolve.c) */
     struct tide_desk_row *chain;
     struct tide_desk_row *next; /* of all, in order of loading */
 } tide_desk_row;

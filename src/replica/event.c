@@ -1,5 +1,6 @@
 #include "replica/event.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,11 @@ static tide_status fail_damaged(tide_error *err)
     return tide_fail(err, TIDE_E_DAMAGED, "these bytes are not an event");
 }
 
+void tide_event_copy(tide_event *out, const tide_event *event)
+{
+    memcpy(out, event, offsetof(tide_event, key) + (size_t)event->key_count * sizeof event->key[0]);
+}
+
 tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
 {
     if (bytes.len > TIDE_EVENT_BYTES_MAX)
@@ -210,7 +216,8 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
         crc != tide_crc32c(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN)))
         return fail_damaged(err);
     tide_reader from = tide_reader_of(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN));
-    TIDE_CLEANUP(tide_event_done) tide_event found = {.columns = NULL};
+    TIDE_CLEANUP(tide_event_done) tide_event found; /* room for the key is 2.5 KB: not cleared */
+    memset(&found, 0, offsetof(tide_event, key));
     if (!read_head(&from, &found) || !read_key(&from, &found) || !read_number(&from, &count, 0) ||
         count > TIDE_EVENT_COLUMNS_MAX)
         return fail_damaged(err);
@@ -219,7 +226,7 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
     if (!read_columns(&from, &found, count) || tide_reader_left(&from) > 0)
         return fail_damaged(err);
-    *out = found;
+    tide_event_copy(out, &found);
     found.columns = NULL;
     return TIDE_OK;
 }

@@ -56,12 +56,15 @@ typedef struct tide_event {
     uint64_t
         schema; /* first 8 bytes of the digest of the table's schema: names and order of its columns */
     tide_change_kind kind;
-    tide_any key[TIDE_EVENT_KEY_MAX];
-    int key_count;
     tide_event_column *columns; /* ascending */
     int column_count;
     tide_stamp base; /* delete, create: the row's stamp that was replaced; time 0: none */
+    int key_count;
+    tide_any key[TIDE_EVENT_KEY_MAX]; /* last: only as many as there are are copied */
 } tide_event;
+
+/* All that an event says; columns are shared. What lies behind its key is left as it is. */
+void tide_event_copy(tide_event *out, const tide_event *event);
 
 TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event *event,
                                               tide_error *err);

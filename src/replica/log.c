@@ -297,8 +297,8 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     if (is_known == TIDE_OK)
         tide_app_bind_text(query, "data", tide_buffer_view(&data));
     tide_app_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
-    tide_app_bind_i64(query, "stamp", (int64_t)event->stamp.time);
     tide_app_bind_i64(query, "processed", is_processed ? 1 : 0);
+    tide_app_bind_i64(query, "stamp", (int64_t)event->stamp.time);
     tide_app_bind_blob(query, "body", bytes);
     return tide_app_run(query, NULL, err);
 }

@@ -62,12 +62,15 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
                                       const tide_table *table, const tide_event *event,
                                       tide_error *err)
 {
-    int map[TIDE_EVENT_COLUMNS_MAX];
+    int map[TIDE_EVENT_COLUMNS_MAX]; /* of another schema; nearly all events have the table's own */
+    const bool is_same = event->schema == table->schema;
     *why = TIDE_HOLD_COLUMN;
-    const tide_status status = tide_schemas_map(map, desk->tx, table, event->schema, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
-    *out = *event;
+    if (!is_same) {
+        const tide_status status = tide_schemas_map(map, desk->tx, table, event->schema, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+    }
+    tide_event_copy(out, event);
     out->columns =
         calloc((size_t)(event->column_count + table->column_count) + 1, sizeof *out->columns);
     if (!out->columns)
@@ -76,7 +79,10 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
     bool is_lost = false;
     for (int i = 0; i < event->column_count; i++) {
         tide_event_column column = event->columns[i];
-        column.column = map[column.column];
+        if (!is_same)
+            column.column = map[column.column];
+        else if (column.column >= table->column_count)
+            column.column = TIDE_SCHEMA_COLUMN_NONE;
         if (column.column == TIDE_SCHEMA_COLUMN_DROPPED) {
             is_lost = true; /* nobody will ever see it here, but it was a write of this row */
             continue;
@@ -116,7 +122,8 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     *why = TIDE_HOLD_KEY;
     if (event->key_count != table->key_count)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_event_done) tide_event ours = {.columns = NULL};
+    TIDE_CLEANUP(tide_event_done) tide_event ours; /* not cleared: room for the key is 2.5 KB */
+    ours.columns = NULL;
     TIDE_TRY(tide_quarantine_translate(why, &ours, desk, table, event, err));
     if (*why != TIDE_HOLD_NOT)
         return TIDE_OK;

@@ -31,6 +31,7 @@ static tide_table with_id(const tide_table *table, int64_t id)
     tide_table other = *table;
     other.id = id;
     other.texts = NULL; /* statements of another log, or of other columns */
+    other.some = NULL;
     return other;
 }
 

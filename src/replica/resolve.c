@@ -22,9 +22,7 @@ static void queue_done(queue *q)
 /* A total order, so that the outcome is one: stamps of one node never tie, but one event may be the newest of two rows' columns. */
 static int compare(const tide_desk_row *a, const tide_desk_row *b)
 {
-    const tide_stamp x = tide_row_clock_newest(&a->clock);
-    const tide_stamp y = tide_row_clock_newest(&b->clock);
-    const int order = tide_stamp_compare(&x, &y);
+    const int order = tide_stamp_compare(&a->newest, &b->newest);
     if (order != 0)
         return order;
     const size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
@@ -44,9 +42,8 @@ static void sift_up(queue *q, size_t at)
     }
 }
 
-static void sift_down(queue *q)
+static void sift_down(queue *q, size_t at)
 {
-    size_t at = 0;
     for (;;) {
         size_t greatest = at;
         for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < q->count; child++)
@@ -61,10 +58,8 @@ static void sift_down(queue *q)
     }
 }
 
-static tide_status push(queue *q, tide_desk_row *row, tide_error *err)
+static tide_status append(queue *q, tide_desk_row *row, tide_error *err)
 {
-    if (row->is_queued)
-        return TIDE_OK;
     if (q->count == q->capacity) {
         const size_t capacity = q->capacity == 0 ? 64 : q->capacity * 2;
         tide_desk_row **more = realloc(q->rows, capacity * sizeof(tide_desk_row *));
@@ -74,7 +69,16 @@ static tide_status push(queue *q, tide_desk_row *row, tide_error *err)
         q->capacity = capacity;
     }
     row->is_queued = true;
+    row->newest = tide_row_clock_newest(&row->clock); /* placing rows changes no clock */
     q->rows[q->count++] = row;
+    return TIDE_OK;
+}
+
+static tide_status push(queue *q, tide_desk_row *row, tide_error *err)
+{
+    if (row->is_queued)
+        return TIDE_OK;
+    TIDE_TRY(append(q, row, err));
     sift_up(q, q->count - 1);
     return TIDE_OK;
 }
@@ -83,7 +87,7 @@ static tide_desk_row *pop(queue *q)
 {
     tide_desk_row *row = q->rows[0];
     q->rows[0] = q->rows[--q->count];
-    sift_down(q);
+    sift_down(q, 0);
     row->is_queued = false;
     return row;
 }
@@ -284,6 +288,7 @@ static tide_status find_greater(tide_desk_row **out, tide_desk *desk, const tide
     for (int i = 0; i < rivals->count; i++) {
         tide_desk_row *rival = NULL;
         TIDE_TRY(tide_desk_row_get(&rival, desk, row->table, rivals->keys[i], err));
+        rival->newest = tide_row_clock_newest(&rival->clock);
         if (rival != row && compare(rival, row) > 0 && (!*out || compare(rival, *out) > 0))
             *out = rival;
     }
@@ -544,16 +549,27 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
     return TIDE_OK;
 }
 
+/* Rows come mostly by rising stamp, the worst order to push them one by one: they are made a heap at once. */
+static tide_status queue_changed(queue *q, tide_desk *desk, tide_error *err)
+{
+    for (tide_desk_row *row = desk->first; row; row = row->next)
+        if (row->is_changed)
+            TIDE_TRY(append(q, row, err));
+    for (size_t i = 0; i < q->count / 2; i++) {
+        tide_desk_row *kept = q->rows[i];
+        q->rows[i] = q->rows[q->count - 1 - i];
+        q->rows[q->count - 1 - i] = kept;
+    }
+    for (size_t i = q->count / 2; i > 0; i--)
+        sift_down(q, i - 1);
+    return TIDE_OK;
+}
+
 tide_status tide_resolve(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(queue_done) queue q = {.rows = NULL};
-    bool is_any = desk->is_refer_wanted;
-    for (tide_desk_row *row = desk->first; row; row = row->next)
-        if (row->is_changed) {
-            is_any = true;
-            TIDE_TRY(push(&q, row, err));
-        }
-    if (!is_any)
+    TIDE_TRY(queue_changed(&q, desk, err));
+    if (q.count == 0 && !desk->is_refer_wanted)
         return TIDE_OK;
     TIDE_TRY(queue_waiting(&q, desk, err));
     while (q.count > 0)

@@ -23,6 +23,11 @@ void tide_table_done(tide_table *table)
     for (int i = 0; table->texts && i < TIDE_TABLE_STATEMENTS; i++)
         free(table->texts[i]);
     free(table->texts);
+    for (int i = 0; table->some && i < TIDE_TABLE_STATEMENTS; i++) {
+        free(table->some[i].text);
+        free(table->some[i].columns);
+    }
+    free(table->some);
     *table = (tide_table){0};
 }
 
@@ -205,8 +210,10 @@ tide_status tide_table_digest_schema(tide_table *table, tide_error *err)
 static tide_status make_room_for_texts(tide_table *table, tide_error *err)
 {
     table->texts = calloc(TIDE_TABLE_STATEMENTS, sizeof *table->texts);
-    return table->texts ? TIDE_OK
-                        : tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
+    table->some = calloc(TIDE_TABLE_STATEMENTS, sizeof *table->some);
+    return table->texts && table->some
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
 }
 
 static bool is_ours(const char *name)

@@ -67,6 +67,13 @@ typedef struct tide_table_foreign {
         is_touched; /* an application has changed what it refers to, from nobody knows what (fold.c) */
 } tide_table_foreign;
 
+/* A statement of some columns. */
+typedef struct tide_table_some {
+    char *text; /* NULL: none yet */
+    int *columns;
+    int count;
+} tide_table_some;
+
 typedef struct tide_table {
     int64_t id; /* of tide_replica_tables; 0: not tracked */
     char name[TIDE_EVENT_TABLE_MAX + 1];
@@ -86,7 +93,8 @@ typedef struct tide_table {
         is_absent; /* dropped by the application, or not tracked: only its record and log are there */
     uint64_t schema; /* digest, first 8 bytes */
     int64_t retain_us;
-    char **texts; /* of statements that were asked for already */
+    char **texts;          /* of statements that were asked for already */
+    tide_table_some *some; /* the same for statements of some columns: the last of each */
 } tide_table;
 
 /* Look at a table of the file. TIDE_E_NOT_FOUND: no such table. TIDE_E_UNSUPPORTED: it cannot be replicated; the text says why and what to do

@@ -100,6 +100,28 @@ tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx, const tid
     return begin(out, tx, table, which, &fill, err);
 }
 
+static bool is_of(const tide_table_some *some, const int *columns, int count)
+{
+    return some->text && some->count == count &&
+           memcmp(some->columns, columns, (size_t)count * sizeof *columns) == 0;
+}
+
+/* Rows that follow each other mostly have the same columns written. Without memory nothing is kept. */
+static void keep_text(tide_table_some *some, const char *text, const int *columns, int count)
+{
+    char *copy = strdup(text);
+    int *list = calloc((size_t)count, sizeof *list);
+    if (!copy || !list) {
+        free(copy);
+        free(list);
+        return;
+    }
+    memcpy(list, columns, (size_t)count * sizeof *list);
+    free(some->text);
+    free(some->columns);
+    *some = (tide_table_some){.text = copy, .columns = list, .count = count};
+}
+
 tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
                                   tide_table_statement which, const int *columns, int count,
                                   tide_error *err)
@@ -107,7 +129,14 @@ tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx, const t
     assert(count > 0);
     const tide_table_fill fill = {.some = columns, .some_count = count};
     *out = NULL;
-    return begin(out, tx, table, which, &fill, err);
+    if (table->some && is_of(&table->some[which], columns, count))
+        return tide_app_begin(out, tx, table->some[which].text, err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
+    if (table->some)
+        keep_text(&table->some[which], tide_buffer_text(&text), columns, count);
+    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
 }
 
 /* ---- values ---- */

@@ -36,6 +36,7 @@ struct tide_app_query {
     tide_app_statement *cached; /* NULL: the handle is its own */
     sqlite3_stmt *handle;
     int column;
+    int parameter;               /* that was bound last */
     struct tide_app_query *next; /* open ones of the transaction */
     struct tide_app_query **previous;
 };

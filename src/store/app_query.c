@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "store/app_parts.h"
 
 static size_t find_slot(const char *text)
 {
-    uint64_t hash = 14695981039346656037U;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211U;
-    return (size_t)(hash % TIDE_APP_SLOTS);
+    const tide_digest128 digest = tide_digest128_of(tide_view_of(text));
+    return (size_t)(digest.bytes[0] << 8 | digest.bytes[1]) % TIDE_APP_SLOTS;
 }
 
 static void free_statement(tide_app_statement *statement)
@@ -154,18 +153,25 @@ void tide_app_reset(tide_app_query *query)
     (void)sqlite3_reset(query->handle);
     (void)sqlite3_clear_bindings(query->handle);
     query->column = 0;
+    query->parameter = 0;
 }
 
 /* ---- values in ---- */
 
-static int find_parameter(const tide_app_query *query, const char *name)
+/* Whoever binds in the order of the statement is spared the search. */
+static int find_parameter(tide_app_query *query, const char *name)
 {
-    char with_colon[64] = ":";
+    char with_colon[64];
+    const char *next = sqlite3_bind_parameter_name(query->handle, query->parameter + 1);
+    if (next && strcmp(next + 1, name) == 0)
+        return ++query->parameter;
     const size_t len = strlen(name);
     assert(len + 2 <= sizeof with_colon);
+    with_colon[0] = ':';
     memcpy(with_colon + 1, name, len + 1);
     const int position = sqlite3_bind_parameter_index(query->handle, with_colon);
     assert(position > 0 && "the statement has no such parameter");
+    query->parameter = position;
     return position;
 }
 
