@@ -1,6 +1,6 @@
 # Every verb does its own set-up: on a fresh Debian 12 machine `make test` is enough.
 PREFIX ?= /usr/local
-JOBS ?= 2
+JOBS ?= 3
 FUZZ_SECONDS ?= 60
 WERROR := $(if $(CI),true,false)
 

@@ -12,7 +12,7 @@
 
 enum {
     READERS = 2,
-    SEEDS = 400,
+    SEEDS = 300,
     WINDOW = 2, /* appends under way at once, of one producer */
     RETRY_US = 300000,
     POLL_US = 250000,
