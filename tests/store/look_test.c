@@ -227,8 +227,6 @@ static void a_query_does_not_get_at_the_server(void **state)
     };
     store_test *t = *state;
     seen s = {0};
-    if (t->engine != TIDE_ENGINE_POSTGRES)
-        skip();
     /* A sequence, so that its name can be resolved; made as an application would. */
     assert_ok_err(tide_write(t->store, make_sequence, NULL, &t->err), &t->err);
     assert_refused(t, ways);
@@ -245,8 +243,6 @@ static void a_query_reads_our_tables_and_the_catalogue(void **state)
 {
     store_test *t = *state;
     seen s = {0};
-    if (t->engine != TIDE_ENGINE_POSTGRES)
-        skip();
     assert_ok_err(tide_write(t->store, make_sequence, NULL, &t->err), &t->err);
     assert_status_err(TIDE_E_DENIED, look(t, "SELECT * FROM others", &s, 10, SECOND_US), &t->err);
     assert_contains(t->err.text, "others");
@@ -287,8 +283,6 @@ static void a_query_does_not_leave_the_file(void **state)
     };
     store_test *t = *state;
     seen s = {0};
-    if (t->engine != TIDE_ENGINE_SQLITE)
-        skip();
     assert_refused(t, ways);
     const char *const gone[] = {"SELECT * FROM pragma_wal_checkpoint",
                                 "SELECT readfile('/etc/passwd')", "SELECT writefile('/tmp/n', 1)",
@@ -346,9 +340,9 @@ int main(void)
         STORE_CASE(values_come_with_their_kinds),
         STORE_CASE(nothing_can_be_changed),
         STORE_CASE(what_is_not_one_statement_is_refused),
-        STORE_CASE(a_query_does_not_get_at_the_server),
-        STORE_CASE(a_query_reads_our_tables_and_the_catalogue),
-        STORE_CASE(a_query_does_not_leave_the_file),
+        STORE_CASE_POSTGRES(a_query_does_not_get_at_the_server),
+        STORE_CASE_POSTGRES(a_query_reads_our_tables_and_the_catalogue),
+        STORE_CASE_SQLITE(a_query_does_not_leave_the_file),
         STORE_CASE(more_rows_bytes_or_time_than_allowed_end_it),
         STORE_CASE(a_long_query_is_stopped),
     };
