@@ -114,7 +114,8 @@ tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, 
 {
     const size_t len = columns.len + becomes.len + key.len;
     if (table->schema_count >= TIDE_SYNC_SCHEMAS_MAX || len > TIDE_SYNC_SCHEMA_BYTES_MAX)
-        return tide_fail(err, TIDE_E_LIMIT, "table '%s' has had more than %d schemas, or one of %zu bytes",
+        return tide_fail(err, TIDE_E_LIMIT,
+                         "table '%s' has had more than %d schemas, or one of %zu bytes",
                          table->name, TIDE_SYNC_SCHEMAS_MAX, len);
     tide_peer_schema *grown = grow(table->schemas, table->schema_count, sizeof *grown);
     if (grown)
@@ -125,11 +126,11 @@ tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, 
     memcpy(bytes, columns.len > 0 ? columns.ptr : "", columns.len);
     memcpy(bytes + columns.len, becomes.len > 0 ? becomes.ptr : "", becomes.len);
     memcpy(bytes + columns.len + becomes.len, key.len > 0 ? key.ptr : "", key.len);
-    grown[table->schema_count++] = (tide_peer_schema){
-        .schema = schema,
-        .columns = tide_view_bytes(bytes, columns.len),
-        .becomes = tide_view_bytes(bytes + columns.len, becomes.len),
-        .key = tide_view_bytes(bytes + columns.len + becomes.len, key.len)};
+    grown[table->schema_count++] =
+        (tide_peer_schema){.schema = schema,
+                           .columns = tide_view_bytes(bytes, columns.len),
+                           .becomes = tide_view_bytes(bytes + columns.len, becomes.len),
+                           .key = tide_view_bytes(bytes + columns.len + becomes.len, key.len)};
     return TIDE_OK;
 }
 

@@ -51,8 +51,6 @@ export async function call(service, method, request = {}, abort) {
 export const colony = (method, request, abort) => call("tidemark.colony.v1.ColonyService", method, request, abort);
 export const work = (method, request, abort) => call("tidemark.work.v1.WorkService", method, request, abort);
 export const journal = (method, request, abort) => call("tidemark.journal.v1.JournalService", method, request, abort);
-export const replica = (method, request, abort) => call("tidemark.replica.v1.ReplicaService", method, request, abort);
-export const lake = (method, request, abort) => call("tidemark.lake.v1.LakeService", method, request, abort);
 export const demo = (method, request, abort) => call("tidemark.up.v1.DemoService", method, request, abort);
 
 // What this server has: views of which it serves nothing are not offered.

@@ -8,9 +8,7 @@ import { Checkpoints } from "./views/checkpoints.jsx";
 import { Demo } from "./views/demo.jsx";
 import { Fleet } from "./views/fleet.jsx";
 import { Gaps } from "./views/gaps.jsx";
-import { Lake } from "./views/lake.jsx";
 import { Query } from "./views/query.jsx";
-import { Replication } from "./views/replication.jsx";
 import { Telemetry } from "./views/telemetry.jsx";
 import { Item, Work } from "./views/work.jsx";
 
@@ -19,8 +17,6 @@ const VIEWS = [
   ["gaps", "Gaps"],
   ["work", "Work"],
   ["checkpoints", "Checkpoints"],
-  ["replication", "Replication"],
-  ["lake", "Lake"],
   ["telemetry", "Telemetry"],
   ["query", "Query"],
 ];
@@ -38,10 +34,6 @@ function Shown() {
       return parts[0] ? <Item id={parts[0]} /> : <Work />;
     case "checkpoints":
       return <Checkpoints />;
-    case "replication":
-      return <Replication />;
-    case "lake":
-      return <Lake parts={parts} />;
     case "telemetry":
       return <Telemetry parts={parts} />;
     case "query":
