@@ -611,6 +611,44 @@ static void rapid_resets_end_the_connection(void **state)
     assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_flood));
 }
 
+static void feed_late_reset(fixture *f, int32_t stream_id)
+{
+    const unsigned char frame[] = {0,
+                                   0,
+                                   4,
+                                   3,
+                                   0,
+                                   0,
+                                   0,
+                                   (unsigned char)(stream_id >> 8),
+                                   (unsigned char)stream_id,
+                                   0,
+                                   0,
+                                   0,
+                                   NGHTTP2_STREAM_CLOSED};
+    h2_rig_feed(&f->rig, (const char *)frame, sizeof frame);
+    h2_rig_run(&f->rig);
+}
+
+/* As libcurl 7.88 does after every answer. */
+static void resets_of_finished_streams_are_nobodys_flood(void **state)
+{
+    fixture *f = *state;
+    f->limits.reset_burst = 10;
+    f->limits.control_burst = 50;
+    h2_rig_init(&f->rig, &f->limits, false);
+    for (int i = 0; i < 200; i++) {
+        const h2_exchange *e = h2_open(&f->rig, "GET", "/healthz", NULL);
+        assert_true(e->is_closed);
+        feed_late_reset(f, e->id);
+    }
+    assert_false(f->rig.is_goaway);
+    assert_int_equal(0, tide_counted(&f->rig.site->counters.refused_flood));
+    for (int i = 0; i < 60 && !f->rig.is_goaway; i++)
+        feed_late_reset(f, 1);
+    assert_int_equal(NGHTTP2_ENHANCE_YOUR_CALM, f->rig.goaway_code);
+}
+
 /* Limits control_burst and control_rate. */
 static void a_ping_flood_ends_the_connection(void **state)
 {
@@ -804,6 +842,7 @@ int main(void)
         H2_CASE(a_header_list_above_the_limit_is_431),
         H2_CASE(streams_above_the_limit_are_refused),
         H2_CASE(rapid_resets_end_the_connection),
+        H2_CASE(resets_of_finished_streams_are_nobodys_flood),
         H2_CASE(a_ping_flood_ends_the_connection),
         H2_CASE(a_settings_flood_ends_the_connection),
         H2_CASE(a_continuation_flood_ends_the_connection),
