@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,6 +75,47 @@ static tide_status run_initdb(const pg_cluster *c, tide_error *err)
     if (result.exit_code != 0)
         return tide_fail(err, TIDE_E_FAILED, "initdb ended with %d: %s", result.exit_code,
                          result.err);
+    return TIDE_OK;
+}
+
+static bool run_program(const char *const *argv)
+{
+    const proc_options options = {.argv = argv};
+    tide_error err;
+    TIDE_CLEANUP(proc_result_done) proc_result result = {0};
+    return proc_run(&result, &options, PG_CLUSTER_DEADLINE_MS, &err) == TIDE_OK &&
+           result.exit_code == 0;
+}
+
+static bool copy_tree(const char *from, const char *to)
+{
+    return run_program((const char *const[]){"cp", "-a", from, to, NULL});
+}
+
+static void remove_tree(const char *path)
+{
+    (void)run_program((const char *const[]){"rm", "-rf", path, NULL});
+}
+
+/* An empty cluster is the same every time: initdb makes one for the test run, kept beside the helpers, and the others are copies. A copy comes to its
+ * name whole, by a rename; who comes second leaves the first. */
+static tide_status make_empty(const pg_cluster *c, tide_error *err)
+{
+    const char *helpers = getenv("TIDEMARK_HELPER_DIR");
+    char kept[PATH_MAX];
+    char fresh[PATH_MAX];
+    char data[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->dir, "data", data);
+    if (!c->options.is_copy || helpers == NULL ||
+        snprintf(kept, sizeof(kept), "%s/empty-cluster", helpers) >= (int)sizeof(kept) ||
+        snprintf(fresh, sizeof(fresh), "%s.%d", kept, (int)getpid()) >= (int)sizeof(fresh))
+        return run_initdb(c, err);
+    struct stat found;
+    if (stat(kept, &found) == 0)
+        return copy_tree(kept, data) ? TIDE_OK : tide_fail(err, TIDE_E_IO, "copy '%s'", kept);
+    TIDE_TRY(run_initdb(c, err));
+    if (!copy_tree(data, fresh) || rename(fresh, kept) != 0)
+        remove_tree(fresh);
     return TIDE_OK;
 }
 
@@ -253,7 +295,7 @@ static tide_status make_and_start(pg_cluster *c, tide_error *err)
 {
     TIDE_TRY(pg_find_programs(c->bin, err));
     TIDE_TRY(make_directory(c, err));
-    TIDE_TRY(run_initdb(c, err));
+    TIDE_TRY(make_empty(c, err));
     if (c->options.has_tcp)
         return start_on_free_port(c, err);
     c->port = DEFAULT_PORT;

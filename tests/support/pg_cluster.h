@@ -42,6 +42,7 @@ enum {
 
 typedef struct pg_cluster_options {
     bool has_tcp;                /* also listen on 127.0.0.1, on a free port */
+    bool is_copy;                /* of the test run's empty one: quick, but with its identifier */
     const char *const *settings; /* "name=value" for the server, NULL at the end; or NULL */
 } pg_cluster_options;
 

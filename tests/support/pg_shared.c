@@ -60,7 +60,7 @@ static tide_status open_shared(tide_error *err)
         pg_append_encoded(socket_url, sizeof(socket_url), directory);
         return use_url(&shared, socket_url, err);
     }
-    TIDE_TRY(pg_cluster_start(&shared, NULL, err));
+    TIDE_TRY(pg_cluster_start(&shared, &(pg_cluster_options){.is_copy = true}, err));
     shared_owner = getpid();
     atexit(stop_shared);
     return TIDE_OK;
