@@ -238,8 +238,8 @@ tide_status tide_snapshot_serve_read(tide_snapshot_service *s,
     TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
     REPLICA(ReadSnapshotResponse) answer = REPLICA_INIT(READ_SNAPSHOT_RESPONSE);
-    TIDE_TRY(tide_wire_number(&offset, request->offset, err));
     tide_buffer_init(&data, TIDE_SNAPSHOT_PIECE_MAX);
+    TIDE_TRY(tide_wire_number(&offset, request->offset, err));
     const tide_status status =
         tide_snapshot_find(s->options.node, request->snapshot_id, &info, err);
     TIDE_TRY(status);

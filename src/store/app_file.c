@@ -22,6 +22,9 @@ enum {
 
 tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection, int code)
 {
+    if (code == SQLITE_CONSTRAINT_DATATYPE) /* of a STRICT table: here no sum of ours */
+        return tide_fail(err, TIDE_E_INVALID, "%s: %s", connection->app->name,
+                         sqlite3_errmsg(connection->db));
     return tide_sqlite_fail(err, connection->db, code, connection->app->name);
 }
 
@@ -304,7 +307,9 @@ tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg, tide_e
     tide_app_tx tx = {.connection = writer, .is_write = true};
     TIDE_TRY(tide_app_exec(writer, "BEGIN IMMEDIATE", err));
     const int64_t changes = sqlite3_total_changes64(writer->db);
-    tide_status status = fn(&tx, arg, err);
+    tide_status status = tide_app_look_again(&tx, err);
+    if (status >= TIDE_OK)
+        status = fn(&tx, arg, err);
     tide_app_end_all(&tx);
     if (status >= TIDE_OK && sqlite3_get_autocommit(writer->db))
         return tide_fail(err, TIDE_E_FULL, "%s: SQLite has undone the transaction", app->name);

@@ -110,6 +110,10 @@ TIDE_MUST_CHECK tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history
                                                int64_t *epoch, char evidence[256], tide_error *err);
 TIDE_MUST_CHECK tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err);
 
+/* Call fn at the beginning of every write transaction that finds the file, once settled, put back below this process's last commit, or in another
+ * epoch: it looks back and settles. A file of another inode in its place is TIDE_E_CONFLICT for every write. Set it before the first write. */
+void tide_app_on_returned(tide_app *app, tide_app_fn *fn, void *arg);
+
 /* Rows of tide_metadata. TIDE_NONE: no such row, or no such table. Texts of at most 255 bytes. */
 enum { TIDE_APP_NOTE_SIZE = 256 };
 TIDE_MUST_CHECK tide_status tide_app_note_get(tide_app_tx *tx, const char *key,

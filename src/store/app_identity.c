@@ -128,16 +128,46 @@ tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history *out, int64_t *
     int64_t twin_epoch = 0;
     TIDE_TRY(get_number(tx, "mark", &mark, err));
     TIDE_CLEANUP(tide_freep) char *twin = tide_twin_path_of(app->state_dir, file_id, host);
-    if (tide_twin_read_at(twin, file_id, &twin_mark, &twin_epoch) != TIDE_OK)
-        return TIDE_OK;
+    TIDE_IGNORE(tide_twin_read_at(twin, file_id, &twin_mark, &twin_epoch));
     if (twin_epoch > *epoch)
         *epoch = twin_epoch;
+    if (app->seen_epoch > *epoch)
+        *epoch = app->seen_epoch;
+    const bool is_below_us = app->seen_mark > twin_mark;
+    if (is_below_us)
+        twin_mark = app->seen_mark;
     if (twin_mark > mark) {
         *out = TIDE_APP_RESTORED;
-        (void)snprintf(evidence, 256, "mark %" PRId64 " in the file, %" PRId64 " in its twin", mark,
-                       twin_mark);
+        (void)snprintf(evidence, 256, "mark %" PRId64 " in the file, %" PRId64 " %s", mark,
+                       twin_mark, is_below_us ? "was written" : "in its twin");
     }
     return TIDE_OK;
+}
+
+void tide_app_on_returned(tide_app *app, tide_app_fn *fn, void *arg)
+{
+    app->on_returned = fn;
+    app->on_returned_arg = arg;
+}
+
+tide_status tide_app_look_again(tide_app_tx *tx, tide_error *err)
+{
+    const tide_app *app = tide_app_of(tx);
+    char host[TIDE_APP_NOTE_SIZE];
+    int64_t mark = 0;
+    int64_t epoch = 0;
+    if (!app->file_id[0] || !app->on_returned)
+        return TIDE_OK;
+    if (!tide_sqlite_file_host(app->path, host, sizeof host) || strcmp(host, app->host) != 0)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "%s was moved away or replaced by another file; what is open is not it: "
+                         "start again",
+                         app->name);
+    TIDE_TRY(get_number(tx, "mark", &mark, err));
+    TIDE_TRY(get_number(tx, "epoch", &epoch, err));
+    if (mark >= app->seen_mark && epoch == app->seen_epoch)
+        return TIDE_OK;
+    return app->on_returned(tx, app->on_returned_arg, err);
 }
 
 /* A copy gets an id of its own, so that its twin is another; the mark passes the twin's. */
@@ -163,10 +193,13 @@ tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err)
     }
     TIDE_TRY(put_number(tx, "epoch", epoch, err));
     memcpy(app->file_id, file_id, sizeof app->file_id);
+    memcpy(app->host, host, sizeof app->host);
     free(app->twin_path);
     app->twin_path = tide_twin_path_of(app->state_dir, file_id, host);
     if (tide_twin_read_at(app->twin_path, file_id, &twin_mark, NULL) == TIDE_OK && twin_mark > mark)
         mark = twin_mark;
+    if (app->seen_mark > mark)
+        mark = app->seen_mark;
     return put_number(tx, "mark", mark, err);
 }
 
@@ -183,8 +216,11 @@ tide_status tide_app_mark(tide_app_tx *tx, tide_error *err)
 
 void tide_app_mark_twin(tide_app *app, const tide_app_tx *tx)
 {
-    if (tx->mark > 0)
-        tide_twin_write_at(app->twin_path, app->file_id, tx->mark, tx->epoch);
+    if (tx->mark == 0)
+        return;
+    app->seen_mark = tx->mark;
+    app->seen_epoch = tx->epoch;
+    tide_twin_write_at(app->twin_path, app->file_id, tx->mark, tx->epoch);
 }
 
 /* ---- waiting for others ---- */

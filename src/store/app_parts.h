@@ -67,6 +67,11 @@ struct tide_app {
     /* written under write_lock */
     char file_id[TIDE_APP_ID_SIZE]; /* "": not settled */
     char *twin_path;
+    char host[TIDE_APP_NOTE_SIZE]; /* of the file that was settled */
+    int64_t seen_mark;             /* after our last commit */
+    int64_t seen_epoch;
+    tide_app_fn *on_returned;
+    void *on_returned_arg;
 };
 
 tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection, int code);
@@ -87,6 +92,8 @@ void tide_app_checkpoint(tide_app_connection *connection);
 void tide_app_statements_done(tide_app_connection *connection);
 void tide_app_end_all(tide_app_tx *tx);
 
+/* At the beginning of a write transaction: is it still the file that was settled, and no older? */
+TIDE_MUST_CHECK tide_status tide_app_look_again(tide_app_tx *tx, tide_error *err);
 /* Raise the mark of a file that was settled; at the end of a write transaction. */
 TIDE_MUST_CHECK tide_status tide_app_mark(tide_app_tx *tx, tide_error *err);
 /* ... and repeat it outside, after the commit. */
