@@ -1,13 +1,13 @@
 # Every verb does its own set-up: on a fresh Debian 12 machine `make test` is enough.
 PREFIX ?= /usr/local
-JOBS ?= 3
+JOBS ?= $(shell echo $$((2 * $$(nproc) + 1)))
 FUZZ_SECONDS ?= 60
 WERROR := $(if $(CI),true,false)
 
 CONFIGURE = scripts/configure
 TEST = scripts/test-report --jobs $(JOBS)
 
-.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak install clean
+.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
 
 soak: build ## simulations and crash loops at length
 	@TIDEMARK_SOAK=1 $(TEST) build --suite soak --slower 0
+
+reference: build ## write docs/reference from the program's tables
+	@scripts/make-reference build/tidemark
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR
 	@meson install -C build --no-rebuild --quiet

@@ -51,6 +51,12 @@ SELECT f.epoch, f.first_seq, coalesce(e.epoch_id, ''), coalesce(e.reason, '')
 FROM feed_epochs f LEFT JOIN epochs e ON e.epoch = f.epoch
 WHERE f.stream_id = :stream ORDER BY f.epoch DESC LIMIT :limit;
 
+-- statement: feed_epoch_starts_from  only: sqlite
+-- The epochs of a stream from this one on, oldest first.
+SELECT f.epoch, f.first_seq, coalesce(e.epoch_id, ''), coalesce(e.reason, '')
+FROM feed_epochs f LEFT JOIN epochs e ON e.epoch = f.epoch
+WHERE f.stream_id = :stream AND f.epoch >= :epoch ORDER BY f.epoch LIMIT :limit;
+
 -- statement: feed_epoch_after  only: sqlite
 SELECT min(first_seq) FROM feed_epochs WHERE stream_id = :stream AND epoch > :epoch;
 

@@ -47,12 +47,13 @@ SELECT s.name, s.name, s.last, CASE s.name
     WHEN 'catalog' THEN coalesce((SELECT max(catalog_id) FROM lake_catalog), 0)
     WHEN 'object' THEN max(coalesce((SELECT max(schema_id) FROM ducklake_schema), 0), coalesce((SELECT max(table_id) FROM ducklake_table), 0),
                            coalesce((SELECT max(view_id) FROM ducklake_view), 0), coalesce((SELECT max(macro_id) FROM ducklake_macro), 0),
+                           coalesce((SELECT max(partition_id) FROM ducklake_partition_column), 0),
                            coalesce((SELECT max(n.next_catalog_id) - 1 FROM lake_head h JOIN ducklake_snapshot n ON n.snapshot_id = h.snapshot_id), 0))
     WHEN 'column' THEN coalesce((SELECT max(column_id) FROM ducklake_column), 0)
     WHEN 'file' THEN max(coalesce((SELECT max(data_file_id) FROM ducklake_data_file), 0), coalesce((SELECT max(delete_file_id) FROM ducklake_delete_file), 0),
                          coalesce((SELECT max(data_file_id) FROM ducklake_files_scheduled_for_deletion), 0),
                          coalesce((SELECT max(n.next_file_id) - 1 FROM lake_head h JOIN ducklake_snapshot n ON n.snapshot_id = h.snapshot_id), 0))
-    ELSE coalesce((SELECT max(partition_id) FROM ducklake_partition_column), 0) END
+    ELSE 0 END -- partitions have ids of objects
 FROM lake_sequence s;
 
 -- statement: lake_counters  engine: postgres
@@ -66,7 +67,7 @@ FROM ducklake_catalog_id_seq
 UNION ALL
 SELECT 'object', 'ducklake_object_id_seq', CASE WHEN is_called THEN last_value ELSE last_value - 1 END,
        greatest((SELECT max(schema_id) FROM ducklake_schema), (SELECT max(table_id) FROM ducklake_table), (SELECT max(view_id) FROM ducklake_view),
-                (SELECT max(macro_id) FROM ducklake_macro),
+                (SELECT max(macro_id) FROM ducklake_macro), (SELECT max(partition_id) FROM ducklake_partition_column),
                 (SELECT max(n.next_catalog_id) - 1 FROM lake_head h JOIN ducklake_snapshot n ON n.snapshot_id = h.snapshot_id), 0)
 FROM ducklake_object_id_seq
 UNION ALL
@@ -78,11 +79,7 @@ SELECT 'file', 'ducklake_file_id_seq', CASE WHEN is_called THEN last_value ELSE 
        greatest((SELECT max(data_file_id) FROM ducklake_data_file), (SELECT max(delete_file_id) FROM ducklake_delete_file),
                 (SELECT max(data_file_id) FROM ducklake_files_scheduled_for_deletion),
                 (SELECT max(n.next_file_id) - 1 FROM lake_head h JOIN ducklake_snapshot n ON n.snapshot_id = h.snapshot_id), 0)
-FROM ducklake_file_id_seq
-UNION ALL
-SELECT 'partition', 'ducklake_partition_id_seq', CASE WHEN is_called THEN last_value ELSE last_value - 1 END,
-       greatest((SELECT max(partition_id) FROM ducklake_partition_column), 0)
-FROM ducklake_partition_id_seq;
+FROM ducklake_file_id_seq;
 
 -- statement: lake_raise  engine: sqlite
 UPDATE lake_sequence SET last = :wanted WHERE name = :name AND last < :wanted RETURNING 1;
@@ -125,13 +122,13 @@ SELECT snapshot_id, oldest_base FROM lake_head WHERE catalog_id = :catalog_id;
 
 -- statement: lake_catalog_find
 SELECT c.catalog_id, c.catalog_name, CAST(c.catalog_uuid AS text), coalesce(c.parent_id, 0), coalesce(p.catalog_name, ''), coalesce(c.fork_snapshot, 0),
-       c.created_snapshot, c.created_at, h.snapshot_id, h.snapshot_time, h.schema_version, coalesce(h.exposed_as, '')
+       c.created_snapshot, c.created_at, h.snapshot_id, h.snapshot_time, h.schema_version, coalesce(h.exposed_as, ''), h.digest_a, h.digest_b
 FROM lake_catalog c JOIN lake_head h ON h.catalog_id = c.catalog_id LEFT JOIN lake_catalog p ON p.catalog_id = c.parent_id
 WHERE c.dropped_at IS NULL AND lower(c.catalog_name) = :name;
 
 -- statement: lake_catalog_list
 SELECT c.catalog_id, c.catalog_name, CAST(c.catalog_uuid AS text), coalesce(c.parent_id, 0), coalesce(p.catalog_name, ''), coalesce(c.fork_snapshot, 0),
-       c.created_snapshot, c.created_at, h.snapshot_id, h.snapshot_time, h.schema_version, coalesce(h.exposed_as, '')
+       c.created_snapshot, c.created_at, h.snapshot_id, h.snapshot_time, h.schema_version, coalesce(h.exposed_as, ''), h.digest_a, h.digest_b
 FROM lake_catalog c JOIN lake_head h ON h.catalog_id = c.catalog_id LEFT JOIN lake_catalog p ON p.catalog_id = c.parent_id
 WHERE c.dropped_at IS NULL
 ORDER BY lower(c.catalog_name);
@@ -308,7 +305,8 @@ ORDER BY p.partition_id, k.partition_key_index;
 -- statement: lake_file_list
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
-       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0)
+       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet'
 FROM lake_data_file f
 LEFT JOIN lake_delete_file d ON d.viewer_id = f.viewer_id AND d.data_file_id = f.data_file_id
       AND d.begin_snapshot <= :snapshot AND (d.end_snapshot IS NULL OR d.end_snapshot > :snapshot)
@@ -320,7 +318,9 @@ ORDER BY f.data_file_id;
 -- The same with the statistics of one column.
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
-       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0), s.min_value, s.max_value, s.value_count, s.null_count
+       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
+       s.min_value, s.max_value, s.value_count, s.null_count
 FROM lake_data_file f
 LEFT JOIN lake_delete_file d ON d.viewer_id = f.viewer_id AND d.data_file_id = f.data_file_id
       AND d.begin_snapshot <= :snapshot AND (d.end_snapshot IS NULL OR d.end_snapshot > :snapshot)
@@ -371,6 +371,9 @@ ORDER BY 1, 3, 2;
 
 -- statement: lake_refuse  only: postgres
 SELECT lake_refuse(:catalog_id, :base, :fears, :key);
+
+-- statement: lake_base_find
+SELECT 1 FROM lake_commit WHERE catalog_id = :catalog_id AND snapshot_id = :base AND digest_a = :digest_a AND digest_b = :digest_b;
 
 -- statement: lake_key_find
 SELECT snapshot_id, parent_snapshot_id, request_hash, rows_added FROM lake_commit WHERE catalog_id = :catalog_id AND request_key = :key;
@@ -610,6 +613,73 @@ SELECT h.snapshot_id, h.catalog_id, h.parent_snapshot_id, CAST(:base AS bigint),
        h.snapshot_time
 FROM h
 RETURNING parent_snapshot_id;
+
+-- Appends that are committed together (src/lake/commit_together.c): behind the head's lock (lake_parent_take), over all members at once.
+
+-- statement: lake_group_refuse  only: postgres
+-- Nobody is, mostly: whoever looks as if is asked properly. A base that was read and then lost in a crash of the server is nobody's snapshot, or another one.
+-- Look-ups one by one, by index: a join would be planned once, for tables as small as they were then.
+SELECT lake_refuse(CASE WHEN m.is_lost THEN 0 ELSE :catalog_id END, m.base, CAST(m.fears AS jsonb), m.asked)
+FROM (SELECT r.base, r.fears, r.asked,
+             (SELECT k.catalog_id <> :catalog_id OR k.digest_a <> coalesce(r.base_a, k.digest_a) OR k.digest_b <> coalesce(r.base_b, k.digest_b)
+              FROM lake_commit k WHERE k.snapshot_id = r.base) IS NOT FALSE AS is_lost,
+             (SELECT k.snapshot_id FROM lake_commit k WHERE k.catalog_id = :catalog_id AND k.request_key = r.asked) AS done_as,
+             (SELECT max((SELECT k.snapshot_id FROM lake_mark k WHERE k.catalog_id = :catalog_id AND k.mark = f ORDER BY k.snapshot_id DESC LIMIT 1))
+              FROM json_array_elements_text(CAST(r.fears AS json)) f) AS feared_at
+      FROM json_to_recordset(:members) r (base bigint, base_a bigint, base_b bigint, fears text, asked varchar) OFFSET 0) m
+WHERE m.is_lost OR m.done_as IS NOT NULL OR m.feared_at > m.base OR m.base < (SELECT h.oldest_base FROM lake_head h WHERE h.catalog_id = :catalog_id);
+
+-- statement: lake_group_publish  only: postgres
+-- A snapshot per member, each behind the one before it; the head moves to the last.
+WITH h AS MATERIALIZED (
+    SELECT snapshot_id, schema_version, digest_a, digest_b, greatest(snapshot_time, coalesce(:clock, clock_timestamp())) AS at FROM lake_head WHERE catalog_id = :catalog_id),
+m AS MATERIALIZED (
+    SELECT nextval('ducklake_snapshot_id_seq') AS snapshot_id, r.*
+    FROM json_to_recordset(:members) r (place bigint, base bigint, marks text, changes varchar, key varchar, author varchar, message varchar, extra varchar, hash text,
+                                        rows bigint, digest_a bigint, digest_b bigint)),
+line AS MATERIALIZED (
+    SELECT m.snapshot_id, lag(m.snapshot_id, 1, h.snapshot_id) OVER (ORDER BY m.place) AS parent_id, h.schema_version, h.at,
+           (h.digest_a + m.digest_a) & 4611686018427387903 AS digest_a, (h.digest_b + m.digest_b) & 4611686018427387903 AS digest_b,
+           m.place, m.base, m.marks, m.changes, m.key, m.author, m.message, m.extra, m.hash, m.rows
+    FROM m, h),
+head AS (
+    UPDATE lake_head u
+    SET snapshot_id = l.snapshot_id, parent_snapshot_id = l.parent_id, snapshot_time = l.at, digest_a = l.digest_a, digest_b = l.digest_b
+    FROM (SELECT * FROM line ORDER BY place DESC LIMIT 1) l
+    WHERE u.catalog_id = :catalog_id),
+snapshot AS (
+    INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id, catalog_id)
+    SELECT l.snapshot_id, l.at, l.schema_version, o.next, f.next, :catalog_id
+    FROM line l, (SELECT CASE WHEN is_called THEN last_value + 1 ELSE last_value END AS next FROM ducklake_object_id_seq) o,
+         (SELECT CASE WHEN is_called THEN last_value + 1 ELSE last_value END AS next FROM ducklake_file_id_seq) f),
+changes AS (
+    INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, author, commit_message, commit_extra_info, catalog_id)
+    SELECT l.snapshot_id, l.changes, l.author, l.message, l.extra, :catalog_id FROM line l),
+marks AS (
+    INSERT INTO lake_mark (catalog_id, mark, snapshot_id)
+    SELECT DISTINCT CAST(:catalog_id AS bigint), k, l.snapshot_id FROM line l, json_array_elements_text(CAST(l.marks AS json)) k),
+commits AS (
+    INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at)
+    SELECT l.snapshot_id, :catalog_id, l.parent_id, l.base, l.digest_a, l.digest_b, l.key, decode(l.hash, 'hex'), l.rows, false, l.at FROM line l)
+SELECT place, snapshot_id, parent_id FROM line ORDER BY place;
+
+-- statement: lake_group_files  only: postgres
+INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, end_snapshot, file_order, path, path_is_relative, file_format, record_count,
+                                file_size_bytes, footer_size, row_id_start, partition_id, encryption_key, mapping_id, partial_max, catalog_id)
+SELECT r.id, r."table", (SELECT k.snapshot_id FROM lake_commit k WHERE k.catalog_id = :catalog_id AND k.request_key = r.key), NULL, NULL, r.path, true, 'parquet',
+       r.records, r.bytes, r.footer,
+       coalesce((SELECT s.next_row_id FROM ducklake_table_stats s WHERE s.table_id = r."table" AND s.catalog_id = :catalog_id), 0) + r.row, r.partition,
+       NULL, NULL, NULL, CAST(:catalog_id AS bigint)
+FROM json_to_recordset(:rows) r (id bigint, "table" bigint, path text, records bigint, bytes bigint, footer bigint, row bigint, partition bigint, key varchar);
+
+-- statement: lake_group_stats  only: postgres
+INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size_bytes, catalog_id)
+SELECT r."table", CAST(sum(r.records) AS bigint), CAST(sum(r.row_ids) AS bigint), CAST(sum(r.bytes) AS bigint), CAST(:catalog_id AS bigint)
+FROM json_to_recordset(:rows) r ("table" bigint, records bigint, row_ids bigint, bytes bigint)
+GROUP BY r."table"
+ON CONFLICT (table_id, catalog_id) DO UPDATE
+SET record_count = ducklake_table_stats.record_count + excluded.record_count, next_row_id = ducklake_table_stats.next_row_id + excluded.next_row_id,
+    file_size_bytes = ducklake_table_stats.file_size_bytes + excluded.file_size_bytes;
 
 -- statement: lake_publish_snapshot  only: sqlite
 INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id, catalog_id)

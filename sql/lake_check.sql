@@ -202,10 +202,10 @@ SELECT c.name, c.last, m.highest FROM lake_sequence c JOIN (
     SELECT 'snapshot' AS name, max((SELECT coalesce(max(snapshot_id), 0) FROM ducklake_snapshot), (SELECT coalesce(max(snapshot_id), 0) FROM lake_commit)) AS highest
     UNION ALL SELECT 'catalog', coalesce(max(catalog_id), 0) FROM lake_catalog
     UNION ALL SELECT 'object', max((SELECT coalesce(max(schema_id), 0) FROM ducklake_schema), (SELECT coalesce(max(table_id), 0) FROM ducklake_table),
-                                   (SELECT coalesce(max(view_id), 0) FROM ducklake_view), (SELECT coalesce(max(macro_id), 0) FROM ducklake_macro))
+                                   (SELECT coalesce(max(view_id), 0) FROM ducklake_view), (SELECT coalesce(max(macro_id), 0) FROM ducklake_macro),
+                                   (SELECT coalesce(max(partition_id), 0) FROM ducklake_partition_info))
     UNION ALL SELECT 'column', coalesce(max(column_id), 0) FROM ducklake_column
-    UNION ALL SELECT 'file', max((SELECT coalesce(max(data_file_id), 0) FROM ducklake_data_file), (SELECT coalesce(max(delete_file_id), 0) FROM ducklake_delete_file))
-    UNION ALL SELECT 'partition', coalesce(max(partition_id), 0) FROM ducklake_partition_info) m ON m.name = c.name;
+    UNION ALL SELECT 'file', max((SELECT coalesce(max(data_file_id), 0) FROM ducklake_data_file), (SELECT coalesce(max(delete_file_id), 0) FROM ducklake_delete_file))) m ON m.name = c.name;
 
 -- statement: check_counters  engine: postgres
 SELECT 'snapshot', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_snapshot_id_seq),
@@ -213,11 +213,11 @@ SELECT 'snapshot', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FR
 UNION ALL SELECT 'catalog', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_catalog_id_seq), (SELECT coalesce(max(catalog_id), 0) FROM lake_catalog)
 UNION ALL SELECT 'object', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_object_id_seq),
        greatest((SELECT coalesce(max(schema_id), 0) FROM ducklake_schema), (SELECT coalesce(max(table_id), 0) FROM ducklake_table),
-                (SELECT coalesce(max(view_id), 0) FROM ducklake_view), (SELECT coalesce(max(macro_id), 0) FROM ducklake_macro))
+                (SELECT coalesce(max(view_id), 0) FROM ducklake_view), (SELECT coalesce(max(macro_id), 0) FROM ducklake_macro),
+                                   (SELECT coalesce(max(partition_id), 0) FROM ducklake_partition_info))
 UNION ALL SELECT 'column', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_column_id_seq), (SELECT coalesce(max(column_id), 0) FROM ducklake_column)
 UNION ALL SELECT 'file', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_file_id_seq),
-       greatest((SELECT coalesce(max(data_file_id), 0) FROM ducklake_data_file), (SELECT coalesce(max(delete_file_id), 0) FROM ducklake_delete_file))
-UNION ALL SELECT 'partition', (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM ducklake_partition_id_seq), (SELECT coalesce(max(partition_id), 0) FROM ducklake_partition_info);
+       greatest((SELECT coalesce(max(data_file_id), 0) FROM ducklake_data_file), (SELECT coalesce(max(delete_file_id), 0) FROM ducklake_delete_file));
 
 -- statement: check_commit
 -- What was recorded of one snapshot: for what an observer saw.

@@ -3,7 +3,7 @@
 -- template: replica_taken_names
 -- Tables and views of the application that have names which we need.
 SELECT name FROM sqlite_master
-WHERE name LIKE 'tide\_replica\_%' ESCAPE '\' OR name LIKE 'tide\_log\_%' ESCAPE '\' OR name LIKE 'tide\_gone\_%' ESCAPE '\'
+WHERE name LIKE 'tide\_replica\_%' ESCAPE '\' OR name LIKE 'tide\_log\_%' ESCAPE '\' OR name LIKE 'tide\_gone\_%' ESCAPE '\' OR name LIKE 'tide\_wide\_%' ESCAPE '\'
 ORDER BY name LIMIT 1;
 
 -- template: replica_check_meta
@@ -27,6 +27,13 @@ INSERT INTO tide_replica_seq (seq, t) VALUES (:seq, 0);
 -- The newest row stays: it is the counter.
 DELETE FROM tide_replica_seq
 WHERE seq <= :through AND seq < (SELECT max(seq) FROM tide_replica_seq);
+
+-- template: replica_seq_clear
+-- All of them, which is quick; the counter is put back (replica_seq_raise).
+DELETE FROM tide_replica_seq;
+
+-- template: replica_seq_columns
+SELECT count(*) FROM pragma_table_info('tide_replica_seq') WHERE name LIKE 'c%';
 
 -- template: replica_epoch_add
 INSERT INTO tide_replica_epochs (node, epoch, started_at, reason, evidence)

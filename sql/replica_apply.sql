@@ -12,6 +12,13 @@ SELECT value FROM tide_replica_state WHERE key = 'fold_cut';
 -- template: apply_fold_cut_put
 INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('fold_cut', :cut);
 
+-- template: rivals_begin
+SAVEPOINT tide_rivals;
+
+-- template: rivals_undo
+ROLLBACK TO tide_rivals;
+RELEASE tide_rivals;
+
 -- template: apply_refer_want
 -- A table was scanned, so it may not have been captured for a while: rows that refer to nothing are looked for once all is folded.
 INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('refer', :table_id);
@@ -33,14 +40,18 @@ ON CONFLICT (table_id, key) DO UPDATE SET clock = excluded.clock, image = exclud
     aside = excluded.aside, rival = excluded.rival, gone = excluded.gone;
 
 -- template: apply_clock_any_aside
-SELECT 1 FROM tide_replica_clocks WHERE aside > 0 LIMIT 1;
+SELECT 1 FROM tide_replica_clocks INDEXED BY tide_replica_clocks_aside WHERE aside > 0 LIMIT 1;
 
 -- template: apply_clock_kept_out
-SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival = :rival AND aside > 0;
+-- The index is named: without statistics SQLite would rather walk all rows of the table.
+SELECT key FROM tide_replica_clocks INDEXED BY tide_replica_clocks_aside WHERE table_id = :table AND rival = :rival AND aside > 0;
+
+-- template: apply_clock_aside
+SELECT key FROM tide_replica_clocks INDEXED BY tide_replica_clocks_aside WHERE table_id = :table AND aside > 0;
 
 -- template: apply_clock_waiting
 -- Those aside for a foreign key have no rival; nor have those of a CHECK.
-SELECT key FROM tide_replica_clocks WHERE table_id = :table AND rival IS NULL AND aside > 0 AND aside = 3;
+SELECT key FROM tide_replica_clocks INDEXED BY tide_replica_clocks_aside WHERE table_id = :table AND rival IS NULL AND aside > 0 AND aside = 3;
 
 -- template: apply_known_put
 INSERT OR IGNORE INTO tide_replica_known (table_id, key, col, time, node, added) VALUES (:table, :key, :col, :time, :node, :now);
@@ -69,7 +80,10 @@ ORDER BY 1, 2, 4, 5, 3;
 
 -- template: apply_conflict_counts
 SELECT (SELECT count(*) FROM tide_replica_conflicts), (SELECT count(*) FROM tide_replica_clocks WHERE aside > 0),
-    (SELECT count(*) FROM tide_replica_quarantine);
+    (SELECT count(*) FROM tide_replica_quarantine), (SELECT count(*) FROM tide_replica_quarantine WHERE reason = 'drift');
+
+-- template: apply_quarantine_counts
+SELECT count(*), count(*) FILTER (WHERE reason = 'drift') FROM tide_replica_quarantine;
 
 -- template: apply_origin_get
 SELECT start, floor, cursor FROM tide_replica_origins WHERE origin = :origin AND epoch = :epoch;
@@ -114,6 +128,21 @@ SELECT body FROM tide_replica_events
 WHERE (origin, epoch, seq) > (:origin, :epoch, :seq) AND epoch > 0 AND processed = 1 AND data IS NULL
 ORDER BY origin, epoch, seq LIMIT 1;
 
+-- template: apply_event_data_put
+UPDATE tide_replica_events SET data = :data WHERE origin = :origin AND epoch = :epoch AND seq = :seq AND data IS NULL;
+
+-- template: apply_waiting_without_data
+-- By the index of what waits.
+SELECT stamp, rowid, body FROM tide_replica_events
+WHERE processed = 0 AND epoch > 0 AND (stamp, rowid) > (:stamp, :row) AND data IS NULL ORDER BY stamp, rowid LIMIT 1;
+
+-- template: apply_told_behind
+-- Other schemas are known than when the data of waiting events was looked at last.
+SELECT (SELECT value FROM tide_replica_state WHERE key = 'schemas') IS NOT (SELECT value FROM tide_replica_state WHERE key = 'told');
+
+-- template: apply_told_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) SELECT 'told', value FROM tide_replica_state WHERE key = 'schemas';
+
 -- template: apply_event_sizes
 SELECT seq, cut_seq, length(body) FROM tide_replica_events
 WHERE origin = :origin AND epoch = :epoch AND seq > :after AND seq <= :through ORDER BY seq;
@@ -135,8 +164,19 @@ DELETE FROM tide_replica_quarantine WHERE origin = :origin AND epoch = :epoch AN
 SELECT e.body FROM tide_replica_quarantine q
 JOIN tide_replica_events e ON e.origin = q.origin AND e.epoch = q.epoch AND e.seq = q.seq
 WHERE (q.reason = 'drift' AND e.stamp <= :horizon)
-   OR (q.reason <> 'drift' AND q.tried < :counter)
+   OR (q.reason NOT IN ('drift', 'size') AND q.tried < :counter)
 ORDER BY q.origin, q.epoch, q.seq LIMIT :limit;
+
+-- template: apply_quarantine_has_size
+SELECT EXISTS (SELECT 1 FROM tide_replica_quarantine WHERE reason = 'size');
+
+-- template: apply_quarantine_end_size
+-- The row's value was replaced by one that fits, or the row is gone; details begin with the column's name.
+DELETE FROM tide_replica_quarantine
+WHERE reason = 'size' AND origin = :origin AND (:column IS NULL OR substr(detail, 1, length(:column) + 2) = :column || ': ')
+    AND (epoch, seq) IN (SELECT o.epoch, o.seq FROM tide_replica_events o
+        JOIN tide_replica_events n ON n.table_name = o.table_name AND n.record_id = o.record_id
+        WHERE o.origin = :origin AND n.origin = :origin AND n.epoch = :epoch AND n.seq = :seq AND (o.epoch, o.seq) <> (n.epoch, n.seq));
 
 -- template: apply_quarantine_any
 SELECT EXISTS (SELECT 1 FROM tide_replica_quarantine);

@@ -42,10 +42,12 @@ DELETE FROM tide_replica_names WHERE name = :after AND :before <> '' AND :table_
 INSERT OR REPLACE INTO tide_replica_names (name, table_id) VALUES (:name, :table_id);
 
 -- template: names_learn
+-- Of what a peer says. A table that stands here under that name is another one, tracked or not.
 INSERT OR IGNORE INTO tide_replica_names (name, table_id)
 SELECT :name, id FROM tide_replica_tables
 WHERE name = :table_name AND is_tracked
-  AND NOT EXISTS (SELECT 1 FROM tide_replica_tables WHERE name = :name AND is_tracked);
+  AND NOT EXISTS (SELECT 1 FROM tide_replica_tables WHERE name = :name AND is_tracked)
+  AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = :name COLLATE NOCASE);
 
 -- template: names_list
 SELECT name FROM tide_replica_names WHERE table_id = :table_id;
@@ -61,6 +63,11 @@ WHERE n.table_id = :table_id AND NOT EXISTS (SELECT 1 FROM tide_replica_tables t
 -- Is a table of that name known here under another? Its name here.
 SELECT t.name FROM tide_replica_names n JOIN tide_replica_tables t ON t.id = n.table_id WHERE n.name = :name AND t.is_tracked;
 
+-- template: names_taken
+-- Whose name it was, or is elsewhere: events under it are that table's on every node.
+SELECT t.id, t.name, t.is_tracked FROM tide_replica_names n JOIN tide_replica_tables t ON t.id = n.table_id
+WHERE n.name = :name AND NOT EXISTS (SELECT 1 FROM tide_replica_tables WHERE name = :name);
+
 -- template: names_own
 SELECT name FROM tide_replica_tables WHERE name = :name AND is_tracked;
 
@@ -75,9 +82,12 @@ SELECT value FROM tide_replica_state WHERE key = 'renamed/' || :table_id;
 DELETE FROM tide_replica_state WHERE key = 'renamed/' || :table_id;
 
 -- template: names_lost
--- Tracked tables that do not stand under their names.
+-- Tracked tables that do not stand under their names. Where another one does by now, the triggers tell: they went along to a name that the table has elsewhere.
 SELECT id, name FROM tide_replica_tables t
-WHERE is_tracked AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE);
+WHERE is_tracked AND (NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE)
+   OR EXISTS (SELECT 1 FROM sqlite_master m JOIN tide_replica_names n ON n.table_id = t.id AND n.name = m.tbl_name
+              WHERE m.type = 'trigger' AND m.name = 'tide_capture_' || t.id || '_insert' AND m.tbl_name <> t.name COLLATE NOCASE
+                AND NOT EXISTS (SELECT 1 FROM tide_replica_tables o WHERE o.name = m.tbl_name)));
 
 -- template: schemas_again
 -- Events of a table that are here are merged once more (replica/quarantine.h), which changes nothing but what was left out.

@@ -1,5 +1,5 @@
 -- What replication keeps in an application's file. Foreign programs open this file too: nothing here needs a SQLite newer than 3.8.2 to be parsed.
--- Names: tide_replica_*, tide_log_<id>, tide_gone_<id>; replication_meta and replication_checkpoints are those of the document.
+-- Names: tide_replica_*, tide_log_<id>, tide_wide_<id>, tide_gone_<id>; replication_meta and replication_checkpoints are those of the document.
 -- Ids of nodes are 16 bytes; times are microseconds unless a column says ms; keys and values are encoded as in replica/value.h.
 
 -- template: replica_schema_1
@@ -169,3 +169,8 @@ CREATE TABLE tide_replica_spool (
 ) WITHOUT ROWID;
 CREATE INDEX tide_replica_events_waiting ON tide_replica_events (stamp) WHERE processed = 0 AND epoch > 0;
 UPDATE tide_replica_clocks SET digest = NULL; -- from now on: 6 bytes per column
+
+-- template: replica_schema_3
+-- Version 3. Captured changes stand beside their numbers (replica_table.sql, table_log_make); c1, c2, ... are added as tables need them.
+ALTER TABLE tide_replica_seq ADD COLUMN op;
+ALTER TABLE tide_replica_seq ADD COLUMN m1;

@@ -10,7 +10,7 @@ SELECT table_name, origin, epoch, cursor, last_seq FROM tide_replica_cursors ORD
 -- template: snapshot_events
 -- What the rows do not tell: events that wait, that lie beyond a hole, or whose table is not tracked here.
 SELECT e.processed, q.reason, q.detail, q.found_at, e.body FROM tide_replica_events e
-LEFT JOIN tide_replica_quarantine q ON q.origin = e.origin AND q.epoch = e.epoch AND q.seq = e.seq
+LEFT JOIN tide_replica_quarantine q ON q.origin = e.origin AND q.epoch = e.epoch AND q.seq = e.seq AND q.reason <> 'size'
 WHERE e.origin = :origin AND e.epoch = :epoch
     AND (q.reason IS NOT NULL OR (e.processed <> 0
         AND (e.seq > :prefix OR e.table_name NOT IN (SELECT name FROM tide_replica_tables WHERE is_tracked UNION
@@ -61,7 +61,7 @@ SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after ORD
 
 -- template: snapshot_event_of
 -- The event that made a stamp: the index by time finds it.
-SELECT epoch, seq FROM tide_replica_events WHERE timestamp = :ms AND origin = :origin AND stamp = :stamp LIMIT 1;
+SELECT epoch, seq, processed FROM tide_replica_events WHERE timestamp = :ms AND origin = :origin AND stamp = :stamp LIMIT 1;
 
 -- template: snapshot_events_above
 -- Only what was merged: a batch whose rest is missing, or an event that waits, has replaced nothing yet, and may never do.
@@ -71,6 +71,9 @@ WHERE origin = :origin AND epoch = :epoch AND seq > :after AND processed = 1 ORD
 -- template: snapshot_quarantine_put
 INSERT OR IGNORE INTO tide_replica_quarantine (origin, epoch, seq, reason, detail, found_at)
 VALUES (:origin, :epoch, :seq, :reason, :detail, :found_at);
+
+-- template: snapshot_is_processed
+SELECT processed FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
 
 -- template: snapshot_spooled_done
 -- Events of batches that waited for their rest.

@@ -6,10 +6,11 @@ SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
 WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
 
 -- template: table_row_put
-INSERT INTO {{table}} ({{each some ,}}{{name}}{{end}}) VALUES ({{each some ,}}?{{p}}{{end}});
+-- ABORT: what a table would replace or ignore by itself is decided by stamps.
+INSERT OR ABORT INTO {{table}} ({{each some ,}}{{name}}{{end}}) VALUES ({{each some ,}}?{{p}}{{end}});
 
 -- template: table_row_set
-UPDATE {{table}} SET {{each some ,}}{{name}} = ?{{p}}{{end}}
+UPDATE OR ABORT {{table}} SET {{each some ,}}{{name}} = ?{{p}}{{end}}
 WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
 
 -- template: table_row_delete
@@ -17,11 +18,12 @@ DELETE FROM {{table}}
 WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
 
 -- template: table_row_walk
-SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{{name}}{{end}};
+-- By the collation of the key, which may be another than the column's: two rows that the column takes for equal are two.
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: table_row_walk_from
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{end}}) ORDER BY {{each key ,}}{{name}}{{end}};
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: table_row_walk_added
 -- Rows that have something else than its default in a column that was added.
@@ -36,11 +38,20 @@ WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLAT
 -- What a row has in columns that nobody names. Texts become numbers where their columns make them so: tried, and seen whether they mean the same.
 SELECT {{each columns ,}}{{if number}}CASE WHEN typeof({{sql}}) = 'text' AND CAST({{sql}} AS NUMERIC) = ({{sql}}) + 0 AND CAST(CAST({{sql}} AS NUMERIC) AS TEXT) = ({{sql}}) THEN CAST({{sql}} AS NUMERIC) ELSE ({{sql}}) END{{end}}{{if !number}}{{if text}}CASE WHEN typeof({{sql}}) IN ('integer', 'real') THEN CAST({{sql}} AS TEXT) ELSE ({{sql}}) END{{end}}{{if !text}}({{sql}}){{end}}{{end}}{{end}};
 
+-- template: table_row_force
+-- Undone again: see what unique keys make of the row (rivals.c).
+INSERT OR REPLACE INTO {{table}} ({{each some ,}}{{name}}{{end}}) VALUES ({{each some ,}}?{{p}}{{end}});
+
+-- template: table_row_terms
+-- For each unique key: is the row in it, and by which values?
+SELECT {{each uniques ,}}{{if partial}}(({{sql}}) IS TRUE){{end}}{{if whole}}1{{end}}, {{each terms ,}}{{if plain}}{{name}}{{end}}{{if made}}({{sql}}){{end}}{{end}}{{end}} FROM {{table}}
+WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}{{end}};
+
 -- template: table_row_rivals
--- Rows with another key that have the values of a unique key.
-SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each uniques OR}}({{each terms AND}}{{if plain}}{{name}} = ?{{p}} COLLATE {{sql}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}?{{p}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
-AND NOT ({{each key AND}}({{name}} IS ?{{n}} COLLATE BINARY{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}){{end}});
+-- Rows with another key that have one of these values of unique keys.
+{{each uniques UNION}}SELECT {{each key ,}}{{name}}{{end}} FROM {{table}}
+WHERE ?{{p}} AND {{each terms AND}}{{if plain}}{{name}} = ?{{p}} COLLATE {{sql}}{{end}}{{if made}}({{sql}}) = ?{{p}}{{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}
+AND NOT ({{each key AND}}({{name}} IS ?{{n}} COLLATE BINARY{{if loose}} AND typeof({{name}}) = typeof(?{{n}}){{end}}){{end}}){{end}};
 
 -- template: table_foreign_parent
 SELECT 1 FROM {{parent}} WHERE {{each pairs AND}}{{name}} = ?{{p}}{{end}} LIMIT 1;
@@ -61,7 +72,15 @@ SELECT count(*) FROM {{table}};
 -- concurrent write may bring the row back), 4 delete of which only the key is known (a scan found the row gone). Columns without a type keep a value as it is.
 
 -- template: table_log_make
-CREATE TABLE tide_log_{{id}} (seq INTEGER PRIMARY KEY, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}});
+-- Changes of a narrow table stand in tide_replica_seq, beside their numbers: one insert. Those of a wide one (table.h) would make the rows of all
+-- others wide, and have a table of their own. tide_log_<id> reads alike.
+{{if narrow}}CREATE VIEW tide_log_{{id}} AS SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}}
+FROM tide_replica_seq WHERE t = {{id}} AND op > 0;{{end}}{{if !narrow}}CREATE TABLE tide_wide_{{id}} (seq INTEGER PRIMARY KEY, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}});
+CREATE VIEW tide_log_{{id}} AS SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}} FROM tide_wide_{{id}};{{end}}
+
+-- template: table_log_widen
+-- Columns that tide_replica_seq has not had to have yet.
+{{each some ;}}ALTER TABLE tide_replica_seq ADD COLUMN c{{n}}{{end}};
 
 -- template: table_gone_make
 -- Rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
@@ -69,7 +88,9 @@ CREATE TABLE tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}});
 CREATE INDEX tide_gone_{{id}}_key ON tide_gone_{{id}} ({{each keycolumns ,}}c{{n}}{{end}});
 
 -- template: table_log_drop
-DROP TABLE IF EXISTS tide_log_{{id}};
+DROP VIEW IF EXISTS tide_log_{{id}};
+DROP TABLE IF EXISTS tide_wide_{{id}};
+UPDATE tide_replica_seq SET op = NULL WHERE t = {{id}};
 DROP TABLE IF EXISTS tide_gone_{{id}};
 
 -- template: table_log_read
@@ -80,19 +101,21 @@ WHERE seq > :after AND seq <= :through ORDER BY seq;
 SELECT min(seq) FROM tide_log_{{id}};
 
 -- template: table_log_cut
-DELETE FROM tide_log_{{id}} WHERE seq <= :through;
+{{if narrow}}UPDATE tide_replica_seq SET op = NULL WHERE t = {{id}} AND seq <= :through;{{end}}{{if !narrow}}DELETE FROM tide_wide_{{id}} WHERE seq <= :through;{{end}}
 
 -- template: table_log_is_empty
 SELECT NOT EXISTS (SELECT 1 FROM tide_log_{{id}}) AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}});
 
 -- template: table_log_add
 -- What a rescan found: ?2 the operation; masks of 0 stand for "all".
-INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-VALUES (last_insert_rowid(), ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});
+{{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES ({{id}}, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (last_insert_rowid(), ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}
 
 -- template: table_log_put
-INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-VALUES (?1, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});
+{{if narrow}}INSERT OR REPLACE INTO tide_replica_seq (seq, t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (?1, {{id}}, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (?1, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}
 
 -- template: table_gone_read
 SELECT {{each columns ,}}c{{n}}{{end}} FROM tide_gone_{{id}};
@@ -104,65 +127,82 @@ DELETE FROM tide_gone_{{id}};
 
 -- template: hook_insert
 CREATE TRIGGER tide_capture_{{id}}_insert AFTER INSERT ON {{table}} BEGIN
-    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}
 END
 
 -- template: hook_delete
 CREATE TRIGGER tide_capture_{{id}}_delete AFTER DELETE ON {{table}} BEGIN
-    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}
 END
 
 -- template: hook_update
 -- The key stays, a column changes. Values are compared bit by bit: no collation, and the class where a column has no type. Short values are
--- logged as they are, long ones only if they changed. 0.0 and -0.0 cannot be told apart in SQL: in columns without a type a zero is always
--- logged, and looked at when the log is folded.
+-- logged as they are, long ones only if they changed. What SQL cannot tell apart, or not cheaply, is logged always and looked at when the log is
+-- folded: a zero in columns without a type (0.0 and -0.0), the lowest integer in columns of integers (it has a REAL that is equal and stays one).
+-- A mask begins with the key's own bit: one of 0 stands for "all". Every register counts: SQLite makes room for all of them anew with each row.
 CREATE TRIGGER tide_capture_{{id}}_update AFTER UPDATE ON {{table}}
 WHEN {{each keycolumns AND}}(OLD.{{name}} IS NEW.{{name}} COLLATE BINARY{{if loose}} AND typeof(OLD.{{name}}) = typeof(NEW.{{name}}){{end}}){{end}}
-AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}{{end}}){{end}})
+AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}{{if low}} OR NEW.{{name}} = -9223372036854775808{{end}}{{end}}){{end}})
 BEGIN
-    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 2,
-        {{each masks ,}}0{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}) << {{bit}}){{end}}{{end}},
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 2,{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 2,{{end}}
+        {{each masks ,}}{{sql}}{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}) << {{bit}}){{end}}{{end}},
         {{each columns ,}}{{if short}}NEW.{{name}}{{end}}{{if !short}}CASE WHEN OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}} THEN NEW.{{name}} END{{end}}{{end}});
 END
 
 -- template: hook_move
--- The key changes: the old row goes, another comes.
-CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE ON {{table}}
+-- The key changes: the old row goes, another comes. A key that is the rowid can be set by any of its names; where it is none, these are nobody's.
+CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE OF {{each keycolumns ,}}{{name}}{{end}}, rowid, _rowid_, oid ON {{table}}
 WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
 BEGIN
-    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
-    INSERT INTO tide_replica_seq (t) VALUES ({{id}});
-    INSERT INTO tide_log_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}
 END
 
 -- template: hook_before_insert
 -- (The key's own index is among them where equal keys may be two: a collation, 1 and 1.0.)
 -- Rows that have a value of one of the new row's unique keys: REPLACE removes them unseen. Which of them are really gone is seen when the log is
--- folded: one that still stands was never replaced, or has come back, and then its creation was logged.
-CREATE TRIGGER tide_capture_{{id}}_before_insert BEFORE INSERT ON {{table}} BEGIN
-    INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+-- folded: one that still stands was never replaced, or has come back, and then its creation was logged. Where NULL is not allowed, REPLACE puts the
+-- default in its place, after triggers have seen it.
+-- Keys that are not of stored columns alone have a statement each: SQLite finds no index of theirs below an OR.
+-- Where the rowid is the only such key, rows that are given none (SQLite shows -1) pass without a look at the notes.
+CREATE TRIGGER tide_capture_{{id}}_before_insert BEFORE INSERT ON {{table}}
+{{if unwatched}}WHEN NEW.{{rowid}} IS NOT -1 OR EXISTS (SELECT 1 FROM {{table}} WHERE {{rowid}} = -1){{end}} BEGIN
+    {{if doubled}}INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
     SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});
+    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = {{if given}}CASE WHEN NEW.{{name}} IS NULL THEN {{each fallback}}{{sql}}{{end}} ELSE NEW.{{name}} END{{end}}{{if !given}}NEW.{{name}}{{end}} COLLATE {{sql}}{{end}}{{if rowid}}{{name}} = NEW.{{name}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});{{end}}{{each apart}}INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+    SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    WHERE ({{each terms AND}}{{if plain}}{{name}} = {{if given}}CASE WHEN NEW.{{name}} IS NULL THEN {{each fallback}}{{sql}}{{end}} ELSE NEW.{{name}} END{{end}}{{if !given}}NEW.{{name}}{{end}} COLLATE {{sql}}{{end}}{{if rowid}}{{name}} = NEW.{{name}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});{{end}}
 END
 
 -- template: hook_before_update
 CREATE TRIGGER tide_capture_{{id}}_before_update BEFORE UPDATE ON {{table}}
-{{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}}{{end}}{{if hidden}} OR OLD.rowid IS NOT NEW.rowid{{end}}{{end}}{{if unwatched}}WHEN OLD.rowid IS NOT NEW.rowid{{end}} BEGIN
-    INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+{{if watched}}WHEN {{each watched OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{end}}{{if hidden}} OR OLD.{{rowid}} IS NOT NEW.{{rowid}}{{end}}{{end}}{{if unwatched}}WHEN OLD.{{rowid}} IS NOT NEW.{{rowid}}{{end}} BEGIN
+    {{if doubled}}INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
     SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = NEW.{{name}} COLLATE {{sql}}{{end}}{{if rowid}}rowid = NEW.rowid{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
-    AND NOT ({{each key AND}}{{name}} IS OLD.{{name}}{{end}})
-    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});
+    WHERE ({{each doubles OR}}({{each terms AND}}{{if plain}}{{name}} = {{if given}}CASE WHEN NEW.{{name}} IS NULL THEN {{each fallback}}{{sql}}{{end}} ELSE NEW.{{name}} END{{end}}{{if !given}}NEW.{{name}}{{end}} COLLATE {{sql}}{{end}}{{if rowid}}{{name}} = NEW.{{name}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}}){{end}})
+    AND NOT ({{each key AND}}({{name}} IS OLD.{{name}} COLLATE BINARY{{if loose}} AND typeof({{name}}) = typeof(OLD.{{name}}){{end}}){{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});{{end}}{{each apart}}INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+    SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    WHERE ({{each terms AND}}{{if plain}}{{name}} = {{if given}}CASE WHEN NEW.{{name}} IS NULL THEN {{each fallback}}{{sql}}{{end}} ELSE NEW.{{name}} END{{end}}{{if !given}}NEW.{{name}}{{end}} COLLATE {{sql}}{{end}}{{if rowid}}{{name}} = NEW.{{name}}{{end}}{{if made}}({{sql}}) = (SELECT {{sql}} FROM (SELECT {{each columns ,}}NEW.{{name}} AS {{name}}{{end}})){{end}}{{end}}{{if partial}} AND ({{sql}}){{end}})
+    AND NOT ({{each key AND}}({{name}} IS OLD.{{name}} COLLATE BINARY{{if loose}} AND typeof({{name}}) = typeof(OLD.{{name}}){{end}}){{end}})
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});{{end}}
 END
 
 -- template: hook_drop

@@ -219,8 +219,8 @@ typedef struct tide_feed_answer {
     int64_t filtered;        /* records left out by services, column and time */
     tide_feed_standing standing;
     int64_t matched_seq;
-    /* The epochs of this stream, ascending, the last TIDE_FEED_EPOCHS_MAX of them: when the request named another epoch than the
-     * present one, or diverged. */
+    /* The epochs of this stream, ascending: when the request named another epoch than the present one, or diverged. Of more than
+     * TIDE_FEED_EPOCHS_MAX the newest half of so many, and as many from the request's epoch on (0: from the oldest number's). */
     tide_feed_epoch *epochs;
     int epoch_count;
 } tide_feed_answer;

@@ -205,7 +205,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer(tide_query **query, tide_e
 
 /* The same, and each row of its answer is given to fn, before tide_write returns; what fn learns is final only when tide_write
  * succeeds. So a closure of one statement takes one round trip. The rows tell every change: where none
- * comes, nothing was changed, and nothing has to be brought to disk. */
+ * comes, nothing was changed, and nothing has to be brought to disk. In a read it is the same: what is deferred travels with the end of
+ * the transaction. */
 typedef void tide_row_fn(tide_query *query, void *arg);
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer_rows(tide_query **query, tide_row_fn *fn,
                                                            void *arg, tide_error *err);

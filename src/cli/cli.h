@@ -51,6 +51,8 @@ typedef struct tide_cli_command {
     const char *name;
     const char *summary;
     const tide_cli_verb *verbs; /* ends with a NULL name */
+    bool is_placeless;          /* works on no store and asks no service: contexts do not count */
+    int failure_exit;           /* with which every failure ends; 0: with its status's */
 } tide_cli_command;
 
 extern const tide_cli_command tide_cli_task;
@@ -72,8 +74,13 @@ extern const tide_cli_command tide_cli_lake;
 extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_up;
 extern const tide_cli_command tide_cli_status;
+extern const tide_cli_command tide_cli_top;
+extern const tide_cli_command tide_cli_check;
 extern const tide_cli_command tide_cli_token;
+extern const tide_cli_command tide_cli_context;
 extern const tide_cli_command tide_cli_doctor;
+extern const tide_cli_command tide_cli_explain;
+extern const tide_cli_command tide_cli_completion;
 extern const tide_cli_command tide_cli_version;
 extern const tide_cli_command tide_cli_help;
 

@@ -69,6 +69,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 /* ---- once ---- */
 
+enum { POLL_WAIT_MS = 300000 }; /* for a daemon's pass */
+
 static tide_status print_result(tide_cli *cli, const tide_driver_result *result, tide_error *err)
 {
     if (!cli->out.is_json) {
@@ -90,27 +92,78 @@ static tide_status print_result(tide_cli *cli, const tide_driver_result *result,
     return tide_cli_json_end(&cli->out, err);
 }
 
-static tide_status poll(tide_cli *cli, tide_error *err)
+/* By a driver of our own, for as long as it takes. */
+static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_driver_result *result,
+                             tide_error *err)
 {
     char colony_id[TIDE_COLONY_ID_MAX + 1];
     tide_log log;
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
-    if (!tide_cli_is_given(cli, TIDE_CLI_ONCE))
-        return tide_fail(err, TIDE_E_INVALID,
-                         "poll is for --once; 'tidemark colony' goes on polling");
-    TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err));
-    TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
     name_colony(cli, colony_id);
-    tide_driver_options options = get_driver(cli, &colony, colony_id);
+    tide_driver_options options = get_driver(cli, colony, colony_id);
     options.log = &log;
     options.is_once = true;
     TIDE_CLEANUP(tide_driver_closep) tide_driver *driver = NULL;
-    tide_driver_result result = {.agents = 0};
     TIDE_TRY(tide_driver_open(&driver, &options, err));
-    tide_driver_wait(driver, &result);
+    tide_driver_wait(driver, result);
+    return TIDE_OK;
+}
+
+/* By the daemon that has the agents. */
+static tide_status poll_there(tide_cli_colony *colony, tide_driver_result *result, tide_error *err)
+{
+    ProtobufCMessage *response = NULL;
+    COLONY(PollRequest) request = COLONY_INIT(POLL_REQUEST);
+    request.wait_ms = POLL_WAIT_MS;
+    TIDE_TRY(tide_cli_colony_call(colony, "Poll", &request.base,
+                                  &tidemark__colony__v1__poll_response__descriptor, &response,
+                                  err));
+    const COLONY(PollResponse) *answer = (const COLONY(PollResponse) *)response;
+    *result = (tide_driver_result){.agents = (int)answer->agents,
+                                   .caught_up = (int)answer->caught_up,
+                                   .failed = (int)answer->failed,
+                                   .elsewhere = (int)answer->elsewhere};
+    (void)snprintf(result->failure, sizeof result->failure, "%s", answer->failure);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return TIDE_OK;
+}
+
+/* Whoever has the agents polls them: a daemon that says where it is, otherwise we. */
+static tide_status poll_all(tide_cli *cli, tide_driver_result *result, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony daemon = {.store = NULL};
+    TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
+    if (tide_cli_text(cli, TIDE_CLI_ADDRESS)) {
+        TIDE_TRY(tide_cli_colony_open(cli, &daemon, TIDE_STORE_EXISTING, false, err));
+        return agents.count > 0 ? tide_fail(err, TIDE_E_INVALID,
+                                            "--agent is for a store; 'tidemark colony agent add' "
+                                            "tells a service of an agent")
+                                : poll_there(&daemon, result, err);
+    }
+    const tide_status opened = tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err);
+    if (opened == TIDE_E_BUSY && colony.store) {
+        TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
+        TIDE_TRY(tide_cli_colony_open(cli, &daemon, TIDE_STORE_EXISTING, false, err));
+        return daemon.remote ? poll_there(&daemon, result, err)
+                             : poll_here(cli, &daemon, result, err);
+    }
+    TIDE_TRY(opened);
+    TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
+    TIDE_TRY(poll_here(cli, &colony, result, err));
+    if (result->elsewhere == 0 || tide_cli_colony_reach(cli, &daemon, err) != TIDE_OK)
+        return TIDE_OK;
+    return poll_there(&daemon, result, err);
+}
+
+static tide_status poll(tide_cli *cli, tide_error *err)
+{
+    if (!tide_cli_is_given(cli, TIDE_CLI_ONCE))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "poll is for --once; 'tidemark colony' goes on polling");
+    tide_driver_result result = {.agents = 0};
+    TIDE_TRY(poll_all(cli, &result, err));
     TIDE_TRY(print_result(cli, &result, err));
     if (result.failed > 0)
         return tide_fail(err, TIDE_E_UNAVAILABLE, "%d of %d agents were not polled to the end: %s",
@@ -120,7 +173,7 @@ static tide_status poll(tide_cli *cli, tide_error *err)
             err, TIDE_E_UNAVAILABLE,
             "%d of %d agents are polled by another colony, which follows them by itself: "
             "'tidemark colony agent ls' names it, 'tidemark colony checkpoint ls' "
-            "shows how far it is",
+            "shows how far it is, --address asks it",
             result.elsewhere, result.agents);
     return TIDE_OK;
 }
@@ -152,14 +205,17 @@ static const tide_cli_verb verbs[] = {
      .run = run},
     {.name = "poll",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, DRIVER_OPTIONS, TIDE_CLI_AGENT_SECURITY),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_AGENT, .value = "NAME=HOST:PORT"},
+     .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, DRIVER_OPTIONS, TIDE_CLI_AGENT_SECURITY,
+                            TIDE_CLI_SERVICE_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
+                                     {.id = TIDE_CLI_AGENT, .value = "NAME=HOST:PORT"},
                                      {.id = TIDE_CLI_LEASE, .fallback = "15s"}),
      .summary = "poll every agent until all are caught up, then end (--once)",
      .run = poll},
     {.name = "audit",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, OFFLINE, TIDE_CLI_AGENT_SECURITY, TOKEN_FILE),
+     .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, OFFLINE, TIDE_CLI_AGENT_SECURITY,
+                            TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN, {.id = TIDE_CLI_AGENT, .max = 1}),
      .summary = "prove that every number is accounted for; exit code 8 where one is not",
      .details = "head - first + 1 = stored + dead + filtered + void + lost + pending, for every "
@@ -206,7 +262,7 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_colony_checkpoint_reset},
     {.name = "checkpoint set",
      .arguments = "AGENT TYPE NUMBER",
-     .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
+     .takes = TIDE_CLI_LIST(TIDE_CLI_AGENT_SECURITY, TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "go on behind this number; what is skipped is recorded as lost",
      .run = tide_cli_colony_checkpoint_set},

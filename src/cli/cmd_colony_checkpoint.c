@@ -132,12 +132,22 @@ tide_status tide_cli_colony_checkpoint_show(tide_cli *cli, tide_error *err)
 
 /* ---- changing ---- */
 
+static tide_status open_links(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
+{
+    const tide_driver_security security = tide_cli_colony_security(cli);
+    TIDE_TRY(tide_links_open(&colony->links, &security, NULL, tide_env_system(), err));
+    colony->colony.links = colony->links;
+    return TIDE_OK;
+}
+
 static tide_status change(tide_cli *cli, const char *method, const ProtobufCMessage *request,
-                          tide_error *err)
+                          bool asks_agent, tide_error *err)
 {
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     ProtobufCMessage *response = NULL;
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    if (asks_agent && !colony.remote)
+        TIDE_TRY(open_links(cli, &colony, err));
     TIDE_TRY(tide_cli_colony_call(&colony, method, request,
                                   &tidemark__colony__v1__change_checkpoints_response__descriptor,
                                   &response, err));
@@ -158,7 +168,7 @@ tide_status tide_cli_colony_checkpoint_reset(tide_cli *cli, tide_error *err)
     request.all = tide_cli_is_given(cli, TIDE_CLI_ALL);
     if (cli->arg_count == 0 && !request.all)
         return tide_fail(err, TIDE_E_INVALID, "which checkpoints? name an agent, or say --all");
-    return change(cli, "ResetCheckpoints", &request.base, err);
+    return change(cli, "ResetCheckpoints", &request.base, false, err);
 }
 
 tide_status tide_cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
@@ -169,7 +179,7 @@ tide_status tide_cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
     request.agent_id = (char *)cli->args[0];
     request.data_type = (char *)cli->args[1];
     request.seq_id = (uint64_t)number;
-    return change(cli, "MoveCheckpoint", &request.base, err);
+    return change(cli, "MoveCheckpoint", &request.base, true, err);
 }
 
 /* ---- audit ---- */
@@ -246,11 +256,8 @@ tide_status tide_cli_colony_audit(tide_cli *cli, tide_error *err)
         request.data_type = (char *)data_type;
     request.without_agents = tide_cli_is_given(cli, TIDE_CLI_OFFLINE);
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    if (!request.without_agents && !colony.remote) {
-        const tide_driver_security security = tide_cli_colony_security(cli);
-        TIDE_TRY(tide_links_open(&colony.links, &security, NULL, tide_env_system(), err));
-        colony.colony.links = colony.links;
-    }
+    if (!request.without_agents && !colony.remote)
+        TIDE_TRY(open_links(cli, &colony, err));
     TIDE_TRY(tide_cli_colony_call(&colony, "Audit", &request.base,
                                   &tidemark__colony__v1__audit_response__descriptor, &response,
                                   err));

@@ -1,14 +1,13 @@
-/* cmd_export.c - tidemark export --parquet DIR: a colony's rows as files, each row once. */
-#include <limits.h>
+/* cmd_export.c - tidemark export --parquet DIR: a colony's rows as files, each row once. --lake: cmd_export_lake.c. */
+#include "cli/cmd_export.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cli/colony_store.h"
 
-/* The daemon that writes the files may stand in another directory than its caller. */
-static tide_status make_absolute(const char *dir, char out[PATH_MAX], tide_error *err)
+tide_status tide_cli_absolute(const char *dir, char out[PATH_MAX], tide_error *err)
 {
     char here[PATH_MAX] = "";
     if (!*dir)
@@ -36,9 +35,9 @@ static tide_status print_json(tide_cli_output *out, const COLONY(ExportedFile) *
     return tide_cli_json_end(out, err);
 }
 
-static tide_status print_files(tide_cli *cli, const COLONY(ExportResponse) * answer,
-                               tide_error *err)
+static tide_status print_files(void *arg, const COLONY(ExportResponse) * answer, tide_error *err)
 {
+    tide_cli *cli = arg;
     static const tide_cli_column columns[] = {{.title = "FILE"},
                                               {.title = "FIRST", .is_number = true},
                                               {.title = "LAST", .is_number = true},
@@ -62,10 +61,9 @@ static tide_status print_files(tide_cli *cli, const COLONY(ExportResponse) * ans
     return tide_cli_table_done(&table, err);
 }
 
-static tide_status run_export(tide_cli *cli, tide_error *err)
+tide_status tide_cli_export_files(tide_cli *cli, char *dir, tide_cli_exported_fn *fn, void *arg,
+                                  tide_error *err)
 {
-    char dir[PATH_MAX];
-    TIDE_TRY(make_absolute(tide_cli_text(cli, TIDE_CLI_PARQUET), dir, err));
     const char *data_type = tide_cli_text(cli, TIDE_CLI_DATA_TYPE);
     COLONY(ExportRequest) request = COLONY_INIT(EXPORT_REQUEST);
     request.directory = dir;
@@ -77,27 +75,45 @@ static tide_status run_export(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_colony_call(&colony, "Export", &request.base,
                                   &tidemark__colony__v1__export_response__descriptor, &response,
                                   err));
-    const tide_status status = print_files(cli, (const COLONY(ExportResponse) *)response, err);
+    const tide_status status =
+        fn ? fn(arg, (const COLONY(ExportResponse) *)response, err) : TIDE_OK;
     protobuf_c_message_free_unpacked(response, NULL);
     return status;
+}
+
+static tide_status run_export(tide_cli *cli, tide_error *err)
+{
+    char dir[PATH_MAX];
+    if (tide_cli_text(cli, TIDE_CLI_LAKE))
+        return tide_cli_export_lake(cli, err);
+    if (!tide_cli_text(cli, TIDE_CLI_PARQUET))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "where to? --parquet DIR writes files, --lake URL --catalog NAME appends "
+                         "to tables of a lake");
+    TIDE_TRY(tide_cli_absolute(tide_cli_text(cli, TIDE_CLI_PARQUET), dir, err));
+    return tide_cli_export_files(cli, dir, print_files, cli, err);
 }
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(PARQUET, DATA_TYPE, TIDE_CLI_COLONY_OPTIONS),
+     .takes = TIDE_CLI_LIST(PARQUET, LAKE, CATALOG, LAKE_SCHEMA, CREATE, DATA_TYPE,
+                            TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
-     .needs = TIDE_CLI_LIST(PARQUET),
-     .summary = "write a colony's rows that were not exported yet as Parquet files",
+     .summary = "write a colony's rows that were not exported yet as Parquet files, or into a lake",
      .details = "Needs DuckDB, whatever the store is. DIR/manifest.tsv lists what was written; a "
                 "row is in one file,\n"
-                "also after a crash. Run it again for what has come since.",
+                "also after a crash. Run it again for what has come since.\n"
+                "With --lake rows are appended to tables spans, logs, ... of a catalog, each once, "
+                "a snapshot per range of\n"
+                "numbers; --parquet then names where files are kept on the way (else below the "
+                "lake's data, and removed).",
      .run = run_export},
     {.name = NULL},
 };
 
 const tide_cli_command tide_cli_export = {
     .name = "export",
-    .summary = "write a colony's rows that were not exported yet as Parquet files",
+    .summary = "write a colony's rows that were not exported yet as Parquet files, or into a lake",
     .verbs = verbs,
 };

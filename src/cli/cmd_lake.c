@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/cleanup.h"
+#include "cli/front_options.h"
 #include "lake/history.h"
 
 /* The checker reads everything in one closure. */
@@ -273,6 +274,33 @@ static const tide_cli_verb verbs[] = {
      .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
      .summary = "make small files larger ones; the rows stay the same",
      .run = tide_cli_lake_compact},
+    {.name = "expose",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(LAKE_SCHEMA),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LAKE_SCHEMA,
+                             .help = "the schema of views; lake_CATALOG where it is not said"}),
+     .summary = "let stock DuckLake clients read and write a catalog (PostgreSQL)",
+     .details = "Makes a schema of views with DuckLake 1.0's tables. A client attaches with\n"
+                "    ATTACH 'ducklake:postgres:dbname=... host=...' AS lake (METADATA_SCHEMA "
+                "'lake_CATALOG')\n"
+                "Run again, it brings the views up to date. docs/lake-compatibility.md says what "
+                "works and what does not.",
+     .run = tide_cli_lake_expose},
+    {.name = "unexpose",
+     .arguments = "CATALOG",
+     .summary = "take the views of expose back; the history stays",
+     .run = tide_cli_lake_unexpose},
+    {.name = "export",
+     .arguments = "CATALOG FILE",
+     .takes = TIDE_CLI_LIST(FORCE),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_FORCE, .help = "replace a file that is there"}),
+     .summary = "write a catalog file (SQLite) that a stock DuckLake client reads",
+     .details = "All snapshots, forks made flat; data files stay where they are. A client attaches "
+                "with\n"
+                "    ATTACH 'ducklake:sqlite:FILE' AS lake (READ_ONLY)",
+     .run = tide_cli_lake_export},
     {.name = "verify",
      .arguments = "[CATALOG]",
      .summary = "prove the history: nothing lost, doubled or changed; exit code 8 where it is",
@@ -280,6 +308,22 @@ static const tide_cli_verb verbs[] = {
                 "and that no two\n"
                 "commits collide. Prints one line per finding.",
      .run = verify},
+    {.name = "serve",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(LISTEN, DATA, DESKS, DUCKDB_LIBRARY, TIDE_CLI_FRONT_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(
+         LIBRARY, {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4322"},
+         {.id = TIDE_CLI_DATA,
+          .value = "DIR",
+          .help = "make a metabase with its data files here, if the store has none"},
+         {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
+     .summary = "serve catalogs over the network",
+     .details = "tidemark.lake.v1 as gRPC (with reflection and health) and as JSON or protobuf by "
+                "POST to\n"
+                "/package.Service/Method, on one port. Rows are written and read on this machine. "
+                "Prints `ready\n"
+                "listen=HOST:PORT`.",
+     .run = tide_cli_lake_serve},
     {.name = "stress",
      .arguments = "",
      .takes = TIDE_CLI_LIST(CATALOGS, WRITERS, SECONDS, KILL),

@@ -11,8 +11,7 @@
 
 #include "base/digest.h"
 #include "cli/cli.h"
-#include "lake/catalog.h"
-#include "lake/data.h"
+#include "lake/work.h"
 
 /* The store that --store names, and the metabase in it. */
 typedef struct tide_cli_metabase {
@@ -38,21 +37,13 @@ typedef enum tide_cli_lake_counts {
     TIDE_CLI_COUNT_BOTH,
 } tide_cli_lake_counts;
 
-struct tide_cli_lake_batch;
 typedef struct tide_cli_lake_work {
     tide_cli *cli;
     tide_cli_metabase metabase;
     tide_lake_data *data; /* NULL: nobody needed it yet */
-    tide_lake_change *change;
-    tide_lake_pin pin;
-    bool has_pin;
-    struct tide_cli_lake_batch *batches; /* files that operations wrote */
+    tide_lake_work work;
     uint8_t hash[TIDE_SHA256_LEN];
-    tide_lake_committed done;
-    bool is_answered;  /* under its request key, earlier: there is nothing to do */
-    bool is_committed; /* the files are the metabase's */
-    bool reads_stdin;  /* the operations came from there */
-    int64_t deleted;
+    bool reads_stdin; /* the operations came from there */
 } tide_cli_lake_work;
 
 /* request: what is asked, for its key. With --create a catalog that is not there is made. */
@@ -61,9 +52,6 @@ TIDE_MUST_CHECK tide_status tide_cli_lake_begin(tide_cli_lake_work *work, const 
 TIDE_MUST_CHECK tide_status tide_cli_lake_append(tide_cli_lake_work *work, const char *schema,
                                                  const char *table, const char *source,
                                                  tide_lake_format format, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_cli_lake_delete(tide_cli_lake_work *work, const char *schema,
-                                                 const char *table, const char *condition,
-                                                 tide_error *err);
 /* Commit and print. */
 TIDE_MUST_CHECK tide_status tide_cli_lake_finish(tide_cli_lake_work *work,
                                                  tide_cli_lake_counts counts, tide_error *err);
@@ -115,6 +103,14 @@ tide_status tide_cli_lake_query(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_expire(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_cleanup(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_compact(tide_cli *cli, tide_error *err);
+
+/* cmd_lake_serve.c */
+tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err);
+
+/* cmd_lake_expose.c */
+tide_status tide_cli_lake_expose(tide_cli *cli, tide_error *err);
+tide_status tide_cli_lake_unexpose(tide_cli *cli, tide_error *err);
+tide_status tide_cli_lake_export(tide_cli *cli, tide_error *err);
 
 /* cmd_lake_stress.c */
 tide_status tide_cli_lake_stress(tide_cli *cli, tide_error *err);

@@ -36,7 +36,7 @@ static tide_status run_one(tide_cli *cli, json_t *op, int parts, tide_cli_lake_c
     TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], parts, err));
     TIDE_CLEANUP(tide_cli_lake_work_done) tide_cli_lake_work work = {.cli = cli};
     TIDE_TRY(tide_cli_lake_begin(&work, name.catalog, tide_view_of(request), err));
-    if (!work.is_answered)
+    if (!work.work.is_answered)
         TIDE_TRY(tide_cli_lake_op(&work, owned, err));
     return tide_cli_lake_finish(&work, counts, err);
 }
@@ -218,7 +218,7 @@ tide_status tide_cli_lake_commit(tide_cli *cli, tide_error *err)
     tide_cli_lake_work work = {.cli = cli, .reads_stdin = strcmp(source, "-") == 0};
     TIDE_TRY(tide_cli_lake_begin(&work, name.catalog,
                                  tide_view_bytes((const char *)file.hash, sizeof file.hash), err));
-    if (!work.is_answered)
+    if (!work.work.is_answered)
         TIDE_TRY(run_ops(&work, &file, source, err));
     return tide_cli_lake_finish(&work, TIDE_CLI_COUNT_BOTH, err);
 }

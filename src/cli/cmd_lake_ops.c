@@ -32,7 +32,7 @@ static tide_status take_truth(const json_t *op, const char *key, bool *out, tide
 
 static tide_status check_catalog(const tide_cli_lake_work *work, const char *name, tide_error *err)
 {
-    const char *catalog = tide_lake_change_catalog(work->change)->name;
+    const char *catalog = tide_lake_change_catalog(work->work.change)->name;
     if (strcasecmp(catalog, name) == 0)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_INVALID,
@@ -84,7 +84,7 @@ static tide_status create_schema(tide_cli_lake_work *work, const json_t *op, tid
 {
     tide_lake_name name;
     TIDE_TRY(take_schema(work, op, &name, err));
-    return tide_lake_create_schema(work->change, name.schema, err);
+    return tide_lake_create_schema(work->work.change, name.schema, err);
 }
 
 static tide_status drop_schema(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -93,7 +93,7 @@ static tide_status drop_schema(tide_cli_lake_work *work, const json_t *op, tide_
     bool cascade = false;
     TIDE_TRY(take_schema(work, op, &name, err));
     TIDE_TRY(take_truth(op, "cascade", &cascade, err));
-    return tide_lake_drop_schema(work->change, name.schema, cascade, err);
+    return tide_lake_drop_schema(work->work.change, name.schema, cascade, err);
 }
 
 static tide_status create_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -102,7 +102,7 @@ static tide_status create_view(tide_cli_lake_work *work, const json_t *op, tide_
     const char *sql = "";
     TIDE_TRY(take_object(work, op, "view", &name, err));
     TIDE_TRY(take_text(op, "sql", &sql, err));
-    return tide_lake_create_view(work->change, name.schema, name.object, sql, err);
+    return tide_lake_create_view(work->work.change, name.schema, name.object, sql, err);
 }
 
 static tide_status alter_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -111,14 +111,14 @@ static tide_status alter_view(tide_cli_lake_work *work, const json_t *op, tide_e
     const char *sql = "";
     TIDE_TRY(take_object(work, op, "view", &name, err));
     TIDE_TRY(take_text(op, "sql", &sql, err));
-    return tide_lake_alter_view(work->change, name.schema, name.object, sql, err);
+    return tide_lake_alter_view(work->work.change, name.schema, name.object, sql, err);
 }
 
 static tide_status drop_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
 {
     tide_lake_name name;
     TIDE_TRY(take_object(work, op, "view", &name, err));
-    return tide_lake_drop_view(work->change, name.schema, name.object, err);
+    return tide_lake_drop_view(work->work.change, name.schema, name.object, err);
 }
 
 /* ---- tables ---- */
@@ -144,11 +144,11 @@ static tide_status create_table(tide_cli_lake_work *work, const json_t *op, tide
     TIDE_CLEANUP(column_list_done) column_list columns = {NULL, 0};
     TIDE_TRY(tide_lake_columns_parse(text, &columns.all, &columns.count, err));
     if (with_schema) {
-        const tide_status status = tide_lake_create_schema(work->change, name.schema, err);
+        const tide_status status = tide_lake_create_schema(work->work.change, name.schema, err);
         if (status != TIDE_E_EXISTS)
             TIDE_TRY(status);
     }
-    return tide_lake_create_table(work->change, name.schema, name.object, columns.all,
+    return tide_lake_create_table(work->work.change, name.schema, name.object, columns.all,
                                   columns.count, err);
 }
 
@@ -156,7 +156,7 @@ static tide_status drop_table(tide_cli_lake_work *work, const json_t *op, tide_e
 {
     tide_lake_name name;
     TIDE_TRY(take_object(work, op, "table", &name, err));
-    return tide_lake_drop_table(work->change, name.schema, name.object, err);
+    return tide_lake_drop_table(work->work.change, name.schema, name.object, err);
 }
 
 static tide_status drop_any(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -172,7 +172,7 @@ static tide_status rename_table(tide_cli_lake_work *work, const json_t *op, tide
     const char *to = "";
     TIDE_TRY(take_object(work, op, "table", &name, err));
     TIDE_TRY(take_text(op, "to", &to, err));
-    return tide_lake_rename_table(work->change, name.schema, name.object, to, err);
+    return tide_lake_rename_table(work->work.change, name.schema, name.object, to, err);
 }
 
 static tide_status add_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -184,8 +184,8 @@ static tide_status add_column(tide_cli_lake_work *work, const json_t *op, tide_e
     TIDE_CLEANUP(column_list_done) column_list columns = {NULL, 0};
     TIDE_TRY(tide_lake_columns_parse(text, &columns.all, &columns.count, err));
     for (int i = 0; i < columns.count; i++)
-        TIDE_TRY(
-            tide_lake_add_column(work->change, name.schema, name.object, &columns.all[i], err));
+        TIDE_TRY(tide_lake_add_column(work->work.change, name.schema, name.object, &columns.all[i],
+                                      err));
     return TIDE_OK;
 }
 
@@ -195,7 +195,7 @@ static tide_status drop_column(tide_cli_lake_work *work, const json_t *op, tide_
     const char *column = "";
     TIDE_TRY(take_object(work, op, "table", &name, err));
     TIDE_TRY(take_text(op, "column", &column, err));
-    return tide_lake_drop_column(work->change, name.schema, name.object, column, err);
+    return tide_lake_drop_column(work->work.change, name.schema, name.object, column, err);
 }
 
 static tide_status rename_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -206,7 +206,7 @@ static tide_status rename_column(tide_cli_lake_work *work, const json_t *op, tid
     TIDE_TRY(take_object(work, op, "table", &name, err));
     TIDE_TRY(take_text(op, "column", &column, err));
     TIDE_TRY(take_text(op, "to", &to, err));
-    return tide_lake_rename_column(work->change, name.schema, name.object, column, to, err);
+    return tide_lake_rename_column(work->work.change, name.schema, name.object, column, to, err);
 }
 
 static tide_status widen_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
@@ -219,7 +219,7 @@ static tide_status widen_column(tide_cli_lake_work *work, const json_t *op, tide
     TIDE_TRY(take_text(op, "column", &column, err));
     TIDE_TRY(take_text(op, "type", &sql, err));
     TIDE_TRY(tide_lake_type_parse(type, sql, err));
-    return tide_lake_widen_column(work->change, name.schema, name.object, column, type, err);
+    return tide_lake_widen_column(work->work.change, name.schema, name.object, column, type, err);
 }
 
 /* ---- partitions ---- */
@@ -292,8 +292,8 @@ static tide_status partition_table(tide_cli_lake_work *work, const json_t *op, t
         columns[i] = keys[i].column;
         transforms[i] = keys[i].transform;
     }
-    return tide_lake_partition_table(work->change, name.schema, name.object, columns, transforms,
-                                     (int)count, err);
+    return tide_lake_partition_table(work->work.change, name.schema, name.object, columns,
+                                     transforms, (int)count, err);
 }
 
 /* ---- rows ---- */
@@ -326,7 +326,7 @@ static tide_status delete_rows(tide_cli_lake_work *work, const json_t *op, tide_
     const char *where = "";
     TIDE_TRY(take_object(work, op, "table", &name, err));
     TIDE_TRY(take_text(op, "where", &where, err));
-    return tide_cli_lake_delete(work, name.schema, name.object, where, err);
+    return tide_lake_work_delete(&work->work, name.schema, name.object, where, err);
 }
 
 /* ---- the table ---- */

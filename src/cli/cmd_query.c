@@ -59,7 +59,13 @@ static tide_status print_answer(tide_cli *cli, const COLONY(QueryResponse) * ans
                              : tide_cli_is_given(cli, TIDE_CLI_CSV) ? TIDE_CLI_SQL_CSV
                                                                     : TIDE_CLI_SQL_TABLE);
     TIDE_TRY(print_rows(&output, answer, err));
-    if (answer->cut)
+    if (answer->cut && (int64_t)answer->n_rows < tide_cli_number(cli, TIDE_CLI_LIMIT))
+        tide_cli_print(
+            stderr,
+            "tidemark: query: the answer ends after %zu rows: with the next one it would "
+            "be too large\n",
+            answer->n_rows);
+    else if (answer->cut)
         tide_cli_print(stderr, "tidemark: query: there are more than these %zu rows: --limit N\n",
                        answer->n_rows);
     return TIDE_OK;

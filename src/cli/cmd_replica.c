@@ -9,11 +9,19 @@
 
 /* ---- what the verbs share ---- */
 
+static void print_report(void *arg, const char *text)
+{
+    (void)arg;
+    tide_cli_print(stderr, "tidemark: %s\n", text);
+}
+
 tide_status tide_cli_replica_open(const tide_cli *cli, bool is_new, tide_node **out,
                                   tide_error *err)
 {
     const tide_node_options options = {.is_new = is_new};
-    return tide_node_open(out, cli->args[0], &options, err);
+    TIDE_TRY(tide_node_open(out, cli->args[0], &options, err));
+    tide_node_on_report(*out, print_report, NULL);
+    return TIDE_OK;
 }
 
 void tide_cli_replica_node(char out[TIDE_CLI_NODE_SIZE], const tide_node_id *id)
@@ -66,6 +74,11 @@ static tide_status track(tide_cli *cli, tide_error *err)
         tide_tracked tracked = {.rows = 0};
         TIDE_TRY(tide_node_track(node, cli->args[i], tide_cli_number(cli, TIDE_CLI_RETAIN),
                                  &tracked, err));
+        if (tracked.was_tracked && tide_cli_is_given(cli, TIDE_CLI_RESCAN)) {
+            int64_t found = 0;
+            TIDE_TRY(tide_node_rescan(node, cli->args[i], &found, err));
+            tracked.rows += found;
+        }
         TIDE_TRY(print_tracked(cli, cli->args[i], &tracked, err));
     }
     return TIDE_OK;
@@ -119,7 +132,7 @@ static tide_status collect(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "track",
      .arguments = "DB TABLE...",
-     .takes = TIDE_CLI_LIST(RETAIN),
+     .takes = TIDE_CLI_LIST(RETAIN, RESCAN),
      .summary = "capture changes of these tables, whichever program makes them",
      .details =
          "Triggers append every change to a log, in the transaction that makes it. Rows that "
@@ -226,4 +239,5 @@ const tide_cli_command tide_cli_replica = {
     .name = "replica",
     .summary = "Replication: tables of any SQLite application, converging between peers.",
     .verbs = verbs,
+    .is_placeless = true,
 };

@@ -81,7 +81,8 @@ static tide_status show_peer(void *arg, const tide_peer_seen *peer, tide_error *
     tide_cli_replica_node(node, &peer->node);
     tide_cli_time_text(seen, peer->seen_at_us);
     if (!s->out->is_json) {
-        tide_cli_print(s->out->file, "peer %s: seen %s\n", node, seen);
+        tide_cli_print(s->out->file, "peer %s: seen %s%s%s\n", node, seen,
+                       peer->unlike[0] ? "; other types: " : "", peer->unlike);
         return TIDE_OK;
     }
     end_peer(s);
@@ -89,6 +90,7 @@ static tide_status show_peer(void *arg, const tide_peer_seen *peer, tide_error *
     tide_cli_json_text(s->out, "node", node);
     tide_cli_json_time(s->out, "seen_at", peer->seen_at_us);
     tide_cli_json_time(s->out, "expires_at", peer->expires_at_us);
+    tide_cli_json_text(s->out, "unlike", peer->unlike[0] ? peer->unlike : NULL);
     tide_cli_json_array_begin(s->out, "marks");
     s->is_in_peer = true;
     return TIDE_OK;
@@ -129,6 +131,7 @@ static tide_status show_all(tide_cli *cli, tide_node *node, tide_error *err)
         tide_cli_json_i64(out, "conflicts", counts.conflicts);
         tide_cli_json_i64(out, "aside", counts.aside);
         tide_cli_json_i64(out, "quarantined", counts.quarantined);
+        tide_cli_json_i64(out, "waiting", counts.waiting);
         tide_cli_json_array_begin(out, "tables");
         for (int i = 0; i < marks.table_count; i++)
             tide_cli_json_text(out, NULL, marks.tables[i].name);
@@ -160,13 +163,10 @@ static tide_status show_all(tide_cli *cli, tide_node *node, tide_error *err)
 tide_status tide_cli_replica_status(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
-    tide_capture_found found = {.lost_tables = 0};
     TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
     if (tide_node_epoch(node) == 0)
         return tide_fail(err, TIDE_E_NOT_FOUND, "no table of %s is tracked", cli->args[0]);
-    TIDE_TRY(tide_peer_look(node, &found, err));
-    if (found.report[0])
-        tide_cli_print(stderr, "tidemark: %s\n", found.report);
+    TIDE_TRY(tide_peer_look(node, NULL, err));
     if (!cli->out.is_json)
         return show_all(cli, node, err);
     tide_cli_json_begin(&cli->out);

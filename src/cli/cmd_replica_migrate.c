@@ -64,6 +64,7 @@ static tide_status hook_again(tide_cli *cli, tide_node *node, tide_app_pause *pa
 {
     tide_capture_found found = {.lost_tables = 0};
     tide_app_pause_end(pause);
+    tide_node_on_report(node, NULL, NULL); /* it is part of the answer */
     const tide_status status = tide_peer_look(node, &found, err);
     if (status < TIDE_OK) {
         (void)snprintf(cli->hint, sizeof cli->hint,

@@ -23,15 +23,29 @@ typedef struct beginning {
     tide_bootstrap done;
 } beginning;
 
+/* In the logs, and so in sync; not in the tables. */
+static void print_held(tide_cli *cli, const char *where, int64_t quarantined, int64_t waiting)
+{
+    if (waiting > 0)
+        tide_cli_print(cli->out.file, "; %lld events wait %s for their time (a clock was ahead)",
+                       (long long)waiting, where);
+    if (quarantined > waiting)
+        tide_cli_print(cli->out.file, "; %lld events are quarantined %s",
+                       (long long)(quarantined - waiting), where);
+}
+
 static tide_status print_result(tide_cli *cli, const char *peer, const tide_sync_result *result,
                                 const tide_bootstrap *bootstrap, tide_error *err)
 {
     char node[TIDE_CLI_NODE_SIZE];
     tide_cli_replica_node(node, &result->node);
     if (!cli->out.is_json) {
-        tide_cli_print(cli->out.file, "%s: %lld events pulled, %lld pushed%s\n", peer,
+        tide_cli_print(cli->out.file, "%s: %lld events pulled, %lld pushed%s", peer,
                        (long long)result->pulled.events, (long long)result->pushed.events,
                        result->is_proven ? ", in sync" : "");
+        print_held(cli, "here", result->quarantined, result->waiting);
+        print_held(cli, "there", result->peer_quarantined, result->peer_waiting);
+        tide_cli_print(cli->out.file, "\n");
         return TIDE_OK;
     }
     tide_cli_json_begin(&cli->out);
@@ -41,8 +55,11 @@ static tide_status print_result(tide_cli *cli, const char *peer, const tide_sync
     tide_cli_json_i64(&cli->out, "pushed", result->pushed.events);
     tide_cli_json_i64(&cli->out, "rows", result->pulled.rows);
     tide_cli_json_i64(&cli->out, "conflicts", result->pulled.conflicts);
-    tide_cli_json_i64(&cli->out, "quarantined", result->pulled.quarantined);
-    tide_cli_json_i64(&cli->out, "waiting", result->pulled.waiting);
+    tide_cli_json_i64(&cli->out, "quarantined", result->quarantined);
+    tide_cli_json_i64(&cli->out, "waiting", result->waiting);
+    tide_cli_json_i64(&cli->out, "peer_quarantined", result->peer_quarantined);
+    tide_cli_json_i64(&cli->out, "peer_waiting", result->peer_waiting);
+    tide_cli_json_text(&cli->out, "unlike", result->unlike[0] ? result->unlike : NULL);
     tide_cli_json_i64(&cli->out, "tables_created", result->tables_created);
     tide_cli_json_bool(&cli->out, "bootstrapped", result->has_bootstrapped);
     if (result->has_bootstrapped) {
@@ -89,6 +106,10 @@ static tide_status sync_with(tide_cli *cli, tide_node *node, const char *address
     begin.remote = remote;
     const tide_status status = tide_remote_sync(node, &here, remote, &options, &result, err);
     TIDE_IGNORE(print_result(cli, address, &result, &begin.done, &print_err));
+    if (result.unlike[0])
+        tide_cli_print(stderr,
+                       "tidemark: %s has tables of other types: values may differ for good: %s\n",
+                       address, result.unlike);
     return status;
 }
 

@@ -7,31 +7,7 @@
 static tide_status print_json(tide_cli *cli, const COLONY(FleetResponse) * fleet, tide_error *err)
 {
     tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "unexplained", (int64_t)fleet->unexplained);
-    tide_cli_json_i64(&cli->out, "pending", (int64_t)fleet->pending);
-    tide_cli_json_i64(&cli->out, "open_gaps", (int64_t)fleet->open_gaps);
-    tide_cli_json_i64(&cli->out, "lost", (int64_t)fleet->lost);
-    tide_cli_json_array_begin(&cli->out, "agents");
-    for (size_t i = 0; i < fleet->n_agents; i++) {
-        const COLONY(FleetLine) *line = fleet->agents[i];
-        const tide_cli_standing standing = tide_cli_fleet_standing(line);
-        tide_cli_json_object_begin(&cli->out, NULL);
-        tide_cli_json_text(&cli->out, "agent_id", line->agent_id);
-        tide_cli_json_text(&cli->out, "health", line->health);
-        tide_cli_json_text(&cli->out, "error", *line->error ? line->error : NULL);
-        tide_cli_json_text(&cli->out, "holder", *line->holder ? line->holder : NULL);
-        tide_cli_json_i64(&cli->out, "lag_records", standing.lag_records);
-        tide_cli_json_double(&cli->out, "lag_seconds", (double)standing.lag_ms / 1000);
-        if (standing.until_loss_ms >= 0)
-            tide_cli_json_double(&cli->out, "seconds_until_loss",
-                                 (double)standing.until_loss_ms / 1000);
-        else
-            tide_cli_json_null(&cli->out, "seconds_until_loss");
-        tide_cli_json_i64(&cli->out, "open_gaps", standing.open_gaps);
-        tide_cli_json_text(&cli->out, "hold", *standing.hold ? standing.hold : NULL);
-        tide_cli_json_object_end(&cli->out);
-    }
-    tide_cli_json_array_end(&cli->out);
+    tide_cli_fleet_json(&cli->out, fleet);
     return tide_cli_json_end(&cli->out, err);
 }
 
@@ -94,6 +70,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
      .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "tell how every agent stands, and whether every number is explained",
      .details = "Exit code 8 where a number is unexplained.",
      .run = run},

@@ -93,4 +93,5 @@ const tide_cli_command tide_cli_up = {
     .name = "up",
     .summary = "Everything on one machine, with a dashboard.",
     .verbs = verbs,
+    .is_placeless = true,
 };

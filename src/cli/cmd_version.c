@@ -34,4 +34,5 @@ const tide_cli_command tide_cli_version = {
     .name = "version",
     .summary = "print the versions of this program and its libraries",
     .verbs = verbs,
+    .is_placeless = true,
 };

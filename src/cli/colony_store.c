@@ -54,6 +54,30 @@ static tide_status connect(tide_cli *cli, tide_cli_colony *colony, tide_error *e
     return status;
 }
 
+tide_status tide_cli_service_open(tide_client **out, const tide_cli *cli, const char *address,
+                                  tide_error *err)
+{
+    const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
+    const char *ca_file = tide_cli_text(cli, TIDE_CLI_SERVICE_CA);
+    const char *cert_file = tide_cli_text(cli, TIDE_CLI_SERVICE_CERT);
+    const bool has_scheme = strstr(address, "://") || strncmp(address, "unix:", 5) == 0;
+    char target[TIDE_CLI_COLONY_PATH_MAX];
+    (void)snprintf(target, sizeof target, "%s%s",
+                   has_scheme             ? ""
+                   : ca_file || cert_file ? "https://"
+                                          : "http://",
+                   address);
+    const tide_client_options options = {.target = target,
+                                         .ca_file = ca_file,
+                                         .cert_file = cert_file,
+                                         .key_file = tide_cli_text(cli, TIDE_CLI_SERVICE_KEY),
+                                         .token_file = token_file,
+                                         .token = token_file ? NULL : getenv("TIDEMARK_TOKEN"),
+                                         .is_insecure =
+                                             tide_cli_is_given(cli, TIDE_CLI_SERVICE_INSECURE)};
+    return tide_client_open(out, &options, err);
+}
+
 static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const char *path,
                                tide_store_mode mode, bool is_daemon, tide_error *err)
 {
@@ -81,21 +105,47 @@ tide_driver_security tide_cli_colony_security(const tide_cli *cli)
                                   .is_insecure = tide_cli_is_given(cli, TIDE_CLI_AGENT_INSECURE)};
 }
 
+/* Beside the file of a store; "" of a server. */
+static void name_address_file(tide_cli_colony *colony, const char *url)
+{
+    static const char *const schemes[] = {"sqlite:", "duckdb:"};
+    const char *path = url;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            path = url + strlen(schemes[i]);
+    const bool is_file = !strstr(url, "://") && strlen(path) < sizeof colony->address_file - 32;
+    (void)snprintf(colony->address_file, sizeof colony->address_file, "%s%s", is_file ? path : "",
+                   is_file ? "-colony.address" : "");
+}
+
 tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out, tide_store_mode mode,
                                  bool is_daemon, tide_error *err)
 {
     static const char duckdb[] = "duckdb:";
     const char *url = tide_cli_text(cli, TIDE_CLI_STORE);
+    const char *address = tide_cli_text(cli, TIDE_CLI_ADDRESS);
+    if (address && !is_daemon)
+        return tide_cli_service_open(&out->remote, cli, address, err);
     if (strncmp(url, duckdb, sizeof duckdb - 1) == 0) {
         TIDE_TRY(open_duckdb(cli, out, url + sizeof duckdb - 1, mode, is_daemon, err));
     } else {
         TIDE_TRY(open_store(url, &out->store, mode, is_daemon, err));
         TIDE_TRY(tide_sink_open_sql(&out->sink, out->store, err));
+        if (is_daemon)
+            name_address_file(out, url);
     }
     out->colony = (tide_colony){.sink = out->sink,
                                 .env = tide_env_system(),
                                 .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY)};
     return TIDE_OK;
+}
+
+tide_status tide_cli_colony_reach(tide_cli *cli, tide_cli_colony *out, tide_error *err)
+{
+    name_address_file(out, tide_cli_text(cli, TIDE_CLI_STORE));
+    if (!out->address_file[0] || access(out->address_file, F_OK) != 0)
+        return TIDE_NONE;
+    return connect(cli, out, err);
 }
 
 void tide_cli_colony_done(tide_cli_colony *colony)
@@ -124,9 +174,8 @@ static tide_status call_there(const tide_cli_colony *colony, const char *method,
                                       .timeout_us = INT64_C(600000000)};
     const tide_status status = tide_client_call(colony->remote, &call, &reply, err);
     if (status == TIDE_E_UNAUTHENTICATED)
-        return tide_fail_context(err, status,
-                                 "the daemon that has this store wants a token (--token-file FILE, "
-                                 "or $TIDEMARK_TOKEN)");
+        return tide_fail_context(
+            err, status, "the service wants a token (--token-file FILE, or $TIDEMARK_TOKEN)");
     TIDE_TRY(status);
     const tide_buffer spare = *out;
     *out = reply.message;

@@ -9,6 +9,9 @@
  *     https://127.0.0.1:4320              http://..., or unix:PATH
  *     ca /etc/tidemark/colony.pem         whom to trust: the daemon's own certificate
  *
+ * --address asks a service that runs somewhere, whatever its store is. The daemon of a SQLite file tells its address in the same way; only a pass
+ * beside it needs that (tide_cli_colony_reach).
+ *
  * A daemon that demands tokens is shown the one of --token-file (its first line) or $TIDEMARK_TOKEN. A certificate that is not for the address
  * is reached by its name: $TIDEMARK_COLONY=https://NAME:PORT.
  *
@@ -34,15 +37,24 @@ typedef struct tide_cli_colony {
 TIDE_MUST_CHECK tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out,
                                                  tide_store_mode mode, bool is_daemon,
                                                  tide_error *err);
+/* The daemon of --store's file, if one has told its address. TIDE_NONE: it has not. */
+TIDE_MUST_CHECK tide_status tide_cli_colony_reach(tide_cli *cli, tide_cli_colony *out,
+                                                  tide_error *err);
 void tide_cli_colony_done(tide_cli_colony *colony); /* fits TIDE_CLEANUP on {0} */
+
+/* A client of the service at an address, as --token-file and --service-... say. Connects to nobody yet. */
+TIDE_MUST_CHECK tide_status tide_cli_service_open(tide_client **out, const tide_cli *cli,
+                                                  const char *address, tide_error *err);
 
 /* Speak to agents as the options --agent-ca, --agent-token-file, ... say. */
 tide_driver_security tide_cli_colony_security(const tide_cli *cli);
-#define TIDE_CLI_COLONY_OPTIONS DUCKDB_LIBRARY, TOKEN_FILE
+#define TIDE_CLI_SERVICE_OPTIONS                                                                   \
+    TOKEN_FILE, ADDRESS, SERVICE_CA, SERVICE_CERT, SERVICE_KEY, SERVICE_INSECURE
+#define TIDE_CLI_COLONY_OPTIONS DUCKDB_LIBRARY, TIDE_CLI_SERVICE_OPTIONS
 #define TIDE_CLI_COLONY_TOKEN                                                                      \
     {                                                                                              \
         .id = TIDE_CLI_TOKEN_FILE,                                                                 \
-        .help = "the token for a DuckDB colony's daemon, in its first line; $TIDEMARK_TOKEN"       \
+        .help = "the token for the service, in its first line; $TIDEMARK_TOKEN"                    \
     }
 #define TIDE_CLI_AGENT_SECURITY                                                                    \
     AGENT_CA, AGENT_CERT, AGENT_KEY, AGENT_TOKEN_FILE, AGENT_INSECURE, DUCKDB_LIBRARY

@@ -1,4 +1,4 @@
-/* fleet.h - the colony's fleet (tidemark.colony.v1 Fleet), asked for and added up: for status and check. */
+/* fleet.h - the colony's fleet (tidemark.colony.v1 Fleet), asked for and added up: for status, check and top. */
 #ifndef TIDE_CLI_FLEET_H
 #define TIDE_CLI_FLEET_H
 
@@ -21,5 +21,8 @@ typedef struct tide_cli_standing {
     const char *hold; /* of one of them; "": none */
 } tide_cli_standing;
 tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line);
+
+/* All of it as members of the JSON object under way. */
+void tide_cli_fleet_json(tide_cli_output *out, const COLONY(FleetResponse) * fleet);
 
 #endif

@@ -5,12 +5,35 @@
 #include "cli/request.h"
 
 const tide_cli_command *const tide_cli_commands[] = {
-    &tide_cli_task,     &tide_cli_work,     &tide_cli_checkpoint,     &tide_cli_idempotency,
-    &tide_cli_schedule, &tide_cli_sequence, &tide_cli_feed,           &tide_cli_sql,
-    &tide_cli_store,    &tide_cli_agent,    &tide_cli_colony_command, &tide_cli_gaps,
-    &tide_cli_query,    &tide_cli_export,   &tide_cli_replica,        &tide_cli_lake,
-    &tide_cli_serve,    &tide_cli_up,       &tide_cli_status,         &tide_cli_token,
-    &tide_cli_doctor,   &tide_cli_version,  &tide_cli_help,           NULL,
+    &tide_cli_task,
+    &tide_cli_work,
+    &tide_cli_checkpoint,
+    &tide_cli_idempotency,
+    &tide_cli_schedule,
+    &tide_cli_sequence,
+    &tide_cli_feed,
+    &tide_cli_sql,
+    &tide_cli_store,
+    &tide_cli_agent,
+    &tide_cli_colony_command,
+    &tide_cli_gaps,
+    &tide_cli_query,
+    &tide_cli_export,
+    &tide_cli_replica,
+    &tide_cli_lake,
+    &tide_cli_serve,
+    &tide_cli_up,
+    &tide_cli_status,
+    &tide_cli_top,
+    &tide_cli_check,
+    &tide_cli_token,
+    &tide_cli_context,
+    &tide_cli_doctor,
+    &tide_cli_explain,
+    &tide_cli_completion,
+    &tide_cli_version,
+    &tide_cli_help,
+    NULL,
 };
 
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
@@ -100,6 +123,8 @@ int main(int argc, char **argv)
         exit_code = tell_failure(&cli, asked.name, written, &write_err);
     else if (status == TIDE_NONE)
         exit_code = tell_nothing(&cli, asked.name, &err);
+    if (asked.command && asked.command->failure_exit && (status < TIDE_OK || written < TIDE_OK))
+        exit_code = asked.command->failure_exit;
     tide_cli_output_done(&cli.out);
     tide_cli_words_done(&cli.words);
     return exit_code;

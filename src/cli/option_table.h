@@ -25,6 +25,8 @@ enum {
 #define TIDE_CLI_OPTIONS_COMMON(X)                                                                 \
     X(STORE, "store", 's', "URL", "./tidemark.db", "TIDEMARK_STORE", TEXT, 0, 0,                   \
       "the store: a file, sqlite:PATH or postgres://USER@HOST/DATABASE")                           \
+    X(CONTEXT, "context", 0, "NAME", NULL, "TIDEMARK_CONTEXT", TEXT, 0, 0,                         \
+      "the store or service that is called so ('tidemark help context')")                          \
     X(JSON, "json", 'j', NULL, NULL, NULL, FLAG, 0, 0,                                             \
       "print one JSON object per line, for programs")                                              \
     X(HELP, "help", 'h', NULL, NULL, NULL, FLAG, 0, 0, "print this and exit")
@@ -213,7 +215,11 @@ enum {
       "send the token to other machines without TLS")                                              \
     X(DUCKDB_LIBRARY, "duckdb-library", 0, "FILE", NULL, "TIDEMARK_DUCKDB", TEXT, 0, 0,            \
       "where libduckdb.so is, for stores of DuckDB")                                               \
-    X(PARQUET, "parquet", 0, "DIR", NULL, NULL, TEXT, 0, 0, "write Parquet files below this one")
+    X(PARQUET, "parquet", 0, "DIR", NULL, NULL, TEXT, 0, 0, "write Parquet files below this one")  \
+    X(LAKE, "lake", 0, "URL", NULL, NULL, TEXT, 0, 0,                                              \
+      "append to tables of the lake in this store ('tidemark lake init')")                         \
+    X(LAKE_SCHEMA, "schema", 0, "NAME", NULL, NULL, TEXT, 0, 0,                                    \
+      "of the tables in the catalog; main")
 
 #define TIDE_CLI_OPTIONS_REPLICA(X)                                                                \
     X(RETAIN, "retain", 0, "DURATION", "7d", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,             \
@@ -224,6 +230,8 @@ enum {
       "where they are kept, instead of DB-snapshots")                                              \
     X(PULL, "pull", 0, NULL, NULL, NULL, FLAG, 0, 0, "only take what the peers have")              \
     X(PUSH, "push", 0, NULL, NULL, NULL, FLAG, 0, 0, "only give the peers what they lack")         \
+    X(RESCAN, "rescan", 0, NULL, NULL, NULL, FLAG, 0, 0,                                           \
+      "compare all rows with what is known of them: what no trigger saw becomes events")           \
     X(REPAIR, "repair", 0, NULL, NULL, NULL, FLAG, 0, 0, "put right what differs, at both")        \
     X(PEER, "peer", 0, "HOST:PORT", NULL, NULL, TEXTS, 0, 64, "sync with this peer")               \
     X(PEER_CA, "peer-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                       \
@@ -258,13 +266,32 @@ enum {
       "done once under this key: the second time the first answer is given")                       \
     X(AUTHOR, "author", 0, "NAME", NULL, NULL, TEXT, 0, 0, "who did it, kept with the snapshot")   \
     X(ORPHANS, "orphans", 0, NULL, NULL, NULL, FLAG, 0, 0,                                         \
-      "also files that nobody names: what writers that died have left behind")
+      "also files that nobody names: what writers that died have left behind")                     \
+    X(DESKS, "desks", 0, "N", "3", NULL, NUMBER, 1, 64,                                            \
+      "how many queries, appends and deletes run at once, each with a DuckDB of its own")
 
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
     X(PARAM, "param", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
       "what :NAME stands for: a number where it looks like one, else a text; 'TEXT' in any case")  \
     X(WRITE, "write", 0, NULL, NULL, NULL, FLAG, 0, 0, "let rows be changed")
+
+/* Asking a service instead of opening a store; watching. */
+#define TIDE_CLI_OPTIONS_REACH(X)                                                                  \
+    X(ADDRESS, "address", 0, "ADDR", NULL, "TIDEMARK_ADDRESS", TEXT, 0, 0,                         \
+      "ask the service there, and open no store: HOST:PORT, https://HOST:PORT or unix:PATH")       \
+    X(SERVICE_CA, "service-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                 \
+      "speak TLS with the service, and check its certificate against this authority (PEM)")        \
+    X(SERVICE_CERT, "service-cert", 0, "FILE", NULL, NULL, TEXT, 0, 0,                             \
+      "the caller's own certificate for the service (PEM)")                                        \
+    X(SERVICE_KEY, "service-key", 0, "FILE", NULL, NULL, TEXT, 0, 0, "its key (PEM)")              \
+    X(SERVICE_INSECURE, "service-insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                       \
+      "send the token to another machine without TLS")                                             \
+    X(WARNING, "warning", 0, "LEVEL", NULL, NULL, TEXT, 0, 0, "from where on it is a warning")     \
+    X(CRITICAL, "critical", 0, "LEVEL", NULL, NULL, TEXT, 0, 0, "from where on it is critical")    \
+    X(SORT, "sort", 0, "agent|behind|lag|loss|gaps", "agent", NULL, CHOICE, 0, 0,                  \
+      "what agents are sorted by, the worst first")                                                \
+    X(MAN, "man", 0, NULL, NULL, NULL, FLAG, 0, 0, "as a manual page, for man -l")
 
 #define TIDE_CLI_OPTIONS(X)                                                                        \
     TIDE_CLI_OPTIONS_COMMON(X)                                                                     \
@@ -277,6 +304,7 @@ enum {
     TIDE_CLI_OPTIONS_COLONY(X)                                                                     \
     TIDE_CLI_OPTIONS_REPLICA(X)                                                                    \
     TIDE_CLI_OPTIONS_LAKE(X)                                                                       \
+    TIDE_CLI_OPTIONS_REACH(X)                                                                      \
     TIDE_CLI_OPTIONS_SQL(X)
 
 #endif

@@ -56,7 +56,7 @@ static bool is_taken(const tide_cli_takes *takes, tide_cli_option_id id)
 static bool is_setting(const tide_cli_takes *takes, tide_cli_option_id id)
 {
     return tide_cli_list_has(takes->takes, TIDE_CLI_CONFIG) && is_taken(takes, id) &&
-           id != TIDE_CLI_HELP && id != TIDE_CLI_JSON;
+           id != TIDE_CLI_HELP && id != TIDE_CLI_JSON && id != TIDE_CLI_CONTEXT;
 }
 
 tide_cli_option tide_cli_option_for(const tide_cli_takes *takes, tide_cli_option_id id)
@@ -183,11 +183,17 @@ tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *arg
     return TIDE_OK;
 }
 
+static void free_file(tide_options_file *file)
+{
+    if (file)
+        tide_options_file_done(file);
+    free(file);
+}
+
 void tide_cli_words_done(tide_cli_words *words)
 {
-    if (words->file)
-        tide_options_file_done(words->file);
-    free(words->file);
+    free_file(words->file);
+    free_file(words->context);
     free(words->words);
     free(words->uses);
     free(words->pool);
@@ -250,18 +256,19 @@ static tide_status set_outside(tide_cli_words *words, tide_cli_option_id id,
                                          : set_value(words, id, option, value, what, err);
 }
 
-/* All lines of the file that are about this option; several only where it collects. */
-static tide_status settle_from_file(tide_cli_words *words, tide_cli_option_id id,
-                                    const tide_cli_option *option, int *pool_count, tide_error *err)
+/* All lines of a file (NULL: none) that are about this option; several only where it collects. */
+static tide_status settle_from_file(tide_cli_words *words, const tide_options_file *file,
+                                    tide_cli_option_id id, const tide_cli_option *option,
+                                    int *pool_count, tide_error *err)
 {
-    for (int i = 0; words->file && i < words->file->count; i++) {
-        const tide_setting *setting = &words->file->settings[i];
+    for (int i = 0; file && i < file->count; i++) {
+        const tide_setting *setting = &file->settings[i];
         if (strcmp(setting->name, option->name) != 0)
             continue;
         const tide_status status =
             set_outside(words, id, option, setting->value, setting->name, err);
         if (status < TIDE_OK)
-            return tide_options_file_fail(words->file, setting, status, err);
+            return tide_options_file_fail(file, setting, status, err);
         if (option->type == TIDE_CLI_TEXTS)
             add_to_list(words, id, setting->value, pool_count);
     }
@@ -274,10 +281,14 @@ static tide_status settle_from_outside(tide_cli_words *words, tide_cli_option_id
                                        int *pool_count, tide_error *err)
 {
     const char *outside = option->environment ? getenv(option->environment) : NULL;
-    if (outside && *outside)
+    if (words->given[TIDE_CLI_CONTEXT])
+        TIDE_TRY(settle_from_file(words, words->context, id, option, pool_count, err));
+    if (!words->text[id] && outside && *outside)
         TIDE_TRY(set_outside(words, id, option, outside, option->environment, err));
-    else
-        TIDE_TRY(settle_from_file(words, id, option, pool_count, err));
+    else if (!words->text[id])
+        TIDE_TRY(settle_from_file(words, words->file, id, option, pool_count, err));
+    if (!words->text[id])
+        TIDE_TRY(settle_from_file(words, words->context, id, option, pool_count, err));
     if (!words->text[id] && !(outside && *outside) && option->fallback)
         TIDE_TRY(set_value(words, id, option, option->fallback, what, err));
     if (words->text[id] && option->type == TIDE_CLI_TEXTS && words->list[id].count == 0)
@@ -366,7 +377,8 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
                              tide_cli_options[words->uses[i].id].name);
     TIDE_TRY(read_file(words, takes, err));
     const size_t pool_max = (size_t)words->use_count + TIDE_CLI_OPTION_COUNT +
-                            (words->file ? (size_t)words->file->count : 0);
+                            (words->file ? (size_t)words->file->count : 0) +
+                            (words->context ? (size_t)words->context->count : 0);
     int pool_count = 0;
     words->pool = calloc(pool_max, sizeof *words->pool);
     if (!words->pool)
@@ -374,5 +386,14 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
     for (int id = 0; id < TIDE_CLI_OPTION_COUNT; id++)
         if (is_taken(takes, (tide_cli_option_id)id))
             TIDE_TRY(settle_option(words, takes, (tide_cli_option_id)id, &pool_count, err));
+    return TIDE_OK;
+}
+
+tide_status tide_cli_words_place(tide_cli_words *words, tide_error *err)
+{
+    if (words->given[TIDE_CLI_STORE] && words->given[TIDE_CLI_ADDRESS])
+        return tide_fail(err, TIDE_E_INVALID, "--store and --address name two places: give one");
+    if (words->given[TIDE_CLI_STORE])
+        words->text[TIDE_CLI_ADDRESS] = NULL;
     return TIDE_OK;
 }

@@ -3,9 +3,12 @@
  *     tidemark <noun> <verb> [ARGUMENT...] [--option VALUE...] [-- CMD ARG...]
  *
  * Every option of the program is one row of option_table.h and means the same wherever it is allowed. A verb lists
- * which ones it takes besides the common three (store, json, help), and may narrow them or give them another default. A
- * value comes from the command line, else from the row's environment variable (unless empty), else from
- * the default.
+ * which ones it takes besides the common four (store, context, json, help), and may narrow them or give them another default. A
+ * value comes from the command line, else from the row's environment variable (unless empty), else from the context in
+ * force (context.h), else from the default. A context that the command line names counts before the environment.
+ *
+ * What is looked at is one place: --store and --address exclude each other, and a store that the command line names counts
+ * before an address from elsewhere; otherwise an address counts before a store.
  *
  * Verbs that run for long take --config: each of their options (but json and help) can then also stand in the environment
  * as TIDEMARK_<ID>, and in the file (daemon/options_file.h) by its name; a flag is true or false there. The
@@ -137,8 +140,10 @@ typedef struct tide_cli_words {
     bool has_bad_value; /* after a failure to settle: a value was wrong, not where it stood */
     tide_cli_use *uses; /* the options in the order given */
     int use_count;
-    const char **pool;                 /* of the lists */
-    struct tide_options_file *file;    /* of --config; NULL: none */
+    const char **pool;              /* of the lists */
+    struct tide_options_file *file; /* of --config; NULL: none */
+    struct tide_options_file
+        *context; /* the one in force; NULL: none. Put there between parse and settle */
     bool given[TIDE_CLI_OPTION_COUNT]; /* stood on the command line */
     /* The rest is filled by tide_cli_words_settle. */
     const char *text[TIDE_CLI_OPTION_COUNT]; /* NULL: no value from anywhere */
@@ -156,6 +161,10 @@ void tide_cli_words_done(tide_cli_words *words);
  * bad value, one that is missing. */
 TIDE_MUST_CHECK tide_status tide_cli_words_settle(tide_cli_words *words,
                                                   const tide_cli_takes *takes, tide_error *err);
+
+/* After settling: one place is looked at, the store that the command line names, else the address, else the store.
+ * TIDE_E_INVALID: the command line names both. */
+TIDE_MUST_CHECK tide_status tide_cli_words_place(tide_cli_words *words, tide_error *err);
 
 /* The name of the option that was probably meant by words->unknown; takes: among these, NULL: among all. NULL: none. */
 const char *tide_cli_words_suggest(const tide_cli_words *words, const tide_cli_takes *takes);

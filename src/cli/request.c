@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/context.h"
 #include "cli/help.h"
 #include "cli/suggest.h"
 
@@ -206,7 +207,13 @@ tide_status tide_cli_request_check(tide_cli *cli, const tide_cli_request *asked,
     char usage[TIDE_CLI_HINT_SIZE - 16];
     tide_cli_help_usage(usage, sizeof usage, asked->command, asked->verb);
     (void)snprintf(cli->hint, sizeof cli->hint, "usage: %s", usage);
-    tide_status status = tide_cli_words_settle(&cli->words, &takes, err);
+    tide_status status = TIDE_OK;
+    if (!asked->command->is_placeless)
+        status = tide_cli_context_enter(&cli->words, &takes, err);
+    if (status >= TIDE_OK)
+        status = tide_cli_words_settle(&cli->words, &takes, err);
+    if (status >= TIDE_OK && !asked->command->is_placeless)
+        status = tide_cli_words_place(&cli->words, err);
     if (status >= TIDE_OK)
         status = check_arguments(cli, asked->verb, err);
     if (status >= TIDE_OK || cli->words.has_bad_value)

@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "colony/export_parts.h"
 
+enum { NEAR = 1000 }; /* late numbers that lie no farther apart share a file */
+
 typedef struct exporting {
     const tide_export_options *options;
     tide_manifest manifest;
@@ -51,6 +53,10 @@ static tide_status write_range(exporting *e, tide_export_range *range, tide_erro
     TIDE_CLEANUP(tide_freep) tide_interval *missing = NULL;
     int count = 0;
     range->is_written = false;
+    tide_export_source *source = NULL;
+    TIDE_TRY(tide_manifest_source(&e->manifest, range->data_type, range->agent_id,
+                                  range->session_id, range->epoch, &source, err));
+    e->writer.done = range->is_late ? &source->done : NULL;
     TIDE_TRY(tide_export_write(&e->writer, range, note_plan, e, &missing, &count, err));
     /* A late range without rows has nothing to say. */
     if (range->is_late && range->rows == 0)
@@ -95,6 +101,9 @@ typedef struct gap_walk {
     int64_t bound; /* before the first open gap */
     int64_t last_id;
     int64_t seen;
+    tide_interval *late; /* numbers that are in no file, though ranges around them were written */
+    size_t late_count;
+    size_t late_capacity;
 } gap_walk;
 
 static tide_status lower_bound(void *arg, const tide_gap *gap, tide_error *err)
@@ -121,7 +130,21 @@ static bool find_late(const tide_export_source *source, const tide_gap *gap, int
     return out->first <= out->last;
 }
 
-static tide_status write_late(void *arg, const tide_gap *gap, tide_error *err)
+static tide_status keep_late(gap_walk *w, tide_interval late, tide_error *err)
+{
+    if (w->late_count == w->late_capacity) {
+        const size_t capacity = w->late_capacity > 0 ? w->late_capacity * 2 : 64;
+        tide_interval *grown = reallocarray(w->late, capacity, sizeof *grown);
+        if (!grown)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu late ranges", capacity);
+        w->late = grown;
+        w->late_capacity = capacity;
+    }
+    w->late[w->late_count++] = late;
+    return TIDE_OK;
+}
+
+static tide_status gather_late(void *arg, const tide_gap *gap, tide_error *err)
 {
     gap_walk *w = arg;
     w->last_id = gap->id;
@@ -130,13 +153,8 @@ static tide_status write_late(void *arg, const tide_gap *gap, tide_error *err)
     tide_interval late;
     tide_export_source *source = NULL;
     TIDE_TRY(find_source(w->e, w->position, &source, err));
-    while (find_late(source, gap, after, &late)) {
-        tide_export_range range = range_of(w->position, late.first, late.last);
-        range.is_late = true;
-        after = late.last;
-        TIDE_TRY(write_range(w->e, &range, err));
-        TIDE_TRY(find_source(w->e, w->position, &source, err));
-    }
+    for (; find_late(source, gap, after, &late); after = late.last)
+        TIDE_TRY(keep_late(w, late, err));
     return TIDE_OK;
 }
 
@@ -155,6 +173,60 @@ static tide_status walk_gaps(gap_walk *w, uint32_t statuses, tide_gap_fn *fn, ti
         filter.after_id = w->last_id;
     } while (w->seen == filter.limit);
     return TIDE_OK;
+}
+
+static int compare_intervals(const void *a, const void *b)
+{
+    const int64_t x = ((const tide_interval *)a)->first;
+    const int64_t y = ((const tide_interval *)b)->first;
+    return (x > y) - (x < y);
+}
+
+/* Neighbours go into one file: how far from `at` on does it reach? What lies between them is exported already, and left out. */
+static int64_t find_neighbours(const gap_walk *w, size_t at, size_t *next)
+{
+    const int64_t row_max = w->e->options->row_max;
+    const int64_t width_max = row_max > 0 ? row_max : TIDE_EXPORT_ROWS_DEFAULT;
+    const int64_t first = w->late[at].first;
+    int64_t last = w->late[at].last;
+    for (*next = at + 1; *next < w->late_count; (*next)++) {
+        const tide_interval *late = &w->late[*next];
+        if (late->first - last > NEAR || late->last - first >= width_max)
+            break;
+        last = late->last > last ? late->last : last;
+    }
+    return last;
+}
+
+static tide_status write_neighbours(gap_walk *w, int64_t first, int64_t last, tide_error *err)
+{
+    while (first <= last) {
+        tide_export_range range = range_of(w->position, first, last);
+        range.is_late = true;
+        TIDE_TRY(write_range(w->e, &range, err));
+        first = range.last_seq + 1;
+    }
+    return TIDE_OK;
+}
+
+static tide_status write_late(gap_walk *w, tide_error *err)
+{
+    qsort(w->late, w->late_count, sizeof *w->late, compare_intervals);
+    for (size_t at = 0, next = 0; at < w->late_count; at = next) {
+        const int64_t last = find_neighbours(w, at, &next);
+        const tide_status status = write_neighbours(w, w->late[at].first, last, err);
+        /* What was written with them is there already, and is left out. */
+        for (size_t i = at; (status == TIDE_E_EXISTS || status == TIDE_E_LIMIT) && i < next; i++)
+            TIDE_TRY(write_neighbours(w, w->late[i].first, w->late[i].last, err));
+        if (status < TIDE_OK && status != TIDE_E_EXISTS && status != TIDE_E_LIMIT)
+            return status;
+    }
+    return TIDE_OK;
+}
+
+static void gap_walk_done(gap_walk *w)
+{
+    free(w->late);
 }
 
 static tide_status export_source(exporting *e, const tide_position *position, tide_error *err)
@@ -176,8 +248,9 @@ static tide_status export_source(exporting *e, const tide_position *position, ti
         tide_export_range range = range_of(position, first, open.bound);
         TIDE_TRY(write_range(e, &range, err));
     }
-    gap_walk late = {.e = e, .position = position};
-    return walk_gaps(&late, 1U << TIDE_GAP_RECOVERED, write_late, err);
+    TIDE_CLEANUP(gap_walk_done) gap_walk late = {.e = e, .position = position};
+    TIDE_TRY(walk_gaps(&late, 1U << TIDE_GAP_RECOVERED, gather_late, err));
+    return late.late_count > 0 ? write_late(&late, err) : TIDE_OK;
 }
 
 /* ---- all of them ---- */

@@ -60,12 +60,15 @@ typedef struct tide_export_writer {
     tide_duckdb *db;
     tide_duck *duck;
     int64_t rows;
+    const tide_cursor *
+        done; /* of a late range: numbers that are in a file already, and are left out; NULL: none */
 } tide_export_writer;
 
 void tide_export_writer_done(tide_export_writer *writer);
 
 /* Read rows of range->first_seq..last_seq, at most row_max, and write them into range's file. Before a byte of it is written `plan` is called with the range as it
- * will be: last_seq is lower where there were more rows. No rows: no file. *missing: as above; the caller frees it. */
+ * will be: last_seq is lower where there were more rows. No rows: no file. *missing: as above; the caller frees it. TIDE_E_EXISTS: a late range has the ends of
+ * one whose file is there; nothing was planned or written. */
 typedef tide_status tide_export_plan_fn(void *arg, const tide_export_range *range, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_export_write(tide_export_writer *writer, tide_export_range *range,
                                               tide_export_plan_fn *plan, void *arg,

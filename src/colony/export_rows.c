@@ -19,7 +19,8 @@ enum { IDS_MAX = 1 << 20, WRITER_ROWS_MAX = 1000000 };
 
 typedef struct page {
     const tide_colony_type *type;
-    tide_duck *duck; /* the writer's */
+    tide_duck *duck;         /* the writer's */
+    const tide_cursor *done; /* the writer's */
     tide_duck_appender *out;
     int first_column; /* of the type's own: behind agent, session, epoch, number */
     int seq_column;
@@ -175,6 +176,8 @@ static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_e
 {
     page *p = arg;
     const int64_t seq = cells[p->seq_column].i64;
+    if (p->done && tide_cursor_has(p->done, seq))
+        return TIDE_OK;
     if (seq > p->next && p->missing_count == TIDE_EXPORT_MISSING_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more holes than a file's line tells: it ends here");
     note_number(p, seq);
@@ -232,6 +235,7 @@ static tide_status begin_page(page *p, tide_export_writer *writer, const tide_ex
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an export");
     TIDE_TRY(open_writer(writer, err));
     p->duck = writer->duck;
+    p->done = writer->done;
     return TIDE_OK;
 }
 
@@ -349,6 +353,9 @@ tide_status tide_export_write(tide_export_writer *writer, tide_export_range *ran
     if (p.rows > 0) {
         char path[TIDE_EXPORT_NAME_SIZE];
         TIDE_TRY(tide_export_path(path, options->dir, range, err));
+        struct stat file;
+        if (range->is_late && stat(path, &file) == 0)
+            return tide_fail(err, TIDE_E_EXISTS, "%s is the file of another range", path);
         TIDE_TRY(plan(arg, range, err));
         TIDE_TRY(put_file(&p, options->dir, path, &range->bytes, err));
     }

@@ -273,6 +273,7 @@ static void begin_question(tide_poller *poller, tide_asked_kind kind, tide_quest
 static tide_status ask_page(tide_poller *poller, int index, tide_question *out, tide_error *err)
 {
     tide_poll_stream *stream = &poller->streams[index];
+    poller->is_lead = tide_poll_plan_wants_lead(poller, stream);
     tide_poll_plan_ask(poller, stream, &poller->ask);
     stream->is_skipping = stream->is_skipping && stream->skip_from == poller->ask.start_seq;
     if (stream->is_skipping)
@@ -327,6 +328,8 @@ static tide_status ask_news(tide_poller *poller, int64_t mono_us, int64_t due_us
         *wake_us = due_us < poller->probe_us ? due_us : poller->probe_us;
         return TIDE_NONE;
     }
+    if (poller->is_stale)
+        return ask_watch(poller, 0, out, err);
     if (mono_us < poller->watch_us) {
         *wake_us = due_us < poller->watch_us ? due_us : poller->watch_us;
         return TIDE_NONE;
@@ -387,6 +390,7 @@ static tide_status take_stream(void *arg, const tide_poll_watch_stream *told, ti
     stream->is_listed = true;
     stream->is_absent = false;
     stream->head = told->head_seq;
+    stream->oldest = told->oldest_seq;
     stream->epoch = told->epoch;
     stream->now_ms = told->now_ms;
     stream->retention_ms = told->retention_ms;
@@ -414,6 +418,7 @@ static tide_status take_watch(tide_poller *poller, tide_view answer, int64_t ela
     if (strcmp(before, session_id) != 0 || elapsed_us * 2 >= poller->wait_us)
         poller->idle_watches = 0;
     poller->failures = 0;
+    poller->is_stale = false;
     poller->mode = TIDE_POLLER_WATCH;
     /* An agent that ends its watches without news is not asked in a loop. */
     poller->watch_us =
@@ -459,7 +464,13 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
                       const char *text, int64_t retry_after_us)
 {
     const bool is_other = status == TIDE_E_CONFLICT || status == TIDE_E_SERIALIZATION;
-    if (is_other && stream->past && stream->past->is_asking) {
+    if (poller->is_lead) {
+        stream->lead_us = tide_poller_mono(poller) + TIDE_POLLER_LEAD_US;
+        stream->lead_seq = 0;
+    }
+    if (poller->is_lead && status == TIDE_E_LIMIT) {
+        tell_failed(poller, stream->name, status, text);
+    } else if (is_other && stream->past && stream->past->is_asking) {
         /* It says nothing of that epoch's points: then the ids alone decide. */
         stream->past->is_asking = false;
         stream->past->is_known = true;
@@ -537,12 +548,27 @@ const char *tide_poller_trouble(const tide_poller *poller)
 
 bool tide_poller_is_caught_up(const tide_poller *poller)
 {
-    if (poller->mode == TIDE_POLLER_PROBE || poller->failures > 0)
+    if (poller->mode == TIDE_POLLER_PROBE || poller->failures > 0 || poller->is_stale)
         return false;
     for (int i = 0; i < poller->count; i++)
         if (!tide_poll_plan_is_settled(poller, &poller->streams[i]))
             return false;
     return true;
+}
+
+void tide_poller_refresh(tide_poller *poller)
+{
+    poller->is_stale = poller->mode == TIDE_POLLER_WATCH;
+    for (int i = 0; i < poller->count && poller->mode == TIDE_POLLER_FOREIGN; i++)
+        poller->streams[i].is_more = !poller->streams[i].is_absent;
+}
+
+bool tide_poller_is_failing(const tide_poller *poller)
+{
+    bool is = poller->failures >= TIDE_POLLER_ONCE_TRIES;
+    for (int i = 0; i < poller->count; i++)
+        is = is || poller->streams[i].failures >= TIDE_POLLER_ONCE_TRIES;
+    return is;
 }
 
 bool tide_poller_is_over(const tide_poller *poller)
@@ -595,6 +621,9 @@ void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tid
                                .loss_us =
                                    is_unread ? tide_poll_plan_loss_us(stream, mono_us) : INT64_MAX,
                                .hold = find_hold(poller, stream, mono_us)};
+        if (stream->came_records > 0)
+            lag.bytes = (int64_t)((double)lag.records * (double)stream->came_bytes /
+                                  (double)stream->came_records);
         if (is_unread && stream->arrived_ms > 0 && stream->now_ms >= stream->arrived_ms)
             lag.lag_us = (stream->now_ms - stream->arrived_ms) * 1000 + (mono_us - stream->told_us);
         fn(arg, &lag);

@@ -124,10 +124,17 @@ const char *tide_poller_trouble(const tide_poller *poller);
 /* How urgent the next question is: seconds until the agent drops the oldest unread record; INT64_MAX: nothing is unread. */
 int64_t tide_poller_loss_us(const tide_poller *poller);
 
+/* Ask for everything now: caught up means from here on, with what the agent has now. */
+void tide_poller_refresh(tide_poller *poller);
+/* It has failed as often in a row as a single pass would put up with. */
+bool tide_poller_is_failing(const tide_poller *poller);
+
 /* How the agent stands, per stream, for metrics: fn per position. */
 typedef struct tide_poller_lag {
     const char *data_type;
     int64_t records; /* head - highest */
+    int64_t
+        bytes; /* of them, about: by the mean length of those that have come so far; 0: none has */
     int64_t lag_us;  /* age of the oldest unread record on the agent's clock; 0: caught up */
     int64_t loss_us; /* until the agent drops it; INT64_MAX: nothing unread, or it does not say */
     const char

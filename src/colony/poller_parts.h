@@ -80,6 +80,8 @@ TIDE_MUST_CHECK tide_status tide_poll_watch_read(tide_view bytes,
 
 #define TIDE_POLLER_RELOAD_US INT64_C(300000000)
 #define TIDE_POLLER_PROBE_US INT64_C(600000000) /* a foreign agent is asked for a watch again */
+#define TIDE_POLLER_LEAD_US                                                                        \
+    INT64_C(60000000) /* foreign: how often is looked below `first`, as long as void gaps are */
 #define TIDE_POLLER_TELL_US                                                                        \
     INT64_C(60000000) /* how soon an agent is told what was settled, at the latest */
 
@@ -114,6 +116,7 @@ typedef struct tide_poll_stream {
     bool is_told;    /* the agent has stated head and epoch */
     bool is_listed;  /* the last watch told of it */
     int64_t head;    /* as stated last */
+    int64_t oldest;  /* as the watch stated it */
     int64_t epoch;
     int64_t
         arrived_ms;  /* when the first unread record arrived, on the agent's clock; 0: not known */
@@ -122,9 +125,14 @@ typedef struct tide_poll_stream {
     int64_t retention_ms;
     tide_position position;
     tide_poll_page page;
+    int64_t came_records; /* in answers so far, and their bytes */
+    int64_t came_bytes;
     int failures;            /* in a row */
     int64_t retry_us;        /* not before */
     int64_t due_us;          /* foreign: the next look */
+    int64_t lead_us;         /* foreign: the next look below `first`; see poller_plan.c */
+    int64_t lead_seq;        /* found there: what follows is read behind it; 0: nothing */
+    int64_t lead_through;    /* ... up to here */
     int64_t asked_us;        /* whose turn it is, where nothing else decides */
     int64_t settled;         /* what the agent knows this reader to have settled */
     bool is_sink_hold;       /* the last failure was the sink's */
@@ -162,6 +170,7 @@ struct tide_poller {
 
     tide_asked_kind asked;
     int asked_stream; /* index */
+    bool is_lead;     /* the question looks below `first` */
     tide_ask ask;
     int64_t asked_us;
     int64_t wait_us; /* of the watch */
@@ -173,6 +182,7 @@ struct tide_poller {
     int64_t watch_us; /* no watch before */
     int64_t probe_us; /* foreign: when a watch is tried again */
     int64_t reload_us;
+    bool is_stale; /* what the agent has told was before a refresh */
     bool is_lease_lost;
     bool is_given_up;
     char trouble[TIDE_POLLER_TROUBLE_MAX]; /* of the last answer; "": none */
@@ -202,6 +212,8 @@ int tide_poll_plan_choose(const tide_poller *poller, int64_t mono_us, int64_t *w
 /* When a foreign agent's stream is to be looked at again, after an answer. */
 int64_t tide_poll_plan_due(const tide_poller *poller, const tide_poll_stream *stream,
                            int64_t mono_us);
+/* Of a foreign agent: is it time to look whether numbers below `first` have come? */
+bool tide_poll_plan_wants_lead(const tide_poller *poller, const tide_poll_stream *stream);
 /* The question for a stream. */
 void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *stream, tide_ask *out);
 

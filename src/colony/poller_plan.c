@@ -1,10 +1,15 @@
 /* poller_plan.c - what is asked next.
  *
  * An agent with state has told each stream's head and epoch; a stream is unread while they are not those of its position. So the
- * same rule finds new records, a new session, a new epoch, a history that became shorter, and an operator's reset. */
+ * same rule finds new records, a new session, a new epoch, a history that became shorter, and an operator's reset.
+ *
+ * What a foreign agent did not show below its first record was before our time, once the grace is over; or it commits even later. So for as long as
+ * void gaps are asked for again, its lowest record is asked for now and then: one record from the start. If it is below `first`, it is stored and
+ * `first` goes down; what lies between is a gap, which is read next, and where that does not help recovered like any other. */
 #include <string.h>
 
 #include "colony/poller_parts.h"
+#include "colony/recover_parts.h"
 
 static bool is_foreign(const tide_poller *poller)
 {
@@ -25,11 +30,29 @@ bool tide_poll_plan_is_unread(const tide_poller *poller, const tide_poll_stream 
     return at->last_seq < at->cursor.contiguous;
 }
 
+/* May numbers below `first` still come? */
+static bool has_lead(const tide_poller *poller, const tide_poll_stream *stream)
+{
+    const tide_position *at = &stream->position;
+    tide_env *env = poller->options.env;
+    return is_foreign(poller) && stream->is_loaded && stream->is_met && !stream->is_skipping &&
+           at->is_foreign &&
+           (stream->lead_seq > 0 ||
+            (at->first > 1 && env->wall_us(env) - at->created_at_us < TIDE_RECOVER_PRESUMED_US));
+}
+
+bool tide_poll_plan_wants_lead(const tide_poller *poller, const tide_poll_stream *stream)
+{
+    return has_lead(poller, stream) && !tide_poll_plan_is_unread(poller, stream) &&
+           tide_poller_mono(poller) >= stream->lead_us;
+}
+
 bool tide_poll_plan_is_settled(const tide_poller *poller, const tide_poll_stream *stream)
 {
     return stream->is_ignored || stream->is_absent ||
            (stream->is_loaded && stream->failures == 0 && stream->position.cursor.hole_count == 0 &&
-            !tide_poll_plan_is_unread(poller, stream));
+            !tide_poll_plan_is_unread(poller, stream) &&
+            !tide_poll_plan_wants_lead(poller, stream));
 }
 
 int64_t tide_poll_plan_loss_us(const tide_poll_stream *stream, int64_t mono_us)
@@ -66,6 +89,8 @@ static int64_t wants_at(const tide_poller *poller, const tide_poll_stream *strea
         at_us = stream->due_us;
     else if (stream->settled != stream->position.last_seq && !poller->options.is_once)
         at_us = stream->asked_us + TIDE_POLLER_TELL_US;
+    if (stream->lead_us < at_us && has_lead(poller, stream))
+        at_us = stream->lead_us;
     return at_us < stream->retry_us ? stream->retry_us : at_us;
 }
 
@@ -124,6 +149,16 @@ static bool is_other_session(const tide_poller *poller, const tide_position *at)
            strcmp(at->session_id, poller->session_id) != 0;
 }
 
+/* Nothing is read yet, and the first record's digest does not follow from 0: one record is asked for, and its digest begins the chain. Otherwise a
+ * first page would have no point inside, and a history that is cut within it would be read again as a whole. */
+static bool is_unchained(const tide_poll_stream *stream)
+{
+    const tide_position *at = &stream->position;
+    const bool is_unread = at->cursor.hole_count == 0 && at->point_count == 0 &&
+                           at->cursor.highest < (at->first > 0 ? at->first : 1);
+    return stream->is_told && is_unread && (at->last_seq > 0 || stream->oldest > 1);
+}
+
 void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *stream, tide_ask *out)
 {
     const tide_position *at = &stream->position;
@@ -162,6 +197,18 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
     }
     out->points = at->points;
     out->point_count = at->point_count;
+    if (!is_foreign(poller) && is_unchained(stream))
+        out->max_records = 1;
+    if (tide_poll_plan_wants_lead(poller, stream)) {
+        const int64_t width = stream->lead_through - stream->lead_seq;
+        out->start_seq = stream->lead_seq;
+        if (stream->lead_seq == 0)
+            out->max_records = 1;
+        else if (width < out->max_records)
+            out->max_records = width;
+        out->reader = NULL;
+        return;
+    }
     /* Behind a hole that is held the rest of a backlog is read on; the hole is looked at again when its time comes. */
     if (is_foreign(poller) && stream->is_more && has_held(stream))
         out->start_seq = at->cursor.highest;

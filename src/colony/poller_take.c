@@ -357,10 +357,27 @@ static void look_for_progress(tide_poller *poller, tide_poll_stream *stream, con
     stream->retry_us = 0;
 }
 
+/* What came of a look below `first`, which was this: is there more to be had at once? */
+static void follow_lead(tide_poller *poller, tide_poll_stream *stream, int64_t first,
+                        const tide_reply *reply)
+{
+    const tide_position *at = &stream->position;
+    const int64_t top = reply->record_count > 0 ? reply->records[reply->record_count - 1].seq : 0;
+    stream->failures = 0;
+    stream->retry_us = 0;
+    if (at->first > 0 && at->first < first && strcmp(at->session_id, reply->session_id) == 0)
+        stream->lead_through = first - 1;
+    const bool has_more = top > stream->lead_seq && top < stream->lead_through;
+    stream->lead_seq = has_more ? top : 0;
+    stream->lead_through = has_more ? stream->lead_through : 0;
+    stream->lead_us = has_more ? 0 : tide_poller_mono(poller) + TIDE_POLLER_LEAD_US;
+}
+
 static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
                               const tide_reply *reply, tide_error *err)
 {
     const place before = place_of(&stream->position);
+    const int64_t first = stream->position.first;
     bool is_sink = false;
     const tide_status status = settle(poller, stream, reply, &is_sink, err);
     if (status == TIDE_E_NOMEM)
@@ -375,8 +392,12 @@ static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
     stream->is_sink_hold = false;
     stream->is_met = true;
     stream->is_anew = false;
-    stream->settled = poller->ask.reader ? poller->ask.start_seq : -1;
     note_state(poller, stream, &before, reply);
+    if (poller->is_lead) {
+        follow_lead(poller, stream, first, reply);
+        return TIDE_OK;
+    }
+    stream->settled = poller->ask.reader ? poller->ask.start_seq : -1;
     look_for_progress(poller, stream, &before);
     stream->due_us = tide_poll_plan_due(poller, stream, tide_poller_mono(poller));
     return TIDE_OK;
@@ -400,6 +421,9 @@ tide_status tide_poller_take_page(tide_poller *poller, tide_poll_stream *stream,
     if (events->polled)
         events->polled(events->arg, poller->agent.agent_id, stream->name, elapsed_us,
                        reply.record_count, (int64_t)answer.len);
+    for (int i = 0; i < reply.record_count; i++)
+        stream->came_bytes += (int64_t)reply.records[i].bytes.len;
+    stream->came_records += reply.record_count;
     if (stream->is_skipping)
         return tide_poll_skip_fits(poller, stream, &reply, err);
     if (is_asking_past(stream) && poller->ask.points == stream->past->points &&

@@ -188,6 +188,26 @@ static tide_status part_ways(tide_settling *s, int64_t common, int64_t settled,
     return TIDE_OK;
 }
 
+/* An agent that was put back has what it had dropped before we came: common to both, and never read. It is a gap of the position that closes, whose time
+ * begins there then. Of a position with others before it nothing is known: the numbers below may be theirs. */
+static tide_status owe_before(tide_settling *s, int64_t common, tide_error *err)
+{
+    tide_position *closed = &s->change->closed;
+    const int64_t oldest = s->reply->oldest_seq;
+    const bool is_first = s->gaps && s->gaps->past_epoch == 0;
+    if (!is_first || oldest < 1 || oldest >= closed->first || common < closed->first - 1)
+        return TIDE_OK;
+    const tide_interval before = {oldest, closed->first - 1};
+    closed->first = oldest;
+    return tide_settling_open_gap(s, before, TIDE_GAP_DETECTED, "missing", err);
+}
+
+/* How long an agent takes to pass so many epochs (feed.h): a minute for each eight of them. */
+static int64_t get_raise_minutes(int64_t epochs)
+{
+    return (epochs + 7) / 8 * (TIDE_FEED_RAISE_US / 60000000);
+}
+
 static tide_status diverge(tide_settling *s, tide_error *err)
 {
     const tide_reply *reply = s->reply;
@@ -198,8 +218,9 @@ static tide_status diverge(tide_settling *s, tide_error *err)
     if (reply->epoch <= epoch)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "the agent's history parted from ours behind %" PRId64
-                         ", and it has not begun an epoch above %" PRId64 " yet",
-                         reply->matched_seq, epoch);
+                         ", and it has not begun an epoch above %" PRId64
+                         " yet: it begins one within %" PRId64 " min",
+                         reply->matched_seq, epoch, get_raise_minutes(epoch - reply->epoch + 1));
     tide_reply_epoch next = {.epoch = 0};
     (void)tide_settling_next_epoch(reply, epoch, &next);
     const int64_t highest = tide_cursor_highest(&at->cursor);
@@ -211,7 +232,8 @@ static tide_status diverge(tide_settling *s, tide_error *err)
     if (common == INT64_MAX)
         return tide_fail(err, TIDE_E_EXHAUSTED, "no number is left behind the last common one");
     const int64_t past = s->gaps ? s->gaps->past_through : 0;
-    return part_ways(s, common, past > common ? past : common, &next, "diverged", err);
+    TIDE_TRY(part_ways(s, common, past > common ? past : common, &next, "diverged", err));
+    return owe_before(s, common, err);
 }
 
 /* ---- what was settled before ---- */

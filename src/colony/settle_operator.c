@@ -25,12 +25,19 @@ static tide_status check_open(const tide_position *at, tide_error *err)
     return TIDE_OK;
 }
 
+/* Behind which number "from the start" begins: what an agent with state had dropped before our time is gone; what a foreign one did not show
+ * may have come since. */
+static int64_t get_start(const tide_position *at)
+{
+    return at->first > 0 && !at->is_foreign ? at->first - 1 : 0;
+}
+
 tide_status tide_settle_move(tide_change *out, const tide_position *at, int64_t seq, int64_t now_us,
                              tide_error *err)
 {
     memset(out, 0, sizeof *out);
     TIDE_TRY(check_open(at, err));
-    const int64_t lowest = at->first > 0 ? at->first - 1 : 0;
+    const int64_t lowest = get_start(at);
     if (seq < 0 || seq > at->head)
         return tide_fail(err, TIDE_E_INVALID,
                          "%" PRId64 " is no number to go on behind: want 0..%" PRId64, seq,
@@ -100,7 +107,7 @@ tide_status tide_settle_return(tide_change *out, const tide_position *at,
     tide_position_done(&change.to);
     TIDE_TRY(tide_position_copy(&change.to, earlier, err));
     tide_position *to = &change.to;
-    to->last_seq = to->first > 0 ? to->first - 1 : 0;
+    to->last_seq = get_start(to);
     to->closed_at_us = 0;
     to->closed_reason[0] = '\0';
     to->updated_at_us = to->last_poll_us = now_us;

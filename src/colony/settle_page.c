@@ -279,12 +279,41 @@ static tide_status give_up_old(tide_settling *s, int64_t covered, tide_error *er
     return TIDE_OK;
 }
 
+/* Records below `first` after all: they had not committed when we decided that nothing below it was to come. Our time begins with the lowest of
+ * them, what is missing behind it is a gap; each is in a gap record, so that who has gone on already (export) learns of it. */
+static tide_status take_from_before(tide_settling *s, int *next, tide_error *err)
+{
+    const tide_reply *reply = s->reply;
+    const int64_t first = s->to->first;
+    int64_t through = 0; /* of the lower numbers: what is accounted for */
+    while (*next < reply->record_count && reply->records[*next].seq < first) {
+        tide_interval run = {reply->records[*next].seq, reply->records[*next].seq - 1};
+        if (through == 0)
+            s->to->first = run.first;
+        else
+            TIDE_TRY(tide_settling_open_gap(s, (tide_interval){through + 1, run.first - 1},
+                                            TIDE_GAP_DETECTED, "missing", err));
+        for (; *next < reply->record_count && reply->records[*next].seq == run.last + 1 &&
+               run.last + 1 < first;
+             (*next)++, run.last++)
+            TIDE_TRY(tide_settling_take(s, &reply->records[*next], run.last + 1, err));
+        TIDE_TRY(tide_settling_open_gap(s, run, TIDE_GAP_RECOVERED, "missing", err));
+        through = run.last;
+    }
+    if (through == 0 || through + 1 == first)
+        return TIDE_OK;
+    return tide_settling_open_gap(s, (tide_interval){through + 1, first - 1}, TIDE_GAP_DETECTED,
+                                  "missing", err);
+}
+
 static tide_status settle_shown(tide_settling *s, int64_t *covered, tide_error *err)
 {
     const tide_reply *reply = s->reply;
     tide_cursor *cursor = &s->to->cursor;
     again seen = {.s = s};
-    for (int i = count_unnumbered(reply); i < reply->record_count; i++) {
+    int next = count_unnumbered(reply);
+    TIDE_TRY(take_from_before(s, &next, err));
+    for (int i = next; i < reply->record_count; i++) {
         const tide_reply_record *record = &reply->records[i];
         if (tide_cursor_has(cursor, record->seq)) {
             TIDE_TRY(see_again(&seen, record, record->seq, err));

@@ -113,6 +113,7 @@ tide_status tide_settling_open_gap(tide_settling *s, tide_interval numbers, tide
         .end_seq = numbers.last,
         .status = status,
         .detected_at_us = s->now_us,
+        .recovered_at_us = status == TIDE_GAP_RECOVERED ? s->now_us : 0,
         .settled_at_us = tide_gap_is_open(status) ? 0 : s->now_us,
     };
     memcpy(gap.agent_id, to->agent_id, sizeof gap.agent_id);

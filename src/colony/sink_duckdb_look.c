@@ -208,5 +208,5 @@ tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
         .row = relay_row,
         .arg = r,
     };
-    return tide_duckdb_ask(tide_duck_sink_of(base)->db, &ask, err);
+    return tide_duckdb_ask_apart(tide_duck_sink_of(base)->db, &ask, err);
 }

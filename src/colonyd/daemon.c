@@ -32,6 +32,8 @@ static void write_lag(void *arg, const char *agent_id, const tide_poller_lag *la
         tide_metrics_sample(figures->writer, labels, lag->lag_us);
     else if (figures->metric == TIDE_METRIC_COLONY_LAG)
         tide_metrics_sample(figures->writer, labels, lag->records);
+    else if (figures->metric == TIDE_METRIC_COLONY_LAG_BYTES)
+        tide_metrics_sample(figures->writer, labels, lag->bytes);
     else if (figures->metric == TIDE_METRIC_COLONY_UNTIL_LOSS && lag->loss_us != INT64_MAX)
         tide_metrics_sample(figures->writer, labels, lag->loss_us);
     else if (figures->metric == TIDE_METRIC_COLONY_HOLD && lag->hold[0])
@@ -41,6 +43,7 @@ static void write_lag(void *arg, const char *agent_id, const tide_poller_lag *la
 static void write_lags(void *arg, tide_metrics_writer *writer)
 {
     static const tide_metric metrics[] = {TIDE_METRIC_CHECKPOINT_LAG, TIDE_METRIC_COLONY_LAG,
+                                          TIDE_METRIC_COLONY_LAG_BYTES,
                                           TIDE_METRIC_COLONY_UNTIL_LOSS, TIDE_METRIC_COLONY_HOLD};
     const tide_colonyd *r = arg;
     for (size_t i = 0; r->driver && i < sizeof metrics / sizeof metrics[0]; i++) {

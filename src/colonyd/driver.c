@@ -406,6 +406,7 @@ void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg)
             const tide_seat_lag *kept = &job->lags[i];
             const tide_poller_lag lag = {.data_type = kept->data_type,
                                          .records = kept->records,
+                                         .bytes = kept->bytes,
                                          .lag_us = kept->lag_us,
                                          .loss_us = kept->loss_us,
                                          .hold = kept->hold};

@@ -71,6 +71,11 @@ typedef struct tide_driver_result {
     char failure[TIDE_ERROR_TEXT_MAX]; /* of one of them, in words */
 } tide_driver_result;
 
+/* Not once: ask every agent of ours now, and wait until all are caught up with what they have, or have failed, or wait_us are over. Several may
+ * wait at a time; from any thread. */
+TIDE_MUST_CHECK tide_status tide_driver_poll(tide_driver *driver, int64_t wait_us,
+                                             tide_driver_result *out, tide_error *err);
+
 /* Once: wait until every agent is done, or the driver is stopped. */
 void tide_driver_wait(tide_driver *driver, tide_driver_result *out);
 

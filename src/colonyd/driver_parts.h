@@ -4,6 +4,7 @@
  *     driver_keeper.c   the keeper's thread: leases, recovery plans, retention
  *     driver_turn.c     one turn of one agent; one turn of one gap
  *     driver_listen.c   the listener's thread: the registry was changed by another process
+ *     driver_poll.c     one pass that somebody waits for
  *     driver_figures.c  what happened, as metrics and log lines
  *     job_heap.c        jobs in the order of their time or urgency
  *
@@ -25,6 +26,7 @@
 typedef struct tide_seat_lag {
     char data_type[TIDE_FEED_NAME_MAX + 1];
     int64_t records;
+    int64_t bytes;
     int64_t lag_us;
     int64_t loss_us;
     const char *hold; /* static */
@@ -46,7 +48,11 @@ struct tide_job {
     tide_seat_lag *lags;
     int lag_count;
     int lag_capacity;
-    int begun_count; /* of lags: types whose counters are there */
+    int begun_count;      /* of lags: types whose counters are there */
+    uint64_t poll_wanted; /* the last pass that somebody waits for */
+    uint64_t poll_done;   /* ... and that this one is through with */
+    bool has_poll_failed;
+    char poll_failure[256];
 
     /* a seat */
     char agent_id[TIDE_AGENT_ID_MAX + 1];
@@ -56,6 +62,7 @@ struct tide_job {
     tide_poller *poller;               /* NULL: a recovery */
     int64_t noted_us;                  /* when the registry was told last; 0: never */
     bool was_bad;                      /* ... and what */
+    uint64_t poll_taken;               /* the pass that it is at */
     char failure[TIDE_ERROR_TEXT_MAX]; /* the last one */
 
     /* a recovery */
@@ -102,8 +109,9 @@ struct tide_driver {
     bool is_closing; /* workers and keeper end */
     bool is_look_due;
     bool is_plan_due;
-    bool has_held;  /* once: the leases were claimed once */
-    tide_job *jobs; /* all of them */
+    bool has_held;       /* once: the leases were claimed once */
+    uint64_t poll_round; /* passes so far */
+    tide_job *jobs;      /* all of them */
     int job_count;
     tide_job_heap idle;      /* by the time at which they wake */
     tide_job_heap answered;  /* ready: an answer has come; by urgency */
@@ -144,6 +152,10 @@ int64_t tide_driver_now(const tide_driver *driver);
 TIDE_MUST_CHECK bool tide_job_turn(tide_job *job);
 TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent,
                                           tide_job **out, tide_error *err);
+
+/* driver_poll.c, in a turn: a pass begins, if one is wanted; and is this agent through with it? */
+void tide_seat_poll_begin(tide_job *job);
+void tide_seat_poll_end(tide_job *job);
 
 /* driver_keeper.c */
 void *tide_driver_keep(void *arg);

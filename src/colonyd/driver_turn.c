@@ -116,8 +116,11 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
         job->lag_capacity = capacity;
     }
     tide_seat_lag *kept = &job->lags[job->lag_count++];
-    *kept = (tide_seat_lag){
-        .records = lag->records, .lag_us = lag->lag_us, .loss_us = lag->loss_us, .hold = lag->hold};
+    *kept = (tide_seat_lag){.records = lag->records,
+                            .bytes = lag->bytes,
+                            .lag_us = lag->lag_us,
+                            .loss_us = lag->loss_us,
+                            .hold = lag->hold};
     (void)snprintf(kept->data_type, sizeof kept->data_type, "%s", lag->data_type);
 }
 
@@ -217,8 +220,12 @@ static bool turn_seat(tide_job *job)
         keep_lags(job);
         end_turn(job);
     }
-    if (is_reloaded)
+    if (is_reloaded) {
         tide_poller_reload(job->poller);
+        tide_seat_poll_begin(job);
+    } else {
+        tide_seat_poll_end(job);
+    }
     if (is_leaving(job) || tide_poller_is_over(job->poller))
         return end_seat(job);
     tide_question question;

@@ -14,6 +14,7 @@
     X("PutAgent", ADMIN, put_agent_request, agent, put_agent)                                      \
     X("RemoveAgent", ADMIN, remove_agent_request, agent, remove_agent)                             \
     X("Fleet", READ, fleet_request, fleet_response, fleet)                                         \
+    X("Poll", ADMIN, poll_request, poll_response, poll)                                            \
     X("ListCheckpoints", READ, list_checkpoints_request, list_checkpoints_response,                \
       list_checkpoints)                                                                            \
     X("ResetCheckpoints", ADMIN, reset_checkpoints_request, change_checkpoints_response,           \

@@ -46,6 +46,7 @@ typedef tide_status tide_colony_fn(tide_colony *colony, const ProtobufCMessage *
 tide_colony_fn tide_colony_list_agents;
 tide_colony_fn tide_colony_put_agent;
 tide_colony_fn tide_colony_remove_agent;
+tide_colony_fn tide_colony_poll;
 /* service_fleet.c */
 tide_colony_fn tide_colony_fleet;
 /* NULL: no memory. */

@@ -72,3 +72,24 @@ tide_status tide_colony_remove_agent(tide_colony *colony, const ProtobufCMessage
     look(colony);
     return answer_agent(colony, given->agent_id, out, err);
 }
+
+tide_status tide_colony_poll(tide_colony *colony, const ProtobufCMessage *request, tide_buffer *out,
+                             tide_error *err)
+{
+    enum { WAIT_USUAL_US = 60000000 };
+    const COLONY(PollRequest) *given = (const COLONY(PollRequest) *)request;
+    int64_t wait_us = WAIT_USUAL_US;
+    tide_driver_result result;
+    if (given->wait_ms != 0)
+        TIDE_TRY(tide_rpc_duration(&wait_us, given->wait_ms, "wait_ms", err));
+    if (!colony->driver)
+        return tide_fail(err, TIDE_E_UNSUPPORTED, "nobody polls here");
+    TIDE_TRY(tide_driver_poll(colony->driver, wait_us, &result, err));
+    COLONY(PollResponse) answer = COLONY_INIT(POLL_RESPONSE);
+    answer.agents = (uint64_t)result.agents;
+    answer.caught_up = (uint64_t)result.caught_up;
+    answer.failed = (uint64_t)result.failed;
+    answer.elsewhere = (uint64_t)result.elsewhere;
+    answer.failure = tide_rpc_borrow(result.failure);
+    return tide_rpc_pack(out, &answer.base, err);
+}

@@ -1,5 +1,6 @@
 /* service_checkpoints.c - positions: looking at them, and what an operator does to them; see service.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "colonyd/service.h"
@@ -71,6 +72,31 @@ tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMes
 
 /* ---- changing ---- */
 
+/* Forward, beyond what we have heard of: the agent may have more by now. Where it cannot be asked, what we know stands. */
+static void hear_head(tide_colony *colony, tide_position *at)
+{
+    tide_error err = {0};
+    const tide_ask ask = {.type = tide_colony_type_find(at->data_type),
+                          .data_type = at->data_type,
+                          .start_seq = at->last_seq,
+                          .max_records = 1,
+                          .session_id = at->session_id};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
+    tide_buffer_init(&request, 64 << 10);
+    tide_buffer_init(&answer, TIDE_REPLY_BYTES_MAX);
+    if (!colony->links || tide_ask_encode(&request, &ask, &err) < TIDE_OK ||
+        tide_links_ask(colony->links, colony->sink->store, at->agent_id, ask.type->path,
+                       tide_buffer_view(&request), &answer, &err) < TIDE_OK ||
+        tide_reply_read(&reply, ask.type, tide_buffer_view(&answer), &err) < TIDE_OK)
+        return;
+    const bool is_ours = reply.has_state && reply.epoch == at->epoch &&
+                         strcmp(reply.session_id, at->session_id) == 0;
+    if (is_ours && reply.head_seq > at->head)
+        at->head = reply.head_seq;
+}
+
 /* A poll that comes in between wins, and it is tried again. */
 static tide_status move(tide_colony *colony, const char *agent_id, const char *data_type,
                         int64_t seq, tide_error *err)
@@ -79,6 +105,8 @@ static tide_status move(tide_colony *colony, const char *agent_id, const char *d
         TIDE_CLEANUP(tide_position_done) tide_position at = {.version = 0};
         TIDE_CLEANUP(tide_change_done) tide_change change = {.row_count = 0};
         TIDE_TRY(tide_sink_load(colony->sink, agent_id, data_type, &at, err));
+        if (seq > at.head && *at.session_id)
+            hear_head(colony, &at);
         tide_status status =
             tide_settle_move(&change, &at, seq, colony->env->wall_us(colony->env), err);
         if (status != TIDE_OK)

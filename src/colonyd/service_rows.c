@@ -3,6 +3,7 @@
 #include "colony/audit.h"
 #include "colony/export.h"
 #include "colonyd/service.h"
+#include "rpc/cells.h"
 #include "rpc/messages.h"
 #include "rpc/rpc.h"
 
@@ -68,66 +69,27 @@ tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *reque
 
 /* ---- queries ---- */
 
+typedef struct answer_rows {
+    tide_buffer *out;
+    int64_t count;
+} answer_rows;
+
 static tide_status put_columns(void *arg, const char *const *names, int count, tide_error *err)
 {
+    const answer_rows *rows = arg;
     for (int i = 0; i < count; i++)
-        TIDE_TRY(tide_rpc_put_bytes(arg, 1, tide_view_of(names[i]), err));
+        TIDE_TRY(tide_rpc_put_bytes(rows->out, 1, tide_view_of(names[i]), err));
     return TIDE_OK;
-}
-
-static void fill_cell(COLONY(Cell) * out, const tide_cell *cell)
-{
-    switch (cell->kind) {
-    case TIDE_CELL_NULL:
-        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_IS_NULL;
-        out->is_null = true;
-        break;
-    case TIDE_CELL_BOOL:
-        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_TRUTH;
-        out->truth = cell->i64 != 0;
-        break;
-    case TIDE_CELL_I64:
-        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_WHOLE;
-        out->whole = cell->i64;
-        break;
-    case TIDE_CELL_F64:
-        out->value_case = TIDEMARK__COLONY__V1__CELL__VALUE_NUMBER;
-        out->number = cell->f64;
-        break;
-    case TIDE_CELL_TEXT: /* has no end mark: appended as bytes */
-    case TIDE_CELL_BLOB:
-        break;
-    }
-}
-
-static tide_status put_cell(tide_buffer *out, const tide_cell *cell, tide_error *err)
-{
-    enum { CELL_FIELD = 1, TEXT_FIELD = 5, DATA_FIELD = 6 };
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    COLONY(Cell) message = COLONY_INIT(CELL);
-    fill_cell(&message, cell);
-    if (message.value_case != TIDEMARK__COLONY__V1__CELL__VALUE__NOT_SET)
-        TIDE_TRY(tide_rpc_pack(&bytes, &message.base, err));
-    else
-        TIDE_TRY(tide_rpc_put_bytes(&bytes, cell->kind == TIDE_CELL_TEXT ? TEXT_FIELD : DATA_FIELD,
-                                    cell->bytes, err));
-    return tide_rpc_put_bytes(out, CELL_FIELD, tide_buffer_view(&bytes), err);
 }
 
 /* A row is in the answer or not, also the one that does not fit; the words behind the rows do. */
 static tide_status put_row(void *arg, const tide_cell *cells, int count, tide_error *err)
 {
     enum { ROW_FIELD = 2, REST_LEN = 64 };
-    tide_buffer *out = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
-    tide_buffer_init(&row, TIDE_RPC_ANSWER_MAX);
-    for (int i = 0; i < count; i++)
-        TIDE_TRY(put_cell(&row, &cells[i], err));
-    if (row.len + REST_LEN > out->max - out->len)
-        return tide_fail(err, TIDE_E_LIMIT, "the answer has more than %d MiB",
-                         TIDE_RPC_ANSWER_MAX >> 20);
-    return tide_rpc_put_bytes(out, ROW_FIELD, tide_buffer_view(&row), err);
+    answer_rows *rows = arg;
+    TIDE_TRY(tide_rpc_put_cells(rows->out, ROW_FIELD, cells, count, REST_LEN, err));
+    rows->count++;
+    return TIDE_OK;
 }
 
 tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *request,
@@ -138,8 +100,14 @@ tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *reque
                              .row_max = given->max_rows > 0 ? given->max_rows : 0};
     if (given->timeout_ms > 0)
         TIDE_TRY(tide_rpc_duration(&query.timeout_us, given->timeout_ms, "timeout_ms", err));
-    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = out};
+    answer_rows given_rows = {.out = out};
+    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = &given_rows};
     const tide_status status = colony->sink->ops->query(colony->sink, &query, &rows, err);
+    /* The same on every store: some say that the statement is none of those that read, some that it may not. */
+    if (status == TIDE_E_DENIED)
+        return tide_fail_context(err, TIDE_E_INVALID, "a query only reads");
+    if (status == TIDE_E_LIMIT && given_rows.count == 0)
+        return tide_fail_context(err, status, "the first row is too large for an answer");
     if (status < TIDE_OK && status != TIDE_E_LIMIT)
         return status;
     COLONY(QueryResponse) rest = COLONY_INIT(QUERY_RESPONSE);

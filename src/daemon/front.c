@@ -44,6 +44,12 @@ struct tide_front {
      .labels = "",                                                                                 \
      .help = (help_)},
 static const tide_metric_row net_rows[] = {TIDE_NET_COUNTER_TABLE(NET_ROW)};
+
+const tide_metric_row *tide_front_metric_rows(size_t *count)
+{
+    *count = sizeof net_rows / sizeof net_rows[0];
+    return net_rows;
+}
 #undef NET_ROW
 
 static void write_counters(tide_front *front, tide_metrics_writer *writer)

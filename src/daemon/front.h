@@ -66,6 +66,8 @@ void tide_front_close(tide_front *front); /* takes NULL */
 void tide_front_closep(tide_front **front);
 
 tide_metrics *tide_front_metrics(tide_front *front);
+/* The families of the network server, for the reference. */
+const tide_metric_row *tide_front_metric_rows(size_t *count);
 
 /* Where a port really is, with its number: from `start` on. Borrowed. */
 const char *tide_front_address(const tide_front *front, int port);

@@ -124,6 +124,8 @@ enum {
       "questions without a usable answer")                                                         \
     X(COLONY_LAG, "tidemark_colony_lag_records", GAUGE, "records", "agent_id,data_type", NONE,     \
       "records that agents have and the colony has not")                                           \
+    X(COLONY_LAG_BYTES, "tidemark_colony_lag_bytes", GAUGE, "bytes", "agent_id,data_type", NONE,   \
+      "bytes of them, about: as long as the stream's records were so far")                         \
     X(COLONY_UNTIL_LOSS, "tidemark_colony_until_loss_seconds", GAUGE, "seconds",                   \
       "agent_id,data_type", NONE, "until an agent drops its oldest unread record")                 \
     X(COLONY_HOLD, "tidemark_colony_hold", GAUGE, "", "agent_id,data_type,reason", NONE,           \
@@ -132,7 +134,21 @@ enum {
     X(COLONY_UNEXPLAINED, "tidemark_colony_unexplained_numbers", GAUGE, "", "", NONE,              \
       "numbers that the books do not explain: 0, or something is wrong")                           \
     X(COLONY_PENDING, "tidemark_colony_pending_numbers", GAUGE, "", "", NONE,                      \
-      "numbers that are unread, held or in open gaps")
+      "numbers that are unread, held or in open gaps")                                             \
+    X(LAKE_COMMITS, "tidemark_lake_commits", COUNTER, "", "result", NONE,                          \
+      "changes of catalogs by what became of them: committed, replayed, unchanged, or a failure")  \
+    X(LAKE_CONFLICTS, "tidemark_lake_conflicts", COUNTER, "", "with", NONE,                        \
+      "changes that were refused, by what another one had done")                                   \
+    X(LAKE_RETRIES, "tidemark_lake_retries", COUNTER, "", "status", NONE,                          \
+      "commits that were tried again, by why")                                                     \
+    X(LAKE_COMMIT, "tidemark_lake_commit_seconds", HISTOGRAM, "seconds", "", LATENCY,              \
+      "a commit, with all its tries, without the writing of files")                                \
+    X(LAKE_ROWS, "tidemark_lake_changed_rows", COUNTER, "rows", "change", NONE,                    \
+      "rows that were added or deleted")                                                           \
+    X(LAKE_WRITTEN_FILES, "tidemark_lake_written_files", COUNTER, "files", "", NONE,               \
+      "files that commits brought")                                                                \
+    X(LAKE_WRITTEN_BYTES, "tidemark_lake_written_bytes", COUNTER, "bytes", "", NONE,               \
+      "bytes of them")
 
 typedef enum tide_metric {
 #define TIDE_METRIC_ID(id, ...) TIDE_METRIC_##id,

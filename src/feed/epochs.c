@@ -47,6 +47,19 @@ static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *e
     return TIDE_OK;
 }
 
+static tide_status read_epochs(tide_query *query, tide_feed_epoch *out, int *count, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_feed_epoch *to = &out[(*count)++];
+        to->epoch = tide_col_i64(query);
+        to->first_seq = tide_col_i64(query);
+        copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
+        copy(to->reason, sizeof to->reason, tide_col_text(query));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
 static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *err)
 {
     tide_feed_answer *answer = page->answer;
@@ -54,15 +67,28 @@ static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *e
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err));
     tide_bind_i64(query, "stream", page->state.id);
     tide_bind_i64(query, "limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_feed_epoch *to = &answer->epochs[answer->epoch_count++];
-        to->epoch = tide_col_i64(query);
-        to->first_seq = tide_col_i64(query);
-        copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
-        copy(to->reason, sizeof to->reason, tide_col_text(query));
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return read_epochs(query, answer->epochs, &answer->epoch_count, err);
+}
+
+/* There are more than one answer tells. Half of it is then what the reader needs now: the epoch that it is in, or that owns the oldest number if
+ * it names none, and those that follow. It goes from one to the next, so what is left out in the middle is told when it comes there. */
+static tide_status tell_earlier(const tide_page *page, tide_tx *tx, tide_error *err)
+{
+    enum { EARLIER = TIDE_FEED_EPOCHS_MAX / 2 };
+    tide_feed_epoch *epochs = page->answer->epochs;
+    int64_t from = page->request->epoch;
+    if (from == 0)
+        TIDE_TRY(tide_stream_epoch_of(&page->state, tx, page->state.floor_seq + 1, &from, err));
+    if (page->answer->epoch_count < TIDE_FEED_EPOCHS_MAX || from >= epochs[0].epoch)
+        return TIDE_OK;
+    int count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err));
+    tide_bind_i64(query, "stream", page->state.id);
+    tide_bind_i64(query, "epoch", from);
+    tide_bind_i64(query, "limit", EARLIER);
+    /* In place of the older half: as many that begin earlier end before the newer half begins. */
+    return read_epochs(query, epochs, &count, err);
 }
 
 tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
@@ -83,7 +109,7 @@ tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
         TIDE_TRY(add_present(page, tx, err));
     TIDE_TRY(add_written(page, tx, err));
     reverse(answer->epochs, answer->epoch_count);
-    return TIDE_OK;
+    return tell_earlier(page, tx, err);
 }
 
 /* ---- judging ---- */

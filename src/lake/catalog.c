@@ -183,7 +183,7 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
         return tide_fail(
             err, TIDE_E_CONFLICT,
             "catalog %s is exposed to stock clients as schema %s: take that back first "
-            "('tidemark lake expose %s --remove')",
+            "('tidemark lake unexpose %s')",
             catalog.name, catalog.exposed_as, catalog.name);
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;

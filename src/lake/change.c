@@ -1,6 +1,7 @@
 /* change.c - a change begins and ends; new things. */
 #include "lake/change_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 /* ---- life ---- */
 
+/* At a snapshot that is named. */
 static tide_status read_base(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_lake_change *change = arg;
@@ -32,6 +34,80 @@ static tide_status read_base(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+typedef struct head_request {
+    tide_store *store;
+    const char *name;
+    tide_lake_catalog_wish wish;
+} head_request;
+
+typedef struct head_requests {
+    head_request **all;
+    int count;
+} head_requests;
+
+/* The one among them, from the first on, that asks for the same catalog. */
+static head_request *first_of_name(const head_requests *requests, int upto)
+{
+    for (int i = 0; i < upto; i++)
+        if (strcmp(requests->all[i]->name, requests->all[upto]->name) == 0)
+            return requests->all[i];
+    return requests->all[upto];
+}
+
+static tide_status ask_for_heads(tide_tx *tx, void *arg, tide_error *err)
+{
+    const head_requests *requests = arg;
+    for (int i = 0; i < requests->count; i++) {
+        head_request *request = requests->all[i];
+        if (first_of_name(requests, i) == request)
+            TIDE_TRY(tide_lake_wish_catalog(tx, request->name, &request->wish, err));
+    }
+    return TIDE_OK;
+}
+
+/* One look at the heads serves everybody who asked before it was taken. */
+static void read_heads(void **whats, int count)
+{
+    head_request *all[TIDE_CREW_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_CREW_BATCH_MAX);
+    for (int i = 0; i < count; i++)
+        all[i] = whats[i];
+    head_requests requests = {.all = all, .count = count};
+    tide_error failure;
+    const tide_status status = tide_read_local(all[0]->store, ask_for_heads, &requests, &failure);
+    for (int i = 0; i < count; i++) {
+        const head_request *same = first_of_name(&requests, i);
+        if (status < TIDE_OK) {
+            all[i]->wish.status = status;
+            all[i]->wish.failure = failure;
+        } else if (same != all[i]) {
+            all[i]->wish.status = same->wish.status;
+            all[i]->wish.failure = same->wish.failure;
+            *all[i]->wish.out = *same->wish.out;
+        }
+    }
+}
+
+/* At the head: one round trip, and no wait for the disk. What is seen may be lost in a crash of the server; then the commit is refused. */
+static tide_status read_head(tide_lake_change *change, const char *name, tide_error *err)
+{
+    head_request request = {
+        .store = change->store, .name = name, .wish = {.out = &change->catalog}};
+    void *what = &request;
+    change->is_base_local = tide_store_engine(change->store) == TIDE_ENGINE_POSTGRES;
+    if (change->is_base_local)
+        tide_crew_do(change->lake->heads, 0, what, read_heads);
+    else
+        read_heads(&what, 1);
+    if (request.wish.status == TIDE_NONE) {
+        (void)snprintf(change->catalog.name, sizeof change->catalog.name, "%s", name);
+        return tide_read(change->store, read_base, change, err);
+    }
+    if (request.wish.status < TIDE_OK && err)
+        *err = request.wish.failure;
+    return request.wish.status;
+}
+
 tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake, const char *catalog,
                             int64_t base, tide_error *err)
 {
@@ -44,10 +120,41 @@ tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake, const char 
     tide_arena_init(&change->memory, TIDE_LAKE_CHANGE_BYTES_MAX);
     (void)snprintf(change->catalog.name, sizeof change->catalog.name, "%s", catalog);
     change->base = base;
-    TIDE_TRY(tide_read(change->store, read_base, change, err));
-    if (change->base == 0)
+    TIDE_TRY(base == 0 ? read_head(change, catalog, err)
+                       : tide_read(change->store, read_base, change, err));
+    change->version = -1;
+    if (base == 0) {
         change->base = change->catalog.head;
+        change->version = change->catalog.schema_version;
+    }
     *out = TIDE_TAKE(change);
+    return TIDE_OK;
+}
+
+static tide_status find_base(tide_tx *tx, void *arg, tide_error *err)
+{
+    const tide_lake_change *change = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_BASE_FIND, err));
+    tide_bind_i64(query, "catalog_id", change->catalog.catalog_id);
+    tide_bind_i64(query, "base", change->base);
+    tide_bind_i64(query, "digest_a", change->catalog.digest[0]);
+    tide_bind_i64(query, "digest_b", change->catalog.digest[1]);
+    return tide_query_one(query, err);
+}
+
+tide_status lake_check_base(tide_lake_change *change, tide_error *err)
+{
+    if (!change->is_base_local)
+        return TIDE_OK;
+    const tide_status status = tide_read(change->store, find_base, change, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "snapshot %" PRId64 " of catalog %s, which this change is based on, was "
+                         "lost when the server crashed: read the current state and try again",
+                         change->base, change->catalog.name);
+    change->is_base_local = false;
     return TIDE_OK;
 }
 
@@ -77,6 +184,17 @@ const tide_lake_catalog *tide_lake_change_catalog(const tide_lake_change *change
 int64_t tide_lake_change_base(const tide_lake_change *change)
 {
     return change->base;
+}
+
+const tide_lake_collision *tide_lake_change_collision(const tide_lake_change *change)
+{
+    return &change->collision;
+}
+
+const tide_status *tide_lake_change_retries(const tide_lake_change *change, int *count)
+{
+    *count = change->retry_count;
+    return change->retries;
 }
 
 tide_status lake_fail_memory(const tide_lake_change *change, tide_error *err)

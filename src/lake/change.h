@@ -28,7 +28,8 @@
 
 typedef struct tide_lake_change tide_lake_change;
 
-/* base 0: the head. TIDE_E_NOT_FOUND: no such catalog; creating is explicit (catalog.h). */
+/* base 0: the head; it is not waited for the disk (PostgreSQL): until the commit has answered, with TIDE_NONE too, a crash of the server may take the base away, and then the
+ * commit is refused. TIDE_E_NOT_FOUND: no such catalog; creating is explicit (catalog.h). */
 TIDE_MUST_CHECK tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake,
                                             const char *catalog, int64_t base, tide_error *err);
 void tide_lake_drop_change(tide_lake_change *change); /* takes NULL; after commit too */
@@ -162,6 +163,18 @@ typedef struct tide_lake_committed {
 TIDE_MUST_CHECK tide_status tide_lake_commit(tide_lake_change *change,
                                              const tide_lake_commit_options *options,
                                              tide_lake_committed *out, tide_error *err);
+
+/* What a commit collided with. mark is one of mark.h's. */
+typedef struct tide_lake_collision {
+    int64_t snapshot_id; /* 0: nothing */
+    char mark[TIDE_LAKE_NAME_MAX + 64];
+    char author[100];
+} tide_lake_collision;
+/* Of the commit that was refused with TIDE_E_CONFLICT; snapshot_id 0 where it was refused for another reason. Borrowed from the change. */
+const tide_lake_collision *tide_lake_change_collision(const tide_lake_change *change);
+
+/* Why its commit was tried again, attempt by attempt; *count of them, at most TIDE_LAKE_TRIES_MAX. Borrowed from the change. */
+const tide_status *tide_lake_change_retries(const tide_lake_change *change, int *count);
 
 /* What became of a request: asked before operations that would be refused the second time (a table that is there, because the first one made it). TIDE_NONE: the key is not
  * there. TIDE_E_CONFLICT: it is another request's. TIDE_E_NOT_FOUND: no such catalog. */

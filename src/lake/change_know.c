@@ -1,6 +1,7 @@
 /* change_know.c - what a change knows of its base.
  *
- * Reads are local (tide_read_local): the base was read durably when the change began, and what is visible at a snapshot never changes. */
+ * Reads are local (tide_read_local): the commit makes sure that the base is on disk, and what is visible at a snapshot never changes. What is kept beyond the
+ * change (known.h) is read durably. */
 #include "lake/change_parts.h"
 
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "lake/known.h"
 #include "tidemark_lake_sql.h"
 
 lake_thing *lake_add_thing(tide_lake_change *change)
@@ -81,6 +83,30 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
     return tide_lake_object_row_find(query, &l->row, err);
 }
 
+/* From what the process knows already, or from the store. */
+static tide_status look_for(lookup *l, tide_lake_kind kind, tide_error *err)
+{
+    tide_lake_known_all *all = &l->change->lake->known;
+    const lake_known_question question = {.catalog_id = l->change->catalog.catalog_id,
+                                          .version = l->change->version,
+                                          .kind = kind,
+                                          .name = l->name,
+                                          .schema_id = l->schema_id,
+                                          .id = l->table_id};
+    lake_known *known = lake_known_find(all, &question);
+    if (known) {
+        l->row = known->row;
+        lake_known_release(all, known);
+        return TIDE_OK;
+    }
+    const tide_status status = tide_read(l->change->store, look_up, l, err);
+    if (status == TIDE_OK)
+        lake_known_put(all, &(lake_known){.catalog_id = question.catalog_id,
+                                          .version = question.version,
+                                          .row = l->row});
+    return status;
+}
+
 /* schema NULL: is it a schema? */
 static bool is_within(const lake_thing *thing, const lake_thing *schema)
 {
@@ -110,7 +136,7 @@ static tide_status find_named(tide_lake_change *change, lake_thing *schema, cons
                 .sql = schema ? TIDE_LAKE_SQL_LAKE_OBJECT_FIND : TIDE_LAKE_SQL_LAKE_SCHEMA_FIND,
                 .schema_id = schema ? schema->is.seen.id : 0,
                 .name = folded};
-    const tide_status status = tide_read_local(change->store, look_up, &l, err);
+    const tide_status status = look_for(&l, schema ? TIDE_LAKE_TABLE : TIDE_LAKE_SCHEMA, err);
     if (status != TIDE_OK) {
         free(l.row.seen.sql);
         return status;
@@ -188,7 +214,7 @@ tide_status lake_need_table_id(tide_lake_change *change, int64_t table_id, lake_
     *out = known_by_id(change, TIDE_LAKE_TABLE, table_id);
     if (!*out) {
         lookup l = {.change = change, .sql = TIDE_LAKE_SQL_LAKE_TABLE_GET, .table_id = table_id};
-        const tide_status status = tide_read_local(change->store, look_up, &l, err);
+        const tide_status status = look_for(&l, TIDE_LAKE_TABLE, err);
         TIDE_TRY(status);
         if (status == TIDE_OK)
             TIDE_TRY(know(change, NULL, &l.row, out, err));
@@ -278,12 +304,58 @@ static tide_status read_columns(tide_tx *tx, void *arg, tide_error *err)
                                    &table->partition_was, &table->partition_owner_id, err);
 }
 
+/* Columns that the process knows already. TIDE_NONE: it does not. */
+static tide_status recall_columns(const tide_lake_change *change, lake_thing *table,
+                                  tide_error *err)
+{
+    tide_lake_known_all *all = &change->lake->known;
+    const lake_known_question question = {.catalog_id = change->catalog.catalog_id,
+                                          .version = change->version,
+                                          .kind = TIDE_LAKE_TABLE,
+                                          .id = table->was.seen.id};
+    lake_known *known = lake_known_find(all, &question);
+    tide_status status = known && known->has_columns ? TIDE_OK : TIDE_NONE;
+    if (status == TIDE_OK && known->column_count > 0) {
+        const size_t size = (size_t)known->column_count * sizeof *known->columns;
+        table->columns_were = malloc(size);
+        if (table->columns_were)
+            memcpy(table->columns_were, known->columns, size);
+        else
+            status = tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+    }
+    if (status == TIDE_OK) {
+        table->columns_were_count = known->column_count;
+        table->partition_was = known->partition;
+        table->partition_owner_id = known->partition_owner_id;
+    }
+    lake_known_release(all, known);
+    return status;
+}
+
+static tide_status get_columns(tide_lake_change *change, lake_thing *table, tide_error *err)
+{
+    const tide_status status = recall_columns(change, table, err);
+    if (status != TIDE_NONE)
+        return status;
+    column_request request = {.change = change, .table = table};
+    TIDE_TRY(tide_read(change->store, read_columns, &request, err));
+    lake_known_put(&change->lake->known,
+                   &(lake_known){.catalog_id = change->catalog.catalog_id,
+                                 .version = change->version,
+                                 .row = table->was,
+                                 .has_columns = true,
+                                 .columns = table->columns_were,
+                                 .column_count = table->columns_were_count,
+                                 .partition = table->partition_was,
+                                 .partition_owner_id = table->partition_owner_id});
+    return TIDE_OK;
+}
+
 tide_status lake_know_columns(tide_lake_change *change, lake_thing *table, tide_error *err)
 {
     if (table->has_columns)
         return TIDE_OK;
-    column_request request = {.change = change, .table = table};
-    TIDE_TRY(tide_read_local(change->store, read_columns, &request, err));
+    TIDE_TRY(get_columns(change, table, err));
     table->columns = tide_arena_alloc(&change->memory,
                                       (size_t)table->columns_were_count * sizeof *table->columns);
     if (!table->columns)

@@ -67,11 +67,17 @@ struct tide_lake_change {
     tide_store *store;
     tide_lake_catalog catalog;
     int64_t base;
+    int64_t version; /* the base's schema_version; -1: an older base's, not asked for */
+    bool
+        is_base_local; /* the base may not be on disk yet: commit makes sure that it is still the same */
     tide_arena memory;
     lake_thing *things; /* the newest first */
     lake_file *files;   /* in order */
     lake_file *last_file;
     lake_end *ends;
+    tide_lake_collision collision; /* of a commit that was refused */
+    tide_status retries[TIDE_LAKE_TRIES_MAX];
+    int retry_count;
     bool is_committed;
 };
 
@@ -144,6 +150,10 @@ TIDE_MUST_CHECK tide_status lake_write_things(tide_tx *tx, const tide_lake_chang
                                               tide_error *err);
 TIDE_MUST_CHECK tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change,
                                              tide_error *err);
+/* Files that several changes append, each to begin with the snapshot of its commit, which is there already under its key. */
+TIDE_MUST_CHECK tide_status lake_write_files_of(tide_tx *tx, const tide_lake_change *const *changes,
+                                                const char *const *keys, int count,
+                                                tide_error *err);
 /* Under the lock: everything that dropped tables and views take along. */
 TIDE_MUST_CHECK tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change,
                                              tide_error *err);
@@ -170,7 +180,31 @@ typedef struct lake_publication {
 TIDE_MUST_CHECK tide_status lake_publish(tide_tx *tx, const lake_publication *what,
                                          tide_error *err);
 
-/* ---- commit.c ---- */
+/* ---- commit.c, commit_together.c ---- */
+
+typedef struct lake_try {
+    tide_lake_change *change;
+    lake_plan plan;
+    const tide_lake_commit_options *options;
+    const char *key; /* the caller's, or a token of our own */
+    bool has_key;    /* the caller's */
+    int runs;        /* of the closure */
+    int tries;
+    int64_t snapshot;
+    int64_t parent;
+    bool is_committed; /* together with others */
+    bool is_unknown;   /* a try may have committed */
+} lake_try;
+
+/* Give the files of a change their ids; their digests are added. */
+TIDE_MUST_CHECK tide_status lake_number_files(lake_try *c, const int64_t *ids,
+                                              tide_lake_digest *digest, tide_error *err);
+/* Commit with others of this process who append to the same catalog right now, in one transaction. False: nothing is known to have happened, commit it alone
+ * (which finds what has). */
+bool lake_commit_together(lake_try *c);
+
+/* Is the base there, and on disk? TIDE_E_CONFLICT: it was lost in a crash of the server. */
+TIDE_MUST_CHECK tide_status lake_check_base(tide_lake_change *change, tide_error *err);
 
 /* Words of a commit: valid UTF-8, a key that is not too long. options may be NULL. */
 TIDE_MUST_CHECK tide_status lake_check_options(const tide_lake_commit_options *options,

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "lake/data.h"
 #include "lake/expire.h"
 #include "tidemark_lake_sql.h"
 
@@ -265,7 +266,7 @@ static tide_status judge_page(cleaning *c, tide_error *err)
 /* What writers make: Parquet, and standard input on its way there (data.h). Anything else is somebody else's. */
 static bool is_written_here(const char *path)
 {
-    static const char *const ends[] = {".parquet", ".new/input"};
+    static const char *const ends[] = {".parquet", TIDE_LAKE_SPOOLED};
     const size_t len = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (len > strlen(ends[i]) && strcmp(path + len - strlen(ends[i]), ends[i]) == 0)

@@ -16,35 +16,18 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
+#include "lake/expose.h"
 #include "lake/mark.h"
 #include "tidemark_lake_sql.h"
 
 static const tide_backoff retry_policy = {.base_us = 4000, .cap_us = 250000};
 #define RETRY_BUDGET_US INT64_C(60000000)
 
-typedef struct commit_try {
-    tide_lake_change *change;
-    lake_plan plan;
-    const tide_lake_commit_options *options;
-    const char *key; /* the caller's, or a token of our own */
-    bool has_key;    /* the caller's */
-    int runs;        /* of the closure */
-    int tries;
-    int64_t snapshot;
-    int64_t parent;
-} commit_try;
-
 /* ---- one attempt ---- */
 
-static tide_status number_files(tide_tx *tx, commit_try *c, tide_lake_digest *digest,
-                                tide_error *err)
+tide_status lake_number_files(lake_try *c, const int64_t *ids, tide_lake_digest *digest,
+                              tide_error *err)
 {
-    if (c->plan.file_count == 0)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
-    if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", c->plan.file_count);
-    TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, err));
     int next = 0;
     for (lake_file *file = c->change->files; file; file = file->next) {
         if (!file->table->is_there)
@@ -67,6 +50,17 @@ static tide_status number_files(tide_tx *tx, commit_try *c, tide_lake_digest *di
     return TIDE_OK;
 }
 
+static tide_status number_files(tide_tx *tx, lake_try *c, tide_lake_digest *digest, tide_error *err)
+{
+    if (c->plan.file_count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
+    if (!ids)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", c->plan.file_count);
+    TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, err));
+    return lake_number_files(c, ids, digest, err);
+}
+
 typedef struct refusal {
     bool is_gone;   /* the catalog */
     bool is_replay; /* the key is there */
@@ -81,7 +75,7 @@ typedef struct refusal {
     char author[100];
 } refusal;
 
-static tide_status look_for_key(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
@@ -99,7 +93,7 @@ static tide_status look_for_key(tide_tx *tx, const commit_try *c, refusal *out, 
     return TIDE_OK;
 }
 
-static tide_status look_for_mark(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err));
@@ -119,7 +113,7 @@ static tide_status look_for_mark(tide_tx *tx, const commit_try *c, refusal *out,
 }
 
 /* Why can it not go on? Read where nothing can change: under the lock, or afterwards (marks and keys stay). */
-static tide_status look_for_refusal(tide_tx *tx, const commit_try *c, refusal *out, tide_error *err)
+static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -145,7 +139,7 @@ static bool is_refused(const refusal *r)
 }
 
 /* The head is locked, or the writer is alone: a plain look. */
-static tide_status check_plainly(tide_tx *tx, const commit_try *c, tide_error *err)
+static tide_status check_plainly(tide_tx *tx, const lake_try *c, tide_error *err)
 {
     refusal r;
     TIDE_TRY(look_for_refusal(tx, c, &r, err));
@@ -156,7 +150,7 @@ static tide_status check_plainly(tide_tx *tx, const commit_try *c, tide_error *e
 }
 
 /* In the same pipeline as the lock: the server itself fails the transaction. */
-static tide_status check_deferred(tide_tx *tx, const commit_try *c, tide_error *err)
+static tide_status check_deferred(tide_tx *tx, const lake_try *c, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_REFUSE, err));
@@ -169,7 +163,7 @@ static tide_status check_deferred(tide_tx *tx, const commit_try *c, tide_error *
 
 static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
 {
-    commit_try *c = arg;
+    lake_try *c = arg;
     const int64_t catalog_id = c->change->catalog.catalog_id;
     tide_lake_digest digest = c->plan.digest;
     c->runs++;
@@ -201,8 +195,12 @@ static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
 
 /* ---- refusals in words ---- */
 
-static tide_status explain_conflict(const commit_try *c, const refusal *r, tide_error *err)
+static tide_status explain_conflict(const lake_try *c, const refusal *r, tide_error *err)
 {
+    tide_lake_collision *with = &c->change->collision;
+    with->snapshot_id = r->snapshot;
+    memcpy(with->mark, r->mark, sizeof with->mark);
+    memcpy(with->author, r->author, sizeof with->author);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "snapshot %" PRId64 " of catalog %s, by %s%s%s, %s since snapshot %" PRId64
                      ", which this change is based on (%s): read the current state and try again",
@@ -212,7 +210,7 @@ static tide_status explain_conflict(const commit_try *c, const refusal *r, tide_
 }
 
 typedef struct explanation {
-    const commit_try *c;
+    const lake_try *c;
     refusal r;
 } explanation;
 
@@ -223,7 +221,7 @@ static tide_status explain(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* A refused commit: its answer, if it is a replay; otherwise what stood in its way. Without a reason of ours the failure stays as it is. */
-static tide_status answer_refusal(commit_try *c, tide_status status, tide_lake_committed *out,
+static tide_status answer_refusal(lake_try *c, tide_status status, tide_lake_committed *out,
                                   tide_error *err)
 {
     explanation e = {.c = c};
@@ -288,8 +286,7 @@ static bool may_be_refused(tide_status status)
     return status == TIDE_E_CONFLICT || status == TIDE_E_EXISTS || status == TIDE_E_DAMAGED;
 }
 
-static tide_status give_up(const commit_try *c, tide_status status, bool is_unknown,
-                           tide_error *err)
+static tide_status give_up(const lake_try *c, tide_status status, bool is_unknown, tide_error *err)
 {
     if (is_unknown)
         return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
@@ -301,13 +298,13 @@ static tide_status give_up(const commit_try *c, tide_status status, bool is_unkn
     return tide_fail_context(err, status, "after %d tries", c->tries);
 }
 
-static tide_status try_again(commit_try *c, tide_lake_committed *out, tide_error *err)
+static tide_status try_again(lake_try *c, tide_lake_committed *out, tide_error *err)
 {
     tide_env *env = tide_store_env(c->change->store);
     const int64_t until_us = env->mono_us(env) + RETRY_BUDGET_US;
-    bool is_unknown = false;
+    bool is_unknown = c->is_unknown;
     tide_error failure;
-    for (int attempt = 0;; attempt++) {
+    for (int attempt = c->tries;; attempt++) {
         c->tries = attempt + 1;
         tide_status status = tide_write(c->change->store, write_commit, c, &failure);
         if (status >= TIDE_OK) {
@@ -334,6 +331,8 @@ static tide_status try_again(commit_try *c, tide_lake_committed *out, tide_error
                 *err = failure;
             return give_up(c, status, is_unknown, err);
         }
+        if (c->change->retry_count < TIDE_LAKE_TRIES_MAX)
+            c->change->retries[c->change->retry_count++] = status;
         if (is_healable)
             TIDE_IGNORE(tide_lake_heal_behind(c->change->lake, &failure));
         env->sleep_us(env, tide_backoff_next(&retry_policy, attempt, env));
@@ -361,7 +360,7 @@ tide_status tide_lake_commit(tide_lake_change *change, const tide_lake_commit_op
 {
     TIDE_TRY(lake_check_open(change, err));
     TIDE_TRY(lake_check_options(options, err));
-    commit_try c = {.change = change, .options = options};
+    lake_try c = {.change = change, .options = options};
     char token[TIDE_UUID_TEXT_SIZE];
     tide_uuid uuid;
     tide_uuid_v7(tide_store_env(change->store), &uuid);
@@ -369,8 +368,22 @@ tide_status tide_lake_commit(tide_lake_change *change, const tide_lake_commit_op
     c.has_key = options && options->request_key;
     c.key = c.has_key ? options->request_key : token;
     tide_status status = lake_plan_make(change, &c.plan, err);
-    if (status == TIDE_OK)
-        status = try_again(&c, out, err);
+    /* Ours come together, so that stock clients have a while between them. */
+    tide_env *env = tide_store_env(change->store);
+    if (status == TIDE_OK && change->catalog.exposed_as[0])
+        env->sleep_us(env, tide_lake_turn_us(env->wall_us(env)));
+    if (status == TIDE_OK && lake_commit_together(&c)) {
+        *out = (tide_lake_committed){.snapshot_id = c.snapshot,
+                                     .parent_snapshot_id = c.parent,
+                                     .rows_added = c.plan.rows_added,
+                                     .tries = 1};
+    } else if (status >= TIDE_OK) {
+        const tide_status checked = lake_check_base(change, err);
+        if (checked < TIDE_OK)
+            status = checked;
+        else if (status == TIDE_OK)
+            status = try_again(&c, out, err);
+    }
     lake_plan_done(&c.plan);
     change->is_committed = status == TIDE_OK;
     return status;

@@ -21,9 +21,8 @@ static void put_text(tide_json *json, const char *key, const char *value)
     tide_json_text(json, value);
 }
 
-static void put_file(tide_json *json, const lake_file *file)
+static void put_file_words(tide_json *json, const lake_file *file, int64_t rows_before)
 {
-    tide_json_object_begin(json);
     put_number(json, "id", file->id);
     put_number(json, "table", file->table->is.seen.id);
     put_text(json, "path", file->file.path);
@@ -33,10 +32,16 @@ static void put_file(tide_json *json, const lake_file *file)
     if (file->is_delete) {
         put_number(json, "file", file->data_file_id);
     } else {
-        put_number(json, "row", file->first_row);
+        put_number(json, "row", rows_before + file->first_row);
         if (file->file.partition_id > 0)
             put_number(json, "partition", file->file.partition_id);
     }
+}
+
+static void put_file(tide_json *json, const lake_file *file)
+{
+    tide_json_object_begin(json);
+    put_file_words(json, file, 0);
     tide_json_object_end(json);
 }
 
@@ -49,7 +54,7 @@ static void put_stats(tide_json *json, const lake_file *file)
         put_number(json, "table", file->table->is.seen.id);
         put_number(json, "column", stats->column_id);
         put_number(json, "bytes", stats->size_bytes);
-        put_number(json, "values", stats->value_count);
+        put_number(json, "values", stats->value_count - stats->null_count); /* as DuckLake counts */
         put_number(json, "nulls", stats->null_count);
         put_text(json, "min", stats->min_value);
         put_text(json, "max", stats->max_value);
@@ -75,29 +80,37 @@ static void put_partitions(tide_json *json, const lake_file *file)
 
 typedef void put_fn(tide_json *json, const lake_file *file);
 
-/* One statement for all files of a kind, if there are any. */
-static tide_status write_array(tide_tx *tx, const tide_lake_change *change, const tide_sql *sql,
-                               bool of_deletes, put_fn *put, tide_error *err)
+/* One statement for all of them, if there are any. */
+static tide_status write_rows(tide_tx *tx, int64_t catalog_id, const tide_sql *sql, tide_json *json,
+                              const tide_buffer *rows, tide_error *err)
+{
+    const tide_status status = tide_json_finish(json);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "too many files in one change: commit some first");
+    if (rows->len <= 2)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+    tide_bind_i64(query, "catalog_id", catalog_id);
+    tide_bind_text_view(query, "rows", tide_buffer_view(rows));
+    return tide_query_defer(&query, err);
+}
+
+/* The files of a kind, of several changes. */
+static tide_status write_array(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                               const tide_sql *sql, bool of_deletes, put_fn *put, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
     tide_buffer_init(&rows, ROWS_BYTES_MAX);
     tide_json json;
     tide_json_init(&json, &rows);
     tide_json_array_begin(&json);
-    for (const lake_file *file = change->files; file; file = file->next)
-        if (file->table->is_there && file->is_delete == of_deletes)
-            put(&json, file);
+    for (int i = 0; i < count; i++)
+        for (const lake_file *file = changes[i]->files; file; file = file->next)
+            if (file->table->is_there && file->is_delete == of_deletes)
+                put(&json, file);
     tide_json_array_end(&json);
-    const tide_status status = tide_json_finish(&json);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "too many files in one change: commit some first");
-    if (rows.len <= 2)
-        return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "catalog_id", change->catalog.catalog_id);
-    tide_bind_text_view(query, "rows", tide_buffer_view(&rows));
-    return tide_query_defer(&query, err);
+    return write_rows(tx, changes[0]->catalog.catalog_id, sql, &json, &rows, err);
 }
 
 static tide_status write_stats(tide_tx *tx, int64_t catalog_id, const lake_thing *table,
@@ -129,24 +142,111 @@ static tide_status begin_stats(tide_tx *tx, int64_t catalog_id, const lake_thing
     return tide_query_defer(&query, err);
 }
 
+static tide_status begin_fork_stats(tide_tx *tx, const tide_lake_change *change, tide_error *err)
+{
+    if (change->catalog.parent_id == 0)
+        return TIDE_OK;
+    for (const lake_thing *thing = change->things; thing; thing = thing->next)
+        if (has_stats(thing) && thing->was_there)
+            TIDE_TRY(begin_stats(tx, change->catalog.catalog_id, thing, err));
+    return TIDE_OK;
+}
+
 tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change, tide_error *err)
 {
     const int64_t catalog_id = change->catalog.catalog_id;
-    const bool is_fork = change->catalog.parent_id > 0;
     for (const lake_end *end = change->ends; end; end = end->next)
         if (end->table->is_there)
             TIDE_TRY(lake_end_row(tx, catalog_id, end->kind, end->id, 0, end->begin, end->owner_id,
                                   err));
-    for (const lake_thing *thing = change->things; is_fork && thing; thing = thing->next)
-        if (has_stats(thing) && thing->was_there)
-            TIDE_TRY(begin_stats(tx, catalog_id, thing, err));
-    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILES, false, put_file, err));
-    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILE_STATS, false, put_stats, err));
-    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false, put_partitions,
-                         err));
-    TIDE_TRY(write_array(tx, change, TIDE_LAKE_SQL_LAKE_ADD_DELETES, true, put_file, err));
+    TIDE_TRY(begin_fork_stats(tx, change, err));
+    TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_FILES, false, put_file, err));
+    TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_FILE_STATS, false, put_stats, err));
+    TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false,
+                         put_partitions, err));
+    TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_DELETES, true, put_file, err));
     for (const lake_thing *thing = change->things; thing; thing = thing->next)
         if (has_stats(thing))
             TIDE_TRY(write_stats(tx, catalog_id, thing, err));
     return TIDE_OK;
+}
+
+/* ---- of several changes ---- */
+
+static const lake_thing *table_in(const tide_lake_change *change, int64_t table_id)
+{
+    for (const lake_thing *thing = change->things; thing; thing = thing->next)
+        if (thing->is.seen.kind == TIDE_LAKE_TABLE && thing->is.seen.id == table_id)
+            return thing;
+    return NULL;
+}
+
+/* Row ids that changes before this one take of a table. */
+static int64_t rows_before(const tide_lake_change *const *changes, int place, int64_t table_id)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < place; i++) {
+        const lake_thing *table = table_in(changes[i], table_id);
+        rows += table ? table->row_ids : 0;
+    }
+    return rows;
+}
+
+static tide_status write_files_by_key(tide_tx *tx, const tide_lake_change *const *changes,
+                                      const char *const *keys, int count, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
+    tide_buffer_init(&rows, ROWS_BYTES_MAX);
+    tide_json json;
+    tide_json_init(&json, &rows);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < count; i++) {
+        for (const lake_file *file = changes[i]->files; file; file = file->next) {
+            tide_json_object_begin(&json);
+            put_file_words(&json, file, rows_before(changes, i, file->table->is.seen.id));
+            put_text(&json, "key", keys[i]);
+            tide_json_object_end(&json);
+        }
+    }
+    tide_json_array_end(&json);
+    return write_rows(tx, changes[0]->catalog.catalog_id, TIDE_LAKE_SQL_LAKE_GROUP_FILES, &json,
+                      &rows, err);
+}
+
+static tide_status write_stats_of(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
+    tide_buffer_init(&rows, ROWS_BYTES_MAX);
+    tide_json json;
+    tide_json_init(&json, &rows);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < count; i++) {
+        for (const lake_thing *thing = changes[i]->things; thing; thing = thing->next) {
+            if (!has_stats(thing))
+                continue;
+            tide_json_object_begin(&json);
+            put_number(&json, "table", thing->is.seen.id);
+            put_number(&json, "records", thing->records);
+            put_number(&json, "row_ids", thing->row_ids);
+            put_number(&json, "bytes", thing->bytes);
+            tide_json_object_end(&json);
+        }
+    }
+    tide_json_array_end(&json);
+    return write_rows(tx, changes[0]->catalog.catalog_id, TIDE_LAKE_SQL_LAKE_GROUP_STATS, &json,
+                      &rows, err);
+}
+
+tide_status lake_write_files_of(tide_tx *tx, const tide_lake_change *const *changes,
+                                const char *const *keys, int count, tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(begin_fork_stats(tx, changes[i], err));
+    TIDE_TRY(write_files_by_key(tx, changes, keys, count, err));
+    TIDE_TRY(
+        write_array(tx, changes, count, TIDE_LAKE_SQL_LAKE_ADD_FILE_STATS, false, put_stats, err));
+    TIDE_TRY(write_array(tx, changes, count, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false,
+                         put_partitions, err));
+    return write_stats_of(tx, changes, count, err);
 }

@@ -58,6 +58,7 @@ static tide_status open_instance(const tide_lake_data *data, tide_duckdb **db, t
         .may_touch_files = true,
         .keeps_order = true,
         .is_unlocked = true,
+        .cord = data->cord,
     };
     TIDE_CLEANUP(tide_duckdb_closep) tide_duckdb *fresh = NULL;
     TIDE_TRY(tide_duckdb_open(&fresh, NULL, &options, err));
@@ -126,6 +127,7 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
         return tide_lake_no_memory(err);
     data->threads = chosen->threads;
     data->memory_max = chosen->memory_max;
+    data->cord = chosen->cord;
     data->file_bytes = chosen->file_bytes > 0 ? chosen->file_bytes : TIDE_LAKE_FILE_BYTES_DEFAULT;
     data->env = chosen->env ? chosen->env : tide_env_system();
     TIDE_TRY(open_instance(data, &data->db, &data->duck, err));
@@ -201,6 +203,12 @@ void tide_lake_files_done(tide_lake_files *files)
 static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_error *err)
 {
     tide_lake_files *files = arg;
+    if (file->is_foreign)
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "file %s was written by another client in a form that is not read here "
+                         "(columns by name, a deletion vector, encryption): read the table with "
+                         "that client, or rewrite it there",
+                         file->path);
     if (files->count == files->capacity) {
         const int capacity = files->capacity ? files->capacity * 2 : 64;
         tide_lake_file_seen *all = realloc(files->all, (size_t)capacity * sizeof *all);

@@ -40,6 +40,8 @@ typedef struct tide_lake_data_options {
     int64_t memory_max;
     int64_t file_bytes; /* a new file is begun beyond it (not within a partition); 0: 128 MiB */
     tide_env *env;      /* NULL: the system's */
+    /* Pulling it ends what is being done with TIDE_E_INTERRUPTED, and leaves nothing behind on the disk; close the handle then. NULL: none. */
+    tide_duck_cord *cord;
 } tide_lake_data_options;
 
 TIDE_MUST_CHECK tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
@@ -54,6 +56,11 @@ typedef enum tide_lake_format {
     TIDE_LAKE_CSV,
     TIDE_LAKE_JSON,
 } tide_lake_format;
+
+/* What a source without a name is, as its first bytes say; anything that is neither Parquet nor JSON is CSV. */
+tide_lake_format tide_lake_format_of(tide_view bytes);
+/* How names of spooled sources end: they are not shown in words, and cleanup knows them (expire.h). */
+#define TIDE_LAKE_SPOOLED ".new/input"
 
 /* Files that were written: what tide_lake_add_file takes. */
 typedef struct tide_lake_written {

@@ -20,6 +20,7 @@ struct tide_lake_data {
     int64_t memory_max;
     int64_t file_bytes;
     tide_env *env;
+    tide_duck_cord *cord;
     char *synced_dir; /* of a table: known to be there after a crash; NULL: none */
     tide_duckdb *db;  /* with files: our own statements alone run here */
     tide_duck *duck;

@@ -53,20 +53,16 @@ static tide_status format_by_name(tide_lake_source *out, tide_error *err)
                      out->shown);
 }
 
-/* Standard input has no name: its first bytes say what it is. */
-static void format_by_bytes(tide_lake_source *out, const char *bytes, size_t len)
+tide_lake_format tide_lake_format_of(tide_view bytes)
 {
-    if (out->format != TIDE_LAKE_BY_NAME)
-        return;
     size_t at = 0;
-    while (at < len && strchr(" \t\r\n", bytes[at]))
+    while (at < bytes.len && bytes.ptr[at] && strchr(" \t\r\n", bytes.ptr[at]))
         at++;
-    if (len >= 4 && memcmp(bytes, "PAR1", 4) == 0)
-        out->format = TIDE_LAKE_PARQUET;
-    else if (at < len && (bytes[at] == '{' || bytes[at] == '['))
-        out->format = TIDE_LAKE_JSON;
-    else
-        out->format = TIDE_LAKE_CSV;
+    if (bytes.len >= 4 && memcmp(bytes.ptr, "PAR1", 4) == 0)
+        return TIDE_LAKE_PARQUET;
+    if (at < bytes.len && (bytes.ptr[at] == '{' || bytes.ptr[at] == '['))
+        return TIDE_LAKE_JSON;
+    return TIDE_LAKE_CSV;
 }
 
 static tide_status write_all(int fd, const char *bytes, size_t len, const char *path,
@@ -95,8 +91,8 @@ static tide_status copy_input(tide_lake_source *out, int fd, tide_error *err)
             continue;
         if (len < 0)
             return tide_lake_fail_errno(err, "read", "standard input");
-        if (is_first)
-            format_by_bytes(out, bytes, (size_t)len);
+        if (is_first && out->format == TIDE_LAKE_BY_NAME) /* standard input has no name */
+            out->format = tide_lake_format_of(tide_view_bytes(bytes, (size_t)len));
         is_first = false;
         if (len == 0)
             return TIDE_OK;
@@ -115,7 +111,7 @@ static tide_status spool_input(tide_lake_source *out, tide_lake_data *data,
         return tide_lake_no_memory(err);
     }
     out->shown = "standard input";
-    out->path = tide_lake_join(&out->arena, stage, "/input");
+    out->path = tide_lake_join(&out->arena, stage, "/input"); /* TIDE_LAKE_SPOOLED */
     if (!out->path)
         return tide_lake_no_memory(err);
     const int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -135,7 +131,8 @@ static tide_status find_file(tide_lake_source *out, const char *path, tide_error
         return tide_lake_fail_errno(err, "read", path);
     if (S_ISDIR(there.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is a directory, want a file", path);
-    out->shown = tide_arena_text(&out->arena, tide_view_of(path));
+    const bool is_spooled = ends_in(path, strlen(path), TIDE_LAKE_SPOOLED);
+    out->shown = is_spooled ? "what was sent" : tide_arena_text(&out->arena, tide_view_of(path));
     out->path = tide_arena_text(&out->arena, tide_view_of(real));
     if (!out->shown || !out->path)
         return tide_lake_no_memory(err);

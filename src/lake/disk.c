@@ -87,7 +87,8 @@ static tide_status walk_dir(walk *w, int fd, int depth, tide_error *err)
         const struct dirent *entry = readdir(dir);
         if (!entry)
             return errno == 0 ? TIDE_OK : fail_errno(err, "read", w->path);
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (depth == 0 && strcmp(entry->d_name, TIDE_LAKE_EXPORTS) == 0))
             continue;
         const int added = snprintf(w->path + len, sizeof w->path - len, "%s%s", len > 0 ? "/" : "",
                                    entry->d_name);

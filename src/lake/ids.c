@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/watch.h>
+
 #include "base/cleanup.h"
 #include "store/engine.h"
 #include "tidemark_lake_sql.h"
@@ -17,18 +19,17 @@ static const struct {
     [TIDE_LAKE_OBJECT_IDS] = {"object", "ducklake_object_id_seq"},
     [TIDE_LAKE_COLUMN_IDS] = {"column", "ducklake_column_id_seq"},
     [TIDE_LAKE_FILE_IDS] = {"file", "ducklake_file_id_seq"},
-    [TIDE_LAKE_PARTITION_IDS] = {"partition", "ducklake_partition_id_seq"},
+    /* As DuckLake takes them: a stock client's partition must not meet one of ours. */
+    [TIDE_LAKE_PARTITION_IDS] = {"object", "ducklake_object_id_seq"},
 };
 
-tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter counter, int count, int64_t *ids,
-                               tide_error *err)
+static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence, int count,
+                            int64_t *ids, tide_error *err)
 {
-    if (count == 0)
-        return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err));
-    tide_bind_text(query, "name", counters[counter].name);
-    tide_bind_text(query, "sequence", counters[counter].sequence);
+    tide_bind_text(query, "name", name);
+    tide_bind_text(query, "sequence", sequence);
     tide_bind_i64(query, "count", count);
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
         TIDE_TRY(tide_query_one(query, err));
@@ -43,9 +44,16 @@ tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter counter, int count
         ids[got++] = tide_col_i64(query);
     TIDE_TRY(status);
     if (got != count)
-        return tide_fail(err, TIDE_E_DAMAGED, "%s gave %d of %d ids", counters[counter].sequence,
-                         got, count);
+        return tide_fail(err, TIDE_E_DAMAGED, "%s gave %d of %d ids", sequence, got, count);
     return TIDE_OK;
+}
+
+tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter counter, int count, int64_t *ids,
+                               tide_error *err)
+{
+    if (count == 0)
+        return TIDE_OK;
+    return take_ids(tx, counters[counter].name, counters[counter].sequence, count, ids, err);
 }
 
 /* ---- spare ids ---- */
@@ -84,6 +92,17 @@ static void put_spare(tide_lake_spare *spare, const int64_t *ids, int count)
     let_go(spare);
 }
 
+/* How many to take beyond what is asked for: few for a program that commits once, more each time for one that goes on. */
+static int next_step(tide_lake_spare *spare)
+{
+    hold(spare);
+    spare->step = spare->step < 16 ? 16 : spare->step;
+    spare->step = 2 * spare->step < TIDE_LAKE_SPARE_IDS ? 2 * spare->step : TIDE_LAKE_SPARE_IDS;
+    const int step = spare->step;
+    let_go(spare);
+    return step;
+}
+
 tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t *ids,
                                tide_error *err)
 {
@@ -93,9 +112,10 @@ tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t 
     if (take_spare(&lake->spare, count, ids))
         return TIDE_OK;
     int64_t fresh[2 * TIDE_LAKE_SPARE_IDS] = {0};
-    TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count + TIDE_LAKE_SPARE_IDS, fresh, err));
+    const int step = next_step(&lake->spare);
+    TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count + step, fresh, err));
     memcpy(ids, fresh, (size_t)count * sizeof *ids);
-    put_spare(&lake->spare, fresh + count, TIDE_LAKE_SPARE_IDS);
+    put_spare(&lake->spare, fresh + count, step);
     return TIDE_OK;
 }
 
@@ -117,6 +137,7 @@ tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_
         TIDE_TRY(tide_query_begin(&step, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_STEP, err));
         TIDE_TRY(tide_query_run(step, NULL, err));
     }
+    TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
     char key[TIDE_TX_KEY_MAX + 1];
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
@@ -127,4 +148,28 @@ tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_
     tide_bind_i64(take, "digest_b", (int64_t)digest[1]);
     TIDE_TRY(tide_bind_clock(take, "clock", err));
     return tide_tx_take(tx, key, &take, snapshot, err);
+}
+
+tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, tide_error *err)
+{
+    char key[TIDE_TX_KEY_MAX + 1];
+    TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
+    (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
+    TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
+    TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err));
+    tide_bind_i64(take, "catalog_id", catalog_id);
+    return tide_tx_take(tx, key, &take, head, err);
+}
+
+static tide_status spend(tide_tx *tx, void *number, tide_error *err)
+{
+    return take_ids(tx, "snapshot", "ducklake_snapshot_id_seq", 1, number, err);
+}
+
+tide_status tide_lake_spend_snapshot(tide_lake *lake, int64_t *number, tide_error *err)
+{
+    int64_t spent = 0;
+    TIDE_TRY(tide_write(lake->store, spend, &spent, err));
+    *number = spent;
+    return TIDE_OK;
 }

@@ -1,4 +1,5 @@
 /* lake.c - a metabase is made, opened, healed. */
+#include "lake/known.h"
 #include "lake/lake_parts.h"
 
 #include <assert.h>
@@ -329,11 +330,20 @@ tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
                          tide_store_name(store), tide_store_name(store));
     TIDE_TRY(bring_up(store, &o, err));
     tide_lake *lake = calloc(1, sizeof *lake);
-    if (!lake)
+    tide_crew *crew = tide_crew_new(TIDE_CREW_BATCH_MAX, TIDE_LAKE_GROUPS);
+    tide_crew *heads = tide_crew_new(TIDE_CREW_BATCH_MAX, TIDE_LAKE_GROUPS);
+    if (!lake || !crew || !heads) {
+        free(lake);
+        tide_crew_free(crew);
+        tide_crew_free(heads);
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
+    }
     lake->store = store;
+    lake->crew = crew;
+    lake->heads = heads;
     lake->data_dir = TIDE_TAKE(data_dir);
     atomic_flag_clear(&lake->spare.is_held);
+    atomic_flag_clear(&lake->known.is_held);
     *out = lake;
     return TIDE_OK;
 }
@@ -342,6 +352,9 @@ void tide_lake_close(tide_lake *lake)
 {
     if (!lake)
         return;
+    tide_crew_free(lake->crew);
+    tide_crew_free(lake->heads);
+    lake_known_done(&lake->known);
     free(lake->data_dir);
     free(lake);
 }

@@ -30,6 +30,12 @@ enum {
     TIDE_LAKE_TRIES_MAX = 10,  /* of a commit, on transient failures */
 };
 
+/* Notified (tidemark/watch.h) by everything that makes a snapshot, of any catalog. */
+#define TIDE_LAKE_TOPIC "lake"
+
+/* Below the data directory, what exports keep on their way into the lake: not the lake's own, left alone by cleanup. */
+#define TIDE_LAKE_EXPORTS ".exports"
+
 typedef struct tide_lake tide_lake;
 
 /* Make a metabase in a store, with its data below data_dir (absolute or made so; created if missing). Fine when there is one with the same
@@ -67,6 +73,11 @@ TIDE_MUST_CHECK tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter co
 TIDE_MUST_CHECK tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id,
                                                     int schema_step, const uint64_t digest[2],
                                                     int64_t *snapshot, tide_error *err);
+
+/* A number of the same counter that no snapshot has or will have, above all those that were there when it was asked for: spent at once, for who keeps something of
+ * his own in one order with snapshots. It cannot be committed: a commit takes its own, above. */
+TIDE_MUST_CHECK tide_status tide_lake_spend_snapshot(tide_lake *lake, int64_t *number,
+                                                     tide_error *err);
 
 /* ---- names ---- */
 

@@ -4,9 +4,14 @@
 
 #include <stdatomic.h>
 
+#include "base/crew.h"
 #include "lake/lake.h"
 
-enum { TIDE_LAKE_SPARE_IDS = 32 };
+enum {
+    TIDE_LAKE_SPARE_IDS = 512,
+    TIDE_LAKE_GROUPS =
+        2, /* of one catalog, under way at once: one waits for the disk while the other writes */
+};
 
 /* File ids that were taken from the store's counter and not yet given away (PostgreSQL: so that an append needs no round trip for them). What
  * is left when the process ends is a gap. */
@@ -14,17 +19,35 @@ typedef struct tide_lake_spare {
     atomic_flag is_held; /* for a few instructions */
     int64_t ids[TIDE_LAKE_SPARE_IDS];
     int count;
+    int step; /* how many were taken at once the last time */
 } tide_lake_spare;
+
+enum { TIDE_LAKE_KNOWN_MAX = 256 };
+
+/* Schemas and tables that were read before (known.h). */
+typedef struct tide_lake_known_all {
+    atomic_flag is_held; /* for a few instructions */
+    struct lake_known *entries[TIDE_LAKE_KNOWN_MAX];
+    int next; /* to be replaced */
+} tide_lake_known_all;
 
 struct tide_lake {
     tide_store *store;
     char *data_dir; /* absolute, with a slash at its end */
     tide_lake_spare spare;
+    tide_lake_known_all known;
+    tide_crew *heads; /* who begins at the same time (change.c) */
+    tide_crew *crew;  /* who commits at the same time (commit_together.c) */
 };
 
 /* File ids for a commit: from the spare ones, else from the counter. */
 TIDE_MUST_CHECK tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count,
                                                int64_t *ids, tide_error *err);
+
+/* Declares that this transaction locks the catalog's head, for snapshots that its deferred statements number themselves (commit_together.c). As
+ * tide_lake_next_snapshot otherwise. */
+TIDE_MUST_CHECK tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head,
+                                                tide_error *err);
 
 /* Raise counters that stand behind what is there. *raised (may be NULL): how many. */
 TIDE_MUST_CHECK tide_status tide_lake_heal(tide_store *store, int *raised, tide_error *err);

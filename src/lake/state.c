@@ -45,8 +45,29 @@ static tide_status read_catalog(tide_query *query, tide_lake_catalog *out, tide_
     out->head = tide_col_i64(query);
     out->head_time_us = tide_col_time(query);
     out->schema_version = tide_col_i64(query);
-    return tide_lake_copy(out->exposed_as, sizeof out->exposed_as, tide_col_text(query),
-                          "a schema's name", err);
+    TIDE_TRY(tide_lake_copy(out->exposed_as, sizeof out->exposed_as, tide_col_text(query),
+                            "a schema's name", err));
+    out->digest[0] = tide_col_i64(query);
+    out->digest[1] = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static void take_catalog(tide_query *query, void *arg)
+{
+    tide_lake_catalog_wish *wish = arg;
+    wish->status = read_catalog(query, wish->out, &wish->failure);
+}
+
+tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name, tide_lake_catalog_wish *wish,
+                                   tide_error *err)
+{
+    char folded[TIDE_LAKE_NAME_MAX + 1];
+    wish->status = TIDE_NONE;
+    tide_lake_fold(folded, name);
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err));
+    tide_bind_text(query, "name", folded);
+    return tide_query_defer_rows(&query, take_catalog, wish, err);
 }
 
 tide_status tide_lake_each_catalog(tide_tx *tx, tide_lake_catalog_fn *fn, void *arg,

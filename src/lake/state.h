@@ -32,6 +32,7 @@ typedef struct tide_lake_catalog {
     int64_t head_time_us;
     int64_t schema_version;
     char exposed_as[64];
+    int64_t digest[2]; /* of the head's state (digest.h) */
 } tide_lake_catalog;
 
 /* By name, folded. TIDE_E_NOT_FOUND: there is none; the words name those that are there, if few. */
@@ -126,6 +127,7 @@ typedef struct tide_lake_file_seen {
     int64_t delete_owner_id;
     const char *delete_path; /* "": none */
     int64_t delete_count;
+    bool is_foreign; /* only its own client reads it: columns by name, a deletion vector, a key */
 } tide_lake_file_seen;
 typedef tide_status tide_lake_file_fn(void *arg, const tide_lake_file_seen *file, tide_error *err);
 /* In order of ids. */

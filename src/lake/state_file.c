@@ -80,6 +80,7 @@ static tide_status read_file(tide_query *query, listing *list, tide_error *err)
         write_path(&list->delete_path, list->table_path, delete_path, tide_col_bool(query), err));
     file->delete_path = tide_buffer_text(&list->delete_path);
     file->delete_count = tide_col_i64(query);
+    file->is_foreign = tide_col_bool(query);
     return TIDE_OK;
 }
 
@@ -94,7 +95,7 @@ static bool may_hold(tide_query *query, const condition *want)
     const int64_t values = tide_col_i64(query);
     const bool has_nulls = !tide_col_is_null(query);
     const int64_t nulls = tide_col_i64(query);
-    if (has_counts && has_nulls && values == nulls && values > 0 && !has_min)
+    if (has_counts && has_nulls && values == 0 && nulls > 0 && !has_min)
         return false; /* nothing but NULLs */
     int sign = 0;
     const bool is_upward = want->op[0] == '>';

@@ -21,6 +21,15 @@ typedef struct tide_lake_column_row {
     bool has_default;
 } tide_lake_column_row;
 
+/* tide_lake_find_catalog in one round trip: known when the transaction has ended. status: TIDE_NONE, there is none; the words are tide_lake_find_catalog's. */
+typedef struct tide_lake_catalog_wish {
+    tide_lake_catalog *out;
+    tide_status status;
+    tide_error failure;
+} tide_lake_catalog_wish;
+TIDE_MUST_CHECK tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name,
+                                                   tide_lake_catalog_wish *wish, tide_error *err);
+
 /* Copy a text of a row. TIDE_E_LIMIT: longer than this program can hold; the words name what it is. */
 TIDE_MUST_CHECK tide_status tide_lake_copy(char *out, size_t size, tide_view text, const char *what,
                                            tide_error *err);

@@ -284,6 +284,9 @@ void tide_call_end_with(tide_call *call, const tide_call_status *status)
         .message = status->message,
         .details = status->details,
         .retry_after_s = status->retry_after_s,
+        .reason = status->reason,
+        .metadata = status->metadata,
+        .metadata_count = status->metadata_count,
     };
     tide_call_lock(call);
     tide_call_finish(call, &ending);

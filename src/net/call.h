@@ -147,12 +147,16 @@ void tide_call_end(tide_call *call, tide_status status, const tide_error *err);
 
 /* End with exactly this: gRPC code, text, details (serialised google.rpc.Status, ptr NULL: made of the rest) and seconds
  * to wait before another try (RetryInfo, Retry-After; <= 0: none). */
+struct tide_error_metadata;
 typedef struct tide_call_status {
     int grpc_code;
     int http_code; /* 0: from grpc_code */
     const char *message;
     tide_view details;
     double retry_after_s;
+    const char *reason; /* ErrorInfo, as status_details.h; NULL: none */
+    const struct tide_error_metadata *metadata;
+    size_t metadata_count;
 } tide_call_status;
 void tide_call_end_with(tide_call *call, const tide_call_status *status);
 

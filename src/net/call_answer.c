@@ -73,6 +73,8 @@ static tide_status_details details_of(const tide_ending *ending)
         .message = ending->message,
         .retry_after_s = ending->retry_after_s,
         .reason = ending->reason,
+        .metadata = ending->metadata,
+        .metadata_count = ending->metadata_count,
     };
 }
 

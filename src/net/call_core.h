@@ -217,6 +217,8 @@ typedef struct tide_ending {
     tide_view details;
     double retry_after_s;
     const char *reason; /* NULL: none */
+    const struct tide_error_metadata *metadata;
+    size_t metadata_count;
 } tide_ending;
 
 /* With the lock held. */

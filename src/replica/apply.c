@@ -84,8 +84,8 @@ typedef struct apply_call {
 } apply_call;
 
 /* Numbers that an origin cannot have given yet. Ours alone can we know. */
-static tide_status check_numbers(const tide_node *node, const tide_log_origin *origin,
-                                 const page *p, tide_error *err)
+static tide_status check_numbers(tide_node *node, const tide_log_origin *origin, const page *p,
+                                 tide_error *err)
 {
     const tide_node_id self = tide_node_get_id(node);
     const int64_t epoch = tide_node_epoch(node);

@@ -175,9 +175,31 @@ tide_status tide_capture_drop_log(tide_app_tx *tx, const tide_table *table, tide
     return run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_DROP, err);
 }
 
+/* Numbers have as many columns as the widest of the narrow tables. */
+static tide_status widen_numbers(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    int missing[TIDE_TABLE_MASK_BITS];
+    tide_table_fill fill = {.some = missing};
+    {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err));
+        TIDE_TRY(tide_app_step(query, err));
+        for (int i = (int)tide_app_col_i64(query); i < table->column_count; i++)
+            missing[fill.some_count++] = i;
+    }
+    if (fill.some_count == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_TRY(tide_table_text(&text, table, TIDE_TEMPLATE_TABLE_LOG_WIDEN, &fill, err));
+    return tide_app_script(tx, tide_buffer_text(&text), err);
+}
+
 tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_TRY(tide_capture_drop_log(tx, table, err));
+    if (tide_table_is_narrow(table))
+        TIDE_TRY(widen_numbers(tx, table, err));
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_MAKE, err));
     return run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err);
 }
@@ -229,13 +251,21 @@ static void bind_change(tide_app_query *query, const tide_table *table, tide_cha
         tide_table_bind(query, 'c', i, &values[i]);
 }
 
-tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
-                             const tide_any *values, const bool *is_written, tide_error *err)
+/* A number whose change stands elsewhere. */
+static tide_status take_number(tide_app_tx *tx, const tide_table *table, tide_error *err)
 {
+    if (tide_table_is_narrow(table))
+        return TIDE_OK;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
     TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
     tide_app_bind_i64(number, "table_id", table->id);
-    TIDE_TRY(tide_app_run(number, NULL, err));
+    return tide_app_run(number, NULL, err);
+}
+
+tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
+                             const tide_any *values, const bool *is_written, tide_error *err)
+{
+    TIDE_TRY(take_number(tx, table, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
     bind_change(query, table, kind, false, values, is_written);
@@ -245,10 +275,7 @@ tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_chan
 tide_status tide_capture_log_gone(tide_app_tx *tx, const tide_table *table, const tide_any *values,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
-    TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
-    tide_app_bind_i64(number, "table_id", table->id);
-    TIDE_TRY(tide_app_run(number, NULL, err));
+    TIDE_TRY(take_number(tx, table, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
     bind_change(query, table, TIDE_ROW_DELETE, true, values, NULL);
@@ -420,10 +447,41 @@ static tide_status track_again(tide_app_tx *tx, request *r, const tide_table *li
     return run_for_table(tx, TIDE_TEMPLATE_REPLICA_CLOCKS_CUT, live->id, 0, err);
 }
 
+/* A name that another table had stands for that table in the events of all nodes, so two tables cannot have it. One that is not tracked any more hands over
+ * its history with the name: as if it had been rebuilt. */
+static tide_status take_name(tide_app_tx *tx, const tide_table *table, tide_error *err)
+{
+    char holder[TIDE_EVENT_TABLE_MAX + 1];
+    int64_t id = 0;
+    {
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text, err));
+        tide_app_bind_text(query, "name", tide_view_of(table->name));
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        id = tide_app_col_i64(query);
+        const tide_view name = tide_app_col_bytes(query);
+        (void)snprintf(holder, sizeof holder, "%.*s", (int)name.len, name.ptr);
+        if (tide_app_col_i64(query) != 0)
+            return tide_fail(err, TIDE_E_CONFLICT,
+                             "%s is a name of the table %s, before or on other nodes: events under "
+                             "it are that table's. Give the new table another name; or 'untrack' "
+                             "%s, and this one goes on in its place",
+                             table->name, holder, holder);
+    }
+    TIDE_TRY(tide_schemas_rename(tx, id, holder, table->name, err));
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *told = NULL;
+    TIDE_TRY(tide_app_begin(&told, tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
+    tide_app_bind_i64(told, "table_id", id);
+    return tide_app_run(told, NULL, err);
+}
+
 static tide_status track_table(tide_app_tx *tx, request *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_read(&table, tx, r->name, err));
+    TIDE_TRY(take_name(tx, &table, err));
     advise(r->out, &table);
     bool is_known = false;
     TIDE_TRY(find_record(tx, &table, &is_known, &r->out->was_tracked, err));
@@ -460,7 +518,7 @@ tide_status tide_capture_track_empty(tide_app_tx *tx, const char *table, int64_t
 
 tide_status tide_capture_fold_all(tide_node *node, tide_error *err)
 {
-    bool more = node->epoch > 0;
+    bool more = tide_node_epoch(node) > 0;
     while (more) {
         int64_t events = 0;
         TIDE_TRY(tide_node_fold(node, &events, &more, err));
@@ -486,17 +544,26 @@ tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_u
 {
     request r = {.node = node, .name = table, .retain_us = retain_us, .out = out};
     TIDE_TRY(write_folded(&r, track, err));
-    node->id = r.id;
-    node->epoch = r.epoch;
+    tide_node_become(node, &r.id, r.epoch);
     TIDE_TRY(tide_capture_import(node->file, table, &out->imported, err));
     if (r.is_check_wanted) {
         tide_capture_found found = {0};
         TIDE_TRY(tide_capture_check(node, table, &found, err));
         out->rows = found.rescanned;
+        const size_t len = strlen(out->advice);
+        (void)snprintf(out->advice + len, sizeof out->advice - len, "%s%s",
+                       len > 0 && found.report[0] ? "; " : "", found.report);
         return TIDE_OK;
     }
     /* Capture stands: rows that were there are logged in steps, beside whoever writes. */
     return tide_capture_rescan(node->file, table, &out->rows, err);
+}
+
+tide_status tide_node_rescan(tide_node *node, const char *table, int64_t *found, tide_error *err)
+{
+    *found = 0;
+    TIDE_TRY(tide_capture_fold_all(node, err)); /* what was captured is no news */
+    return tide_capture_rescan(node->file, table, found, err);
 }
 
 static tide_status untrack(tide_app_tx *tx, void *arg, tide_error *err)
@@ -514,7 +581,7 @@ static tide_status untrack(tide_app_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_node_untrack(tide_node *node, const char *table, tide_error *err)
 {
-    if (node->epoch == 0)
+    if (tide_node_epoch(node) == 0)
         return TIDE_NONE;
     request r = {.node = node, .name = table};
     return write_folded(&r, untrack, err);

@@ -1,11 +1,13 @@
 /* capture.h - how writes of any SQLite program come into the log: triggers that only append (node.h, track).
  *
- *     AFTER INSERT, DELETE, UPDATE     a number (tide_replica_seq) and a row of tide_log_<id>, in the writer's own transaction (R4, R5)
+ *     AFTER INSERT, DELETE, UPDATE     a row of tide_replica_seq, in the writer's own transaction (R4, R5): its number, and what the row is. What a
+ *                                      table of many columns wrote stands in tide_wide_<id> beside the number; tide_log_<id> shows either
  *     BEFORE INSERT, UPDATE            only where the table has further unique keys: rows that a REPLACE could remove are noted in
  *                                      tide_gone_<id>
  *
  * A row image is logged, not a statement (R12): whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
- * bit. The sign of a zero in a column without a type cannot be seen in SQL: such a zero is logged always, and fold compares it with the print.
+ * bit. The sign of a zero in a column without a type cannot be seen in SQL, and of the lowest integer and the REAL that is equal to it only dearly: these
+ * are logged always, and fold compares them with the print.
  *
  * REPLACE removes rows without firing their DELETE triggers (unless recursive_triggers is on). A row with the same key is simply created anew. Rows
  * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes

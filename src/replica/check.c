@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "replica/capture.h"
 #include "replica/node_parts.h"
 #include "replica/reshape.h"
@@ -273,8 +274,11 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
             return status < TIDE_OK ? status : TIDE_OK;
         const tide_view before = tide_app_col_bytes(query);
         c->here.changed++;
-        report(&c->here, "table %.*s is called %s now: rename it on the other nodes as well",
-               (int)before.len, before.ptr, live->name);
+        report(
+            &c->here,
+            "table %.*s is called %s now: rename it on the other nodes as well (a new table %.*s "
+            "is not captured)",
+            (int)before.len, before.ptr, live->name, (int)before.len, before.ptr);
     }
     TIDE_CLEANUP(tide_app_endp) tide_app_query *told = NULL;
     TIDE_TRY(tide_app_begin(&told, c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
@@ -355,6 +359,21 @@ static tide_status tell_repair(checking *c, const tide_table *file, const tide_t
     return tide_capture_want_scan(c->tx, file->id, err);
 }
 
+/* Renamed, and another made under its name, between two looks: as a rebuild does before it drops the first. The triggers that went along go. */
+static tide_status tell_left(checking *c, const tide_table *file, tide_error *err)
+{
+    char name[TIDE_EVENT_TABLE_MAX + 1];
+    const tide_status status = find_new_name(c->tx, file->id, TIDE_TEMPLATE_HOOK_HOME, name, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK && strcasecmp(name, file->name) != 0)
+        report(
+            &c->here,
+            "table %s was renamed to %s, and another %s made: that one goes on in its place, and "
+            "%s is captured no more (track it, if it shall be)",
+            file->name, name, file->name, name);
+    return TIDE_OK;
+}
+
 /* Triggers, log and record are made anew, with the columns in the table's own order; what was not captured is found. */
 static tide_status repair(checking *c, const tide_table *live, const tide_table *recorded,
                           bool is_lost, tide_error *err)
@@ -372,6 +391,7 @@ static tide_status repair(checking *c, const tide_table *live, const tide_table 
     if (map_to_file(map, is_added, &file, live, before))
         TIDE_TRY(tide_reshape(c->tx, recorded, &file, map, err));
     TIDE_TRY(had_before(&had, c->tx, &file, is_added, err));
+    TIDE_TRY(tell_left(c, &file, err));
     TIDE_TRY(tide_capture_install(c->tx, &file, recorded->retain_us, err));
     TIDE_TRY(tell_repair(c, &file, recorded, is_lost, err));
     if (file.column_count > before && (had || !is_lost)) /* the scan sees the others */
@@ -543,10 +563,25 @@ tide_status tide_capture_check(tide_node *node, const char *table, tide_capture_
     return TIDE_OK;
 }
 
+void tide_node_on_report(tide_node *node, tide_report_fn *fn, void *arg)
+{
+    node->report = fn;
+    node->report_arg = arg;
+}
+
+static void tell(tide_node *node, const tide_capture_found *found)
+{
+    uint64_t digest = 0;
+    const tide_digest128 all = tide_digest128_of(tide_view_of(found->report));
+    memcpy(&digest, all.bytes, sizeof digest);
+    if (node->report && atomic_exchange(&node->reported, digest) != digest && found->report[0])
+        node->report(node->report_arg, found->report);
+}
+
 tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error *err)
 {
     *out = (tide_capture_found){0};
-    if (node->epoch == 0)
+    if (tide_node_epoch(node) == 0)
         return TIDE_OK;
     if (tide_app_is_paused(tide_app_path(node->file))) {
         report(out, "a migration is under way: the file is looked at when it has ended");
@@ -554,7 +589,9 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     }
     TIDE_CLEANUP(name_list_done) name_list tables = {.count = 0};
     TIDE_TRY(tide_app_write(node->file, list_tables, &tables, err));
-    for (int i = 0; i < tables.count; i++)
-        TIDE_TRY(tide_capture_check(node, tables.names[i], out, err));
-    return TIDE_OK;
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < tables.count && status >= TIDE_OK; i++)
+        status = tide_capture_check(node, tables.names[i], out, err);
+    tell(node, out);
+    return status < TIDE_OK ? status : TIDE_OK;
 }

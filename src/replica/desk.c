@@ -11,7 +11,7 @@
 #include "replica/resolve.h"
 #include "tidemark_templates.h"
 
-enum { SLOTS_FIRST = 256, KEY_BYTES_MAX = 1 << 20 };
+enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
 
 static tide_status fail_memory(tide_error *err)
 {
@@ -198,10 +198,15 @@ tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *value
                           tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, KEY_BYTES_MAX);
-    for (int i = 0; i < count; i++)
-        if (tide_any_encode(&bytes, &values[i]) < TIDE_OK)
-            return tide_fail(err, TIDE_E_LIMIT, "a key of more than %d bytes", KEY_BYTES_MAX);
+    tide_buffer_init(&bytes, TIDE_EVENT_KEY_BYTES_MAX);
+    for (int i = 0; i < count; i++) {
+        const tide_status status = tide_any_encode(&bytes, &values[i]);
+        if (status == TIDE_E_LIMIT)
+            return tide_fail(err, TIDE_E_LIMIT, "a key of more than %d bytes",
+                             TIDE_EVENT_KEY_BYTES_MAX);
+        if (status < TIDE_OK)
+            return fail_memory(err);
+    }
     const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
     if (!copy)
         return fail_memory(err);
@@ -314,6 +319,30 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     return TIDE_OK;
 }
 
+tide_status tide_desk_note_kept(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    if (row->aside != TIDE_ASIDE_UNIQUE || row->rival.len == 0)
+        return TIDE_OK;
+    if (!desk->kept) {
+        desk->kept = tide_arena_alloc(&desk->arena, KEPT_SLOTS * sizeof(tide_desk_kept *));
+        if (!desk->kept)
+            return fail_memory(err);
+        memset(desk->kept, 0, KEPT_SLOTS * sizeof(tide_desk_kept *));
+    }
+    tide_desk_kept *kept = tide_arena_alloc(&desk->arena, sizeof *kept);
+    if (!kept)
+        return fail_memory(err);
+    tide_desk_kept **slot = &desk->kept[hash_of(row->table, row->rival) & (KEPT_SLOTS - 1)];
+    *kept = (tide_desk_kept){.row = row, .next = *slot};
+    *slot = kept;
+    return TIDE_OK;
+}
+
+const tide_desk_kept *tide_desk_kept_by(const tide_desk *desk, const tide_desk_row *row)
+{
+    return desk->kept ? desk->kept[hash_of(row->table, row->key) & (KEPT_SLOTS - 1)] : NULL;
+}
+
 static tide_status keep_bytes(tide_view *out, tide_desk *desk, tide_view bytes, tide_error *err)
 {
     const char *copy = bytes.len > 0 ? tide_arena_copy(&desk->arena, bytes.ptr, bytes.len) : NULL;
@@ -361,6 +390,7 @@ static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *
     TIDE_TRY(get_image(desk, row, tide_app_col_bytes(query), err));
     row->aside = (tide_aside)tide_app_col_i64(query);
     TIDE_TRY(keep_bytes(&row->rival, desk, tide_app_col_bytes(query), err));
+    TIDE_TRY(tide_desk_note_kept(desk, row, err));
     const tide_view prints = tide_app_col_bytes(query);
     if (prints.len >= (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN)
         return keep_bytes(&row->prints, desk, prints, err);
@@ -371,9 +401,12 @@ static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *
 /* Does it stand in its table under exactly this key? A key may also be found under another spelling (a collation, 1 and 1.0). */
 static bool is_same_key(const tide_desk_row *row, const tide_any *values, const tide_any *key)
 {
-    for (int i = 0; i < row->table->key_count; i++)
-        if (!tide_any_equal(&values[row->table->key[i]], &key[i]))
+    for (int i = 0; i < row->table->key_count; i++) {
+        const int column = row->table->key[i];
+        const tide_any value = tide_table_key_value(row->table, column, &values[column]);
+        if (!tide_any_equal(&value, &key[i]))
             return false;
+    }
     return true;
 }
 
@@ -535,7 +568,8 @@ static tide_status store_row(tide_desk_row *row, tide_app_query *put, tide_error
 
 tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
 {
-    TIDE_TRY(tide_resolve(desk, err));
+    if (!desk->is_partial)
+        TIDE_TRY(tide_resolve(desk, err));
     TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
     TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
     for (tide_desk_row *row = desk->first; row; row = row->next)

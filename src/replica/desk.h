@@ -50,6 +50,12 @@ typedef struct tide_desk_row {
     struct tide_desk_row *next; /* of all, in order of loading */
 } tide_desk_row;
 
+/* A row that is, or was, kept out of its table by another. */
+typedef struct tide_desk_kept {
+    tide_desk_row *row;
+    struct tide_desk_kept *next;
+} tide_desk_kept;
+
 typedef struct tide_desk_name {
     int64_t table_id;
     char name[TIDE_EVENT_TABLE_MAX + 1];
@@ -73,11 +79,16 @@ typedef struct tide_desk {
     tide_desk_row *first;
     tide_desk_row *last;
     size_t row_count;
-    bool is_folding;      /* the tables are ahead of the clocks: an application wrote */
-    bool has_aside;       /* some rows are */
-    bool is_refer_wanted; /* every reference is looked at, though no row may have changed */
-    int64_t rows;         /* that were written to tables */
-    int64_t conflicts;    /* that were found */
+    tide_desk_kept **kept; /* by the key of who keeps them out; NULL: none yet */
+    bool has_oversize;     /* values that no event can carry are known of (quarantine.h) */
+    bool is_folding;       /* the tables are ahead of the clocks: an application wrote */
+    bool has_aside;        /* some rows are */
+    bool
+        is_partial; /* folding, and not the last turn: only clocks; the tables are further than they tell */
+    bool
+        is_refer_wanted; /* every row aside and every reference is looked at, though no row may have changed */
+    int64_t rows;      /* that were written to tables */
+    int64_t conflicts; /* that were found */
 } tide_desk;
 
 TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx,
@@ -95,6 +106,11 @@ const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id);
 TIDE_MUST_CHECK tide_status tide_desk_row_get(tide_desk_row **out, tide_desk *desk,
                                               const tide_table *table, tide_view key,
                                               tide_error *err);
+/* Its rival has been set: it is found by it from now on. */
+TIDE_MUST_CHECK tide_status tide_desk_note_kept(tide_desk *desk, tide_desk_row *row,
+                                                tide_error *err);
+/* Those that may be kept out by this row: the rival of each has to be looked at. Only what is loaded. */
+const tide_desk_kept *tide_desk_kept_by(const tide_desk *desk, const tide_desk_row *row);
 /* The encoding of a key's values. Memory of the desk. */
 TIDE_MUST_CHECK tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *values,
                                           int count, tide_error *err);

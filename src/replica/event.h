@@ -30,6 +30,7 @@ enum {
     TIDE_EVENT_COLUMNS_MAX = 2000, /* SQLite's own limit */
     TIDE_EVENT_KEY_MAX = 64,       /* columns of a key */
     TIDE_EVENT_BYTES_MAX = 32 << 20,
+    TIDE_EVENT_KEY_BYTES_MAX = 1 << 20,
     TIDE_EVENT_TABLE_MAX = 256, /* bytes of a table's name */
 };
 

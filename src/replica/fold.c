@@ -31,23 +31,32 @@ static bool is_seen(const tide_desk_row *row)
     return tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE;
 }
 
-/* ---- zeros: SQL does not see their signs, so triggers log them always where a column has no type ---- */
+/* ---- what triggers do not tell apart is logged always (capture.h): zeros and their signs where a column has no type, the lowest integer ---- */
 
-static bool is_same_zero(const tide_desk_row *row, int column, const tide_any *value)
+static bool is_told_apart(const tide_table_column *column, const tide_any *value)
+{
+    if (column->affinity == TIDE_AFFINITY_NONE)
+        return value->class != TIDE_CLASS_REAL || value->real != 0;
+    if (column->affinity != TIDE_AFFINITY_INTEGER)
+        return true;
+    return value->class == TIDE_CLASS_REAL ? value->real != (double)INT64_MIN
+                                           : value->integer != INT64_MIN;
+}
+
+static bool is_same_value(const tide_desk_row *row, int column, const tide_any *value)
 {
     const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
     uint8_t print[TIDE_TABLE_PRINT_LEN];
-    if (row->table->columns[column].affinity != TIDE_AFFINITY_NONE ||
-        value->class != TIDE_CLASS_REAL || value->real != 0 || at + sizeof print > row->prints.len)
+    if (is_told_apart(&row->table->columns[column], value) || at + sizeof print > row->prints.len)
         return false;
     tide_table_print(print, value);
     return memcmp(row->prints.ptr + at, print, sizeof print) == 0;
 }
 
-static void leave_zeros(const tide_desk_row *row, const tide_log_row *change)
+static void leave_unchanged(const tide_desk_row *row, const tide_log_row *change)
 {
     for (int i = 0; change->kind == TIDE_ROW_UPDATE && i < row->table->column_count; i++)
-        if (change->is_written[i] && is_same_zero(row, i, &change->values[i]))
+        if (change->is_written[i] && is_same_value(row, i, &change->values[i]))
             change->is_written[i] = false;
 }
 
@@ -147,10 +156,102 @@ static void touch_children(tide_desk *desk, const tide_desk_row *row, const tide
         }
 }
 
+/* ---- values that no event can carry ---- */
+
+typedef struct oversize {
+    const char *column; /* NULL: none */
+    size_t len;
+} oversize;
+
+/* The largest value goes. False: there is none to spare. */
+static bool drop_largest(tide_event *event, const tide_table *table, oversize *out)
+{
+    int largest = -1;
+    for (int i = 0; i < event->column_count; i++)
+        if (largest < 0 ||
+            event->columns[i].value.bytes.len > event->columns[largest].value.bytes.len)
+            largest = i;
+    if (largest < 0 || event->columns[largest].value.bytes.len == 0)
+        return false;
+    const tide_event_column dropped = event->columns[largest];
+    if (!out->column)
+        *out = (oversize){.column = table->columns[dropped.column].name,
+                          .len = dropped.value.bytes.len};
+    event->column_count--;
+    memmove(&event->columns[largest], &event->columns[largest + 1],
+            (size_t)(event->column_count - largest) * sizeof *event->columns);
+    return true;
+}
+
+static tide_status encode_what_fits(tide_buffer *out, oversize *left_out, tide_event *event,
+                                    const tide_table *table, tide_error *err)
+{
+    tide_status status = tide_event_encode(out, event, err);
+    while (status == TIDE_E_LIMIT && drop_largest(event, table, left_out))
+        status = tide_event_encode(out, event, err);
+    return status;
+}
+
+/* Said in status: what stays here alone, and what does so no more. */
+static tide_status tell_oversize(tide_desk *desk, const tide_event *event, const tide_table *table,
+                                 const oversize *left_out, tide_error *err)
+{
+    if (desk->has_oversize && event->kind != TIDE_ROW_UPDATE)
+        TIDE_TRY(tide_quarantine_end_size(desk, event, NULL, err));
+    for (int i = 0; desk->has_oversize && i < event->column_count; i++)
+        TIDE_TRY(tide_quarantine_end_size(desk, event,
+                                          table->columns[event->columns[i].column].name, err));
+    if (!left_out->column)
+        return TIDE_OK;
+    desk->has_oversize = true;
+    return tide_quarantine_put_size(desk, event, left_out->column, left_out->len, err);
+}
+
+/* A key that no event can carry: the delete of a row that nobody has takes its number, because numbers of a cut have no holes. */
+static tide_status take_stand_in(tide_event *event, oversize *left_out, tide_desk *desk,
+                                 const tide_table *table, tide_error *err)
+{
+    char text[64];
+    const int len = snprintf(text, sizeof text, "tidemark: oversized key %" PRId64, event->seq);
+    const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+    left_out->column = table->columns[table->key[0]].name;
+    for (int i = 0; i < event->key_count; i++) {
+        left_out->len += event->key[i].bytes.len;
+        event->key[i] =
+            (tide_any){.class = TIDE_CLASS_BLOB, .bytes = tide_view_bytes(copy, (size_t)len)};
+    }
+    event->kind = TIDE_ROW_DELETE;
+    return TIDE_OK;
+}
+
+static tide_status find_row(tide_desk_row **out, tide_event *event, oversize *left_out,
+                            tide_desk *desk, const tide_table *table, tide_error *err)
+{
+    tide_view key;
+    tide_status status = tide_desk_key(&key, desk, event->key, event->key_count, err);
+    if (status == TIDE_E_LIMIT) {
+        TIDE_TRY(take_stand_in(event, left_out, desk, table, err));
+        status = tide_desk_key(&key, desk, event->key, event->key_count, err);
+    }
+    TIDE_TRY(status);
+    return tide_desk_row_get(out, desk, table, key, err);
+}
+
+static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row *row,
+                               const tide_log_row *change, tide_error *err)
+{
+    leave_unchanged(row, change);
+    touch_children(desk, row, change);
+    TIDE_TRY(describe(event, desk, row, change, err));
+    return take_prints(desk, row, change, err);
+}
+
 static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
                                const tide_log_row *change, int64_t cut, tide_error *err)
 {
-    tide_view key;
+    oversize left_out = {.column = NULL};
     tide_desk_row *row = NULL;
     tide_log_table *log = NULL;
     TIDE_CLEANUP(tide_event_done)
@@ -162,25 +263,23 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
                         .key_count = table->key_count};
     (void)snprintf(event.table, sizeof event.table, "%s", table->name);
     for (int i = 0; i < table->key_count; i++)
-        event.key[i] = change->values[table->key[i]];
+        event.key[i] = tide_table_key_value(table, table->key[i], &change->values[table->key[i]]);
     event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
     if (!event.columns)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
     assert(log);
     event.prev_seq = log->last_seq;
-    TIDE_TRY(tide_desk_key(&key, desk, event.key, event.key_count, err));
-    TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
-    leave_zeros(row, change);
-    touch_children(desk, row, change);
-    TIDE_TRY(describe(&event, desk, row, change, err));
-    TIDE_TRY(take_prints(desk, row, change, err));
+    TIDE_TRY(find_row(&row, &event, &left_out, desk, table, err));
+    if (!left_out.column)
+        TIDE_TRY(take_change(&event, desk, row, change, err));
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(tide_event_encode(&bytes, &event, err));
+    TIDE_TRY(encode_what_fits(&bytes, &left_out, &event, table, err));
     TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));
     TIDE_TRY(tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err));
+    TIDE_TRY(tell_oversize(desk, &event, table, &left_out, err));
     TIDE_TRY(tide_desk_merge(desk, row, &event, err));
     row->is_changed = true;
     row->is_stale =
@@ -294,19 +393,38 @@ static tide_status run(tide_app_tx *tx, const char *text, tide_error *err)
     return tide_app_run(query, NULL, err);
 }
 
-/* The log's rows go, and all numbers but the newest. */
+/* The captured rows go with their numbers, of which the newest stays, as the counter. */
+static tide_status cut_numbers(tide_app_tx *tx, int64_t through, tide_error *err)
+{
+    int64_t last = 0;
+    TIDE_TRY(get_number(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    const bool is_all = last <= through;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *counter = NULL;
+    TIDE_TRY(tide_app_begin(
+        &query, tx,
+        is_all ? TIDE_TEMPLATE_REPLICA_SEQ_CLEAR->text : TIDE_TEMPLATE_REPLICA_SEQ_CUT->text, err));
+    if (!is_all)
+        tide_app_bind_i64(query, "through", through);
+    TIDE_TRY(tide_app_run(query, NULL, err));
+    if (!is_all || last == 0)
+        return TIDE_OK;
+    TIDE_TRY(tide_app_begin(&counter, tx, TIDE_TEMPLATE_REPLICA_SEQ_RAISE->text, err));
+    tide_app_bind_i64(counter, "seq", last);
+    return tide_app_run(counter, NULL, err);
+}
+
 static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
 {
     for (int i = 0; i < desk->table_count; i++) {
+        if (tide_table_is_narrow(desk->tables[i]))
+            continue;
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
         TIDE_TRY(tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
         tide_app_bind_i64(query, "through", through);
         TIDE_TRY(tide_app_run(query, NULL, err));
     }
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_CUT->text, err));
-    tide_app_bind_i64(query, "through", through);
-    return tide_app_run(query, NULL, err);
+    return cut_numbers(desk->tx, through, err);
 }
 
 /* The document's counter: origin_seq::<database name>. */
@@ -323,14 +441,33 @@ static tide_status put_meta(tide_node *node, tide_app_tx *tx, int64_t last, tide
     return tide_app_run(query, NULL, err);
 }
 
-static tide_status fold_range_of(tide_node *node, tide_app_tx *tx, tide_log_origin *origin,
-                                 int64_t after, int64_t cut, int64_t *events, tide_error *err)
+/* The next turn has changes of rows that this one has clocks of: what stands in the tables is not touched before the last. Then all that was not looked
+ * at is: rows aside, references. */
+static tide_status leave_to_last_turn(tide_desk *desk, tide_error *err)
 {
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    desk->is_partial = true;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
+    return tide_app_run(query, NULL, err);
+}
+
+static tide_status fold_range_of(tide_node *node, tide_app_tx *tx, tide_log_origin *origin,
+                                 int64_t after, int64_t cut, bool *more, int64_t *events,
+                                 tide_error *err)
+{
+    int64_t last = 0;
     const int64_t through =
         cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_TRY(tide_desk_init(&desk, node, tx, err));
     desk.is_folding = true;
+    TIDE_TRY(get_number(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    *more = through < last;
+    if (*more)
+        TIDE_TRY(leave_to_last_turn(&desk, err));
+    int64_t has_oversize = 0;
+    TIDE_TRY(get_number(&has_oversize, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_HAS_SIZE->text, err));
+    desk.has_oversize = has_oversize != 0;
     TIDE_TRY(tide_desk_take_absent(&desk, err));
     TIDE_TRY(fold_range(&desk, origin, after, through, cut, events, err));
     TIDE_TRY(tide_desk_settle(&desk, err));
@@ -352,9 +489,7 @@ static tide_status fold_captured(tide_node *node, tide_app_tx *tx, int64_t *even
     TIDE_TRY(find_cut(&cut, tx, after, err));
     if (cut <= after)
         return TIDE_OK;
-    TIDE_TRY(fold_range_of(node, tx, &origin, after, cut, events, err));
-    *more = tide_cursor_contiguous(&origin.cursor) < cut;
-    return TIDE_OK;
+    return fold_range_of(node, tx, &origin, after, cut, more, events, err);
 }
 
 /* What waited for a table, a column or the time. */
@@ -369,6 +504,19 @@ static tide_status retry_held(tide_node *node, tide_app_tx *tx, bool *more, tide
     TIDE_TRY(tide_desk_init(&desk, node, tx, err));
     TIDE_TRY(tide_quarantine_retry(&merged, more, &desk, TIDE_FOLD_RETRY_MAX, err));
     return merged > 0 ? tide_desk_settle(&desk, err) : TIDE_OK;
+}
+
+/* Events that came before their schema was known tell their data when it is, though they may wait on. */
+static tide_status tell_waiting(tide_node *node, tide_app_tx *tx, tide_error *err)
+{
+    int64_t is_behind = 0;
+    TIDE_TRY(get_number(&is_behind, tx, TIDE_TEMPLATE_APPLY_TOLD_BEHIND->text, err));
+    if (is_behind == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_TRY(tide_desk_init(&desk, node, tx, err));
+    TIDE_TRY(tide_log_fill_waiting(&desk, err));
+    return run(tx, TIDE_TEMPLATE_APPLY_TOLD_PUT->text, err);
 }
 
 /* While a parent was not tracked its children stood without being asked for it, and children that were not tracked lost parents unseen. Not before
@@ -403,6 +551,7 @@ tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bo
         return TIDE_OK;
     TIDE_TRY(settle_references(node, tx, err));
     TIDE_TRY(tide_spool_release_all(node, tx, err));
+    TIDE_TRY(tell_waiting(node, tx, err));
     return retry_held(node, tx, more, err);
 }
 

@@ -122,7 +122,24 @@ static tide_status count_all(tide_app_tx *tx, void *arg, tide_error *err)
     out->conflicts = tide_app_col_i64(query);
     out->aside = tide_app_col_i64(query);
     out->quarantined = tide_app_col_i64(query);
+    out->waiting = tide_app_col_i64(query);
     return TIDE_OK;
+}
+
+static tide_status count_held(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    tide_node_counts *out = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err));
+    TIDE_TRY(tide_app_step(query, err));
+    out->quarantined = tide_app_col_i64(query);
+    out->waiting = tide_app_col_i64(query);
+    return TIDE_OK;
+}
+
+tide_status tide_node_count_held(tide_node *node, tide_node_counts *out, tide_error *err)
+{
+    return tide_app_read(tide_node_file(node), count_held, out, err);
 }
 
 tide_status tide_node_count(tide_node *node, tide_node_counts *out, tide_error *err)

@@ -318,6 +318,15 @@ tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *even
     return tide_app_run(query, NULL, err);
 }
 
+/* Events borrow from their bytes: the desk keeps those. */
+static tide_status keep_event(tide_event *out, tide_desk *desk, tide_view body, tide_error *err)
+{
+    const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+    return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
+}
+
 static tide_status next_without_data(tide_event *out, tide_desk *desk, const tide_event *after,
                                      tide_error *err)
 {
@@ -328,11 +337,7 @@ static tide_status next_without_data(tide_event *out, tide_desk *desk, const tid
     const tide_status status = tide_app_step(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view body = tide_app_col_bytes(query);
-    const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
-    if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
-    return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
+    return keep_event(out, desk, tide_app_col_bytes(query), err);
 }
 
 tide_status tide_log_fill_data(tide_desk *desk, tide_error *err)
@@ -350,12 +355,66 @@ tide_status tide_log_fill_data(tide_desk *desk, tide_error *err)
     }
 }
 
+typedef struct waiting_place {
+    int64_t stamp;
+    int64_t row;
+} waiting_place;
+
+static tide_status next_waiting(tide_event *out, tide_desk *desk, waiting_place *place,
+                                tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err));
+    tide_app_bind_i64(query, "stamp", place->stamp);
+    tide_app_bind_i64(query, "row", place->row);
+    const tide_status status = tide_app_step(query, err);
+    if (status != TIDE_OK)
+        return status;
+    place->stamp = tide_app_col_i64(query);
+    place->row = tide_app_col_i64(query);
+    return keep_event(out, desk, tide_app_col_bytes(query), err);
+}
+
+tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
+{
+    waiting_place place = {.stamp = INT64_MIN};
+    for (;;) {
+        TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+        TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+        tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
+        tide_status status = next_waiting(&event, desk, &place, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        status = put_data(&data, desk, &event, err);
+        TIDE_TRY(status);
+        if (status == TIDE_NONE)
+            continue;
+        TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err));
+        tide_app_bind_text(put, "data", tide_buffer_view(&data));
+        bind_origin(put, &event.origin, event.epoch);
+        tide_app_bind_i64(put, "seq", event.seq);
+        TIDE_TRY(tide_app_run(put, NULL, err));
+    }
+}
+
 /* ---- marks ---- */
 
 typedef struct marks_call {
     tide_mark_fn *fn;
     void *arg;
 } marks_call;
+
+static tide_status find_stamp(tide_origin_mark *mark, tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
+    bind_origin(query, &mark->origin, mark->epoch);
+    tide_app_bind_i64(query, "seq", mark->prefix);
+    const tide_status status = tide_app_step(query, err);
+    mark->stamp = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
 
 static tide_status give_marks(tide_app_tx *tx, void *arg, tide_error *err)
 {
@@ -379,6 +438,7 @@ static tide_status give_marks(tide_app_tx *tx, void *arg, tide_error *err)
         (void)tide_cursor_raise(&cursor, mark.start);
         mark.prefix = tide_cursor_contiguous(&cursor);
         mark.highest = tide_cursor_highest(&cursor);
+        TIDE_TRY(find_stamp(&mark, tx, err));
         TIDE_TRY(call->fn(call->arg, &mark, err));
     }
 }
@@ -392,7 +452,7 @@ tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg, tide_e
 /* ---- what peers say of an origin before they send its events ---- */
 
 typedef struct learn_call {
-    const tide_node *node;
+    tide_node *node;
     const tide_origin_mark *mark;
 } learn_call;
 

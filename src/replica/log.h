@@ -53,5 +53,7 @@ TIDE_MUST_CHECK tide_status tide_log_set_processed(const tide_desk *desk, const 
 /* Events that were processed without being merged one by one, by a snapshot that has them, may have come before their schema was known: their data is
  * made up for. */
 TIDE_MUST_CHECK tide_status tide_log_fill_data(tide_desk *desk, tide_error *err);
+/* The same for events that wait, maybe for ever: in quarantine, or for the rest of their batch. When other schemas are known than before. */
+TIDE_MUST_CHECK tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err);
 
 #endif

@@ -11,13 +11,15 @@
 #include "replica/node_parts.h"
 #include "tidemark_templates.h"
 
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 3, SCHEMA_OLDEST = 3 }; /* earlier ones were in no release */
 
 /* What brings a file from version n to n + 1; forward only. */
 static const char *find_migration(int64_t version)
 {
-    return version == 0 ? TIDE_TEMPLATE_REPLICA_SCHEMA_1->text
-                        : TIDE_TEMPLATE_REPLICA_SCHEMA_2->text;
+    const tide_template *const steps[SCHEMA_VERSION] = {TIDE_TEMPLATE_REPLICA_SCHEMA_1,
+                                                        TIDE_TEMPLATE_REPLICA_SCHEMA_2,
+                                                        TIDE_TEMPLATE_REPLICA_SCHEMA_3};
+    return steps[version]->text;
 }
 
 static tide_status get_note_number(tide_app_tx *tx, const char *key, int64_t *out, tide_error *err)
@@ -81,6 +83,12 @@ static tide_status migrate(tide_app_tx *tx, tide_error *err)
                          version, SCHEMA_VERSION);
     if (version == SCHEMA_VERSION)
         return TIDE_OK;
+    if (version > 0 && version < SCHEMA_OLDEST)
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "the database was replicated by a version before the first release "
+                         "(%" PRId64 ", we know %d and later): copy its own tables into a new "
+                         "file and track them there",
+                         version, SCHEMA_OLDEST);
     if (version == 0)
         TIDE_TRY(check_names(tx, err));
     TIDE_TRY(tide_app_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
@@ -188,6 +196,13 @@ static tide_status add_epoch(tide_app_tx *tx, const tide_node_id *id, int64_t ep
     return put_note_number(tx, "replica_epoch", epoch, err);
 }
 
+tide_status tide_node_begin_epoch_in(tide_app_tx *tx, const tide_node_id *id, int64_t epoch,
+                                     const char *reason, const char *evidence, tide_error *err)
+{
+    TIDE_TRY(add_epoch(tx, id, epoch, reason, evidence, err));
+    return tide_app_settle(tx, epoch, err);
+}
+
 /* A copy is another node; a file that was put back is the same one in a new epoch (R9). */
 tide_status tide_node_establish_in(tide_app_tx *tx, tide_node_id *id, int64_t *epoch,
                                    tide_error *err)
@@ -216,13 +231,21 @@ tide_status tide_node_establish_in(tide_app_tx *tx, tide_node_id *id, int64_t *e
 
 static tide_status establish(tide_app_tx *tx, void *arg, tide_error *err)
 {
+    tide_node_id id;
+    int64_t epoch = 0;
     tide_node *node = arg;
-    return tide_node_establish_in(tx, &node->id, &node->epoch, err);
+    TIDE_TRY(tide_node_establish_in(tx, &id, &epoch, err));
+    if (tide_node_epoch(node) > 0 && memcmp(&node->id, &id, sizeof id) != 0)
+        return tide_fail(err, TIDE_E_CONFLICT,
+                         "%s holds another node's data by now: start again to go on with that",
+                         tide_app_path(node->file));
+    tide_node_become(node, &id, epoch);
+    return TIDE_OK;
 }
 
 tide_status tide_node_establish(tide_node *node, tide_error *err)
 {
-    return node->epoch > 0 ? TIDE_OK : tide_app_write(node->file, establish, node, err);
+    return tide_node_epoch(node) > 0 ? TIDE_OK : tide_app_write(node->file, establish, node, err);
 }
 
 static tide_status look_for_id(tide_app_tx *tx, void *arg, tide_error *err)
@@ -246,6 +269,7 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
                                   .state_dir = options ? options->state_dir : NULL,
                                   .vfs = options ? options->vfs : NULL};
     TIDE_TRY(tide_app_open(&node->file, path, &app, err));
+    tide_app_on_returned(node->file, establish, node);
     node->env = tide_app_env(node->file);
     bool is_there = false;
     TIDE_TRY(tide_app_read(node->file, look_for_id, &is_there, err));
@@ -273,6 +297,13 @@ tide_app *tide_node_file(tide_node *node)
     return node->file;
 }
 
+void tide_node_become(tide_node *node, const tide_node_id *id, int64_t epoch)
+{
+    if (atomic_load(&node->epoch) == 0)
+        node->id = *id;
+    atomic_store(&node->epoch, epoch);
+}
+
 tide_node_id tide_node_get_id(const tide_node *node)
 {
     return node->id;
@@ -280,5 +311,5 @@ tide_node_id tide_node_get_id(const tide_node *node)
 
 int64_t tide_node_epoch(const tide_node *node)
 {
-    return node->epoch;
+    return atomic_load(&node->epoch);
 }

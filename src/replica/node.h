@@ -4,7 +4,7 @@
  * replication_meta, replication_checkpoints, and a view <table>_Events per tracked table) and in triggers of tracked tables that only append to
  * a log table each. Any SQLite program writes as before; its changes and their log rows are one transaction (R4, R5).
  *
- *     any program ---- triggers ----> tide_log_<id> (+ the number, from tide_replica_seq) -- fold --> events, clocks       (our process)
+ *     any program ---- triggers ----> tide_replica_seq: numbers and changes (tide_log_<id>) -- fold --> events, clocks       (our process)
  *     peers ---- pages ----> apply (triggers off) ----> tables, clocks, events, cursors, in one transaction per page
  *
  * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (store/app_file.h).
@@ -54,9 +54,13 @@ typedef struct tide_tracked {
 } tide_tracked;
 
 /* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. TIDE_E_CONFLICT: the application
- * has a table <table>_Events that is not the document's. As tide_table_read. */
+ * has a table <table>_Events that is not the document's, or the name is another tracked table's in the events of all nodes. As tide_table_read. */
 TIDE_MUST_CHECK tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,
                                             tide_tracked *out, tide_error *err);
+/* Compare a tracked table with what is known of its rows: what was written past the triggers (incremental BLOB I/O, a connection with triggers off) becomes
+ * events. Reads the whole table. */
+TIDE_MUST_CHECK tide_status tide_node_rescan(tide_node *node, const char *table, int64_t *found,
+                                             tide_error *err);
 /* Remove triggers; history stays for peers. TIDE_NONE: was not tracked. */
 TIDE_MUST_CHECK tide_status tide_node_untrack(tide_node *node, const char *table, tide_error *err);
 
@@ -72,6 +76,11 @@ typedef struct tide_capture_found {
  * too. A table that has lost its key is not captured any more, loudly: track it anew. */
 TIDE_MUST_CHECK tide_status tide_node_check(tide_node *node, tide_capture_found *out,
                                             tide_error *err);
+
+/* Whoever runs the node is told what its looks bring to light, by whichever call made them; the same text not twice in a row. To be set before the
+ * node is used; fn is called by any thread that looks. */
+typedef void tide_report_fn(void *arg, const char *text);
+void tide_node_on_report(tide_node *node, tide_report_fn *fn, void *arg);
 
 /* ---- migrate.c ---- */
 
@@ -113,6 +122,8 @@ typedef struct tide_origin_mark {
     int64_t floor;  /* events at or below it are gone */
     int64_t prefix; /* everything up to it is here or below the floor */
     int64_t highest;
+    int64_t stamp; /* of the event at the prefix; 0: it is not here (any more) */
+    bool differs;  /* from what the one who hears this has said (self.h) */
 } tide_origin_mark;
 
 typedef tide_status tide_mark_fn(void *arg, const tide_origin_mark *mark, tide_error *err);
@@ -210,8 +221,12 @@ typedef struct tide_node_counts {
     int64_t conflicts; /* writes */
     int64_t aside;     /* rows */
     int64_t quarantined;
+    int64_t waiting; /* of those: for their time */
 } tide_node_counts;
 TIDE_MUST_CHECK tide_status tide_node_count(tide_node *node, tide_node_counts *out,
                                             tide_error *err);
+/* The last two alone, which every sync asks for. */
+TIDE_MUST_CHECK tide_status tide_node_count_held(tide_node *node, tide_node_counts *out,
+                                                 tide_error *err);
 
 #endif

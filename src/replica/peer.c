@@ -7,7 +7,9 @@
 
 #include "base/cleanup.h"
 #include "replica/capture.h"
+#include "replica/form.h"
 #include "replica/schemas.h"
+#include "replica/self.h"
 #include "store/sql_template.h"
 #include "tidemark_templates.h"
 
@@ -62,8 +64,12 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
     for (int i = 0; i < count; i++)
         free(sql[i]);
     TIDE_TRY(status);
-    return tide_schemas_tell(t->tx, table->id, table->name,
-                             &t->out->tables[t->out->table_count - 1], err);
+    tide_peer_table *told = &t->out->tables[t->out->table_count - 1];
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer form;
+    tide_buffer_init(&form, TIDE_SYNC_SCHEMA_BYTES_MAX);
+    if (tide_form_put(&form, table, err) >= TIDE_OK) /* too long to be told: not compared */
+        TIDE_TRY(tide_peer_table_set_form(told, tide_buffer_view(&form), err));
+    return tide_schemas_tell(t->tx, table->id, table->name, told, err);
 }
 
 static tide_status tell_tables(tide_app_tx *tx, void *arg, tide_error *err)
@@ -244,18 +250,42 @@ static tide_status add_mark(void *arg, const tide_origin_mark *mark, tide_error 
     return tide_peer_marks_add(arg, mark, err);
 }
 
+static tide_status count_held(tide_node *node, tide_peer_marks *out, tide_error *err)
+{
+    tide_node_counts counts = {.quarantined = 0};
+    TIDE_TRY(tide_node_count_held(node, &counts, err));
+    out->quarantined = counts.quarantined;
+    out->waiting = counts.waiting;
+    return TIDE_OK;
+}
+
+static tide_status note_unlike(tide_node *node, const tide_peer_marks *ours,
+                               const tide_peer_marks *theirs, tide_error *err)
+{
+    char unlike[TIDE_SYNC_UNLIKE_MAX];
+    tide_form_compare(unlike, ours, theirs);
+    return tide_form_note(node, &theirs->node, unlike, err);
+}
+
 static tide_status local_marks(void *arg, const tide_peer_marks *others, tide_peer_marks *out,
                                tide_error *err)
 {
     tide_node *node = arg;
+    tide_self_view self;
     TIDE_TRY(tide_peer_look(node, NULL, err));
+    if (others)
+        TIDE_TRY(tide_self_compare(node, others, false, &self, err));
     out->node = tide_node_get_id(node);
     out->epoch = tide_node_epoch(node);
     TIDE_TRY(tide_node_marks(node, add_mark, out, err));
     TIDE_TRY(tide_peer_tables(node, out, err));
     TIDE_TRY(tide_peer_marks_sort(out, err));
+    TIDE_TRY(count_held(node, out, err));
     if (!others)
         return TIDE_OK;
+    if (others->table_count > 0)
+        TIDE_TRY(note_unlike(node, out, others, err));
+    TIDE_TRY(tide_self_flag(node, others, out, err));
     tide_env *env = tide_app_env(tide_node_file(node));
     return tide_node_note_peer(node, &others->node, "", env->wall_us(env) + TIDE_PEER_LEASE_US,
                                others->origins, others->origin_count, err);
@@ -310,11 +340,22 @@ static tide_status local_push(void *arg, const tide_origin_mark *mark, const tid
     return tide_node_apply(arg, events, page->count, out, err);
 }
 
+static tide_status local_compare(void *arg, const tide_peer_marks *others, bool *has_begun,
+                                 bool *differs, tide_error *err)
+{
+    tide_self_view self;
+    TIDE_TRY(tide_self_compare(arg, others, true, &self, err));
+    *has_begun = self.has_begun;
+    *differs = self.differs;
+    return TIDE_OK;
+}
+
 tide_peer tide_peer_of_node(tide_node *node, const char *name)
 {
     return (tide_peer){.arg = node,
                        .name = name,
                        .marks = local_marks,
+                       .compare = local_compare,
                        .offer = local_offer,
                        .read = local_read,
                        .push = local_push};
@@ -369,6 +410,10 @@ static tide_status list_peers(tide_app_tx *tx, void *arg, tide_error *err)
                        name.ptr ? name.ptr : "");
         peer.seen_at_us = tide_app_col_i64(query);
         peer.expires_at_us = tide_app_col_i64(query);
+        const tide_view unlike = tide_app_col_bytes(query);
+        (void)snprintf(peer.unlike, sizeof peer.unlike, "%.*s",
+                       (int)(unlike.len < sizeof peer.unlike ? unlike.len : 0),
+                       unlike.ptr ? unlike.ptr : "");
         TIDE_TRY(l->fn(l->arg, &peer, err));
         TIDE_TRY(list_marks(tx, l, &peer.node, err));
     }

@@ -35,6 +35,8 @@ typedef struct tide_peer_seen {
     char name[256];
     int64_t seen_at_us;
     int64_t expires_at_us;
+    char unlike
+        [TIDE_SYNC_UNLIKE_MAX]; /* tables that were made otherwise there, as this node synced with it last; "": none */
 } tide_peer_seen;
 typedef tide_status tide_peer_seen_fn(void *arg, const tide_peer_seen *peer, tide_error *err);
 typedef tide_status tide_peer_mark_fn(void *arg, const tide_node_id *peer,

@@ -10,7 +10,7 @@
 #include "replica/schemas.h"
 #include "tidemark_templates.h"
 
-static const char *const hold_names[] = {"", "table", "column", "key", "drift"};
+static const char *const hold_names[] = {"", "table", "column", "key", "drift", "size"};
 
 /* ---- columns by name ---- */
 
@@ -138,13 +138,27 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     return tide_desk_merge(desk, row, &ours, err);
 }
 
-tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_hold why,
-                                tide_error *err)
+static tide_status put(const tide_desk *desk, const tide_event *event, tide_hold why,
+                       const char *detail, tide_error *err)
 {
-    char detail[TIDE_EVENT_TABLE_MAX + 128];
     int64_t tried = 0;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_schemas_counter(&tried, desk->tx, err));
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_PUT->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    tide_app_bind_text(query, "reason", tide_view_of(hold_names[why]));
+    tide_app_bind_text(query, "detail", tide_view_of(detail));
+    tide_app_bind_i64(query, "tried", tried);
+    tide_app_bind_i64(query, "now", desk->now_us);
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_hold why,
+                                tide_error *err)
+{
+    char detail[TIDE_EVENT_TABLE_MAX + 128] = "";
     switch (why) {
     case TIDE_HOLD_TABLE:
         (void)snprintf(detail, sizeof detail, "no table %s is tracked here", event->table);
@@ -159,19 +173,39 @@ tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_h
         (void)snprintf(detail, sizeof detail, "%s: its key does not fit the table's", event->table);
         break;
     case TIDE_HOLD_DRIFT:
-    case TIDE_HOLD_NOT:
         (void)snprintf(detail, sizeof detail, "%s: stamped %" PRId64 " s ahead of this clock",
                        event->table, (tide_stamp_us(&event->stamp) - desk->now_us) / 1000000);
         break;
+    case TIDE_HOLD_SIZE:
+    case TIDE_HOLD_NOT:
+        break;
     }
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_PUT->text, err));
+    return put(desk, event, why, detail, err);
+}
+
+tide_status tide_quarantine_put_size(const tide_desk *desk, const tide_event *event,
+                                     const char *column, size_t len, tide_error *err)
+{
+    char detail[2 * TIDE_EVENT_TABLE_MAX + 192];
+    (void)snprintf(
+        detail, sizeof detail,
+        "%.*s: a value of %zu bytes in table %s: more than an event carries (%d, keys %d), so "
+        "it stays here alone; write a smaller one",
+        TIDE_EVENT_TABLE_MAX, column, len, event->table, TIDE_EVENT_BYTES_MAX,
+        TIDE_EVENT_KEY_BYTES_MAX);
+    return put(desk, event, TIDE_HOLD_SIZE, detail, err);
+}
+
+tide_status tide_quarantine_end_size(const tide_desk *desk, const tide_event *event,
+                                     const char *column, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_SIZE->text, err));
     tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
     tide_app_bind_i64(query, "epoch", event->epoch);
     tide_app_bind_i64(query, "seq", event->seq);
-    tide_app_bind_text(query, "reason", tide_view_of(hold_names[why]));
-    tide_app_bind_text(query, "detail", tide_view_of(detail));
-    tide_app_bind_i64(query, "tried", tried);
-    tide_app_bind_i64(query, "now", desk->now_us);
+    if (column)
+        tide_app_bind_text(query, "column", tide_view_of(column));
     return tide_app_run(query, NULL, err);
 }
 

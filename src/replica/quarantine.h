@@ -4,6 +4,8 @@
  *     column    of columns, or of a schema, that this node does not know
  *     key       whose key does not fit the table's
  *     drift     stamped further ahead of this node's clock than TIDE_STAMP_DRIFT_US
+ *     size      of this node, without a value that an event cannot carry (TIDE_EVENT_BYTES_MAX): the value stays here alone,
+ *               until it is replaced by one that fits or the row goes
  *
  * They stay in the log (peers get them from us), their numbers are settled, and they are merged as soon as they can be: merging does not depend
  * on order. Each turn of fold tries some that may have become possible.
@@ -20,6 +22,7 @@ typedef enum tide_hold {
     TIDE_HOLD_COLUMN,
     TIDE_HOLD_KEY,
     TIDE_HOLD_DRIFT,
+    TIDE_HOLD_SIZE,
 } tide_hold;
 
 /* Merge an event that is in the log, or say why it has to wait. */
@@ -31,6 +34,13 @@ TIDE_MUST_CHECK tide_status tide_quarantine_translate(tide_hold *why, tide_event
                                                       const tide_event *event, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event,
                                                 tide_hold why, tide_error *err);
+/* An own event, in the log, that goes without its largest value. */
+TIDE_MUST_CHECK tide_status tide_quarantine_put_size(const tide_desk *desk, const tide_event *event,
+                                                     const char *column, size_t len,
+                                                     tide_error *err);
+/* An own event, in the log, replaces what columns (or the row, column NULL) were held for. */
+TIDE_MUST_CHECK tide_status tide_quarantine_end_size(const tide_desk *desk, const tide_event *event,
+                                                     const char *column, tide_error *err);
 /* Try up to limit of those that may have become possible: the clock has come nearer, or the tables and schemas that are known here are others than when
  * they were tried last (schemas.h). *merged: how many wait no more; *more: there may be further ones. */
 TIDE_MUST_CHECK tide_status tide_quarantine_retry(int64_t *merged, bool *more, tide_desk *desk,

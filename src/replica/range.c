@@ -10,7 +10,7 @@
 #include "replica/table_text.h"
 #include "tidemark_templates.h"
 
-enum { ROW_BYTES_MAX = 1 << 30, KEY_BYTES_MAX = 1 << 20 };
+enum { ROW_BYTES_MAX = 1 << 30 };
 
 /* ---- rows ---- */
 
@@ -38,7 +38,9 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
         return status;
     tide_buffer_clear(bytes);
     for (int i = 0; i < table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        tide_any value = tide_table_col(query);
+        if (table->columns[i].is_key)
+            value = tide_table_key_value(table, i, &value);
         for (int k = 0; key && k < table->key_count; k++)
             if (table->key[k] == i)
                 keys[k] = value;
@@ -138,7 +140,7 @@ static tide_status give_parts(tide_app_tx *tx, const range_call *call, const tid
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    tide_buffer_init(&key, KEY_BYTES_MAX);
+    tide_buffer_init(&key, TIDE_EVENT_KEY_BYTES_MAX);
     tide_buffer_init(&bytes, ROW_BYTES_MAX);
     TIDE_TRY(begin(&query, tx, table, call->range, false, err));
     for (int64_t seen = 0; call->max == 0 || seen < call->max;) {

@@ -54,7 +54,8 @@ static tide_status encode_key(tide_buffer *out, const tide_table *table, const t
 {
     tide_buffer_clear(out);
     for (int i = 0; i < table->key_count; i++) {
-        const tide_status status = tide_any_encode(out, &values[table->key[i]]);
+        const tide_any value = tide_table_key_value(table, table->key[i], &values[table->key[i]]);
+        const tide_status status = tide_any_encode(out, &value);
         if (status < TIDE_OK)
             return tide_fail(err, status, "a key of %s is too long", table->name);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replica/rivals.h"
 #include "tidemark_templates.h"
 
 /* ---- rows by falling stamp ---- */
@@ -92,53 +93,6 @@ static tide_desk_row *pop(queue *q)
     return row;
 }
 
-/* ---- keys that a statement finds ---- */
-
-typedef struct found {
-    tide_view *keys; /* memory of the desk */
-    int count;
-    int capacity;
-} found;
-
-static void found_done(found *f)
-{
-    free(f->keys);
-}
-
-static tide_status keep_found(found *f, tide_desk *desk, tide_view key, tide_error *err)
-{
-    if (f->count == f->capacity) {
-        const int capacity = f->capacity == 0 ? 16 : f->capacity * 2;
-        tide_view *more = realloc(f->keys, (size_t)capacity * sizeof *more);
-        if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d keys", capacity);
-        f->keys = more;
-        f->capacity = capacity;
-    }
-    const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
-    if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a key");
-    f->keys[f->count++] = tide_view_bytes(copy, key.len);
-    return TIDE_OK;
-}
-
-/* Rows of (key columns...) become encoded keys. */
-static tide_status collect_keys(found *f, tide_desk *desk, const tide_table *table,
-                                tide_app_query *query, tide_error *err)
-{
-    for (;;) {
-        tide_any key[TIDE_EVENT_KEY_MAX];
-        tide_view encoded;
-        const tide_status status = tide_app_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
-        for (int i = 0; i < table->key_count; i++)
-            key[i] = tide_table_col(query);
-        TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));
-        TIDE_TRY(keep_found(f, desk, encoded, err));
-    }
-}
-
 /* ---- the table itself ---- */
 
 static tide_status remove_row(tide_desk *desk, tide_desk_row *row, tide_error *err)
@@ -167,26 +121,13 @@ static tide_status set_aside(tide_desk *desk, tide_desk_row *row, tide_aside why
     row->aside = why;
     row->rival = rival;
     desk->has_aside = desk->has_aside || why != TIDE_ASIDE_NONE;
-    return TIDE_OK;
-}
-
-static int list_columns(const tide_desk_row *row, bool with_key, int *out)
-{
-    int count = 0;
-    for (int i = 0; i < row->table->column_count; i++) {
-        bool is_key = false;
-        for (int k = 0; k < row->table->key_count; k++)
-            is_key = is_key || row->table->key[k] == i;
-        if (row->has[i] && (with_key || !is_key))
-            out[count++] = i;
-    }
-    return count;
+    return tide_desk_note_kept(desk, row, err);
 }
 
 /* Only what differs is updated: indexes of other columns are left alone. */
 static int list_stale(const tide_desk_row *row, int *out)
 {
-    const int count = list_columns(row, false, out);
+    const int count = tide_rivals_columns(row, false, out);
     int kept = 0;
     for (int i = 0; i < count; i++)
         if (!row->before || !tide_any_equal(&row->before[out[i]], &row->values[out[i]]))
@@ -200,7 +141,8 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
     int columns[TIDE_EVENT_COLUMNS_MAX];
     tide_any key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    const int count = row->is_here ? list_stale(row, columns) : list_columns(row, true, columns);
+    const int count =
+        row->is_here ? list_stale(row, columns) : tide_rivals_columns(row, true, columns);
     if (count == 0 && row->is_here)
         return TIDE_OK;
     TIDE_TRY(tide_table_query_some(&query, desk->tx, row->table,
@@ -229,8 +171,8 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
 
 /* ---- rules 1 and 2 ---- */
 
-static tide_status queue_found(queue *q, tide_desk *desk, const tide_table *table, const found *f,
-                               tide_error *err)
+static tide_status queue_found(queue *q, tide_desk *desk, const tide_table *table,
+                               const tide_found *f, tide_error *err)
 {
     for (int i = 0; i < f->count; i++) {
         tide_desk_row *row = NULL;
@@ -243,7 +185,7 @@ static tide_status queue_found(queue *q, tide_desk *desk, const tide_table *tabl
 /* Those that this row has kept out have to be looked at again. */
 static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(found_done) found kept_out = {.keys = NULL};
+    TIDE_CLEANUP(tide_found_done) tide_found kept_out = {.keys = NULL};
     if (!desk->has_aside)
         return TIDE_OK;
     {
@@ -253,7 +195,7 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
         tide_app_bind_blob(query, "rival", row->key);
         tide_status status = tide_app_step(query, err);
         for (; status == TIDE_OK; status = tide_app_step(query, err))
-            TIDE_TRY(keep_found(&kept_out, desk, tide_app_col_bytes(query), err));
+            TIDE_TRY(tide_found_keep(&kept_out, desk, tide_app_col_bytes(query), err));
         TIDE_TRY(status);
     }
     /* Loaded, they are as they are by now: one that stands again, or has another rival, is not pushed, or two would push each other for ever. */
@@ -261,28 +203,16 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
         tide_desk_row *loaded = NULL;
         TIDE_TRY(tide_desk_row_get(&loaded, desk, row->table, kept_out.keys[i], err));
     }
-    for (tide_desk_row *other = desk->first; other; other = other->next)
-        if (other->table == row->table && other->aside == TIDE_ASIDE_UNIQUE &&
-            tide_view_equal(other->rival, row->key))
-            TIDE_TRY(push(q, other, err));
+    for (const tide_desk_kept *kept = tide_desk_kept_by(desk, row); kept; kept = kept->next)
+        if (kept->row->table == row->table && kept->row->aside == TIDE_ASIDE_UNIQUE &&
+            tide_view_equal(kept->row->rival, row->key))
+            TIDE_TRY(push(q, kept->row, err));
     return TIDE_OK;
-}
-
-static tide_status find_rivals(found *f, tide_desk *desk, const tide_desk_row *row, tide_error *err)
-{
-    const tide_table *table = row->table;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_RIVALS, err));
-    for (int i = 0; i < table->column_count; i++)
-        tide_table_bind(query, 'c', i, &row->values[i]);
-    for (int i = 0; i < table->key_count; i++)
-        tide_table_bind(query, 'k', i, &row->values[table->key[i]]);
-    return collect_keys(f, desk, table, query, err);
 }
 
 /* The rival with the greatest stamp, if it is above the row's. */
 static tide_status find_greater(tide_desk_row **out, tide_desk *desk, const tide_desk_row *row,
-                                const found *rivals, tide_error *err)
+                                const tide_found *rivals, tide_error *err)
 {
     *out = NULL;
     for (int i = 0; i < rivals->count; i++) {
@@ -296,7 +226,7 @@ static tide_status find_greater(tide_desk_row **out, tide_desk *desk, const tide
 }
 
 static tide_status displace(queue *q, tide_desk *desk, const tide_desk_row *row,
-                            const found *rivals, tide_error *err)
+                            const tide_found *rivals, tide_error *err)
 {
     for (int i = 0; i < rivals->count; i++) {
         tide_desk_row *rival = NULL;
@@ -319,15 +249,15 @@ static tide_status refuse(queue *q, tide_desk *desk, tide_desk_row *row, tide_as
 /* A unique value is taken: by stamps. */
 static tide_status contend(queue *q, tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(found_done) found rivals = {.keys = NULL};
+    TIDE_CLEANUP(tide_found_done) tide_found rivals = {.keys = NULL};
     tide_desk_row *greater = NULL;
-    TIDE_TRY(find_rivals(&rivals, desk, row, err));
+    TIDE_TRY(tide_rivals_find(&rivals, desk, row, err));
     TIDE_TRY(find_greater(&greater, desk, row, &rivals, err));
     if (greater)
         return refuse(q, desk, row, TIDE_ASIDE_UNIQUE, greater->key, err);
     TIDE_TRY(displace(q, desk, row, &rivals, err));
     const tide_status status = write_row(desk, row, err);
-    if (status == TIDE_E_EXISTS) /* by an index that rivals cannot be asked of */
+    if (status == TIDE_E_EXISTS) /* by an index that came since the table was read */
         return refuse(q, desk, row, TIDE_ASIDE_UNIQUE, (tide_view){.len = 0}, err);
     if (status != TIDE_E_INVALID) {
         TIDE_TRY(status);
@@ -443,13 +373,13 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
                 is_null_among(values, foreign->parent_column, foreign->count) ||
                 (now && is_equal_among(values, now, foreign->parent_column, foreign->count)))
                 continue;
-            TIDE_CLEANUP(found_done) found children = {.keys = NULL};
+            TIDE_CLEANUP(tide_found_done) tide_found children = {.keys = NULL};
             TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
             TIDE_TRY(
                 tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i, err));
             for (int k = 0; k < foreign->count; k++)
                 tide_table_bind(query, 'c', k, &values[foreign->parent_column[k]]);
-            TIDE_TRY(collect_keys(&children, desk, table, query, err));
+            TIDE_TRY(tide_found_collect(&children, desk, table, query, err));
             for (int k = 0; k < children.count; k++) {
                 tide_desk_row *child = NULL;
                 TIDE_TRY(tide_desk_row_get(&child, desk, table, children.keys[k], err));
@@ -469,11 +399,11 @@ static tide_status check_orphans(check *c, tide_desk *desk, tide_error *err)
             if (!table->foreign[i].is_touched)
                 continue;
             table->foreign[i].is_touched = false;
-            TIDE_CLEANUP(found_done) found orphans = {.keys = NULL};
+            TIDE_CLEANUP(tide_found_done) tide_found orphans = {.keys = NULL};
             TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
             TIDE_TRY(
                 tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_ORPHANS, i, err));
-            TIDE_TRY(collect_keys(&orphans, desk, table, query, err));
+            TIDE_TRY(tide_found_collect(&orphans, desk, table, query, err));
             for (int k = 0; k < orphans.count; k++) {
                 tide_desk_row *orphan = NULL;
                 TIDE_TRY(tide_desk_row_get(&orphan, desk, table, orphans.keys[k], err));
@@ -531,18 +461,21 @@ static tide_status keep_referring(tide_desk *desk, tide_error *err)
 /* Those that wait for a parent take their places again, and lose them again under rule 3 if it is still missing. */
 static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
 {
-    if (!has_foreign_keys(desk) || !desk->has_aside)
+    if (!desk->has_aside || (!has_foreign_keys(desk) && !desk->is_refer_wanted))
         return TIDE_OK;
     for (int i = 0; i < desk->table_count; i++) {
         if (desk->tables[i]->is_absent)
             continue;
-        TIDE_CLEANUP(found_done) found waiting = {.keys = NULL};
+        TIDE_CLEANUP(tide_found_done) tide_found waiting = {.keys = NULL};
         TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text, err));
+        TIDE_TRY(tide_app_begin(&query, desk->tx,
+                                desk->is_refer_wanted ? TIDE_TEMPLATE_APPLY_CLOCK_ASIDE->text
+                                                      : TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text,
+                                err));
         tide_app_bind_i64(query, "table", desk->tables[i]->id);
         tide_status status = tide_app_step(query, err);
         for (; status == TIDE_OK; status = tide_app_step(query, err))
-            TIDE_TRY(keep_found(&waiting, desk, tide_app_col_bytes(query), err));
+            TIDE_TRY(tide_found_keep(&waiting, desk, tide_app_col_bytes(query), err));
         TIDE_TRY(status);
         TIDE_TRY(queue_found(q, desk, desk->tables[i], &waiting, err));
     }

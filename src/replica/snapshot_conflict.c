@@ -22,8 +22,15 @@ static bool is_same(const tide_stamp *a, const tide_stamp *b)
 
 /* ---- what the maker had ---- */
 
-static tide_status find_event(bool *is_found, int64_t *epoch, int64_t *seq, tide_restoring *r,
-                              const tide_stamp *stamp, tide_error *err)
+typedef struct found_event {
+    bool is_found;
+    int64_t epoch;
+    int64_t seq;
+    bool is_processed;
+} found_event;
+
+static tide_status find_event(found_event *out, tide_restoring *r, const tide_stamp *stamp,
+                              tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENT_OF->text, err));
@@ -32,10 +39,11 @@ static tide_status find_event(bool *is_found, int64_t *epoch, int64_t *seq, tide
     tide_app_bind_i64(query, "stamp", (int64_t)stamp->time);
     const tide_status status = tide_app_step(query, err);
     TIDE_TRY(status);
-    *is_found = status == TIDE_OK;
-    if (*is_found) {
-        *epoch = tide_app_col_i64(query);
-        *seq = tide_app_col_i64(query);
+    *out = (found_event){.is_found = status == TIDE_OK};
+    if (out->is_found) {
+        out->epoch = tide_app_col_i64(query);
+        out->seq = tide_app_col_i64(query);
+        out->is_processed = tide_app_col_i64(query) != 0;
     }
     return TIDE_OK;
 }
@@ -46,6 +54,23 @@ int64_t tide_snapshot_cut_of(const tide_restoring *r, const tide_node_id *origin
     return mark ? mark->prefix : -1;
 }
 
+static int compare_stamps(const void *a, const void *b)
+{
+    return tide_stamp_compare(a, b);
+}
+
+/* What waits at the maker is not in its rows, though its marks have its number. */
+static bool is_held(tide_restoring *r, const tide_stamp *stamp)
+{
+    const size_t count = r->held.len / sizeof *stamp;
+    if (count == 0)
+        return false;
+    if (!r->is_held_sorted)
+        qsort(r->held.ptr, count, sizeof *stamp, compare_stamps);
+    r->is_held_sorted = true;
+    return bsearch(stamp, r->held.ptr, count, sizeof *stamp, compare_stamps) != NULL;
+}
+
 /* Is a write that is here among those that the maker had? By its log's number, not by its time: an origin that was put back may have other events at
  * the same times. */
 tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r, const tide_stamp *stamp,
@@ -53,6 +78,9 @@ tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r, const tide_sta
 {
     bool is_any = false;
     bool has_all = true;
+    *out = false;
+    if (is_held(r, stamp))
+        return TIDE_OK;
     bool has_collected = true;
     for (int i = 0; i < r->here_count; i++) {
         const tide_origin_mark *log = &r->here[i];
@@ -66,11 +94,35 @@ tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r, const tide_sta
     *out = is_any && has_all;
     if (*out || !is_any)
         return TIDE_OK;
-    bool is_found = false;
-    int64_t epoch = 0;
-    int64_t seq = 0;
-    TIDE_TRY(find_event(&is_found, &epoch, &seq, r, stamp, err));
-    *out = is_found ? seq <= tide_snapshot_cut_of(r, &stamp->node, epoch) : has_collected;
+    found_event found;
+    TIDE_TRY(find_event(&found, r, stamp, err));
+    *out = found.is_found ? found.seq <= tide_snapshot_cut_of(r, &stamp->node, found.epoch)
+                          : has_collected;
+    return TIDE_OK;
+}
+
+static int64_t prefix_here(const tide_restoring *r, const tide_origin_mark *mark)
+{
+    for (int i = 0; i < r->here_count; i++)
+        if (r->here[i].epoch == mark->epoch &&
+            memcmp(&r->here[i].origin, &mark->origin, sizeof mark->origin) == 0)
+            return r->here[i].prefix;
+    return -1;
+}
+
+/* Was a write of the maker's merged here before? Then what became of it is settled. Where it cannot be told any more: no. */
+static tide_status had_it(bool *out, tide_restoring *r, const tide_stamp *stamp, tide_error *err)
+{
+    found_event found;
+    bool has_all = true;
+    for (int i = 0; i < r->decoder->origin_count; i++) {
+        const tide_origin_mark *mark = &r->decoder->origins[i];
+        if (memcmp(&mark->origin, &stamp->node, sizeof mark->origin) == 0 &&
+            mark->highest > mark->start)
+            has_all = has_all && prefix_here(r, mark) >= mark->highest;
+    }
+    TIDE_TRY(find_event(&found, r, stamp, err));
+    *out = found.is_found ? found.is_processed : has_all;
     return TIDE_OK;
 }
 
@@ -305,6 +357,8 @@ static tide_status list_theirs(const tide_snapshot_meeting *m, int column, tide_
     if (is_same(&ours.base, &theirs.stamp) && tide_stamp_compare(&ours.stamp, &theirs.stamp) > 0)
         return TIDE_OK;
     TIDE_TRY(is_known(&known, m, column, &theirs.stamp, err));
+    if (!known)
+        TIDE_TRY(had_it(&known, m->r, &theirs.stamp, err));
     return known ? TIDE_OK : list_value(m, column, &theirs.stamp, m->values[column], err);
 }
 

@@ -178,7 +178,7 @@ static tide_status try_restore(const tide_snapshot_work *work, const char *path,
     const tide_node_options options = {.env = env, .is_new = true, .state_dir = ""};
     TIDE_TRY(tide_snapshot_work_path(work, "restored.db", db, err));
     TIDE_TRY(tide_node_open(&node, db, &options, err));
-    TIDE_TRY(tide_snapshot_restore(node, path, watch, &restored, err));
+    TIDE_TRY(tide_snapshot_try(node, path, watch, &restored, err));
     return restored.is_bulk ? TIDE_OK
                             : tide_fail(err, TIDE_E_FAILED, "a new database has rows already");
 }

@@ -79,9 +79,8 @@ tide_status tide_restore_check_own(const tide_restore_run *u, tide_error *err)
 
 /* ---- marks, cursors, events ---- */
 
-/* Batches that waited here for their rest: the rows of the snapshot have them. */
-static tide_status end_waiting(const tide_restore_run *u, const char *text,
-                               const tide_origin_mark *mark, tide_error *err)
+static tide_status end_up_to(const tide_restore_run *u, const char *text,
+                             const tide_origin_mark *mark, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, u->r.tx, text, err));
@@ -89,6 +88,13 @@ static tide_status end_waiting(const tide_restore_run *u, const char *text,
     tide_app_bind_i64(query, "epoch", mark->epoch);
     tide_app_bind_i64(query, "cut", mark->prefix);
     return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_restore_end_waiting(const tide_restore_run *u, const tide_origin_mark *mark,
+                                     tide_error *err)
+{
+    TIDE_TRY(end_up_to(u, TIDE_TEMPLATE_SNAPSHOT_SPOOLED_DONE->text, mark, err));
+    return end_up_to(u, TIDE_TEMPLATE_SNAPSHOT_SPOOL_CUT->text, mark, err);
 }
 
 /* Everything up to the cut has been here, one way or the other; what is not in the log cannot be asked for. */
@@ -105,8 +111,6 @@ tide_status tide_restore_move_mark(tide_restore_run *u, const tide_origin_mark *
     if (origin.floor < mark->prefix)
         origin.floor = mark->prefix;
     (void)tide_cursor_raise(&origin.cursor, mark->prefix);
-    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOLED_DONE->text, mark, err));
-    TIDE_TRY(end_waiting(u, TIDE_TEMPLATE_SNAPSHOT_SPOOL_CUT->text, mark, err));
     return tide_log_origin_store(&origin, u->r.tx, err);
 }
 
@@ -131,12 +135,45 @@ static tide_status take_origin(tide_restore_run *u, const tide_node_id *origin, 
     return tide_log_origin_load(&u->origin, u->r.tx, origin, epoch, err);
 }
 
+static bool is_of_snapshot(const tide_restore_run *u, const char *name)
+{
+    for (int i = 0; i < u->input.decoder.table_count; i++) {
+        const tide_snapshot_table *table = &u->input.decoder.tables[i];
+        if (strcmp(table->name, name) == 0)
+            return true;
+        for (int k = 0; k < table->former_count; k++)
+            if (strcasecmp(table->former[k], name) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* The maker has had events of a table that is tracked here and not there. As long as it keeps them they come with the snapshot; what it has collected would
+ * never come. */
+static tide_status check_untracked(const tide_restore_run *u, const char *name,
+                                   const tide_snapshot_cursor *cursor, tide_error *err)
+{
+    const tide_origin_mark *mark =
+        tide_snapshot_decoder_origin(&u->input.decoder, &cursor->origin, cursor->epoch);
+    if (!mark || is_of_snapshot(u, name) || !tide_desk_table(&u->desk, name))
+        return TIDE_OK;
+    const tide_origin_mark *here = find_here(u, mark);
+    const int64_t prefix = here && here->prefix > mark->start ? here->prefix : mark->start;
+    if (cursor->last_seq <= prefix || mark->floor <= prefix)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "table %s is tracked here, but not by the snapshot's maker, who has collected "
+                     "events of it: take the snapshot of a peer that tracks it",
+                     name);
+}
+
 tide_status tide_restore_take_cursor(tide_restore_run *u, const tide_snapshot_cursor *cursor,
                                      tide_error *err)
 {
     char name[TIDE_EVENT_TABLE_MAX + 1];
     tide_log_table *table = NULL;
     (void)snprintf(name, sizeof name, "%.*s", (int)cursor->table.len, cursor->table.ptr);
+    TIDE_TRY(check_untracked(u, name, cursor, err));
     TIDE_TRY(take_origin(u, &cursor->origin, cursor->epoch, err));
     TIDE_TRY(tide_log_origin_table(&table, &u->origin, u->r.tx, name, err));
     (void)tide_cursor_raise(&table->cursor, cursor->prefix);
@@ -160,38 +197,67 @@ static tide_status quarantine(tide_restore_run *u, const tide_snapshot_event *gi
     return tide_app_run(query, NULL, err);
 }
 
-static bool is_of_snapshot(const tide_restore_run *u, const char *name)
+typedef enum held_state {
+    HELD_UNKNOWN,
+    HELD_WAITING, /* in our log */
+    HELD_MERGED,  /* here, maybe long ago */
+} held_state;
+
+static tide_status find_state(held_state *out, const tide_restore_run *u, const tide_event *event,
+                              tide_error *err)
 {
-    for (int i = 0; i < u->input.decoder.table_count; i++) {
-        const tide_snapshot_table *table = &u->input.decoder.tables[i];
-        if (strcmp(table->name, name) == 0)
-            return true;
-        for (int k = 0; k < table->former_count; k++)
-            if (strcasecmp(table->former[k], name) == 0)
-                return true;
-    }
-    return false;
+    const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
+    const tide_origin_mark *here = find_here(u, &wanted);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_IS_PROCESSED->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", event->epoch);
+    tide_app_bind_i64(query, "seq", event->seq);
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK)
+        *out = tide_app_col_i64(query) != 0 ? HELD_MERGED : HELD_WAITING;
+    else
+        *out = here && event->seq <= here->prefix ? HELD_MERGED : HELD_UNKNOWN;
+    return TIDE_OK;
 }
 
-/* An event that comes with the snapshot: the rows have it (beyond a hole), or it waits, for its table if for nothing else. */
+static tide_status put_event(tide_restore_run *u, const tide_snapshot_event *given,
+                             bool is_processed, tide_error *err)
+{
+    TIDE_TRY(take_origin(u, &given->event.origin, given->event.epoch, err));
+    TIDE_TRY(tide_log_settle(&u->origin, u->r.tx, &given->event, err));
+    u->call->out.events++;
+    return tide_log_put(&u->desk, &given->event, given->body, is_processed, err);
+}
+
+/* The maker has not merged it: it waits here, too, for its table if for nothing else, unless we have merged it. */
+static tide_status take_held(tide_restore_run *u, const tide_snapshot_event *given, tide_error *err)
+{
+    held_state found = HELD_UNKNOWN;
+    TIDE_TRY(find_state(&found, u, &given->event, err));
+    TIDE_TRY(tide_snapshot_note_held(&u->r, &given->event, found == HELD_MERGED, err));
+    if (found == HELD_MERGED)
+        return TIDE_OK;
+    if (found == HELD_UNKNOWN)
+        TIDE_TRY(put_event(u, given, false, err));
+    return quarantine(u, given, given->reason.len > 0 ? given->reason : tide_view_of("table"), err);
+}
+
+/* An event that comes with the snapshot: the rows have it (beyond a hole), or it waits. */
 tide_status tide_restore_take_event(tide_restore_run *u, const tide_snapshot_event *given,
                                     tide_error *err)
 {
     const tide_event *event = &given->event;
     const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
     const tide_origin_mark *here = find_here(u, &wanted);
-    const bool is_in_rows =
-        given->is_processed && given->reason.len == 0 && is_of_snapshot(u, event->table);
+    if (!given->is_processed || given->reason.len > 0 || !is_of_snapshot(u, event->table))
+        return take_held(u, given, err);
     if (here && event->seq <= here->prefix)
         return TIDE_OK;
     TIDE_TRY(take_origin(u, &event->origin, event->epoch, err));
     if (tide_cursor_has(&u->origin.cursor, event->seq) &&
         event->seq > tide_cursor_contiguous(&u->origin.cursor))
         return TIDE_OK; /* beyond a hole of our own: it is in our log */
-    TIDE_TRY(tide_log_settle(&u->origin, u->r.tx, event, err));
-    TIDE_TRY(tide_log_put(&u->desk, event, given->body, is_in_rows, err));
-    u->call->out.events++;
-    if (is_in_rows)
-        return TIDE_OK;
-    return quarantine(u, given, given->reason.len > 0 ? given->reason : tide_view_of("table"), err);
+    return put_event(u, given, true, err);
 }

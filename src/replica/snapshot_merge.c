@@ -87,7 +87,8 @@ static tide_status meet(tide_snapshot_meeting *m, tide_error *err)
 {
     const tide_snapshot_row *given = m->given;
     const bool is_changed = !is_clock_equal(m->joined, &m->row->clock);
-    if (is_changed || m->r->has_conflicts || given->conflict_count > 0 || given->known_count > 0)
+    const bool is_equal = !is_changed && is_clock_equal(m->joined, m->theirs);
+    if (!is_equal || m->r->has_conflicts || given->conflict_count > 0 || given->known_count > 0)
         TIDE_TRY(tide_snapshot_settle_conflicts(m, err));
     TIDE_TRY(take_values(m, err));
     m->row->is_changed = m->row->is_changed || is_changed;
@@ -230,6 +231,15 @@ static tide_status keep_bases(tide_restoring *r, const tide_event *event, tide_e
         TIDE_TRY(
             tide_snapshot_mark_known(&m, event->columns[i].column, &event->columns[i].base, err));
     return TIDE_OK;
+}
+
+tide_status tide_snapshot_note_held(tide_restoring *r, const tide_event *event, bool is_merged,
+                                    tide_error *err)
+{
+    if (tide_buffer_append(&r->held, &event->stamp, sizeof event->stamp) < TIDE_OK)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for events that the snapshot's maker holds");
+    r->is_held_sorted = false;
+    return is_merged ? keep_bases(r, event, err) : TIDE_OK;
 }
 
 tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err)

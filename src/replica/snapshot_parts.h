@@ -18,7 +18,7 @@ typedef struct tide_snapshot_work {
     int fd;                           /* locked */
 } tide_snapshot_work;
 
-/* Make <path><suffix>, lock it, empty it. TIDE_E_BUSY: somebody works there. */
+/* Make <path><suffix>, lock it, empty it of what a dead process left. TIDE_E_BUSY: somebody works there. TIDE_E_EXISTS: it has files of others. */
 TIDE_MUST_CHECK tide_status tide_snapshot_work_begin(tide_snapshot_work *work, const char *path,
                                                      const char *suffix, tide_error *err);
 /* Remove it with everything in it. Fits TIDE_CLEANUP on {.fd = -1}. */
@@ -76,6 +76,11 @@ TIDE_MUST_CHECK tide_status tide_snapshot_list_add(tide_node *node, const tide_s
 
 /* ---- restoring (snapshot_restore.c, snapshot_merge.c) ---- */
 
+/* tide_snapshot_restore into a node that is thrown away: to see whether it can be. */
+TIDE_MUST_CHECK tide_status tide_snapshot_try(tide_node *node, const char *path,
+                                              const tide_snapshot_watch *watch,
+                                              tide_snapshot_restored *out, tide_error *err);
+
 /* A table of the snapshot as it is here. */
 typedef struct tide_snapshot_target {
     const tide_table *table; /* of the desk */
@@ -95,10 +100,15 @@ typedef struct tide_restoring {
     int here_count;
     tide_buffer forgotten; /* keys whose clocks go with the batch: u64 table, u32 length, bytes */
     tide_buffer last_key;  /* up to where rows of this table were compared */
+    tide_buffer held;      /* stamps of events below the cut that the maker has not merged */
+    bool is_held_sorted;
 } tide_restoring;
 
 /* Events that are here and that the maker did not have know writes which the snapshot shows or lists. Once, before the rows. */
 TIDE_MUST_CHECK tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err);
+/* The maker has this event, below its cut, and has not merged it. is_merged: we have. Before the rows. */
+TIDE_MUST_CHECK tide_status tide_snapshot_note_held(tide_restoring *r, const tide_event *event,
+                                                    bool is_merged, tide_error *err);
 /* One row of the snapshot into the desk. */
 TIDE_MUST_CHECK tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *row,
                                                     tide_error *err);

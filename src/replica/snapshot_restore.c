@@ -32,6 +32,7 @@ static void run_done(tide_restore_run *u)
     tide_desk_done(&u->desk);
     tide_buffer_done(&u->r.forgotten);
     tide_buffer_done(&u->r.last_key);
+    tide_buffer_done(&u->r.held);
     free(u->r.here);
     tide_snapshot_input_close(&u->input);
 }
@@ -135,6 +136,8 @@ static tide_status check_clock(tide_restore_run *u, tide_error *err)
 {
     const tide_stamp newest = {.time = u->input.decoder.begin.clock,
                                .node = u->input.decoder.begin.node};
+    if (u->call->is_trial)
+        return TIDE_OK;
     if (newest.time != 0 && tide_hybrid_meet(&u->desk.clock, u->desk.now_us, &newest) == TIDE_NONE)
         return tide_fail(err, TIDE_E_INVALID,
                          "the snapshot's stamps lie %" PRId64
@@ -311,6 +314,8 @@ static tide_status take_all(tide_restore_run *u, tide_error *err)
         TIDE_TRY(take_record(u, &record, err));
     }
     TIDE_TRY(tide_restore_store_origin(u, err));
+    for (int i = 0; i < decoder->origin_count; i++)
+        TIDE_TRY(tide_restore_end_waiting(u, &decoder->origins[i], err));
     TIDE_TRY(end_batch(u, err));
     return tide_log_fill_data(&u->desk, err);
 }
@@ -331,6 +336,7 @@ static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)
         .node = call->node, .tx = tx, .decoder = &u.input.decoder, .out = &call->out};
     tide_buffer_init(&u.r.forgotten, (size_t)1 << 30);
     tide_buffer_init(&u.r.last_key, TIDE_SNAPSHOT_RECORD_MAX);
+    tide_buffer_init(&u.r.held, (size_t)1 << 30);
     TIDE_TRY(tide_snapshot_input_open(&u.input, call->path, err));
     TIDE_TRY(begin_batch(&u, err));
     TIDE_TRY(tide_restore_load_marks(&u, err));
@@ -363,27 +369,42 @@ static tide_status create_tables(tide_restore_call *call, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status restore(tide_restore_call *call, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    {
+        TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};
+        TIDE_TRY(tide_snapshot_check(call->path, call->watch, &info, err));
+    }
+    TIDE_TRY(tide_node_establish(call->node, err));
+    TIDE_TRY(create_tables(call, err));
+    do {
+        status = tide_app_write(tide_node_file(call->node), restore_in, call, err);
+        if (status < TIDE_OK && call->was_refused && call->may_be_bulk) {
+            call->may_be_bulk = false;
+            call->is_behind = true;
+            status = TIDE_OK;
+        }
+    } while (status >= TIDE_OK && call->is_behind);
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
 tide_status tide_snapshot_restore(tide_node *node, const char *path,
                                   const tide_snapshot_watch *watch, tide_snapshot_restored *out,
                                   tide_error *err)
 {
     tide_restore_call call = {.node = node, .path = path, .watch = watch, .may_be_bulk = true};
-    tide_status status = TIDE_OK;
-    {
-        TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};
-        TIDE_TRY(tide_snapshot_check(path, watch, &info, err));
-    }
-    TIDE_TRY(tide_node_establish(node, err));
-    TIDE_TRY(create_tables(&call, err));
-    do {
-        status = tide_app_write(tide_node_file(node), restore_in, &call, err);
-        if (status < TIDE_OK && call.was_refused && call.may_be_bulk) {
-            call.may_be_bulk = false;
-            call.is_behind = true;
-            status = TIDE_OK;
-        }
-    } while (status >= TIDE_OK && call.is_behind);
-    TIDE_TRY(status);
+    TIDE_TRY(restore(&call, err));
+    *out = call.out;
+    return TIDE_OK;
+}
+
+tide_status tide_snapshot_try(tide_node *node, const char *path, const tide_snapshot_watch *watch,
+                              tide_snapshot_restored *out, tide_error *err)
+{
+    tide_restore_call call = {
+        .node = node, .path = path, .watch = watch, .may_be_bulk = true, .is_trial = true};
+    TIDE_TRY(restore(&call, err));
     *out = call.out;
     return TIDE_OK;
 }

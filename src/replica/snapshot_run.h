@@ -12,6 +12,7 @@ typedef struct tide_restore_call {
     tide_snapshot_restored out;
     bool is_behind;   /* there is still to fold */
     bool may_be_bulk; /* put rows as they are, where nothing is here */
+    bool is_trial;    /* thrown away: a clock that was set back is no reason to refuse it */
     bool was_refused; /* a table here refuses what the maker's allowed: they have to be resolved */
 } tide_restore_call;
 
@@ -43,6 +44,9 @@ TIDE_MUST_CHECK tide_status tide_restore_take_cursor(tide_restore_run *u,
 TIDE_MUST_CHECK tide_status tide_restore_take_event(tide_restore_run *u,
                                                     const tide_snapshot_event *given,
                                                     tide_error *err);
+/* Batches that waited here for their rest: the rows of the snapshot have them, but for events that it holds. */
+TIDE_MUST_CHECK tide_status tide_restore_end_waiting(const tide_restore_run *u,
+                                                     const tide_origin_mark *mark, tide_error *err);
 /* When no more cursors and events come. */
 TIDE_MUST_CHECK tide_status tide_restore_store_origin(tide_restore_run *u, tide_error *err);
 

@@ -37,20 +37,64 @@ static tide_status fail_errno(const char *what, const char *path, tide_error *er
 
 /* ---- the place of work ---- */
 
-/* Only files lie there: one level. */
-static void empty_directory(int fd)
+/* A directory that has this file is ours to empty; it comes first and goes last. */
+#define MARKER ".tidemark-snapshot"
+
+static DIR *open_listing(int fd)
 {
     const int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        if (copy >= 0)
-            (void)close(copy);
+    if (!dir && copy >= 0)
+        (void)close(copy);
+    return dir;
+}
+
+static bool is_file_of_work(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+           strcmp(entry->d_name, MARKER) != 0;
+}
+
+/* Only files lie there: one level. */
+static void empty_directory(int fd)
+{
+    DIR *dir = open_listing(fd);
+    if (!dir)
         return;
-    }
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        if (is_file_of_work(entry))
             (void)unlinkat(fd, entry->d_name, 0);
     (void)closedir(dir);
+}
+
+/* Somebody else's, if there is something in it that we have not marked. */
+static bool is_foreign(int fd)
+{
+    if (faccessat(fd, MARKER, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return false;
+    DIR *dir = open_listing(fd);
+    bool is_any = !dir;
+    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir))
+        is_any = is_any || is_file_of_work(entry);
+    if (dir)
+        (void)closedir(dir);
+    return is_any;
+}
+
+/* The directory is locked: make it ours, and empty. */
+static tide_status take_directory(int fd, const char *path, tide_error *err)
+{
+    if (is_foreign(fd))
+        return tide_fail(err, TIDE_E_EXISTS,
+                         "the work needs the directory %s, which is there with files of others: "
+                         "move it away, or give another name",
+                         path);
+    const int marker = openat(fd, MARKER, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (marker < 0)
+        return fail_errno("cannot write to", path, err);
+    (void)close(marker);
+    empty_directory(fd);
+    return TIDE_OK;
 }
 
 /* Whoever ended meanwhile has removed the directory that we have just locked: is ours still the one that has the name? */
@@ -82,8 +126,13 @@ tide_status tide_snapshot_work_begin(tide_snapshot_work *work, const char *path,
         if (fd < 0)
             continue;
         if (flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, work->dir)) {
+            const tide_status status = take_directory(fd, work->dir, err);
+            if (status < TIDE_OK) {
+                (void)close(fd);
+                work->dir[0] = '\0';
+                return status;
+            }
             work->fd = fd;
-            empty_directory(fd);
             return TIDE_OK;
         }
         (void)close(fd);
@@ -99,6 +148,7 @@ void tide_snapshot_work_end(tide_snapshot_work *work)
     if (work->fd < 0)
         return;
     empty_directory(work->fd);
+    (void)unlinkat(work->fd, MARKER, 0);
     (void)rmdir(work->dir);
     (void)close(work->fd);
     *work = (tide_snapshot_work){.fd = -1};

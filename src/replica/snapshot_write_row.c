@@ -153,9 +153,12 @@ static tide_status load_values(tide_app_query *get, row_parts *p, tide_snapshot_
         return fail_missing(table, err);
     for (int i = 0; i < table->column_count; i++)
         p->values[i] = tide_table_col(get);
-    for (int i = 0; i < table->key_count; i++)
+    for (int i = 0; i < table->key_count; i++) {
+        p->values[table->key[i]] =
+            tide_table_key_value(table, table->key[i], &p->values[table->key[i]]);
         if (!tide_any_equal(&p->values[table->key[i]], &key[i]))
             return fail_missing(table, err);
+    }
     row->values = p->values;
     return TIDE_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "replica/form.h"
 
 typedef struct syncing {
     tide_peer *here;
@@ -160,8 +161,8 @@ static bool has_all(const tide_peer_marks *has, const tide_peer_marks *had,
     return true;
 }
 
-static tide_status exchange(syncing *s, tide_peer_marks *here, tide_peer_marks *there,
-                            tide_error *err)
+static tide_status ask_marks(const syncing *s, tide_peer_marks *here, tide_peer_marks *there,
+                             tide_error *err)
 {
     tide_peer_marks_done(here);
     tide_peer_marks_done(there);
@@ -169,8 +170,27 @@ static tide_status exchange(syncing *s, tide_peer_marks *here, tide_peer_marks *
     TIDE_TRY(s->there->marks(s->there->arg, here, there, err));
     if (memcmp(&here->node, &there->node, sizeof here->node) == 0)
         return tide_fail(err, TIDE_E_CONFLICT, "%s is this node itself", s->there->name);
+    return TIDE_OK;
+}
+
+static tide_status exchange(syncing *s, tide_peer_marks *here, tide_peer_marks *there,
+                            tide_error *err)
+{
+    bool has_begun = false;
+    bool differs = false;
+    TIDE_TRY(ask_marks(s, here, there, err));
+    if (s->here->compare)
+        TIDE_TRY(s->here->compare(s->here->arg, there, &has_begun, &differs, err));
+    s->result->differs = s->result->differs || differs;
+    if (has_begun)
+        TIDE_TRY(ask_marks(s, here, there, err));
     s->result->node = there->node;
     s->result->epoch = there->epoch;
+    s->result->quarantined = here->quarantined;
+    s->result->waiting = here->waiting;
+    s->result->peer_quarantined = there->quarantined;
+    s->result->peer_waiting = there->waiting;
+    tide_form_compare(s->result->unlike, here, there);
     return TIDE_OK;
 }
 

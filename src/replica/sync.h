@@ -35,6 +35,7 @@ enum {
     TIDE_SYNC_TABLE_SQL_MAX = 64, /* statements of a table */
     TIDE_SYNC_SCHEMAS_MAX = 1000, /* that a table has had, and former names */
     TIDE_SYNC_SCHEMA_BYTES_MAX = 1 << 20,
+    TIDE_SYNC_UNLIKE_MAX = 512, /* of the words for tables that are made otherwise */
 };
 
 /* ---- what is exchanged ---- */
@@ -57,6 +58,7 @@ typedef struct tide_peer_table {
     int schema_count;
     char **former; /* names */
     int former_count;
+    tide_view form; /* what it makes of values (form.h). Empty: not told. Memory of the table */
 } tide_peer_table;
 
 typedef struct tide_peer_marks {
@@ -66,6 +68,8 @@ typedef struct tide_peer_marks {
     int origin_count;
     tide_peer_table *tables;
     int table_count;
+    int64_t quarantined; /* events that are there and not merged (quarantine.h) */
+    int64_t waiting;     /* of those: for their time */
 } tide_peer_marks;
 
 void tide_peer_marks_done(tide_peer_marks *marks); /* fits TIDE_CLEANUP on {0} */
@@ -83,6 +87,8 @@ TIDE_MUST_CHECK tide_status tide_peer_table_add_schema(tide_peer_table *table, u
                                                        tide_view key, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name,
                                                        tide_error *err);
+TIDE_MUST_CHECK tide_status tide_peer_table_set_form(tide_peer_table *table, tide_view form,
+                                                     tide_error *err);
 /* Does it know all schemas and names of the other? */
 bool tide_peer_table_knows(const tide_peer_table *table, const tide_peer_table *other);
 /* To be called when all were added: sorts. TIDE_E_INVALID: one twice. */
@@ -122,6 +128,10 @@ struct tide_peer {
     /* How far it is, after it has looked at its file. others: what the other node has, to be kept as its acknowledgement; NULL: nothing. */
     tide_status (*marks)(void *arg, const tide_peer_marks *others, tide_peer_marks *out,
                          tide_error *err);
+    /* Is what the other has of our log, and of others', what we have? *has_begun: a new epoch, so marks have to be asked for again. Of the node that syncs;
+     * NULL at the other. */
+    tide_status (*compare)(void *arg, const tide_peer_marks *others, bool *has_begun, bool *differs,
+                           tide_error *err);
     /* Create those of these tables that are not there, and learn what they were like before. */
     tide_status (*offer)(void *arg, const tide_peer_table *tables, int count, int *created,
                          tide_error *err);
@@ -155,6 +165,12 @@ typedef struct tide_sync_result {
     int tables_created; /* here and there */
     int rounds;
     bool has_bootstrapped;
+    bool differs; /* numbers stand for different events: tables have to be compared (self.h) */
+    int64_t quarantined; /* here, at last: in the log, and not in the tables */
+    int64_t waiting;     /* of those: for their time */
+    int64_t peer_quarantined;
+    int64_t peer_waiting;
+    char unlike[TIDE_SYNC_UNLIKE_MAX]; /* tables that are made otherwise there; "": none */
     bool
         is_proven; /* everything that was at one of them is at both (of the directions asked for) */
 } tide_sync_result;

@@ -18,6 +18,7 @@ static void free_table(tide_peer_table *table)
     for (char **sql = table->sql; sql && *sql; sql++)
         free(*sql);
     free((void *)table->sql);
+    free((void *)(uintptr_t)table->form.ptr);
 }
 
 void tide_peer_marks_cut_tables(tide_peer_marks *marks)
@@ -147,6 +148,20 @@ tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name, t
     if (!copy)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
     grown[table->former_count++] = copy;
+    return TIDE_OK;
+}
+
+tide_status tide_peer_table_set_form(tide_peer_table *table, tide_view form, tide_error *err)
+{
+    if (form.len > TIDE_SYNC_SCHEMA_BYTES_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "table '%s' has a form of %zu bytes", table->name,
+                         form.len);
+    char *copy = malloc(form.len + 1);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+    memcpy(copy, form.len > 0 ? form.ptr : "", form.len);
+    free((void *)(uintptr_t)table->form.ptr);
+    table->form = tide_view_bytes(copy, form.len);
     return TIDE_OK;
 }
 

@@ -229,6 +229,8 @@ static tide_status find_table(tide_table *out, tide_app_tx *tx, const char *name
     if (strlen(name) > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a table's name has at most %d bytes",
                          TIDE_EVENT_TABLE_MAX);
+    if (!name[0])
+        return tide_fail(err, TIDE_E_UNSUPPORTED, "a table without a name cannot be replicated");
     if (is_ours(name))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "%s is a table of SQLite's or Tidemark's own, not of the application",

@@ -20,7 +20,9 @@
 
 enum {
     TIDE_TABLE_COLUMNS_MAX = 1900,
-    TIDE_TABLE_MASK_BITS = 60,   /* columns per mask of the log */
+    TIDE_TABLE_MASK_BITS = 60, /* columns per mask of the log */
+    TIDE_TABLE_NARROW_MAX =
+        24, /* columns that the rows of all narrow tables have to have room for */
     TIDE_TABLE_COLUMN_PARAM = 65 /* ?65 is the first stored column, ?1 the first of the key */
 };
 
@@ -44,7 +46,7 @@ typedef struct tide_table_column {
 /* One column or expression of a unique key. */
 typedef struct tide_table_term {
     int column;      /* -1: an expression, -2: a generated column, -3: the rowid */
-    char *name;      /* of a generated column */
+    char *name;      /* of a generated column, of the rowid */
     char *sql;       /* of an expression */
     char *collation; /* of a column */
 } tide_table_term;
@@ -130,8 +132,9 @@ typedef enum tide_table_statement {
     TIDE_TABLE_ROW_WALK_ADDED, /* rows that have another value than the default in one of some columns */
     TIDE_TABLE_ROW_ADDED, /* k -> for each of some columns: has it another value than its default? */
     TIDE_TABLE_DEFAULTS,  /* -> the defaults of the stored columns */
-    TIDE_TABLE_ROW_RIVALS, /* c, k: -> keys of other rows that have its values in a unique key; a unique key over a generated column
-                                  * is left out (a write may then still be TIDE_E_EXISTS) */
+    TIDE_TABLE_ROW_FORCE, /* c: insert in place of whatever is in the way (tide_table_query_some) */
+    TIDE_TABLE_ROW_TERMS, /* k -> for each unique key but the rowid: is the row in it, and its values */
+    TIDE_TABLE_ROW_RIVALS, /* c (the columns of ROW_TERMS), k -> keys of other rows that have one of these values */
     TIDE_TABLE_FOREIGN_PARENT, /* index: the foreign key; c (columns of this table) -> a row if the parent is there */
     TIDE_TABLE_FOREIGN_CHILDREN, /* index: the foreign key; c 0.. (values of the parent, in the key's order) -> keys of this table */
     TIDE_TABLE_FOREIGN_ORPHANS, /* index: the foreign key -> keys of rows whose parent is missing */
@@ -161,6 +164,10 @@ TIDE_MUST_CHECK tide_status tide_table_query_some(tide_app_query **out, tide_app
 void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value);
 tide_any tide_table_col(tide_app_query *query); /* the next column; views as of tide_app_col_* */
 
+/* A value of the key as rows are known by it: of two values that SQLite takes for one key, and that no trigger can tell apart (0.0 and -0.0, -2^63 as INTEGER
+ * and as REAL), always the same. */
+tide_any tide_table_key_value(const tide_table *table, int column, const tide_any *value);
+
 /* What stands in tide_replica_clocks.digest: a print per stored column, by which a rescan sees which of them have changed. A column that was added
  * later than the print was taken is not among them: it had its default. */
 enum { TIDE_TABLE_PRINT_LEN = 6 };
@@ -179,6 +186,9 @@ typedef struct tide_log_row {
     bool *is_written; /* one per stored column; of an update never those of the key */
     bool is_bare;     /* of a delete: there are no values besides the key's; a scan found it */
 } tide_log_row;
+
+/* Are its changes logged beside their numbers, in tide_replica_seq? Those of a table with more columns stand in a table of their own. */
+bool tide_table_is_narrow(const tide_table *table);
 
 TIDE_MUST_CHECK tide_status tide_log_row_init(tide_log_row *row, const tide_table *table,
                                               tide_error *err);

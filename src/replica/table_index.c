@@ -240,15 +240,20 @@ static bool is_the_key(const tide_table *table, const tide_table_unique *unique)
 /* Rows of a table whose key is not its rowid have one nevertheless, and it can be written. */
 static tide_status add_rowid(tide_table *table, tide_error *err)
 {
-    if (table->is_without_rowid || table->is_rowid_key ||
-        tide_table_find_column(table, "rowid") >= 0)
+    static const char *const names[] = {"rowid", "_rowid_", "oid"};
+    const char *free_name = NULL; /* columns may have such names */
+    for (int i = 0; i < 3 && !free_name; i++)
+        if (tide_table_find_column(table, names[i]) < 0)
+            free_name = names[i];
+    if (table->is_without_rowid || table->is_rowid_key || !free_name)
         return TIDE_OK;
     tide_table_unique *unique = grow_uniques(table);
     tide_table_term *term = unique ? grow_terms(unique) : NULL;
     if (!term)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
     term->column = -3;
-    return TIDE_OK;
+    term->name = strdup(free_name);
+    return term->name ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
 }
 
 tide_status tide_table_read_uniques(tide_table *table, tide_app_tx *tx, tide_error *err)

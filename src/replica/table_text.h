@@ -23,6 +23,9 @@ TIDE_MUST_CHECK tide_status tide_table_text(tide_buffer *out, const tide_table *
                                             const tide_template *template,
                                             const tide_table_fill *fill, tide_error *err);
 
+/* Not a key of the schema, but the number that SQLite gives to rows. */
+bool tide_table_unique_is_rowid(const tide_table_unique *unique);
+
 /* Does the table have unique keys besides its key, by which a REPLACE could remove other rows? */
 bool tide_table_has_doubles(const tide_table *table);
 

@@ -22,6 +22,7 @@ typedef struct running {
     tide_replica_metrics *figures;
     tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
     bool is_proven[TIDE_REPLICA_PEERS_MAX]; /* of the keeper */
+    bool is_unlike[TIDE_REPLICA_PEERS_MAX]; /* and it was said */
     pthread_t keeper;
     bool has_keeper;
     atomic_bool is_over;
@@ -71,6 +72,11 @@ static void sync_with(running *r, int index)
     if (atomic_load(&r->is_over))
         return;
     tide_replica_metrics_synced(r->figures, there->name, status, &result);
+    if (result.unlike[0] && !r->is_unlike[index])
+        tide_log_write(r->options->front.log, TIDE_LOG_WARN,
+                       "a peer has tables of other types: values may differ for good",
+                       TIDE_F("peer", there->name), TIDE_F("tables", result.unlike), NULL);
+    r->is_unlike[index] = result.unlike[0] != '\0';
     if (status < TIDE_OK)
         tide_log_write(r->options->front.log, TIDE_LOG_WARN, "not synced",
                        TIDE_F("peer", there->name), TIDE_F("why", err.text), NULL);
@@ -153,6 +159,13 @@ static void *keep(void *arg)
 
 /* ---- wiring ---- */
 
+static void log_report(void *arg, const char *text)
+{
+    const running *r = arg;
+    tide_log_write(r->options->front.log, TIDE_LOG_WARN, "the file was looked at",
+                   TIDE_F("found", text), NULL);
+}
+
 static tide_status start(void *arg, tide_error *err)
 {
     running *r = arg;
@@ -188,6 +201,7 @@ static void running_done(running *r)
     if (r->has_keeper)
         (void)pthread_join(r->keeper, NULL);
     tide_snapshot_service_close(r->service.snapshots);
+    tide_node_on_report(r->options->node, NULL, NULL);
     for (int i = 0; i < r->options->remote_count; i++)
         tide_remote_close(r->remotes[i]);
     tide_front_close(r->front);
@@ -199,6 +213,7 @@ tide_status tide_replica_run(const tide_replica_options *options, tide_error *er
     TIDE_CLEANUP(running_done) running r = {.options = options};
     r.service.node = options->node;
     r.service.peer = tide_peer_of_node(options->node, "this node");
+    tide_node_on_report(options->node, log_report, &r);
     atomic_store(&r.is_well, options->remote_count == 0);
     const tide_snapshot_service_options snapshots = {.node = options->node,
                                                      .dir = options->snapshot_dir,

@@ -74,6 +74,12 @@ static const tide_metric_row rows[FIGURE_COUNT] = {
 #undef ROW
 };
 
+const tide_metric_row *tide_replica_metric_rows(size_t *count)
+{
+    *count = FIGURE_COUNT;
+    return rows;
+}
+
 typedef struct sample {
     char labels[LABELS][LABEL];
     int64_t value;

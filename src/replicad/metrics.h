@@ -36,6 +36,9 @@ TIDE_MUST_CHECK tide_status tide_replica_metrics_new(tide_replica_metrics **out,
                                                      tide_error *err);
 void tide_replica_metrics_free(tide_replica_metrics *figures); /* takes NULL */
 
+/* The families, for the reference. */
+const tide_metric_row *tide_replica_metric_rows(size_t *count);
+
 /* A sync with a peer ended so. */
 void tide_replica_metrics_synced(tide_replica_metrics *figures, const char *peer,
                                  tide_status status, const tide_sync_result *result);

@@ -75,6 +75,10 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
     if (status >= TIDE_OK)
         status = tide_wire_number(&out->epoch, marks->epoch, err);
     if (status >= TIDE_OK)
+        status = tide_wire_number(&out->quarantined, marks->quarantined, err);
+    if (status >= TIDE_OK)
+        status = tide_wire_number(&out->waiting, marks->waiting, err);
+    if (status >= TIDE_OK)
         status = tide_wire_read_marks(out, marks->origins, marks->n_origins, marks->tables,
                                       marks->n_tables, err);
     return status;

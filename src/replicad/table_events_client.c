@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/uuid.h"
 #include "replica/peer.h"
+#include "replicad/mend.h"
 #include "replicad/remote_parts.h"
 #include "rpc/rpc.h"
 #include "store/sql_template.h"
@@ -455,7 +456,11 @@ tide_status tide_remote_sync(tide_node *node, tide_peer *here, tide_remote *ther
     tide_table_events_pulled pulled;
     const tide_table_events_source source = {
         .arg = there, .name = tide_remote_peer(there)->name, .ask = ask_remote};
-    const tide_status status = tide_sync(here, tide_remote_peer(there), options, out, err);
+    tide_status status = tide_sync(here, tide_remote_peer(there), options, out, err);
+    if (status >= TIDE_OK && out->differs && !options->is_push_only && !options->is_pull_only) {
+        TIDE_TRY(tide_remote_mend(node, there, options, err));
+        status = tide_sync(here, tide_remote_peer(there), options, out, err);
+    }
     if (status != TIDE_E_UNSUPPORTED || options->is_push_only)
         return status;
     TIDE_TRY(tide_table_events_pull(node, &source, &pulled, err));

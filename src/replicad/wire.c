@@ -35,6 +35,8 @@ REPLICA(OriginMark) tide_wire_mark(const tide_origin_mark *mark)
     out.floor = (uint64_t)mark->floor;
     out.prefix = (uint64_t)mark->prefix;
     out.highest = (uint64_t)mark->highest;
+    out.stamp = mark->stamp;
+    out.differs = mark->differs;
     return out;
 }
 
@@ -47,6 +49,8 @@ tide_status tide_wire_read_mark(tide_origin_mark *out, const REPLICA(OriginMark)
     TIDE_TRY(tide_wire_number(&out->start, mark->start, err));
     TIDE_TRY(tide_wire_number(&out->floor, mark->floor, err));
     TIDE_TRY(tide_wire_number(&out->prefix, mark->prefix, err));
+    out->stamp = mark->stamp;
+    out->differs = mark->differs;
     return tide_wire_number(&out->highest, mark->highest, err);
 }
 
@@ -94,6 +98,7 @@ static tide_status put_table(tide_buffer *out, uint32_t field, REPLICA(Table) * 
     table->n_schemas = count;
     table->former = from->former;
     table->n_former = (size_t)from->former_count;
+    table->form = data_of(from->form);
     return put_message(out, field, &table->base, err);
 }
 
@@ -126,7 +131,7 @@ static tide_status read_schemas(tide_peer_table *out, const REPLICA(Table) * tab
     }
     for (size_t i = 0; i < table->n_former; i++)
         TIDE_TRY(tide_peer_table_add_former(out, tide_view_of(table->former[i]), err));
-    return TIDE_OK;
+    return tide_peer_table_set_form(out, tide_view_bytes(table->form.data, table->form.len), err);
 }
 
 static tide_status read_table(tide_peer_marks *out, const REPLICA(Table) * table, tide_error *err)

@@ -69,41 +69,50 @@ static tide_status keep_task(void *arg, const tide_work_task_stat *stat, tide_er
 
 /* ---- families ---- */
 
-static const tide_metric_row items_row = {.name = "tidemark_work_items",
-                                          .type = TIDE_METRIC_GAUGE,
-                                          .unit = "",
-                                          .labels = "work_type,status",
-                                          .help = "work items by type and status"};
-static const tide_metric_row age_row = {.name = "tidemark_work_item_age_seconds",
-                                        .type = TIDE_METRIC_GAUGE,
-                                        .unit = "seconds",
-                                        .labels = "work_type,status",
-                                        .help = "mean age of work items by type and status"};
-static const tide_metric_row leases_row = {
-    .name = "tidemark_work_leases",
-    .type = TIDE_METRIC_GAUGE,
-    .unit = "",
-    .labels = "state",
-    .help = "leases that are held; stale ones had no heartbeat for two minutes"};
-static const tide_metric_row heartbeat_row = {.name = "tidemark_work_heartbeat_age_seconds",
-                                              .type = TIDE_METRIC_GAUGE,
-                                              .unit = "seconds",
-                                              .labels = "",
-                                              .help = "mean age of the held leases' heartbeats"};
-static const tide_metric_row tasks_row = {.name = "tidemark_task_checkpoints",
-                                          .type = TIDE_METRIC_GAUGE,
-                                          .unit = "",
-                                          .labels = "task_id",
-                                          .help = "checkpoints of the ten tasks with the most"};
+enum { ITEMS, AGE, LEASES, HEARTBEAT, CHECKPOINTS, ROWS };
+
+static const tide_metric_row rows[ROWS] = {
+    [ITEMS] = {.name = "tidemark_work_items",
+               .type = TIDE_METRIC_GAUGE,
+               .unit = "",
+               .labels = "work_type,status",
+               .help = "work items by type and status"},
+    [AGE] = {.name = "tidemark_work_item_age_seconds",
+             .type = TIDE_METRIC_GAUGE,
+             .unit = "seconds",
+             .labels = "work_type,status",
+             .help = "mean age of work items by type and status"},
+    [LEASES] = {.name = "tidemark_work_leases",
+                .type = TIDE_METRIC_GAUGE,
+                .unit = "",
+                .labels = "state",
+                .help = "leases that are held; stale ones had no heartbeat for two minutes"},
+    [HEARTBEAT] = {.name = "tidemark_work_heartbeat_age_seconds",
+                   .type = TIDE_METRIC_GAUGE,
+                   .unit = "seconds",
+                   .labels = "",
+                   .help = "mean age of the held leases' heartbeats"},
+    [CHECKPOINTS] = {.name = "tidemark_task_checkpoints",
+                     .type = TIDE_METRIC_GAUGE,
+                     .unit = "",
+                     .labels = "task_id",
+                     .help = "checkpoints of the ten tasks with the most"},
+};
+
+const tide_metric_row *tide_work_metric_rows(size_t *count)
+{
+    *count = ROWS;
+    return rows;
+}
 
 static void write_items(const figures *f, tide_metrics_writer *writer)
 {
-    tide_metrics_family(writer, &items_row);
+    tide_metrics_family(writer, &rows[ITEMS]);
     for (int i = 0; i < f->item_count; i++)
         tide_metrics_sample(writer,
                             (const char *const[]){f->items[i].work_type, f->items[i].status},
                             f->items[i].count);
-    tide_metrics_family(writer, &age_row);
+    tide_metrics_family(writer, &rows[AGE]);
     for (int i = 0; i < f->item_count; i++)
         tide_metrics_sample(writer,
                             (const char *const[]){f->items[i].work_type, f->items[i].status},
@@ -112,12 +121,12 @@ static void write_items(const figures *f, tide_metrics_writer *writer)
 
 static void write_leases(const figures *f, tide_metrics_writer *writer)
 {
-    tide_metrics_family(writer, &leases_row);
+    tide_metrics_family(writer, &rows[LEASES]);
     tide_metrics_sample(writer, (const char *const[]){"active"}, f->leases.active);
     tide_metrics_sample(writer, (const char *const[]){"stale"}, f->leases.stale);
-    tide_metrics_family(writer, &heartbeat_row);
+    tide_metrics_family(writer, &rows[HEARTBEAT]);
     tide_metrics_sample(writer, NULL, (int64_t)(f->leases.mean_heartbeat_age_s * 1e6));
-    tide_metrics_family(writer, &tasks_row);
+    tide_metrics_family(writer, &rows[CHECKPOINTS]);
     for (int i = 0; i < f->task_count; i++)
         tide_metrics_sample(writer, (const char *const[]){f->tasks[i].task_id},
                             f->tasks[i].checkpoints);

@@ -14,4 +14,7 @@ enum { TIDE_WORK_METRICS_MAX = 1000 };
 /* A source (tide_metrics_add_source) whose argument is a tide_store. */
 void tide_work_metrics(void *store, tide_metrics_writer *writer);
 
+/* Its families, for the reference. */
+const tide_metric_row *tide_work_metric_rows(size_t *count);
+
 #endif

@@ -254,6 +254,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a database");
     db->api = api;
     db->dir_fd = -1;
+    db->cord = chosen->cord;
     (void)pthread_mutex_init(&db->lock, NULL);
     (void)pthread_mutex_init(&db->guard, NULL);
     if (path)
@@ -268,7 +269,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
 
 void tide_duckdb_close(tide_duckdb *db)
 {
-    if (!db)
+    if (!db || atomic_load(&db->left_count) > 0) /* see duckdb_apart.c */
         return;
     if (db->handle)
         db->api->close(&db->handle);
@@ -315,6 +316,7 @@ tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err)
     duck->api = db->api;
     if (db->api->connect(db->handle, &duck->handle) == DuckDBError)
         return tide_fail(err, TIDE_E_NOMEM, "DuckDB gives no connection");
+    tide_duck_cord_join(duck);
     *out = TIDE_TAKE(duck);
     return TIDE_OK;
 }
@@ -323,6 +325,7 @@ void tide_duck_close(tide_duck *duck)
 {
     if (!duck)
         return;
+    tide_duck_cord_leave(duck);
     tide_duck_rollback(duck);
     duck->api->disconnect(&duck->handle);
     free(duck);

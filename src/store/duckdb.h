@@ -27,7 +27,7 @@
  * after a crash). Tables are appended to; old rows are deleted by retention.
  *
  * Threads: a tide_duckdb may be used from any thread; what hangs below it belongs to one thread at a time, except
- * tide_duck_interrupt. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
+ * tide_duck_interrupt and cords. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
  * begin, and refuse one of them at its end.
  * Limits: memory, threads and the space for spilling are options. */
 #ifndef TIDE_STORE_DUCKDB_H
@@ -53,6 +53,7 @@ typedef struct tide_duckdb tide_duckdb;
 typedef struct tide_duck tide_duck;
 typedef struct tide_duck_query tide_duck_query;
 typedef struct tide_duck_appender tide_duck_appender;
+typedef struct tide_duck_cord tide_duck_cord;
 
 /* Zero means the default everywhere. */
 typedef struct tide_duckdb_options {
@@ -70,6 +71,7 @@ typedef struct tide_duckdb_options {
     bool keeps_order;
     /* Settings may be changed by statements of ours; who opens it locks them (SET lock_configuration) before a user's text runs. */
     bool is_unlocked;
+    tide_duck_cord *cord; /* of all its connections; NULL: none. Must outlive it */
 } tide_duckdb_options;
 
 /* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: it
@@ -107,6 +109,14 @@ TIDE_MUST_CHECK tide_status tide_duck_run(tide_duck *duck, const tide_sql *sql, 
 
 /* Stop what this connection is doing, from any thread: it ends with TIDE_E_INTERRUPTED. */
 void tide_duck_interrupt(tide_duck *duck);
+
+/* A cord stops all connections that hang on it, those of several databases too, from any thread: what they are doing and everything that they begin ends with
+ * TIDE_E_INTERRUPTED, until it is loosened. For work of many statements whose caller may leave. */
+TIDE_MUST_CHECK tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err);
+void tide_duck_cord_free(tide_duck_cord *cord); /* takes NULL; nothing hangs on it any more */
+void tide_duck_cord_pull(tide_duck_cord *cord);
+void tide_duck_cord_loosen(tide_duck_cord *cord);
+bool tide_duck_cord_is_pulled(const tide_duck_cord *cord); /* NULL: it is not */
 
 /* ---- statements ---- */
 
@@ -203,6 +213,12 @@ typedef struct tide_duck_ask {
  * TIDE_E_TIMEOUT, TIDE_E_INVALID; TIDE_E_DENIED: it would change something, or wanted a file. */
 TIDE_MUST_CHECK tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask,
                                             tide_error *err);
+
+/* The same, and the time holds also where DuckDB does not heed an interruption: TIDE_E_TIMEOUT a second later at the latest. What does not end then
+ * goes on by itself and hands over nothing any more; until it is done no other question begins (TIDE_E_BUSY), and closing the database leaves it
+ * open. The functions are called on another thread, one at a time, while this one waits. */
+TIDE_MUST_CHECK tide_status tide_duckdb_ask_apart(tide_duckdb *db, const tide_duck_ask *ask,
+                                                  tide_error *err);
 
 /* ---- ranges of rows, of any sink ---- */
 

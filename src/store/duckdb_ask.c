@@ -25,9 +25,12 @@ static void *watch(void *arg)
     int status = 0;
     while (!dog->is_over && status != ETIMEDOUT)
         status = pthread_cond_timedwait(&dog->over, &dog->lock, &dog->deadline);
-    if (!dog->is_over) {
+    while (!dog->is_over) { /* a statement that only begins now forgets it: again and again */
         dog->has_shot = true;
         tide_duck_interrupt(dog->duck);
+        struct timespec again;
+        tide_duck_soon(&again);
+        (void)pthread_cond_timedwait(&dog->over, &dog->lock, &again);
     }
     (void)pthread_mutex_unlock(&dog->lock);
     return NULL;
@@ -122,6 +125,8 @@ tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_erro
     TIDE_TRY(start_watch(&dog, duck, ask->timeout_us, err));
     const tide_status status = run(ask, duck, err);
     end_watch(&dog);
+    if (status < TIDE_OK && tide_duck_cord_is_pulled(db->cord))
+        return tide_fail(err, TIDE_E_INTERRUPTED, "the query was stopped");
     if (status < TIDE_OK &&
         dog.has_shot) /* planning tells an interruption as an error of its own */
         return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %lld ms",

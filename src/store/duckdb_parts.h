@@ -3,6 +3,7 @@
 #define TIDE_STORE_DUCKDB_PARTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include <duckdb.h>
@@ -120,13 +121,16 @@ struct tide_duckdb {
     int dir_fd;            /* of the directory it lies in; -1: in memory */
     uint64_t wal_inode;    /* the log whose directory entry is known to be on disk */
     int64_t wal_birth_ns;
+    tide_duck_cord *cord;  /* NULL: none */
+    atomic_int left_count; /* questions that nobody waits for any more, and that use it still */
 };
 
 struct tide_duck {
     tide_duckdb *db;
     const tide_duckdb_api *api;
     duckdb_connection handle;
-    bool is_open; /* a transaction */
+    bool is_open;    /* a transaction */
+    tide_duck *next; /* on the cord; under its lock */
 };
 
 struct tide_duck_query {
@@ -163,5 +167,17 @@ tide_view tide_duck_string(const duckdb_string_t *string);
 
 /* An empty one; NULL: no memory. */
 tide_duck_query *tide_duck_query_new(tide_duck *duck);
+
+/* ---- duckdb_cord.c ---- */
+
+/* When to interrupt again what does not end, on the monotonic clock: DuckDB forgets an interruption that comes before a statement begins. */
+struct timespec;
+void tide_duck_soon(struct timespec *out);
+
+/* Of a connection's database; all do nothing where there is no cord. */
+
+void tide_duck_cord_join(tide_duck *duck);
+void tide_duck_cord_leave(tide_duck *duck);
+TIDE_MUST_CHECK tide_status tide_duck_cord_check(const tide_duck *duck, tide_error *err);
 
 #endif

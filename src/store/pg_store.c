@@ -73,6 +73,14 @@ static tide_status send_takes(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status send_deferred(tide_pg_connection *connection, tide_error *err)
+{
+    for (tide_query *query = connection->tx.deferred_first; query; query = query->next)
+        TIDE_TRY(tide_pg_send_query(
+            connection, query, (tide_pg_expectation){.query = query->on_row ? query : NULL}, err));
+    return TIDE_OK;
+}
+
 static void tell_rows(tide_query *query)
 {
     const int count = query->on_row ? PQntuples(query->result) : 0;
@@ -98,9 +106,7 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
         tide_tx_sort_takes(tx);
         TIDE_TRY(send_takes(connection, err));
     }
-    for (tide_query *query = tx->deferred_first; query; query = query->next)
-        TIDE_TRY(tide_pg_send_query(
-            connection, query, (tide_pg_expectation){.query = query->on_row ? query : NULL}, err));
+    TIDE_TRY(send_deferred(connection, err));
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;
@@ -318,14 +324,19 @@ static tide_status end_read(tide_pg_connection *connection, bool is_local, bool 
                             tide_error *err)
 {
     int64_t is_flushed = 0;
-    if (!connection->is_begun)
+    tide_tx *tx = &connection->tx;
+    if (!connection->is_begun && !tx->deferred_first)
         return TIDE_OK;
+    TIDE_TRY(tide_pg_begin(connection, false, err));
+    TIDE_TRY(send_deferred(connection, err));
     if (!is_local)
         TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH_PROBE,
                               (tide_pg_expectation){.value = &is_flushed}, err));
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
+    for (tide_query *query = tx->deferred_first; query; query = query->next)
+        tell_rows(query);
     *is_durable = is_local || is_flushed != 0;
     return TIDE_OK;
 }

@@ -287,7 +287,7 @@ tide_status tide_query_defer(tide_query **handle, tide_error *err)
 {
     tide_query *query = *handle;
     tide_tx *tx = query->tx;
-    assert(tx->is_write && !query->is_started);
+    assert(!query->is_started);
     *handle = NULL;
     const tide_status status = check_ready(query, err);
     if (status < TIDE_OK) {

@@ -179,6 +179,11 @@ tide_status tide_sqlite_read_on(tide_sqlite_connection *reader, tide_tx_fn *fn, 
     if (status >= TIDE_OK) {
         tide_tx_init(&reader->tx, store, reader, &reader->pool, false);
         status = tide_tx_run(&reader->tx, fn, arg, err);
+        if (status >= TIDE_OK) {
+            const tide_status completed = tide_tx_complete_plainly(&reader->tx, err);
+            if (completed < TIDE_OK)
+                status = completed;
+        }
         tide_tx_done(&reader->tx);
         tide_error ignored;
         TIDE_IGNORE(tide_sqlite_exec(reader, "ROLLBACK", &ignored));

@@ -157,7 +157,7 @@ tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
 
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
 {
-    if (!tx->is_settled)
+    if (tx->is_write && !tx->is_settled)
         TIDE_TRY(tide_tx_settle(tx, err));
     for (tide_query *query = tx->deferred_first; query; query = query->next) {
         tide_status status = TIDE_OK;

@@ -19,6 +19,8 @@
 #include "agent/agent.h"
 #include "base/cleanup.h"
 #include "colony/registry.h"
+#include "lake/lake.h"
+#include "laked/laked.h"
 #include "rpc/services.h"
 #include "web/web.h"
 
@@ -39,6 +41,7 @@ typedef struct up {
     tide_agent *agent;
     tide_colonyd *colonyd;
     tide_services *services;
+    tide_laked *laked;
     tide_web *web;
     char about[512];
     char colony_id[32];
@@ -118,6 +121,7 @@ static tide_status open_web(up *u, tide_error *err)
         {.topic = "colony", .version = colony_version, .arg = u},
         {.topic = "work", .store_topic = work_topic},
         {.topic = "journal", .store_topic = TIDE_JOURNAL_TOPIC},
+        {.topic = "lake", .store_topic = TIDE_LAKE_TOPIC},
     };
     (void)snprintf(u->about, sizeof u->about, "{\"version\":\"%s\",\"views\":[%s%s]}",
                    u->options->front.version,
@@ -128,6 +132,21 @@ static tide_status open_web(up *u, tide_error *err)
                                       .source_count = sizeof sources / sizeof sources[0],
                                       .about = u->about};
     return tide_web_open(&u->web, u->front, &options, err);
+}
+
+/* A directory that was copied or moved has a metabase that names the files of the first one: they are not this one's to change. DuckDB is needed when somebody asks
+ * for rows, not before. */
+static tide_status open_lake(up *u, tide_error *err)
+{
+    char dir[PATH_SIZE];
+    TIDE_TRY(make_path(u, "lake", dir, err));
+    const tide_laked_options options = {.store = u->colony_store, .data_dir = dir};
+    const tide_status status = tide_laked_open(&u->laked, u->front, &options, err);
+    if (status != TIDE_E_CONFLICT)
+        return status;
+    tide_log_write(u->options->front.log, TIDE_LOG_WARN, "the lake is not served",
+                   TIDE_F("why", err->text), TIDE_F_END);
+    return TIDE_OK;
 }
 
 static tide_status open_parts(up *u, tide_error *err)
@@ -151,6 +170,7 @@ static tide_status open_parts(up *u, tide_error *err)
     TIDE_TRY(tide_front_join(u->front, &(tide_front_part){.start = begin, .arg = u}, err));
     TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
     TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, err));
+    TIDE_TRY(open_lake(u, err));
     TIDE_TRY(open_web(u, err));
     return u->options->extra.join ? u->options->extra.join(u->options->extra.arg, u->front, err)
                                   : TIDE_OK;
@@ -162,6 +182,7 @@ static void up_done(up *u)
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
     tide_web_close(u->web);
+    tide_laked_close(u->laked);
     tide_services_close(u->services);
     tide_colonyd_close(u->colonyd);
     tide_agent_close(u->agent);

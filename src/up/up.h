@@ -1,10 +1,11 @@
 /* up.h - `tidemark up`: an agent, a colony, the work service and the dashboard, in one process over a directory.
  *
  *     DIR/agent.db      what this machine's agent keeps (it is polled like any other, as agent `local`)
- *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens
+ *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens; the lake's metabase
+ *     DIR/lake/         data files of the lake's tables
  *     DIR/lock          held by the process that is up
  *
- * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, /metrics, /healthz.
+ * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, /metrics, /healthz.
  *
  * Survives: kill -9 at any point; a second start goes on where it stopped.
  * Threads: called from the main thread; returns when a signal has ended it. */

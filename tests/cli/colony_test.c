@@ -307,6 +307,7 @@ static void the_metrics_have_their_names_and_labels(void **state)
     assert_metric(
         text, "poll_query_duration_seconds_count{poller_type=\"telemetry\",agent_id=\"web-1\"} ");
     assert_metric(text, "tidemark_colony_lag_records{agent_id=\"web-1\",data_type=\"telemetry\"} ");
+    assert_metric(text, "tidemark_colony_lag_bytes{agent_id=\"web-1\",data_type=\"telemetry\"} ");
     assert_metric(text, "tidemark_colony_unexplained_numbers 0\n");
     assert_metric(text, "tidemark_colony_agents{health=\"healthy\"} 1\n");
     assert_promtool_agrees(t, text);

@@ -45,6 +45,7 @@ static void every_verb_has_a_page_of_its_own(void **state)
 {
     cli_fixture *t = *state;
     char line[256];
+    char noun[sizeof line] = "";
     int count = 0;
     const char *at = strstr(cli_run(t, "help", NULL).out, "Commands:\n");
     assert_non_null(at);
@@ -59,8 +60,9 @@ static void every_verb_has_a_page_of_its_own(void **state)
         if (verb)
             *verb++ = '\0';
         check_page(t, line + 2, verb);
-        if (verb)
+        if (verb && strcmp(noun, line + 2) != 0)
             check_page(t, line + 2, NULL);
+        snprintf(noun, sizeof noun, "%s", line + 2);
         count++;
     }
     assert_true(count >= 13);

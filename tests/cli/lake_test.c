@@ -390,6 +390,31 @@ static void a_history_that_was_changed_is_found(void **state)
     assert_contains(found.out, "\"rule\":\"immutable\"");
 }
 
+/* On PostgreSQL as views, anywhere as a file. */
+static void a_catalog_is_exposed(void **state)
+{
+    cli_fixture *t = *state;
+    assert_int_equal(
+        1, number_of(cli_run(t, "lake", "expose", "books", "--schema", "shown", "--json", NULL),
+                     "catalog_id"));
+    assert_int_equal(REFUSED, cli_run(t, "lake", "catalog", "drop", "books", NULL).exit_code);
+    assert_done(cli_run(t, "lake", "unexpose", "books", NULL));
+}
+
+static void a_catalog_is_exported(void **state)
+{
+    cli_fixture *t = *state;
+    const cli_result refused = cli_run(t, "lake", "expose", "books", NULL);
+    assert_true(refused.exit_code != 0);
+    assert_contains(refused.err, "lake export books");
+    assert_int_equal(
+        1,
+        number_of(cli_run(t, "lake", "export", "books", "books.sqlite", "--json", NULL), "tables"));
+    assert_int_equal(REFUSED,
+                     cli_run(t, "lake", "export", "books", "books.sqlite", NULL).exit_code);
+    assert_done(cli_run(t, "lake", "export", "books", "books.sqlite", "--force", NULL));
+}
+
 #define ON(function, engine)                                                                       \
     {                                                                                              \
 #function " (" engine ")", function, lake_setup, lake_teardown, (void *)(engine)           \
@@ -406,6 +431,8 @@ int main(void)
         ON_EVERY_STORE(a_request_key_is_done_once),
         ON(rows_that_do_not_fit_leave_nothing, "sqlite"),
         ON(a_table_is_altered, "postgres"),
+        ON(a_catalog_is_exposed, "postgres"),
+        ON(a_catalog_is_exported, "sqlite"),
         ON_EVERY_STORE(what_nobody_needs_goes),
         ON(a_diff_tells_what_came_and_went, "sqlite"),
         ON(a_catalog_is_made_on_demand_only, "postgres"),

@@ -159,6 +159,32 @@ static void late_rows_have_their_own_file(void **state)
     check_files(r, 9);
 }
 
+/* Late numbers that lie near each other share a file, and what lies between them is not in it a second time. */
+static void late_neighbours_share_a_file(void **state)
+{
+    enum { LAST = 41 };
+    duckdb_rig *r = *state;
+    answer a;
+    answer_begin(&a, "s1");
+    for (int64_t seq = 1; seq <= LAST; seq += 2) {
+        answer_record(&a, seq, seq);
+        if (seq < LAST)
+            answer_hole(&a, seq + 1, seq + 1, "lost");
+    }
+    answer_state(&a, 1, 1, LAST, LAST);
+    assert_ok_err(duckdb_rig_poll(r, "web-1", 0, &a), &r->err);
+    assert_int_equal(21, run(r, 0).rows);
+    answer_begin(&a, "s1");
+    answer_record_run(&a, 1, LAST);
+    answer_state(&a, 1, 1, LAST, LAST);
+    assert_ok_err(duckdb_rig_poll(r, "web-1", 0, &a), &r->err);
+    const tide_export_sum late = run(r, 0);
+    assert_int_equal(20, late.rows);
+    assert_int_equal(1, late.files);
+    assert_int_equal(0, run(r, 0).rows);
+    check_files(r, LAST);
+}
+
 /* ---- crashes ---- */
 
 static void manifest_path(duckdb_rig *r, char out[TEMPDIR_PATH_MAX])
@@ -252,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(each_row_is_exported_once),
         CASE(late_rows_have_their_own_file),
+        CASE(late_neighbours_share_a_file),
         CASE(a_file_that_was_not_noted_is_found_again),
         CASE(a_planned_range_is_written_under_its_name),
         CASE(a_damaged_manifest_stops_the_export),

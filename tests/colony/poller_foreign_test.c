@@ -117,6 +117,36 @@ static void a_hole_becomes_a_gap_and_is_recovered(void **state)
     rig_free(r);
 }
 
+/* Never at the price of a skipped row: what commits below the first record that was shown is stored, also when the grace is over. */
+static void rows_below_the_first_contact_are_stored_however_late(void **state)
+{
+    const uint64_t but[] = {1, 2, 3, 4, 5, 6, 0};
+    rig_script script;
+    rig *r = make_foreign(state, &script, 13, but);
+    rig_agent *a = &r->agents[0];
+    tide_poller *poller = rig_poller_with(r, a, spans_only(r), 0);
+    rig_poll_for(r, a, poller, 20 * SECOND_US);
+    assert_int_equal(7, count_rows(r));
+    assert_int_equal(7, rig_query(r, "SELECT first_seq_id FROM polling_checkpoints"));
+    rig_script_add(&script, 3);
+    rig_script_add(&script, 5);
+    rig_poll_for(r, a, poller, 2 * MINUTE_US);
+    assert_int_equal(3, rig_query(r, "SELECT first_seq_id FROM polling_checkpoints"));
+    assert_int_equal(9, count_rows(r));
+    assert_int_equal(2, rig_query(r, "SELECT COUNT(*) FROM sequence_gaps WHERE start_seq_id IN (4, "
+                                     "6) AND status = 'detected'"));
+    rig_assert_balanced(r);
+    rig_script_add(&script, 1);
+    rig_poll_for(r, a, poller, 2 * MINUTE_US);
+    assert_int_equal(10, count_rows(r));
+    assert_int_equal(1, rig_query(r, "SELECT first_seq_id FROM polling_checkpoints"));
+    assert_int_equal(1, rig_query(r, "SELECT COUNT(*) FROM sequence_gaps WHERE start_seq_id = 2 "
+                                     "AND end_seq_id = 2 AND status = 'detected'"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* poll --once waits for holes as long as their grace, then records them and is over. */
 static void once_waits_for_holes_no_longer_than_their_grace(void **state)
 {
@@ -475,6 +505,7 @@ int main(void)
         STORE_CASE(a_row_that_commits_late_is_fetched_and_is_no_gap),
         STORE_CASE(the_grace_is_measured_on_the_colonys_clock),
         STORE_CASE(a_hole_becomes_a_gap_and_is_recovered),
+        STORE_CASE(rows_below_the_first_contact_are_stored_however_late),
         STORE_CASE_SQLITE(once_waits_for_holes_no_longer_than_their_grace),
         STORE_CASE(a_backlog_behind_a_hole_is_read_while_it_is_held),
         STORE_CASE_SQLITE(a_foreign_agent_is_polled_at_the_types_interval),

@@ -670,6 +670,29 @@ static void a_history_that_was_cut_inside_of_a_page_is_found_nearly_there(void *
     rig_free(r);
 }
 
+/* The same with an agent that had dropped its oldest records before it was polled for the first time. */
+static void a_first_page_behind_what_was_dropped_has_points_inside(void **state)
+{
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    rig_put(a, "telemetry", 50);
+    rig_advance(r, 2 * HOUR_US);
+    rig_agent_retain(a);
+    tide_poller *poller = rig_poller(r, a);
+    rig_put(a, "telemetry", 60);
+    rig_agent_backup(a);
+    rig_put(a, "telemetry", 40);
+    rig_catch_up(r, a, poller, MINUTE_US);
+    rig_agent_restore(a, false);
+    rig_put(a, "telemetry", 50);
+    rig_catch_up(r, a, poller, 5 * MINUTE_US);
+    assert_int_equal(150, rig_query(r, "SELECT COUNT(DISTINCT trace_id) FROM spans"));
+    assert_int_equal(150 + 24, rig_query(r, "SELECT COUNT(*) FROM spans"));
+    rig_assert_balanced(r);
+    tide_poller_free(poller);
+    rig_free(r);
+}
+
 /* C21: put back unnoticed, and shorter than what was read: never a silent stall. */
 static void a_shorter_history_does_not_stall_the_reader(void **state)
 {
@@ -1028,6 +1051,7 @@ static void once_ends_caught_up_or_gives_up(void **state)
 
 typedef struct lags {
     int64_t records;
+    int64_t bytes;
     int64_t lag_us;
     int64_t loss_us;
     char hold[32];
@@ -1039,6 +1063,7 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
     if (strcmp(lag->data_type, "telemetry") != 0)
         return;
     l->records = lag->records;
+    l->bytes = lag->bytes;
     l->lag_us = lag->lag_us;
     l->loss_us = lag->loss_us;
     (void)snprintf(l->hold, sizeof l->hold, "%s", lag->hold);
@@ -1056,6 +1081,7 @@ static void lag_and_time_until_loss_are_told(void **state)
     lags l;
     tide_poller_lags(poller, keep_lag, &l);
     assert_int_equal(0, l.records);
+    assert_int_equal(0, l.bytes);
     assert_int_equal(0, l.lag_us);
     assert_int_equal(INT64_MAX, l.loss_us);
     assert_int_equal(INT64_MAX, tide_poller_loss_us(poller));
@@ -1069,6 +1095,7 @@ static void lag_and_time_until_loss_are_told(void **state)
     rig_advance(r, 20 * SECOND_US);
     tide_poller_lags(poller, keep_lag, &l);
     assert_int_equal(10, l.records);
+    assert_in_range(l.bytes, 10 * 40, 10 * 1000);
     assert_in_range(l.lag_us, 30 * SECOND_US, 31 * SECOND_US);
     assert_in_range(l.loss_us, HOUR_US - 31 * SECOND_US, HOUR_US - 30 * SECOND_US);
     assert_true(tide_poller_loss_us(poller) == l.loss_us);
@@ -1111,6 +1138,7 @@ int main(void)
         STORE_CASE_SQLITE(a_backup_that_comes_back_begins_an_epoch_of_its_own),
         STORE_CASE(a_history_that_was_put_back_unnoticed_is_found_by_its_digest),
         STORE_CASE_SQLITE(a_history_that_was_cut_inside_of_a_page_is_found_nearly_there),
+        STORE_CASE_SQLITE(a_first_page_behind_what_was_dropped_has_points_inside),
         STORE_CASE(a_shorter_history_does_not_stall_the_reader),
         STORE_CASE(an_earlier_session_that_comes_back_is_recognised),
         STORE_CASE(after_a_reset_nothing_is_stored_twice),

@@ -315,6 +315,34 @@ static void a_reset_reads_again_and_stores_nothing_twice(void **state)
     assert_status(TIDE_NONE, tide_settle_move(&change, ledger_at(&L), 9, L.now_us, &err));
 }
 
+/* "From the start" of a foreign agent is 1, also where its first page began higher: what has come since is stored, and counted. */
+static void a_reset_reads_what_a_foreign_agent_shows_below_the_first_page(void **state)
+{
+    (void)state;
+    tide_error err;
+    tide_change change;
+    answer a;
+    for (int i = 0; i < 2; i++) {
+        answer_begin(&a, "s1");
+        answer_foreign_run(&a, 7, 8);
+        assert_ok(ledger_poll(&L, 0, &a));
+        L.mono_us += INT64_C(10) * SECOND;
+    }
+    assert_int_equal(books().before, 6);
+    assert_ok_err(tide_settle_move(&change, ledger_at(&L), 0, L.now_us, &err), &err);
+    L.may_go_back = true;
+    ledger_apply(&L, &change);
+    assert_int_equal(ledger_at(&L)->last_seq, 0);
+    answer_begin(&a, "s1");
+    answer_foreign_run(&a, 2, 3);
+    answer_foreign_run(&a, 5, 8);
+    assert_ok(ledger_poll(&L, 0, &a));
+    assert_stored(&L, "2-3 5-8");
+    assert_gaps(&L, "2-3 recovered missing; 4-4 detected missing; 5-6 recovered missing");
+    assert_int_equal(books().before, 1);
+    assert_int_equal(ledger_at(&L)->last_seq, 8);
+}
+
 /* A foreign agent that has nothing above: reading again is over. */
 static void an_empty_answer_ends_a_reset(void **state)
 {
@@ -435,6 +463,7 @@ int main(void)
         CASE(a_foreign_agent_that_has_nothing_left_has_lost_it),
         CASE(an_agent_that_is_away_ends_a_gap_late),
         CASE(a_reset_reads_again_and_stores_nothing_twice),
+        CASE(a_reset_reads_what_a_foreign_agent_shows_below_the_first_page),
         CASE(an_empty_answer_ends_a_reset),
         CASE(moving_forward_records_what_is_skipped),
         CASE(closing_gives_everything_up),

@@ -3,7 +3,7 @@
  * everything is healed, and a program that shares nothing with ours (colony_chaos_check.py) finds every acknowledged record exactly
  * once, or its loss explained (FAULTS C2, C3, C6, C10, C19, C21, C22; rules 2, 3, 6, 8, 13).
  *
- * As long as TIDEMARK_CHAOS_SECONDS says, 40 where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
+ * As long as TIDEMARK_CHAOS_SECONDS says, two minutes where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "support/check.h"
 
 enum {
-    SECONDS = 40,
+    SECONDS = 120,
     SOAK_SECONDS = 600,
     FAULT_MS = 60, /* between two faults, at least */
     FAULT_MORE_MS = 340,

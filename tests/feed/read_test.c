@@ -235,6 +235,38 @@ static void a_restored_store_is_told_by_epoch_and_digest(void **state)
     tide_store_close(restored);
 }
 
+/* More epochs than one answer tells: the reader's own and those behind it are among them, whoever it is, and the newest. */
+static void of_many_epochs_the_readers_next_ones_are_told(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    enum { COUNT = TIDE_FEED_EPOCHS_MAX + 16 };
+    for (int i = 0; i < COUNT; i++) {
+        (void)put_logs(feed, 2, "api", 1);
+        assert_ok(tide_identity_raise(t->store, "operator", "a test", NULL, &t->err));
+    }
+    static const int64_t readers[] = {0, 5, 30, COUNT - 3}; /* 0: asks for the first time */
+    for (size_t at = 0; at < sizeof readers / sizeof readers[0]; at++) {
+        const int64_t own = readers[at] > 0 ? readers[at] : 1;
+        tide_feed_answer answer = read_feed(feed, (tide_feed_request){.epoch = readers[at]});
+        assert_int_equal(TIDE_FEED_EPOCHS_MAX, answer.epoch_count);
+        bool has_own = false;
+        for (int i = 0; i < answer.epoch_count; i++) {
+            const tide_feed_epoch *epoch = &answer.epochs[i];
+            assert_int_equal(2 * epoch->epoch - 1, epoch->first_seq);
+            assert_true(i == 0 || epoch->epoch > answer.epochs[i - 1].epoch);
+            if (epoch->epoch == own) {
+                has_own = true;
+                assert_int_equal(own + 1, answer.epochs[i + 1].epoch);
+            }
+        }
+        assert_true(has_own);
+        assert_int_equal(COUNT + 1, answer.epochs[answer.epoch_count - 1].epoch);
+        tide_feed_answer_done(&answer);
+    }
+    tide_feed_close(feed);
+}
+
 /* FAULTS C21: a reader of an earlier epoch is told where each epoch began, so that it knows to which one a number belongs. */
 static void a_reader_of_another_epoch_is_told_where_they_began(void **state)
 {
@@ -518,6 +550,7 @@ int main(void)
         STORE_CASE_SQLITE(the_time_form_gives_what_lies_between),
         STORE_CASE_SQLITE(points_tell_one_history_from_another),
         STORE_CASE_SQLITE(a_restored_store_is_told_by_epoch_and_digest),
+        STORE_CASE_SQLITE(of_many_epochs_the_readers_next_ones_are_told),
         STORE_CASE_SQLITE(a_reader_of_another_epoch_is_told_where_they_began),
         STORE_CASE_SQLITE(a_reader_of_a_longer_history_has_diverged),
         STORE_CASE_SQLITE(a_reader_that_has_seen_more_makes_a_new_epoch_begin),

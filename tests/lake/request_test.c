@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 static int lose_answers;        /* of the next writes, which happen */
 static int fail_before;         /* writes that do not begin */
 static bool is_away_afterwards; /* no write begins after a lost answer */
-static int writes;              /* that began */
+static atomic_int writes;       /* that began */
 
 tide_status __real_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
 tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
@@ -24,7 +25,7 @@ tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide
         fail_before--;
         return tide_fail(err, TIDE_E_BUSY, "another program has been writing for too long");
     }
-    writes++;
+    (void)atomic_fetch_add(&writes, 1);
     const tide_status status = __real_tide_write(store, fn, arg, err);
     if (status >= TIDE_OK && lose_answers > 0) {
         lose_answers--;
@@ -168,6 +169,35 @@ static void what_is_transient_is_tried_again(void **state)
     assert_ok_err(tide_lake_commit(change, NULL, &done, &l.err), &l.err);
     assert_int_equal(done.tries, 4);
     tide_lake_drop_change(change);
+    lake_case_done(&l);
+}
+
+/* The head is read without waiting for the disk: what a crash of the server takes away, and gives to another commit under the same number, is nobody's base. */
+static void a_base_that_was_lost_is_refused(void **state)
+{
+    lake_case l = open_work(state);
+    char text[160];
+    tide_lake_committed done;
+    for (int round = 0; round < 2; round++) {
+        tide_lake_change *change = lake_begin(&l, "work");
+        if (round == 0)
+            lake_op_insert(&l, change, "main", "t", 1);
+        else
+            assert_ok_err(tide_lake_create_schema(change, "s", &l.err), &l.err);
+        const long long base = (long long)tide_lake_change_base(change);
+        (void)snprintf(text, sizeof text,
+                       "UPDATE lake_commit SET digest_a = digest_a + 1 WHERE snapshot_id = %lld",
+                       base);
+        lake_sql(&l, text);
+        assert_status(TIDE_E_CONFLICT, tide_lake_commit(change, NULL, &done, &l.err));
+        assert_contains(l.err.text, "was lost when the server crashed");
+        tide_lake_drop_change(change);
+        (void)snprintf(text, sizeof text,
+                       "UPDATE lake_commit SET digest_a = digest_a - 1 WHERE snapshot_id = %lld",
+                       base);
+        lake_sql(&l, text);
+    }
+    assert_int_equal(lake_rows(&l, "work", "", "main", "t"), 0);
     lake_case_done(&l);
 }
 
@@ -370,6 +400,7 @@ int main(void)
         STORE_CASE(tries_end_and_the_last_reason_is_told),
         STORE_CASE(an_outcome_that_stays_unknown_is_found_out_by_its_key),
         STORE_CASE(what_is_transient_is_tried_again),
+        STORE_CASE_POSTGRES(a_base_that_was_lost_is_refused),
         STORE_CASE(a_real_conflict_is_told_at_once),
         STORE_CASE(catalogs_and_forks_have_keys_too),
         STORE_CASE(a_lost_answer_to_creating_or_forking_is_found_again),

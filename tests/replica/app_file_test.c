@@ -156,10 +156,11 @@ static void a_killed_writer_leaves_changes_with_their_events(void **state)
         proc_done(&child);
         assert_app(t, "SELECT count(*) % 5 FROM a", "0");
         assert_app(t, "SELECT (SELECT count(*) FROM a) = (SELECT count(*) FROM tide_log_1)", "1");
-        assert_app(t,
-                   "SELECT count(*) - (SELECT count(*) FROM a) FROM a JOIN tide_log_1 ON c1 = id "
-                   "JOIN tide_replica_seq USING (seq)",
-                   "0");
+        assert_app(
+            t,
+            "SELECT count(*) - (SELECT count(*) FROM a) FROM a JOIN tide_log_1 l ON l.c1 = id "
+            "JOIN tide_replica_seq USING (seq)",
+            "0");
     }
 }
 

@@ -248,6 +248,29 @@ static void events_from_the_future_wait(void **state)
     assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM tide_replica_quarantine"));
 }
 
+/* R18: a value that a STRICT table refuses puts its row aside; others go on. */
+static void rows_that_a_strict_table_refuses_are_aside(void **state)
+{
+    world *w = *state;
+    tide_tracked tracked;
+    world_run(w, 0, "CREATE TABLE firm (id INTEGER PRIMARY KEY, v TEXT)");
+    world_run(w, 1, "CREATE TABLE firm (id INTEGER PRIMARY KEY, v TEXT) STRICT");
+    for (int i = 0; i < 2; i++)
+        assert_ok_err(tide_node_track(w->nodes[i].node, "firm", WEEK_US, &tracked, &w->err),
+                      &w->err);
+    world_run(w, 0, "INSERT INTO firm VALUES (1, x'00'), (2, 'text')");
+    world_settle(w);
+    tide_node_counts counts;
+    assert_ok_err(tide_node_count(w->nodes[1].node, &counts, &w->err), &w->err);
+    assert_int_equal(1, counts.aside);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM firm"));
+    world_run(w, 0, "UPDATE firm SET v = 'fits' WHERE id = 1");
+    world_settle(w);
+    assert_ok_err(tide_node_count(w->nodes[1].node, &counts, &w->err), &w->err);
+    assert_int_equal(0, counts.aside);
+    assert_int_equal(2, world_number(w, 1, "SELECT count(*) FROM firm"));
+}
+
 /* Forged and broken pages are refused, and nothing has changed. */
 static void forged_pages_are_refused(void **state)
 {
@@ -338,6 +361,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(events_of_unknown_tables_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(events_from_the_future_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_that_a_strict_table_refuses_are_aside, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),
         cmocka_unit_test(orphans_of_changed_unique_columns_are_found_and_come_back),
     };

@@ -126,6 +126,42 @@ static void replace_by_every_unique_key(void **state)
              "create (6) mail='f' a=6 b=6\ndelete (6)\ncreate (4) mail='f' a=6 b=6\n");
 }
 
+/* REPLACE puts a default in the place of a NULL that is not allowed, after BEFORE triggers have seen the NULL. */
+static void replace_by_a_default(void **state)
+{
+    app_fixture *t = *state;
+    make_both(t, "d", "(id INTEGER PRIMARY KEY, u TEXT NOT NULL DEFAULT 'x' UNIQUE, v)");
+    run_both(t, "d", "INSERT INTO @ VALUES (1, 'x', 1), (3, 'y', 3);",
+             "create (1) u='x' v=1\ncreate (3) u='y' v=3\n");
+    run_both(t, "d", "INSERT OR REPLACE INTO @ VALUES (2, NULL, 9);",
+             "create (2) u='x' v=9\ndelete (1)\n");
+    run_both(t, "d", "UPDATE OR REPLACE @ SET u = NULL WHERE id = 3;",
+             "update (3) u='x'\ndelete (2)\n");
+}
+
+/* A unique index has a collation of its own. */
+static void replace_by_another_collation(void **state)
+{
+    app_fixture *t = *state;
+    make_both(t, "c", "(id INTEGER PRIMARY KEY, e TEXT COLLATE NOCASE, UNIQUE (e COLLATE BINARY))");
+    run_both(t, "c", "INSERT INTO @ VALUES (1, 'a'), (2, 'A');",
+             "create (1) e='a'\ncreate (2) e='A'\n");
+    run_both(t, "c", "UPDATE OR REPLACE @ SET e = 'A' WHERE id = 1;",
+             "update (1) e='A'\ndelete (2)\n");
+}
+
+/* The rowid has other names where a column has its name. */
+static void replace_by_a_rowid_of_another_name(void **state)
+{
+    app_fixture *t = *state;
+    make_both(t, "r", "(k TEXT PRIMARY KEY NOT NULL, rowid, v)");
+    run_both(t, "r", "INSERT INTO @ (oid, k, v) VALUES (1, 'a', 1), (2, 'b', 2);",
+             "create ('a') rowid=NULL v=1\ncreate ('b') rowid=NULL v=2\n");
+    run_both(t, "r", "INSERT OR REPLACE INTO @ (_rowid_, k, v) VALUES (2, 'c', 3);",
+             "create ('c') rowid=NULL v=3\ndelete ('b')\n");
+    run_both(t, "r", "UPDATE OR REPLACE @ SET _rowid_ = 2 WHERE k = 'a';", "delete ('c')\n");
+}
+
 /* The same for keys that SQLite only tells as text: expressions, partial indexes, generated columns, constraints that replace by themselves. */
 static void replace_by_unusual_unique_keys(void **state)
 {
@@ -268,6 +304,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(deletes_and_key_changes, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(upserts, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(replace_by_every_unique_key, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(replace_by_a_default, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(replace_by_another_collation, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(replace_by_a_rowid_of_another_name, app_setup,
+                                        app_teardown),
         cmocka_unit_test_setup_teardown(replace_by_unusual_unique_keys, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(recursive_triggers_change_nothing, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(cascades_and_triggers_of_the_application, app_setup,

@@ -1,11 +1,15 @@
 /* Real files as peers of each other: what they tell and take, and what they do not take from anybody. */
 #include "replica/peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replica/repair.h"
+#include "replica/self.h"
 #include "replica/world.h"
+#include "support/proc.h"
 
 #define SCHEMA "CREATE TABLE todos(id TEXT PRIMARY KEY NOT NULL, title TEXT, n INTEGER)"
 
@@ -45,6 +49,100 @@ static void changes_travel_through_a_third_node(void **state)
     assert_int_equal(0, quiet.pulled.events + quiet.pushed.events);
     /* The others' marks are kept as their acknowledgements. */
     assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM tide_replica_peers"));
+    world_done(&w);
+}
+
+/* ---- a node that is put back with everything beside it ---- */
+
+static void shell(world *w, const char *command)
+{
+    const char *argv[] = {"sh", "-c", command, NULL};
+    const proc_options options = {.argv = argv, .directory = w->dir.path};
+    proc_result result = {0};
+    assert_ok_err(proc_run(&result, &options, 10000, &w->err), &w->err);
+    assert_int_equal(0, result.exit_code);
+    proc_result_done(&result);
+}
+
+static void run_closed(world *w, const char *commands)
+{
+    char command[4 * TEMPDIR_PATH_MAX];
+    tide_node_close(w->nodes[0].node);
+    w->nodes[0].node = NULL;
+    (void)sqlite3_close(w->nodes[0].writer);
+    w->nodes[0].writer = NULL;
+    (void)snprintf(command, sizeof command, "f=%s; %s", w->nodes[0].path, commands);
+    shell(w, command);
+    assert_int_equal(SQLITE_OK, sqlite3_open(w->nodes[0].path, &w->nodes[0].writer));
+    world_reopen(w, 0);
+}
+
+static void repair(world *w, int by, int with)
+{
+    tide_repair_peer there = tide_repair_of_node(w->nodes[with].node, "there");
+    const tide_repair_options options = {.is_repairing = true};
+    tide_repair_result result;
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.origin_count = 0};
+    const tide_peer peer = tide_peer_of_node(w->nodes[with].node, "there");
+    assert_ok_err(tide_repair_table(w->nodes[by].node, &there, "todos", &options, &result, &w->err),
+                  &w->err);
+    assert_ok_err(peer.marks(peer.arg, NULL, &theirs, &w->err), &w->err);
+    assert_ok_err(tide_self_repaired(w->nodes[by].node, &theirs, &w->err), &w->err);
+}
+
+/* R9: neither the file nor its twin can tell; the peer's marks do. Numbers that were given twice are noticed, too. */
+static void a_node_that_is_put_back_with_its_twin_is_told_by_its_peers(void **state)
+{
+    (void)state;
+    for (int extra = 0; extra < 6; extra++) {
+        world w;
+        world_init(&w, 2, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+        world_run(&w, 0, "INSERT INTO todos VALUES('0', 'row', 0)");
+        const bool is_asked = extra % 2 == 1; /* the peer comes to the node */
+        (void)sync_nodes(&w, is_asked, !is_asked);
+        run_closed(&w, "cp $f old.db; cp -r state old");
+        world_run(&w, 0, "INSERT INTO todos VALUES('1', 'row', 1)");
+        world_run(&w, 0, "INSERT INTO todos VALUES('2', 'row', 2)");
+        (void)sync_nodes(&w, is_asked, !is_asked);
+        run_closed(&w, "cat old.db > $f; rm -rf state $f-wal $f-shm; cp -r old state");
+        assert_int_equal(1, tide_node_epoch(w.nodes[0].node));
+        world_advance(&w, 1000000);
+        for (int i = 0; i < extra; i++)
+            world_run(&w, 0, "INSERT INTO todos VALUES('n%d', 'new', %d)", i, i);
+        for (int again = 0; again < 2; again++) { /* it is due until it is done */
+            const tide_sync_result result = sync_nodes(&w, is_asked, !is_asked);
+            assert_int_equal(2, tide_node_epoch(w.nodes[0].node));
+            assert_int_equal(extra > 0, result.differs);
+        }
+        if (extra > 0)
+            repair(&w, is_asked, !is_asked);
+        assert_false(sync_nodes(&w, is_asked, !is_asked).differs);
+        assert_equal_rows(&w, 0, 1);
+        assert_int_equal(3 + extra, world_number(&w, 0, "SELECT count(*) FROM todos"));
+        assert_int_equal(2, tide_node_epoch(w.nodes[0].node));
+        world_done(&w);
+    }
+}
+
+/* Marks are no proof where they come from a stranger. */
+static void a_strangers_marks_begin_no_epoch(void **state)
+{
+    (void)state;
+    world w;
+    world_init(&w, 1, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+    world_run(&w, 0, "INSERT INTO todos VALUES('0', 'row', 0)");
+    const tide_peer peer = tide_peer_of_node(w.nodes[0].node, "here");
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.node = {.bytes = {1}}};
+    TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks ours = {.origin_count = 0};
+    const tide_origin_mark mark = {.origin = tide_node_get_id(w.nodes[0].node),
+                                   .epoch = 1,
+                                   .prefix = 99,
+                                   .highest = 99,
+                                   .stamp = 5,
+                                   .differs = true};
+    assert_ok_err(tide_peer_marks_add(&theirs, &mark, &w.err), &w.err);
+    assert_ok_err(peer.marks(peer.arg, &theirs, &ours, &w.err), &w.err);
+    assert_int_equal(1, tide_node_epoch(w.nodes[0].node));
     world_done(&w);
 }
 
@@ -153,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_travel_through_a_third_node),
+        cmocka_unit_test(a_node_that_is_put_back_with_its_twin_is_told_by_its_peers),
+        cmocka_unit_test(a_strangers_marks_begin_no_epoch),
         cmocka_unit_test(tables_of_hostile_peers_are_refused),
         cmocka_unit_test(forged_pages_are_refused),
         cmocka_unit_test(a_peers_table_is_created_and_tracked_at_once),

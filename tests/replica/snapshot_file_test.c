@@ -354,6 +354,29 @@ static void tables_that_do_not_fit_are_told_with_what_to_do(void **state)
     world_done(&t.w);
 }
 
+/* Only what a maker has marked as its own is cleared up. */
+static void a_directory_of_others_where_a_maker_would_work_is_left_alone(void **state)
+{
+    (void)state;
+    snapshots t;
+    snapshots_begin(&t, 1, 40);
+    char dir[TEMPDIR_PATH_MAX + 16];
+    char file[TEMPDIR_PATH_MAX + 32];
+    (void)snprintf(dir, sizeof dir, "%s.making", t.path);
+    (void)snprintf(file, sizeof file, "%s/mine", dir);
+    assert_int_equal(0, mkdir(dir, 0700));
+    write_all(file, (const unsigned char *)"x", 1);
+    tide_snapshot_info info = {.bytes = 0};
+    assert_int_equal(TIDE_E_EXISTS,
+                     tide_snapshot_create(t.w.nodes[0].node, t.path, NULL, &info, &t.w.err));
+    assert_non_null(strstr(t.w.err.text, "files of others"));
+    assert_int_equal(0, access(file, F_OK));
+    assert_int_equal(0, unlink(file));
+    snapshots_make(&t, 0); /* an empty one harms nobody */
+    assert_int_not_equal(0, access(dir, F_OK));
+    world_done(&t.w);
+}
+
 /* ---- kill -9 ---- */
 
 typedef struct killer {
@@ -489,6 +512,7 @@ int main(void)
         cmocka_unit_test(rows_that_do_not_have_the_digest_of_the_cut_are_not_committed),
         cmocka_unit_test(stamps_from_the_future_and_numbers_that_this_node_never_gave_are_refused),
         cmocka_unit_test(tables_that_do_not_fit_are_told_with_what_to_do),
+        cmocka_unit_test(a_directory_of_others_where_a_maker_would_work_is_left_alone),
         cmocka_unit_test(killed_anywhere_a_restore_is_not_begun_or_whole_and_can_be_done_again),
         cmocka_unit_test(
             killed_anywhere_a_maker_leaves_no_file_of_that_name_and_the_next_clears_up),

@@ -203,6 +203,27 @@ static void the_sum_is_right_at_every_moment(void **state)
     }
 }
 
+/* Its table came later than it, and the rest of its batch may never come: it tells its data all the same. */
+static void what_waits_tells_its_data_once_its_table_is_known(void **state)
+{
+    world *w = *state;
+    tide_tracked tracked;
+    for (int i = 0; i < 2; i++)
+        world_run(w, i, "CREATE TABLE late(id INTEGER PRIMARY KEY, v)");
+    assert_ok_err(tide_node_track(w->nodes[0].node, "late", WEEK_US, &tracked, &w->err), &w->err);
+    world_run(w, 0, "INSERT INTO late VALUES(1, 'a'), (2, 'b')");
+    world_fold(w, 0);
+    assert_true(carry(w, 1, 0, 0, 1));
+    assert_int_equal(
+        1, world_number(w, 1, "SELECT count(*) FROM tide_replica_events WHERE data IS NULL"));
+    assert_ok_err(tide_node_track(w->nodes[1].node, "late", WEEK_US, &tracked, &w->err), &w->err);
+    world_fold(w, 1);
+    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM tide_replica_spool"));
+    assert_int_equal(1, world_number(w, 1,
+                                     "SELECT count(*) FROM late_Events WHERE NOT processed AND "
+                                     "data = '{\"id\":1,\"v\":\"a\"}'"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +235,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sync_between_nodes_in_the_middle_of_a_batch_is_proven,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones_stay_for_what_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_waits_tells_its_data_once_its_table_is_known, setup,
+                                        teardown),
         cmocka_unit_test(the_sum_is_right_at_every_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,11 @@ static void print_log(const world_node *n)
                                      "record_id, stamp");
     (void)fprintf(stderr, "events of %s:\n%s", n->name, log);
     sqlite3_free(log);
+    log = look_dump(n->writer, "SELECT t.name, hex(c.key), c.col, c.time, hex(substr(c.node, 1, "
+                               "2)), hex(c.value) FROM tide_replica_conflicts c JOIN "
+                               "tide_replica_tables t ON t.id = c.table_id ORDER BY 1, 2, 3, 4");
+    (void)fprintf(stderr, "conflicts of %s:\n%s", n->name, log);
+    sqlite3_free(log);
 }
 
 static void expect_same(world *w, int other, const char *what, const char *query)
@@ -267,6 +272,22 @@ static void expect_sound(world *w, world_node *n)
                    "events lie below the start of their epoch");
 }
 
+static void tell_differing_event(world *w, int other, sqlite3_stmt *here, sqlite3_stmt *there,
+                                 int column)
+{
+    (void)sim_expect(w->sim, false, "column %d of an event differs between n0 and n%d", column,
+                     other);
+    if (!getenv("TIDEMARK_SEED"))
+        return;
+    const uint8_t *origin = sqlite3_column_blob(here, 0);
+    print_error("%02x%02x epoch %lld number %lld (cut %lld), %s %s %s: n0 '%s', n%d '%s'\n",
+                origin[0], origin[1], (long long)sqlite3_column_int64(here, 1),
+                (long long)sqlite3_column_int64(here, 2), (long long)sqlite3_column_int64(here, 3),
+                sqlite3_column_text(here, 5), sqlite3_column_text(here, 6),
+                sqlite3_column_text(here, 7), sqlite3_column_text(here, column), other,
+                sqlite3_column_text(there, column));
+}
+
 /* An event is the same wherever it is (R6). */
 static void expect_same_events(world *w, int other)
 {
@@ -289,8 +310,7 @@ static void expect_same_events(world *w, int other)
             if (len != sqlite3_column_bytes(same, i) ||
                 (len > 0 &&
                  memcmp(sqlite3_column_blob(row, i), sqlite3_column_blob(same, i), (size_t)len)))
-                (void)sim_expect(w->sim, false, "column %d of an event differs between n0 and n%d",
-                                 i, other);
+                tell_differing_event(w, other, same, row, i);
         }
         sqlite3_reset(same);
     }
@@ -357,24 +377,30 @@ static void expect_nothing_lost(world *w, world_node *n, const shown *state, con
     }
 }
 
-/* A text that was written once is listed only if nobody who removed it had seen it, and it is shown nowhere. */
+/* A text that was written once is listed only if nobody who removed it had seen it, and it is shown nowhere. (Where events that knew it were collected, and
+ * snapshots took their place, a write is rather listed than lost: snapshot_conflict.h. A text that came to the same place twice, by a key that was changed
+ * and changed back, is two writes, and he who replaced it may have seen one of them.) */
 static void expect_listed_is_lost(world *w, world_node *n, const shown *state,
                                   const shown *conflicts)
 {
     const model *m = &w->model;
+    if (w->tally.collected > 0 && w->tally.bootstraps > 0)
+        return;
     for (int c = 0; c < conflicts->count; c++) {
         const shown_cell *listed = &conflicts->cells[c];
         bool is_lost = false;
+        int written = 0;
         bool is_told_again = false; /* one of the two may be lost to the other */
         if (!listed->is_token)
             continue;
         for (int i = 0; i < m->cell_count; i++) {
             if (memcmp(&m->cells[i].id, &listed->id, sizeof listed->id) != 0)
                 continue;
+            written++;
             is_lost = is_lost || !is_replaced(m, &m->cells[i], true);
             is_told_again = is_told_again || m->txs[m->cells[i].by].is_told_again;
         }
-        if (is_told_again || (is_lost && !shown_find(state, &listed->id)))
+        if (written > 1 || is_told_again || (is_lost && !shown_find(state, &listed->id)))
             continue;
         (void)sim_expect(w->sim, false, "%s lists a conflict that is none: %s", n->name,
                          listed->text);

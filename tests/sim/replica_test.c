@@ -115,11 +115,21 @@ static uint64_t pick(uint64_t usual, uint64_t soak)
     return is_soak() ? soak : usual;
 }
 
+/* Worlds beyond the usual ones that have found something. */
+static void run_remembered(tally *t)
+{
+    static const uint64_t seeds[] = {553, 664, 1030, 1075, 1470, 1795};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        assert_true(run_world(seeds[i], false, t));
+}
+
 static void replicas_converge_in_every_world(void **state)
 {
     (void)state;
     tally t = {.manner = REPLICA_RIGHT};
     assert_true(sim_seeds(1, pick(SEEDS, SOAK_SEEDS), run_world, &t));
+    if (!is_soak() && !getenv("TIDEMARK_SEED"))
+        run_remembered(&t);
     const world_tally *s = &t.sum;
     print_message("%" PRIu64 " worlds, %" PRIu64 " crashes (%" PRId64
                   " in the middle of a write), %" PRId64 " wipes, %" PRId64 " put back, %" PRId64

@@ -95,6 +95,8 @@ typedef struct written_tx {
     int table;         /* of an uncaptured one */
     bool
         is_rescanned; /* what was not captured was found by comparing: only what differs in the end has events */
+    bool
+        is_unsure; /* of a column that nobody has looked at: maybe somebody writes over it before it is */
     bool is_told_again; /* by a file that was put back or copied before the change was folded */
     written_name names[WORLD_NAMES_MAX];
     int name_count;

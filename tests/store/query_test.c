@@ -252,6 +252,33 @@ static void rows_of_a_deferred_statement_are_given(void **state)
     assert_int_equal(42, one.value);
 }
 
+static tide_status defer_get(tide_tx *tx, void *arg, tide_error *err)
+{
+    told *t = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *get = NULL;
+    t->count = 0;
+    TIDE_TRY(tide_query_begin(&get, tx, TEST_SQL_TYPED_GET, err));
+    tide_bind_i64(get, "id", 7);
+    return tide_query_defer_rows(&get, note_row, t, err);
+}
+
+/* So a question of one statement takes one round trip. */
+static void a_read_may_defer_too(void **state)
+{
+    store_test *t = *state;
+    told found = {.count = -1};
+    assert_ok(tide_read(t->store, defer_get, &found, &t->err));
+    assert_int_equal(0, found.count);
+    told one = {.value = 42};
+    assert_ok(tide_write(t->store, defer_put_and_get, &one, &t->err));
+    assert_ok(tide_read(t->store, defer_get, &found, &t->err));
+    assert_int_equal(1, found.count);
+    assert_int_equal(42, found.value);
+    found = (told){.count = -1};
+    assert_ok(tide_read_local(t->store, defer_get, &found, &t->err));
+    assert_int_equal(1, found.count);
+}
+
 static tide_status put_bad_time(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
@@ -278,6 +305,7 @@ int main(void)
         STORE_CASE(more_bytes_than_the_budget_are_refused),
         STORE_CASE(deferred_statements_share_the_budget),
         STORE_CASE(rows_of_a_deferred_statement_are_given),
+        STORE_CASE(a_read_may_defer_too),
         STORE_CASE(a_time_beyond_the_calendar_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

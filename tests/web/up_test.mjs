@@ -52,6 +52,20 @@ test('work and checkpoints are served on the same port', async () => {
     assert(stats && (task === null || task.taskId));
 });
 
+test('the lake is served on the same port, and its news are told', async () => {
+    const lake = 'tidemark.lake.v1.LakeService';
+    const abort = new AbortController();
+    const reader = (await fetch(`${up.url}/events`, { signal: abort.signal })).body.pipeThrough(new TextDecoderStream()).getReader();
+    await up.call(`${lake}/CreateCatalog`, { name: 'books' });
+    await up.call(`${lake}/CreateTable`, { catalog: 'books', operation: { schema: 'main', table: 't', columns: 'a BIGINT' } });
+    await up.call(`${lake}/Append`, { catalog: 'books', operation: { schema: 'main', table: 't', text: 'a\n1\n2\n' } });
+    const sum = await up.call(`${lake}/Query`, { sql: 'SELECT sum(a) FROM books.main.t' });
+    assert.equal(sum.rows[0].cells[0].whole, '3');
+    let text = '';
+    await until(async () => (text += (await reader.read()).value), (heard) => heard.includes('data: lake\n'));
+    abort.abort();
+});
+
 test('a page is told when something is new', async () => {
     const abort = new AbortController();
     const answer = await fetch(`${up.url}/events`, { signal: abort.signal });

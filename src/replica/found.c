@@ -1,0 +1,44 @@
+#include "replica/found.h"
+
+#include <stdlib.h>
+
+void tide_found_done(tide_found *found)
+{
+    free(found->keys);
+    *found = (tide_found){.keys = NULL};
+}
+
+tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, tide_error *err)
+{
+    if (found->count == found->capacity) {
+        const int capacity = found->capacity == 0 ? 16 : found->capacity * 2;
+        tide_view *more = realloc(found->keys, (size_t)capacity * sizeof *more);
+        if (!more)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d keys", capacity);
+        found->keys = more;
+        found->capacity = capacity;
+    }
+    const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
+    if (!copy)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a key");
+    found->keys[found->count++] = tide_view_bytes(copy, key.len);
+    return TIDE_OK;
+}
+
+tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_table *table,
+                               tide_app_query *query, tide_error *err)
+{
+    for (;;) {
+        tide_any key[TIDE_EVENT_KEY_MAX];
+        tide_view encoded;
+        const tide_status status = tide_app_step(query, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : TIDE_OK;
+        for (int i = 0; i < table->key_count; i++) {
+            const tide_any value = tide_table_col(query);
+            key[i] = tide_table_key_value(table, table->key[i], &value);
+        }
+        TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));
+        TIDE_TRY(tide_found_keep(found, desk, encoded, err));
+    }
+}

@@ -1,0 +1,238 @@
+#include "replica/self.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "replica/node_parts.h"
+#include "tidemark_templates.h"
+
+typedef struct comparing {
+    tide_node *node;
+    const tide_peer_marks *theirs;
+    tide_peer_marks *ours; /* NULL: nothing is flagged */
+    bool is_chosen;
+    tide_self_view *out;
+    bool is_noted;      /* what differs was written down */
+    char evidence[256]; /* "": our own log is as it was */
+    int64_t known;      /* the greatest epoch of ours that they know */
+} comparing;
+
+static bool is_self(const comparing *c, const tide_origin_mark *mark)
+{
+    const tide_node_id self = tide_node_get_id(c->node);
+    return memcmp(&self, &mark->origin, sizeof self) == 0;
+}
+
+/* ---- one log ---- */
+
+/* Is the event at their prefix, if we have it, another one? */
+static tide_status is_other(bool *out, tide_app_tx *tx, const tide_origin_mark *mark,
+                            tide_error *err)
+{
+    *out = mark->differs;
+    if (mark->stamp == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", mark->epoch);
+    tide_app_bind_i64(query, "seq", mark->prefix);
+    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_OK && tide_app_col_i64(query) != mark->stamp)
+        *out = true;
+    return TIDE_OK;
+}
+
+static void name_repair(char out[160], const comparing *c, const tide_origin_mark *mark)
+{
+    char peer[2 * TIDE_NODE_LEN + 1];
+    char origin[2 * TIDE_NODE_LEN + 1];
+    tide_hex_encode(peer, c->theirs->node.bytes, TIDE_NODE_LEN);
+    tide_hex_encode(origin, mark->origin.bytes, TIDE_NODE_LEN);
+    (void)snprintf(out, 160, "repaired/%s/%s/%" PRId64, peer, origin, mark->epoch);
+}
+
+/* As long as it is there, a repair with this peer is due: later numbers may hide what differs. */
+static void name_due(char out[160], const comparing *c)
+{
+    char peer[2 * TIDE_NODE_LEN + 1];
+    tide_hex_encode(peer, c->theirs->node.bytes, TIDE_NODE_LEN);
+    (void)snprintf(out, 160, "differs/%s", peer);
+}
+
+static tide_status has_key(bool *out, tide_app_tx *tx, const char *key, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_REPAIRED_GET->text, err));
+    tide_app_bind_text(query, "key", tide_view_of(key));
+    const tide_status status = tide_app_step(query, err);
+    *out = status == TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status run_key(tide_app_tx *tx, const char *text, const char *key, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, text, err));
+    tide_app_bind_text(query, "key", tide_view_of(key));
+    return tide_app_run(query, NULL, err);
+}
+
+/* ---- our own log ---- */
+
+static tide_status get_highest(int64_t *out, tide_app_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    TIDE_TRY(tide_app_step(query, err));
+    *out = tide_app_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status judge_own(comparing *c, tide_app_tx *tx, const tide_origin_mark *mark,
+                             bool differs, tide_error *err)
+{
+    const int64_t epoch = tide_node_epoch(c->node);
+    int64_t highest = 0;
+    TIDE_TRY(get_highest(&highest, tx, err));
+    if (mark->epoch > c->known)
+        c->known = mark->epoch;
+    if (mark->epoch > epoch || (mark->epoch == epoch && mark->highest > highest))
+        (void)snprintf(c->evidence, sizeof c->evidence,
+                       "a peer has number %" PRId64 " of epoch %" PRId64 ", the file %" PRId64
+                       " of epoch %" PRId64,
+                       mark->highest, mark->epoch, highest, epoch);
+    else if (mark->epoch == epoch && differs)
+        (void)snprintf(c->evidence, sizeof c->evidence,
+                       "a peer has another event %" PRId64 " of epoch %" PRId64, mark->prefix,
+                       mark->epoch);
+    return TIDE_OK;
+}
+
+static tide_status compare_in(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    comparing *c = arg;
+    c->evidence[0] = '\0';
+    c->known = 0;
+    char due[160];
+    name_due(due, c);
+    TIDE_TRY(has_key(&c->is_noted, tx, due, err));
+    c->out->differs = c->is_noted;
+    for (int i = 0; i < c->theirs->origin_count; i++) {
+        const tide_origin_mark *mark = &c->theirs->origins[i];
+        bool differs = false;
+        bool is_done = false;
+        TIDE_TRY(is_other(&differs, tx, mark, err));
+        char key[160];
+        name_repair(key, c, mark);
+        if (differs)
+            TIDE_TRY(has_key(&is_done, tx, key, err));
+        c->out->differs = c->out->differs || (differs && !is_done);
+        if (is_self(c, mark))
+            TIDE_TRY(judge_own(c, tx, mark, differs, err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status is_known_peer(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    comparing *c = arg;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_KNOWS_PEER->text, err));
+    tide_app_bind_blob(query, "peer", tide_view_bytes(c->theirs->node.bytes, TIDE_NODE_LEN));
+    const tide_status status = tide_app_step(query, err);
+    c->is_chosen = status == TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    comparing *c = arg;
+    const int64_t present = tide_node_epoch(c->node);
+    const int64_t epoch = (c->known > present ? c->known : present) + 1;
+    const tide_node_id self = tide_node_get_id(c->node);
+    if (epoch > TIDE_EPOCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a peer names epoch %" PRId64 " of this node",
+                         c->known);
+    TIDE_TRY(tide_node_begin_epoch_in(tx, &self, epoch, "restored", c->evidence, err));
+    tide_node_become(c->node, &self, epoch);
+    return TIDE_OK;
+}
+
+static tide_status note_due(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    char due[160];
+    name_due(due, arg);
+    return run_key(tx, TIDE_TEMPLATE_SELF_REPAIRED_PUT->text, due, err);
+}
+
+tide_status tide_self_compare(tide_node *node, const tide_peer_marks *theirs, bool is_chosen,
+                              tide_self_view *out, tide_error *err)
+{
+    *out = (tide_self_view){.has_begun = false};
+    comparing c = {.node = node, .theirs = theirs, .is_chosen = is_chosen, .out = out};
+    TIDE_TRY(tide_app_read(tide_node_file(node), compare_in, &c, err));
+    if (is_chosen && out->differs && !c.is_noted)
+        TIDE_TRY(tide_app_write(tide_node_file(node), note_due, &c, err));
+    if (!c.evidence[0])
+        return TIDE_OK;
+    if (!c.is_chosen)
+        TIDE_TRY(tide_app_read(tide_node_file(node), is_known_peer, &c, err));
+    if (!c.is_chosen)
+        return TIDE_OK;
+    TIDE_TRY(tide_app_write(tide_node_file(node), begin_in, &c, err));
+    out->has_begun = true;
+    return TIDE_OK;
+}
+
+/* ---- for the other ---- */
+
+static tide_status flag_in(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const comparing *c = arg;
+    for (int i = 0; i < c->theirs->origin_count; i++) {
+        const tide_origin_mark *mark = &c->theirs->origins[i];
+        for (int k = 0; k < c->ours->origin_count; k++) {
+            tide_origin_mark *our = &c->ours->origins[k];
+            if (our->epoch == mark->epoch &&
+                memcmp(&our->origin, &mark->origin, sizeof our->origin) == 0)
+                TIDE_TRY(is_other(&our->differs, tx, mark, err));
+        }
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_self_flag(tide_node *node, const tide_peer_marks *theirs, tide_peer_marks *ours,
+                           tide_error *err)
+{
+    comparing c = {.node = node, .theirs = theirs, .ours = ours};
+    return tide_app_read(tide_node_file(node), flag_in, &c, err);
+}
+
+static tide_status note_repaired(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const comparing *c = arg;
+    for (int i = 0; i < c->theirs->origin_count; i++) {
+        const tide_origin_mark *mark = &c->theirs->origins[i];
+        bool differs = false;
+        char key[160];
+        TIDE_TRY(is_other(&differs, tx, mark, err));
+        if (!differs)
+            continue;
+        name_repair(key, c, mark);
+        TIDE_TRY(run_key(tx, TIDE_TEMPLATE_SELF_REPAIRED_PUT->text, key, err));
+    }
+    char due[160];
+    name_due(due, c);
+    return run_key(tx, TIDE_TEMPLATE_SELF_REPAIRED_CUT->text, due, err);
+}
+
+tide_status tide_self_repaired(tide_node *node, const tide_peer_marks *theirs, tide_error *err)
+{
+    comparing c = {.node = node, .theirs = theirs};
+    return tide_app_write(tide_node_file(node), note_repaired, &c, err);
+}

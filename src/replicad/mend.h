@@ -1,0 +1,14 @@
+/* mend.h - after a sync with a peer whose log and ours have different events under the same numbers (replica/self.h): the tables are compared and
+ * repaired, once.
+ *
+ * Survives: a crash at any point; it is done again by the next sync.
+ * Threads: as remote.h. */
+#ifndef TIDE_REPLICAD_MEND_H
+#define TIDE_REPLICAD_MEND_H
+
+#include "replicad/remote.h"
+
+TIDE_MUST_CHECK tide_status tide_remote_mend(tide_node *node, tide_remote *there,
+                                             const tide_sync_options *options, tide_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* One does the work of all who wait; lines do not wait for each other. */
+#include "base/crew.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "support/check.h"
+
+enum { THREADS = 8, TURNS = 500 };
+
+typedef struct wish {
+    int64_t line;
+    int done; /* how often it was among the whats */
+    int batch;
+} wish;
+
+static atomic_int at_work[2];
+static atomic_int most_at_work;
+static atomic_int largest;
+
+static void fulfil(void **whats, int count)
+{
+    const int64_t line = ((wish *)whats[0])->line;
+    const int together = atomic_fetch_add(&at_work[line], 1) + 1;
+    if (together > atomic_load(&most_at_work))
+        atomic_store(&most_at_work, together);
+    if (count > atomic_load(&largest))
+        atomic_store(&largest, count);
+    for (int i = 0; i < count; i++) {
+        wish *w = whats[i];
+        assert_true(w->line == line);
+        w->done++;
+        w->batch = count;
+    }
+    (void)atomic_fetch_sub(&at_work[line], 1);
+}
+
+typedef struct caller {
+    tide_crew *crew;
+    int64_t line;
+    int fulfilled;
+} caller;
+
+static void *ask_again_and_again(void *arg)
+{
+    caller *c = arg;
+    for (int i = 0; i < TURNS; i++) {
+        wish w = {.line = c->line};
+        tide_crew_do(c->crew, c->line, &w, fulfil);
+        c->fulfilled += w.done == 1;
+    }
+    return NULL;
+}
+
+static void run_callers(int leaders)
+{
+    tide_crew *crew = tide_crew_new(4, leaders);
+    pthread_t threads[THREADS];
+    caller callers[THREADS];
+    assert_non_null(crew);
+    atomic_store(&most_at_work, 0);
+    atomic_store(&largest, 0);
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (caller){.crew = crew, .line = i % 2};
+        assert_int_equal(0, pthread_create(&threads[i], NULL, ask_again_and_again, &callers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(0, pthread_join(threads[i], NULL));
+        assert_int_equal(TURNS, callers[i].fulfilled);
+    }
+    assert_true(atomic_load(&most_at_work) <= leaders);
+    assert_true(atomic_load(&largest) <= 4);
+    tide_crew_free(crew);
+}
+
+static void every_wish_is_fulfilled_once_and_one_leads(void **state)
+{
+    (void)state;
+    run_callers(1);
+}
+
+static void several_may_lead_a_line(void **state)
+{
+    (void)state;
+    run_callers(3);
+}
+
+static void who_is_alone_does_its_own(void **state)
+{
+    (void)state;
+    tide_crew *crew = tide_crew_new(64, 1);
+    wish w = {.line = 1};
+    tide_crew_do(crew, 1, &w, fulfil);
+    assert_int_equal(1, w.done);
+    assert_int_equal(1, w.batch);
+    tide_crew_free(crew);
+    tide_crew_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_alone_does_its_own),
+        cmocka_unit_test(every_wish_is_fulfilled_once_and_one_leads),
+        cmocka_unit_test(several_may_lead_a_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
