@@ -97,8 +97,8 @@ static tide_status run_export(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(PARQUET, LAKE, CATALOG, LAKE_SCHEMA, CREATE, DATA_TYPE,
-                            TIDE_CLI_COLONY_OPTIONS),
+     .takes =
+         TIDE_CLI_LIST(PARQUET, LAKE, CATALOG, SCHEMA, CREATE, DATA_TYPE, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "write a colony's rows that were not exported yet as Parquet files, or into a lake",
      .details = "Needs DuckDB, whatever the store is. DIR/manifest.tsv lists what was written; a "

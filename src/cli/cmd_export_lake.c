@@ -415,7 +415,7 @@ static tide_status deliver(delivery *d, tide_error *err)
 
 tide_status tide_cli_export_lake(tide_cli *cli, tide_error *err)
 {
-    const char *schema = tide_cli_text(cli, TIDE_CLI_LAKE_SCHEMA);
+    const char *schema = tide_cli_text(cli, TIDE_CLI_SCHEMA);
     TIDE_CLEANUP(delivery_done) delivery d = {.cli = cli, .schema = schema ? schema : "main"};
     if (!tide_cli_text(cli, TIDE_CLI_CATALOG))
         return tide_fail(err, TIDE_E_INVALID,

@@ -276,10 +276,9 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_lake_compact},
     {.name = "expose",
      .arguments = "CATALOG",
-     .takes = TIDE_CLI_LIST(LAKE_SCHEMA),
-     .overrides =
-         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LAKE_SCHEMA,
-                             .help = "the schema of views; lake_CATALOG where it is not said"}),
+     .takes = TIDE_CLI_LIST(SCHEMA),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_SCHEMA, .help = "the schema of views; lake_CATALOG where it is not said"}),
      .summary = "let stock DuckLake clients read and write a catalog (PostgreSQL)",
      .details = "Makes a schema of views with DuckLake 1.0's tables. A client attaches with\n"
                 "    ATTACH 'ducklake:postgres:dbname=... host=...' AS lake (METADATA_SCHEMA "

@@ -15,7 +15,7 @@ tide_status tide_cli_lake_expose(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
     TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
     tide_lake_exposed exposed = {0};
-    TIDE_TRY(tide_lake_expose(metabase.lake, name.catalog, tide_cli_text(cli, TIDE_CLI_LAKE_SCHEMA),
+    TIDE_TRY(tide_lake_expose(metabase.lake, name.catalog, tide_cli_text(cli, TIDE_CLI_SCHEMA),
                               &exposed, err));
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,

@@ -218,8 +218,7 @@ enum {
     X(PARQUET, "parquet", 0, "DIR", NULL, NULL, TEXT, 0, 0, "write Parquet files below this one")  \
     X(LAKE, "lake", 0, "URL", NULL, NULL, TEXT, 0, 0,                                              \
       "append to tables of the lake in this store ('tidemark lake init')")                         \
-    X(LAKE_SCHEMA, "schema", 0, "NAME", NULL, NULL, TEXT, 0, 0,                                    \
-      "of the tables in the catalog; main")
+    X(SCHEMA, "schema", 0, "NAME", NULL, NULL, TEXT, 0, 0, "of the tables in the catalog; main")
 
 #define TIDE_CLI_OPTIONS_REPLICA(X)                                                                \
     X(RETAIN, "retain", 0, "DURATION", "7d", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,             \
