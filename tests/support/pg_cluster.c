@@ -197,6 +197,7 @@ static void add_settings(const pg_cluster *c, const char *port, const char *argv
         "max_connections=100",
         "dynamic_shared_memory_type=mmap",
         "recovery_init_sync_method=syncfs",
+        c->options.is_copy ? "max_wal_size=128MB" : "max_wal_size=1GB",
     };
     const size_t own_len = sizeof(own) / sizeof(own[0]);
     static_assert(sizeof(own) / sizeof(own[0]) <= OWN_SETTINGS_MAX, "argv has no room");
