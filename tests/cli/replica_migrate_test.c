@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/replica_calls.h"
 
 static void track(cli_fixture *t)
@@ -139,11 +140,16 @@ static void a_server_that_is_killed_leaves_nothing_in_the_temporary_directory(vo
     char address[REPLICA_LINE_MAX];
     cli_path(t, "tmp", tmp);
     free(replica_run_other(t, (const char *const[]){"mkdir", tmp, NULL}));
+    const char *given = getenv("TMPDIR");
+    TIDE_CLEANUP(tide_freep) char *before = given ? strdup(given) : NULL;
     (void)setenv("TMPDIR", tmp, 1);
     track(t);
     proc *server = replica_serve(t, "a.db", NULL, address);
     replica_end(server, SIGKILL);
-    (void)unsetenv("TMPDIR");
+    if (before)
+        (void)setenv("TMPDIR", before, 1);
+    else
+        (void)unsetenv("TMPDIR");
     assert_int_equal(0, count_left(tmp));
 }
 
