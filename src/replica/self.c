@@ -18,6 +18,7 @@ typedef struct comparing {
     bool is_noted;      /* what differs was written down */
     char evidence[256]; /* "": our own log is as it was */
     int64_t known;      /* the greatest epoch of ours that they know */
+    int64_t begun;      /* the new one, once it is committed */
 } comparing;
 
 static bool is_self(const comparing *c, const tide_origin_mark *mark)
@@ -158,9 +159,8 @@ static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
     if (epoch > TIDE_EPOCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a peer names epoch %" PRId64 " of this node",
                          c->known);
-    TIDE_TRY(tide_node_begin_epoch_in(tx, &self, epoch, "restored", c->evidence, err));
-    tide_node_become(c->node, &self, epoch);
-    return TIDE_OK;
+    c->begun = epoch;
+    return tide_node_begin_epoch_in(tx, &self, epoch, "restored", c->evidence, err);
 }
 
 static tide_status note_due(tide_app_tx *tx, void *arg, tide_error *err)
@@ -184,7 +184,11 @@ tide_status tide_self_compare(tide_node *node, const tide_peer_marks *theirs, bo
         TIDE_TRY(tide_app_read(tide_node_file(node), is_known_peer, &c, err));
     if (!c.is_chosen)
         return TIDE_OK;
+    /* Not before it is committed: a node that is ahead of its file would number events of an epoch without a beginning. Where the outcome is not known, the
+     * next write finds the file's epoch (tide_app_on_returned). */
     TIDE_TRY(tide_app_write(tide_node_file(node), begin_in, &c, err));
+    const tide_node_id self = tide_node_get_id(node);
+    tide_node_become(node, &self, c.begun);
     out->has_begun = true;
     return TIDE_OK;
 }

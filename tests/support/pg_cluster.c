@@ -97,6 +97,18 @@ static void remove_tree(const char *path)
     (void)run_program((const char *const[]){"rm", "-rf", path, NULL});
 }
 
+/* Another version of PostgreSQL has another one: it is called after its programs. */
+static bool name_kept(char out[PATH_MAX], const char *directory, const char *bin)
+{
+    const int len = snprintf(out, PATH_MAX, "%s/empty-cluster", directory);
+    if (len >= PATH_MAX || snprintf(out + len, PATH_MAX - (size_t)len, "%s", bin) >= PATH_MAX - len)
+        return false;
+    for (char *at = out + len; *at; at++)
+        if (*at == '/')
+            *at = '-';
+    return true;
+}
+
 /* An empty cluster is the same every time: initdb makes one for the test run, kept beside the helpers, and the others are copies. A copy comes to its
  * name whole, by a rename; who comes second leaves the first. */
 static tide_status make_empty(const pg_cluster *c, tide_error *err)
@@ -106,8 +118,7 @@ static tide_status make_empty(const pg_cluster *c, tide_error *err)
     char fresh[PATH_MAX];
     char data[TEMPDIR_PATH_MAX];
     tempdir_join(&c->dir, "data", data);
-    if (!c->options.is_copy || helpers == NULL ||
-        snprintf(kept, sizeof(kept), "%s/empty-cluster", helpers) >= (int)sizeof(kept) ||
+    if (!c->options.is_copy || helpers == NULL || !name_kept(kept, helpers, c->bin) ||
         snprintf(fresh, sizeof(fresh), "%s.%d", kept, (int)getpid()) >= (int)sizeof(fresh))
         return run_initdb(c, err);
     struct stat found;
