@@ -124,6 +124,37 @@ static void a_node_that_is_put_back_with_its_twin_is_told_by_its_peers(void **st
     }
 }
 
+/* The transaction that begins an epoch fails at its very end: the node is still in the old one, and the next sync begins the new one. */
+static void an_epoch_that_is_not_committed_has_not_begun(void **state)
+{
+    (void)state;
+    world w;
+    world_init(&w, 2, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+    world_run(&w, 0, "INSERT INTO todos VALUES('0', 'row', 0)");
+    (void)sync_nodes(&w, 0, 1);
+    run_closed(&w, "cp $f old.db; cp -r state old");
+    world_run(&w, 0, "INSERT INTO todos VALUES('1', 'row', 1)");
+    (void)sync_nodes(&w, 0, 1);
+    run_closed(&w, "cat old.db > $f; rm -rf state $f-wal $f-shm; cp -r old state");
+    world_fold(&w, 0);
+    const int64_t mark = world_number(&w, 0, "SELECT value FROM tide_metadata WHERE key = 'mark'");
+    world_run(&w, 0,
+              "CREATE UNIQUE INDEX full ON tide_metadata (CASE WHEN key = 'mark' AND "
+              "CAST(value AS INTEGER) > %lld THEN 'node_id' ELSE key END)",
+              (long long)mark);
+    tide_peer a = tide_peer_of_node(w.nodes[0].node, "here");
+    tide_peer b = tide_peer_of_node(w.nodes[1].node, "there");
+    const tide_sync_options options = {.page_rows = 7};
+    tide_sync_result result;
+    assert_true(tide_sync(&a, &b, &options, &result, &w.err) < TIDE_OK);
+    assert_int_equal(1, tide_node_epoch(w.nodes[0].node));
+    world_run(&w, 0, "DROP INDEX full");
+    (void)sync_nodes(&w, 0, 1);
+    assert_int_equal(2, tide_node_epoch(w.nodes[0].node));
+    assert_equal_rows(&w, 0, 1);
+    world_done(&w);
+}
+
 /* Marks are no proof where they come from a stranger. */
 static void a_strangers_marks_begin_no_epoch(void **state)
 {
@@ -252,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_travel_through_a_third_node),
         cmocka_unit_test(a_node_that_is_put_back_with_its_twin_is_told_by_its_peers),
+        cmocka_unit_test(an_epoch_that_is_not_committed_has_not_begun),
         cmocka_unit_test(a_strangers_marks_begin_no_epoch),
         cmocka_unit_test(tables_of_hostile_peers_are_refused),
         cmocka_unit_test(forged_pages_are_refused),
