@@ -118,7 +118,7 @@ enum { COLONIES = 3, AGENTS = 10, ROUNDS = 40 };
 
 static void add_agents(store_test *t, int count_of_them)
 {
-    char name[16];
+    char name[32];
     for (int i = 0; i < count_of_them; i++) {
         (void)snprintf(name, sizeof name, "agent-%02d", i);
         assert_ok(put(t, name, "host:1"));

@@ -573,7 +573,7 @@ static void books_close_whatever_happens(void **state)
 {
     (void)state;
     const uint64_t first = prng_seed_from_env(20261116);
-    uint64_t count = getenv("TIDEMARK_SOAK") ? SEEDS_SOAK : SEEDS;
+    uint64_t count = is_soak() ? SEEDS_SOAK : SEEDS;
     if (getenv("TIDEMARK_SEED"))
         count = 1;
     for (uint64_t i = 0; i < count; i++) {

@@ -234,8 +234,7 @@ static void what_a_killed_agent_acknowledged_is_served_under_its_number(void **s
     prng_init(&chance, seed);
     assert_ok_err(tempdir_make(&dir, &err), &err);
     (void)snprintf(store, sizeof store, "%.200s/agent.db", dir.path);
-    const char *soak = getenv("TIDEMARK_SOAK");
-    const int cycles = soak && *soak ? CYCLES * SOAK_FACTOR : CYCLES;
+    const int cycles = is_soak() ? CYCLES * SOAK_FACTOR : CYCLES;
     for (int cycle = 0; cycle < cycles; cycle++)
         run_cycle(&p, store, cycle, &chance);
 

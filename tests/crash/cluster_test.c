@@ -163,8 +163,7 @@ static void start_takers(thread_taker takers[THREADS], cluster_case *c, promises
 static void a_server_crash_takes_back_nothing_that_was_said(void **state)
 {
     cluster_case *c = *state;
-    const char *soak = getenv("TIDEMARK_SOAK");
-    const int crashes = soak && *soak ? CRASHES * SOAK_FACTOR : CRASHES;
+    const int crashes = is_soak() ? CRASHES * SOAK_FACTOR : CRASHES;
     promises p = {.lock = PTHREAD_MUTEX_INITIALIZER, .grown = PTHREAD_COND_INITIALIZER};
     prng chance;
     prng_init(&chance, seed);

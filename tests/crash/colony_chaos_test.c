@@ -72,11 +72,8 @@ static void tick(void)
 
 static int64_t get_duration_ms(void)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
     const char *asked = getenv("TIDEMARK_CHAOS_SECONDS");
-    const int64_t seconds = asked           ? strtol(asked, NULL, 10)
-                            : soak && *soak ? SOAK_SECONDS
-                                            : SECONDS;
+    const int64_t seconds = asked ? strtol(asked, NULL, 10) : is_soak() ? SOAK_SECONDS : SECONDS;
     return seconds * 1000;
 }
 

@@ -23,8 +23,7 @@ static uint64_t seed;
 
 static uint32_t scale(uint32_t count)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
-    return soak && *soak ? count * SOAK_FACTOR : count;
+    return is_soak() ? count * SOAK_FACTOR : count;
 }
 
 /* ---- kill -9 ---- */

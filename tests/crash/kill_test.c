@@ -22,8 +22,7 @@ static uint64_t seed;
 
 static int scale(int count)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
-    return soak && *soak ? count * SOAK_FACTOR : count;
+    return is_soak() ? count * SOAK_FACTOR : count;
 }
 
 /* ---- what must be true at the end ---- */

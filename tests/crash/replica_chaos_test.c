@@ -362,9 +362,8 @@ static void end_faults(replicas *r, int64_t now_ms)
 
 static int64_t get_duration_ms(void)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
     const char *asked = getenv("TIDEMARK_CHAOS_SECONDS");
-    return 1000 * (asked ? strtol(asked, NULL, 10) : soak && *soak ? SOAK_SECONDS : SECONDS);
+    return 1000 * (asked ? strtol(asked, NULL, 10) : is_soak() ? SOAK_SECONDS : SECONDS);
 }
 
 static void tick(void)

@@ -27,8 +27,7 @@ static uint64_t seed;
 
 static int scale(int count)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
-    return soak && *soak ? count * SOAK_FACTOR : count;
+    return is_soak() ? count * SOAK_FACTOR : count;
 }
 
 /* ---- words spoken in this process ---- */

@@ -430,7 +430,7 @@ static uint64_t first_seed;
 static void no_file_that_can_be_reached_is_ever_removed(void **state)
 {
     hand *h = *state;
-    const uint64_t seeds = getenv("TIDEMARK_SOAK") ? 200 : SEEDS;
+    const uint64_t seeds = is_soak() ? 200 : SEEDS;
     for (uint64_t i = 0; i < seeds; i++) {
         print_message("seed %" PRIu64 "\n", first_seed + i);
         run_seed(h, first_seed + i);

@@ -46,12 +46,11 @@ static void killed_writers_leave_whole_commits_and_lose_none(void **state)
     lake_case l = lake_case_open(state);
     lake_catalog(&l, "work");
     lake_table(&l, "work", "main", "t");
-    const char *soak = getenv("TIDEMARK_SOAK");
     ack_journal journal;
     ack_journal_init(&journal);
     kill_loop_result result;
     const kill_loop loop = {.seed = prng_seed_from_env(20260101),
-                            .cycles = soak && *soak ? CYCLES * SOAK_FACTOR : CYCLES,
+                            .cycles = is_soak() ? CYCLES * SOAK_FACTOR : CYCLES,
                             .children = PROCESSES,
                             .acks_min = 3,
                             .acks_max = 30,

@@ -151,7 +151,7 @@ static void a_killed_server_loses_nothing(void **state)
     assert_ok_err(tide_store_open(&store, url, NULL, &err), &err);
     assert_ok_err(tide_lake_init(store, data, NULL, &err), &err);
     stress_call call;
-    start_stress(&call, &dir, url, getenv("TIDEMARK_SOAK") ? "64" : "16", "2", "10");
+    start_stress(&call, &dir, url, is_soak() ? "64" : "16", "2", "10");
     for (int i = 0; i < 2; i++) {
         wait_for_commits(store, 100);
         assert_ok_err(pg_cluster_crash(&cluster, &err), &err);

@@ -219,7 +219,7 @@ static void idle_connections_make_room_for_new_ones(void **state)
 static void idle_connections_are_cheap(void **state)
 {
     (void)state;
-    const char *count = getenv("TIDEMARK_SOAK") ? "10000" : "2000";
+    const char *count = is_soak() ? "10000" : "2000";
     server_rig rig;
     server_rig_start(&rig, (const char *[]){"127.0.0.1:0", NULL});
     char script[PATH_MAX];

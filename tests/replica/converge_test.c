@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-enum { SEEDS = 300, SEEDS_SOAK = 3000, STEPS = 60, FLYING_MAX = 12, TOKENS_MAX = 400 };
+enum { SEEDS = 150, SEEDS_SOAK = 3000, STEPS = 60, FLYING_MAX = 12, TOKENS_MAX = 400 };
 
 static const char schema[] =
     "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT UNIQUE, city TEXT, age INTEGER CHECK "
@@ -256,9 +256,8 @@ static void any_run_converges(void **state)
 {
     (void)state;
     const uint64_t first = prng_seed_from_env(1);
-    const char *soak = getenv("TIDEMARK_SOAK");
     const char *one = getenv("TIDEMARK_SEED");
-    const int seeds = one ? 1 : (soak && *soak && strcmp(soak, "0") != 0 ? SEEDS_SOAK : SEEDS);
+    const int seeds = one ? 1 : (is_soak() ? SEEDS_SOAK : SEEDS);
     for (int i = 0; i < seeds; i++) {
         (void)fprintf(stderr, "\rseed %llu ", (unsigned long long)(first + (uint64_t)i));
         run_seed(first + (uint64_t)i);

@@ -466,10 +466,9 @@ static void write_node(world *w, way *of, prng *random, int node, int step)
 static void any_order_of_migrations_converges(void **state)
 {
     (void)state;
-    const char *soak = getenv("TIDEMARK_SOAK");
     const char *one = getenv("TIDEMARK_SEED");
     const uint64_t first = one ? strtoull(one, NULL, 0) : 1;
-    const uint64_t many = soak && *soak && strcmp(soak, "0") != 0 ? SEEDS_SOAK : SEEDS;
+    const uint64_t many = is_soak() ? SEEDS_SOAK : SEEDS;
     for (uint64_t seed = first; seed < first + (one ? 1 : many); seed++) {
         world w;
         way of;

@@ -12,7 +12,8 @@
 
 enum {
     READERS = 2,
-    SEEDS = 300,
+    SEEDS = 100,
+    SOAK_SEEDS = 2500,
     WINDOW = 2, /* appends under way at once, of one producer */
     RETRY_US = 300000,
     POLL_US = 250000,
@@ -323,7 +324,7 @@ static void every_append_ends_as_one_row_that_all_readers_have(void **state)
 {
     (void)state;
     tally t = {.manner = SOURCE_RIGHT};
-    assert_true(sim_seeds(1, SEEDS, run_world, &t));
+    assert_true(sim_seeds(1, is_soak() ? SOAK_SEEDS : SEEDS, run_world, &t));
     print_message("%" PRIu64 " worlds, %" PRIu64 " crashes, %" PRIu64 " epochs\n", t.runs,
                   t.crashes, t.epochs);
 }

@@ -112,8 +112,7 @@ static bool run_world(uint64_t seed, bool is_quiet, void *arg)
 
 static uint64_t pick(uint64_t usual, uint64_t soak)
 {
-    const char *text = getenv("TIDEMARK_SOAK");
-    return text && strcmp(text, "1") == 0 ? soak : usual;
+    return is_soak() ? soak : usual;
 }
 
 static void books_close_in_every_world(void **state)

@@ -29,12 +29,6 @@ typedef struct tally {
     char failure[SIM_WHY_MAX];
 } tally;
 
-static bool is_soak(void)
-{
-    const char *text = getenv("TIDEMARK_SOAK");
-    return text && strcmp(text, "1") == 0;
-}
-
 static void build(world *w, uint64_t seed, bool is_quiet, replica_manner manner)
 {
     const sim_faults faults = {

@@ -143,8 +143,7 @@ static void check_variety(const tally *t)
 
 static uint64_t pick(uint64_t usual, uint64_t soak)
 {
-    const char *text = getenv("TIDEMARK_SOAK");
-    return text && *text ? soak : usual;
+    return is_soak() ? soak : usual;
 }
 
 /* ---- cases ---- */

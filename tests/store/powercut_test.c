@@ -296,8 +296,7 @@ static uint64_t first_seed;
 
 static int count_cuts(void)
 {
-    const char *soak = getenv("TIDEMARK_SOAK");
-    return (soak && *soak ? SOAK_FACTOR : 1) * CUTS / TRAFFIC_COUNT;
+    return (is_soak() ? SOAK_FACTOR : 1) * CUTS / TRAFFIC_COUNT;
 }
 
 static void cut_often(traffic kind)

@@ -42,3 +42,9 @@ bool check_is_ci(void)
     const char *ci = getenv("CI");
     return ci != NULL && strcmp(ci, "") != 0 && strcmp(ci, "0") != 0 && strcmp(ci, "false") != 0;
 }
+
+bool is_soak(void)
+{
+    const char *text = getenv("TIDEMARK_SOAK");
+    return text && *text && strcmp(text, "0") != 0;
+}

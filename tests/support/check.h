@@ -36,6 +36,9 @@
 /* The number that a text printed by a program is: decimal, a newline may follow. */
 #define assert_number(text) check_number((text), __FILE__, __LINE__)
 
+/* make soak is at work (TIDEMARK_SOAK): do much more of it. */
+bool is_soak(void);
+
 void check_status(tide_status expected, tide_status actual, const tide_error *err, const char *call,
                   const char *file, int line);
 void check_contains(const char *text, const char *part, const char *file, int line);
