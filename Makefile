@@ -7,7 +7,7 @@ WERROR := $(if $(CI),true,false)
 CONFIGURE = scripts/configure
 TEST = scripts/test-report --jobs $(JOBS)
 
-.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference install clean
+.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference install deb deb-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -62,11 +62,24 @@ fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
 soak: build ## simulations and crash loops at length
 	@TIDEMARK_SOAK=1 $(TEST) build --suite soak --slower 0
 
-reference: build ## write docs/reference from the program's tables
+reference: build ## write docs/reference from the program's tables, the headers, the services and the schemas
 	@scripts/make-reference build/tidemark
+	@scripts/make-config build/tidemark
+	@scripts/make-c-api
+	@scripts/make-services
+	@scripts/make-schema build/tidemark
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR
 	@meson install -C build --no-rebuild --quiet
+
+deb: ## Debian packages in build/deb, looked at by lintian
+	@scripts/setup deb
+	@scripts/make-deb
+
+deb-test: ## install, start, upgrade and purge the packages of build/deb on a machine that is thrown away (root)
+	@scripts/setup deb
+	@ls build/deb/tidemark_*.deb >/dev/null 2>&1 || scripts/make-deb
+	@scripts/deb-machine $(CURDIR)/tests/packaging/deb_test.sh $(CURDIR)/build/deb
 
 clean: ## remove everything that was built; what setup obtained stays
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +

@@ -13,6 +13,7 @@
 #include "bench.h"
 #include "lake/catalog.h"
 #include "lake/change.h"
+#include "lake_cost.h"
 #include "lake_peers.h"
 #include "raw_pg.h"
 #include "support/pg_cluster.h"
@@ -47,8 +48,10 @@ typedef struct figures { /* of one crowd and contestant, over all rounds */
     bench_series rate;
     bench_series fairness;
     bench_latencies latencies;
+    int64_t commits;
     int64_t retries;
     int64_t given_up;
+    lake_cost cost;
 } figures;
 
 typedef struct arena {
@@ -160,6 +163,7 @@ static void gather(crowd *c, int writers, figures *into)
         writer *w = &c->writers[i];
         slowest = w->commits < slowest ? w->commits : slowest;
         fastest = w->commits > fastest ? w->commits : fastest;
+        into->commits += w->commits;
         into->retries += w->retries;
         into->given_up += w->given_up;
         for (int k = 0; k < w->latencies.count; k++)
@@ -177,7 +181,13 @@ static void measure(arena *a, int crowd_no, contestant who, double seconds)
     c->who = who;
     const int writers = crowds[crowd_no];
     open_peers(c, writers);
+    const pid_t server = a->engine == TIDE_ENGINE_POSTGRES ? a->cluster.server.pid : 0;
+    static lake_cost_mark before;
+    static lake_cost_mark after;
+    lake_cost_now(&before, server, a->url);
     const double rate = bench_run(writers, seconds, commit_one, c);
+    lake_cost_now(&after, server, a->url);
+    lake_cost_add(&a->all[crowd_no][who].cost, &after, &before);
     bench_add(&a->all[crowd_no][who].rate, rate);
     gather(c, writers, &a->all[crowd_no][who]);
     free(c);
@@ -212,16 +222,18 @@ static void make_tables(arena *a, bool is_apart)
     }
 }
 
-/* Peers connect before they are measured: so do we. */
+/* Peers connect and prepare their statements before they are measured: so do we. */
 static void warm_up(arena *a)
 {
-    crowd *c = bench_alloc(sizeof *c);
-    c->arena = a;
-    c->who = OURS_APART;
-    (void)bench_run(WRITERS, 0.5, commit_one, c);
-    for (int i = 0; i < WRITERS; i++)
-        bench_latencies_done(&c->writers[i].latencies);
-    free(c);
+    for (int who = OURS; who <= OURS_APART; who++) {
+        crowd *c = bench_alloc(sizeof *c);
+        c->arena = a;
+        c->who = (contestant)who;
+        (void)bench_run(WRITERS, 0.5, commit_one, c);
+        for (int i = 0; i < WRITERS; i++)
+            bench_latencies_done(&c->writers[i].latencies);
+        free(c);
+    }
 }
 
 static void set_up(arena *a, tide_engine engine)
@@ -287,6 +299,11 @@ static void print_crowd(arena *a, int crowd_no)
                      (double)bench_latencies_at(&f->latencies, 0.5) / 1000,
                      (double)bench_latencies_at(&f->latencies, 0.99) / 1000,
                      bench_median(&f->fairness), (long long)f->retries, (long long)f->given_up);
+        const double commits = f->commits > 0 ? (double)f->commits : 1;
+        (void)printf("      per commit: processor %.0f us of the writers, %.0f us of the server; "
+                     "%.0f bytes of WAL\n",
+                     f->cost.client_us / commits, f->cost.server_us / commits,
+                     f->cost.wal_bytes / commits);
     }
 }
 

@@ -37,8 +37,9 @@ read_csv({{each path}}{{sql}}{{end}}, header = true, all_varchar = true, delim =
     comment = '', skip = 0, hive_partitioning = false, sample_size = 1, ignore_errors = true)
 
 -- template: duck_csv
+-- Nothing between two commas is NULL; nothing between quotes is an empty text.
 read_csv({{each path}}{{sql}}{{end}}, auto_detect = false, header = true, delim = {{each delimiter}}{{sql}}{{end}}, quote = '"', escape = '"',
-    columns = { {{each found ,}}{{name}}: {{sql}}{{end}} }, hive_partitioning = false)
+    allow_quoted_nulls = false, columns = { {{each found ,}}{{name}}: {{sql}}{{end}} }, hive_partitioning = false)
 
 -- template: duck_json_head
 -- Every object is looked at: a name that appears late is a name.
@@ -52,6 +53,12 @@ read_parquet({{each path}}{{sql}}{{end}}, hive_partitioning = false)
 
 -- template: duck_cast
 CAST({{each value}}{{sql}}{{end}} AS {{each type}}{{sql}}{{end}})
+
+-- template: duck_whole
+-- A text as a whole number: '1.0' is one, and '1.5' is not rounded.
+CAST(CASE WHEN (contains({{each value}}{{sql}}{{end}}, '.') OR contains(lower({{each value}}{{sql}}{{end}}), 'e'))
+          AND TRY_CAST({{each value}}{{sql}}{{end}} AS DOUBLE) <> TRY_CAST({{each value}}{{sql}}{{end}} AS {{each type}}{{sql}}{{end}})
+     THEN 'not whole' ELSE {{each value}}{{sql}}{{end}} END AS {{each type}}{{sql}}{{end}})
 
 -- template: duck_copy
 COPY (
@@ -88,8 +95,9 @@ FROM read_parquet({{each file}}{{sql}}{{end}}, hive_partitioning = false);
 -- The first row with a value that is not of its column's type: row, column, value.
 SELECT r, k, v FROM (
     SELECT row_number() OVER () AS r,
-        CASE {{each columns}}WHEN {{name}} IS NOT NULL AND TRY_CAST({{name}} AS {{sql}}) IS NULL THEN {{n}} {{end}}ELSE 0 END::BIGINT AS k,
-        CASE {{each columns}}WHEN {{name}} IS NOT NULL AND TRY_CAST({{name}} AS {{sql}}) IS NULL THEN left(CAST({{name}} AS VARCHAR), 64) {{end}}ELSE '' END AS v
+        CASE {{each columns}}WHEN {{name}} IS NOT NULL AND (TRY_CAST({{name}} AS {{sql}}) IS NULL{{if whole}} OR TRY_CAST({{name}} AS DOUBLE) <> TRY_CAST({{name}} AS {{sql}}){{end}}) THEN {{n}} {{end}}ELSE 0 END::BIGINT AS k,
+        CASE {{each columns}}WHEN {{name}} IS NOT NULL AND (TRY_CAST({{name}} AS {{sql}}) IS NULL{{if whole}} OR TRY_CAST({{name}} AS DOUBLE) <> TRY_CAST({{name}} AS {{sql}}){{end}})
+             THEN left(CAST({{name}} AS VARCHAR), 64) {{end}}ELSE '' END AS v
     FROM {{each source}}{{sql}}{{end}}
 ) WHERE k > 0 ORDER BY r LIMIT 1;
 

@@ -26,6 +26,9 @@ INSERT INTO lake_version (number, version, name, checksum, applied_at) VALUES (:
 -- statement: lake_setting_get
 SELECT value FROM ducklake_metadata WHERE key = :key AND scope IS NULL AND catalog_id = 0;
 
+-- statement: lake_has_files
+SELECT EXISTS (SELECT 1 FROM ducklake_data_file) OR EXISTS (SELECT 1 FROM ducklake_files_scheduled_for_deletion);
+
 -- statement: lake_setting_add
 INSERT INTO ducklake_metadata (key, value, scope, scope_id, catalog_id) VALUES (:key, :value, NULL, NULL, 0);
 
@@ -155,7 +158,7 @@ INSERT INTO lake_ancestor (catalog_id, depth, ancestor_id, upto) VALUES (:catalo
 
 -- statement: lake_catalog_first
 -- By which request was it made?
-SELECT k.snapshot_id, coalesce(k.request_key, ''), coalesce(c.fork_snapshot, 0)
+SELECT k.snapshot_id, coalesce(k.request_key, ''), coalesce(c.fork_snapshot, 0), k.request_hash
 FROM lake_catalog c JOIN lake_commit k ON k.snapshot_id = c.created_snapshot WHERE c.catalog_id = :catalog_id;
 
 -- ---- forks ----
@@ -283,9 +286,17 @@ FROM lake_view v
 WHERE v.viewer_id = :catalog_id AND v.view_id = :view_id
   AND v.begin_snapshot <= :snapshot AND (v.end_snapshot IS NULL OR v.end_snapshot > :snapshot);
 
--- statement: lake_table_path
+-- statement: lake_table_path  engine: sqlite
 -- The same in all of a table's rows.
 SELECT CASE WHEN t.path_is_relative THEN s.path || t.path ELSE t.path END
+FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = :table_id LIMIT 1;
+
+-- statement: lake_table_path  engine: postgres
+-- Behind it the table's files are listed. Tables differ in size by orders of magnitude, so the server, left to itself, plans that list anew for each of them, which takes longer
+-- than the list: for the rest of this transaction it keeps one plan for all, and goes by index, whose cost is that of the files that are listed.
+SELECT CASE WHEN t.path_is_relative THEN s.path || t.path ELSE t.path END,
+       set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)
 FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id WHERE t.table_id = :table_id LIMIT 1;
 
 -- statement: lake_column_list
@@ -302,7 +313,7 @@ WHERE p.viewer_id = :catalog_id AND p.table_id = :table_id
   AND p.begin_snapshot <= :snapshot AND (p.end_snapshot IS NULL OR p.end_snapshot > :snapshot)
 ORDER BY p.partition_id, k.partition_key_index;
 
--- statement: lake_file_list
+-- statement: lake_file_list  engine: sqlite
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
        coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
@@ -314,7 +325,20 @@ WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;
 
--- statement: lake_file_list_stats
+-- statement: lake_file_list  engine: postgres
+-- Each file's deletes are looked up by index (OFFSET 0 keeps it so): one plan serves tables of any size, see lake_table_path.
+SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
+       coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
+       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet'
+FROM lake_data_file f
+LEFT JOIN LATERAL (SELECT * FROM lake_delete_file x WHERE x.viewer_id = f.viewer_id AND x.data_file_id = f.data_file_id
+                     AND x.begin_snapshot <= :snapshot AND (x.end_snapshot IS NULL OR x.end_snapshot > :snapshot) OFFSET 0) d ON true
+WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+  AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
+ORDER BY f.data_file_id;
+
+-- statement: lake_file_list_stats  engine: sqlite
 -- The same with the statistics of one column.
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
@@ -325,6 +349,21 @@ FROM lake_data_file f
 LEFT JOIN lake_delete_file d ON d.viewer_id = f.viewer_id AND d.data_file_id = f.data_file_id
       AND d.begin_snapshot <= :snapshot AND (d.end_snapshot IS NULL OR d.end_snapshot > :snapshot)
 LEFT JOIN ducklake_file_column_stats s ON s.data_file_id = f.data_file_id AND s.column_id = :column_id
+WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
+  AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
+ORDER BY f.data_file_id;
+
+-- statement: lake_file_list_stats  engine: postgres
+SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
+       coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
+       coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
+       s.min_value, s.max_value, s.value_count, s.null_count
+FROM lake_data_file f
+LEFT JOIN LATERAL (SELECT * FROM lake_delete_file x WHERE x.viewer_id = f.viewer_id AND x.data_file_id = f.data_file_id
+                     AND x.begin_snapshot <= :snapshot AND (x.end_snapshot IS NULL OR x.end_snapshot > :snapshot) OFFSET 0) d ON true
+LEFT JOIN LATERAL (SELECT x.min_value, x.max_value, x.value_count, x.null_count FROM ducklake_file_column_stats x
+                   WHERE x.data_file_id = f.data_file_id AND x.column_id = :column_id OFFSET 0) s ON true
 WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;
@@ -594,6 +633,27 @@ WHERE table_id = :table_id AND catalog_id = :catalog_id AND end_snapshot IS NULL
 UPDATE ducklake_sort_info SET end_snapshot = (SELECT snapshot_id FROM lake_head WHERE catalog_id = :catalog_id)
 WHERE table_id = :table_id AND catalog_id = :catalog_id AND end_snapshot IS NULL;
 
+-- Tags are stock clients', which PostgreSQL alone has. Several of one thing may begin together and end apart: hence the hash (lake_expose.sql).
+
+-- statement: lake_drop_tags  only: postgres
+UPDATE ducklake_tag SET end_snapshot = (SELECT snapshot_id FROM lake_head WHERE catalog_id = :catalog_id)
+WHERE object_id = :table_id AND catalog_id = :catalog_id AND end_snapshot IS NULL;
+
+-- statement: lake_drop_column_tags  only: postgres
+UPDATE ducklake_column_tag SET end_snapshot = (SELECT snapshot_id FROM lake_head WHERE catalog_id = :catalog_id)
+WHERE table_id = :table_id AND catalog_id = :catalog_id AND end_snapshot IS NULL;
+
+-- statement: lake_drop_inherited_tags  only: postgres
+INSERT INTO lake_ended (kind, object_id, sub_id, begin_snapshot, catalog_id, end_snapshot)
+SELECT e.kind, CAST(:table_id AS bigint), e.sub_id, e.begin_snapshot, h.catalog_id, h.snapshot_id
+FROM lake_head h,
+     (SELECT 8 AS kind, hashtextextended(key, 0) AS sub_id, begin_snapshot FROM lake_tag
+      WHERE viewer_id = :catalog_id AND owner_id <> :catalog_id AND object_id = :table_id AND end_snapshot IS NULL
+      UNION ALL
+      SELECT 9, hashtextextended(column_id || ' ' || key, 0), begin_snapshot FROM lake_column_tag
+      WHERE viewer_id = :catalog_id AND owner_id <> :catalog_id AND table_id = :table_id AND end_snapshot IS NULL) e
+WHERE h.catalog_id = :catalog_id;
+
 -- statement: lake_publish  only: postgres
 -- The snapshot and everything that is said about it. next_catalog_id and next_file_id lie above all ids issued.
 WITH h AS MATERIALIZED (SELECT * FROM lake_head WHERE catalog_id = :catalog_id),
@@ -616,32 +676,33 @@ RETURNING parent_snapshot_id;
 
 -- Appends that are committed together (src/lake/commit_together.c): behind the head's lock (lake_parent_take), over all members at once.
 
--- statement: lake_group_refuse  only: postgres
--- Nobody is, mostly: whoever looks as if is asked properly. A base that was read and then lost in a crash of the server is nobody's snapshot, or another one.
--- Look-ups one by one, by index: a join would be planned once, for tables as small as they were then.
-SELECT lake_refuse(CASE WHEN m.is_lost THEN 0 ELSE :catalog_id END, m.base, CAST(m.fears AS jsonb), m.asked)
-FROM (SELECT r.base, r.fears, r.asked,
-             (SELECT k.catalog_id <> :catalog_id OR k.digest_a <> coalesce(r.base_a, k.digest_a) OR k.digest_b <> coalesce(r.base_b, k.digest_b)
-              FROM lake_commit k WHERE k.snapshot_id = r.base) IS NOT FALSE AS is_lost,
-             (SELECT k.snapshot_id FROM lake_commit k WHERE k.catalog_id = :catalog_id AND k.request_key = r.asked) AS done_as,
-             (SELECT max((SELECT k.snapshot_id FROM lake_mark k WHERE k.catalog_id = :catalog_id AND k.mark = f ORDER BY k.snapshot_id DESC LIMIT 1))
-              FROM json_array_elements_text(CAST(r.fears AS json)) f) AS feared_at
-      FROM json_to_recordset(:members) r (base bigint, base_a bigint, base_b bigint, fears text, asked varchar) OFFSET 0) m
-WHERE m.is_lost OR m.done_as IS NOT NULL OR m.feared_at > m.base OR m.base < (SELECT h.oldest_base FROM lake_head h WHERE h.catalog_id = :catalog_id);
-
 -- statement: lake_group_publish  only: postgres
--- A snapshot per member, each behind the one before it; the head moves to the last.
+-- One statement for everything: what is written for several members costs little more than for one. A snapshot per member, each behind the one before it; the head moves to
+-- the last. Nobody is refused, mostly: whoever looks as if is asked properly, and fails it all. A base that was read and then lost in a crash of the server is nobody's
+-- snapshot, or another one. Look-ups one by one, by index: a join would be planned once, for tables as small as they were then. h.catalog_id, not the
+-- parameter: what the planner does not know, it need not plan anew.
 WITH h AS MATERIALIZED (
-    SELECT snapshot_id, schema_version, digest_a, digest_b, greatest(snapshot_time, coalesce(:clock, clock_timestamp())) AS at FROM lake_head WHERE catalog_id = :catalog_id),
+    SELECT catalog_id, snapshot_id, schema_version, digest_a, digest_b, oldest_base, greatest(snapshot_time, coalesce(:clock, clock_timestamp())) AS at
+    FROM lake_head WHERE catalog_id = :catalog_id),
 m AS MATERIALIZED (
     SELECT nextval('ducklake_snapshot_id_seq') AS snapshot_id, r.*
-    FROM json_to_recordset(:members) r (place bigint, base bigint, marks text, changes varchar, key varchar, author varchar, message varchar, extra varchar, hash text,
-                                        rows bigint, digest_a bigint, digest_b bigint)),
+    FROM json_to_recordset(:members) r (place bigint, base bigint, base_a bigint, base_b bigint, fears text, asked varchar, marks text, changes varchar, key varchar,
+                                        author varchar, message varchar, extra varchar, hash text, rows bigint, digest_a bigint, digest_b bigint)),
 line AS MATERIALIZED (
-    SELECT m.snapshot_id, lag(m.snapshot_id, 1, h.snapshot_id) OVER (ORDER BY m.place) AS parent_id, h.schema_version, h.at,
+    SELECT m.snapshot_id, lag(m.snapshot_id, 1, h.snapshot_id) OVER (ORDER BY m.place) AS parent_id, h.catalog_id, h.schema_version, h.at,
            (h.digest_a + m.digest_a) & 4611686018427387903 AS digest_a, (h.digest_b + m.digest_b) & 4611686018427387903 AS digest_b,
            m.place, m.base, m.marks, m.changes, m.key, m.author, m.message, m.extra, m.hash, m.rows
     FROM m, h),
+refused AS MATERIALIZED (
+    SELECT lake_refuse(CASE WHEN d.is_lost THEN 0 ELSE d.catalog_id END, d.base, CAST(d.fears AS jsonb), d.asked)
+    FROM (SELECT h.catalog_id, h.oldest_base, m.base, m.fears, m.asked,
+                 (SELECT k.catalog_id <> h.catalog_id OR k.digest_a <> coalesce(m.base_a, k.digest_a) OR k.digest_b <> coalesce(m.base_b, k.digest_b)
+                  FROM lake_commit k WHERE k.snapshot_id = m.base) IS NOT FALSE AS is_lost,
+                 m.asked IS NOT NULL AND EXISTS (SELECT 1 FROM lake_commit k WHERE k.catalog_id = h.catalog_id AND k.request_key = m.asked) AS is_done,
+                 (SELECT max((SELECT k.snapshot_id FROM lake_mark k WHERE k.catalog_id = h.catalog_id AND k.mark = f ORDER BY k.snapshot_id DESC LIMIT 1))
+                  FROM json_array_elements_text(CAST(m.fears AS json)) f) AS feared_at
+          FROM m, h OFFSET 0) d
+    WHERE d.is_lost OR d.is_done OR d.feared_at > d.base OR d.base < d.oldest_base),
 head AS (
     UPDATE lake_head u
     SET snapshot_id = l.snapshot_id, parent_snapshot_id = l.parent_id, snapshot_time = l.at, digest_a = l.digest_a, digest_b = l.digest_b
@@ -649,37 +710,39 @@ head AS (
     WHERE u.catalog_id = :catalog_id),
 snapshot AS (
     INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id, catalog_id)
-    SELECT l.snapshot_id, l.at, l.schema_version, o.next, f.next, :catalog_id
+    SELECT l.snapshot_id, l.at, l.schema_version, o.next, f.next, l.catalog_id
     FROM line l, (SELECT CASE WHEN is_called THEN last_value + 1 ELSE last_value END AS next FROM ducklake_object_id_seq) o,
          (SELECT CASE WHEN is_called THEN last_value + 1 ELSE last_value END AS next FROM ducklake_file_id_seq) f),
 changes AS (
     INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, author, commit_message, commit_extra_info, catalog_id)
-    SELECT l.snapshot_id, l.changes, l.author, l.message, l.extra, :catalog_id FROM line l),
+    SELECT l.snapshot_id, l.changes, l.author, l.message, l.extra, l.catalog_id FROM line l),
 marks AS (
     INSERT INTO lake_mark (catalog_id, mark, snapshot_id)
-    SELECT DISTINCT CAST(:catalog_id AS bigint), k, l.snapshot_id FROM line l, json_array_elements_text(CAST(l.marks AS json)) k),
+    SELECT DISTINCT l.catalog_id, k, l.snapshot_id FROM line l, json_array_elements_text(CAST(l.marks AS json)) k),
 commits AS (
     INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at)
-    SELECT l.snapshot_id, :catalog_id, l.parent_id, l.base, l.digest_a, l.digest_b, l.key, decode(l.hash, 'hex'), l.rows, false, l.at FROM line l)
-SELECT place, snapshot_id, parent_id FROM line ORDER BY place;
-
--- statement: lake_group_files  only: postgres
-INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, end_snapshot, file_order, path, path_is_relative, file_format, record_count,
-                                file_size_bytes, footer_size, row_id_start, partition_id, encryption_key, mapping_id, partial_max, catalog_id)
-SELECT r.id, r."table", (SELECT k.snapshot_id FROM lake_commit k WHERE k.catalog_id = :catalog_id AND k.request_key = r.key), NULL, NULL, r.path, true, 'parquet',
-       r.records, r.bytes, r.footer,
-       coalesce((SELECT s.next_row_id FROM ducklake_table_stats s WHERE s.table_id = r."table" AND s.catalog_id = :catalog_id), 0) + r.row, r.partition,
-       NULL, NULL, NULL, CAST(:catalog_id AS bigint)
-FROM json_to_recordset(:rows) r (id bigint, "table" bigint, path text, records bigint, bytes bigint, footer bigint, row bigint, partition bigint, key varchar);
-
--- statement: lake_group_stats  only: postgres
-INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size_bytes, catalog_id)
-SELECT r."table", CAST(sum(r.records) AS bigint), CAST(sum(r.row_ids) AS bigint), CAST(sum(r.bytes) AS bigint), CAST(:catalog_id AS bigint)
-FROM json_to_recordset(:rows) r ("table" bigint, records bigint, row_ids bigint, bytes bigint)
-GROUP BY r."table"
-ON CONFLICT (table_id, catalog_id) DO UPDATE
-SET record_count = ducklake_table_stats.record_count + excluded.record_count, next_row_id = ducklake_table_stats.next_row_id + excluded.next_row_id,
-    file_size_bytes = ducklake_table_stats.file_size_bytes + excluded.file_size_bytes;
+    SELECT l.snapshot_id, l.catalog_id, l.parent_id, l.base, l.digest_a, l.digest_b, l.key, decode(l.hash, 'hex'), l.rows, false, l.at FROM line l),
+files AS (
+    INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, end_snapshot, file_order, path, path_is_relative, file_format, record_count,
+                                    file_size_bytes, footer_size, row_id_start, partition_id, encryption_key, mapping_id, partial_max, catalog_id)
+    SELECT r.id, r."table", (SELECT l.snapshot_id FROM line l WHERE l.place = r.place), NULL, NULL, r.path, true, 'parquet', r.records, r.bytes, r.footer,
+           coalesce((SELECT s.next_row_id FROM ducklake_table_stats s WHERE s.table_id = r."table" AND s.catalog_id = h.catalog_id), 0) + r.row, r.partition,
+           NULL, NULL, NULL, h.catalog_id
+    FROM h, json_to_recordset(:files) r (place bigint, id bigint, "table" bigint, path text, records bigint, bytes bigint, footer bigint, row bigint, partition bigint)),
+bounds AS (
+    INSERT INTO ducklake_file_column_stats (data_file_id, table_id, column_id, column_size_bytes, value_count, null_count, min_value, max_value, contains_nan,
+                                            extra_stats, catalog_id)
+    SELECT r.file, r."table", r."column", r.bytes, r."values", r.nulls, r.min, r.max, r.nan, NULL, h.catalog_id
+    FROM h, json_to_recordset(:stats) r (file bigint, "table" bigint, "column" bigint, bytes bigint, "values" bigint, nulls bigint, min text, max text, nan boolean)),
+sums AS (
+    INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size_bytes, catalog_id)
+    SELECT r."table", CAST(sum(r.records) AS bigint), CAST(sum(r.row_ids) AS bigint), CAST(sum(r.bytes) AS bigint), h.catalog_id
+    FROM h, json_to_recordset(:sums) r ("table" bigint, records bigint, row_ids bigint, bytes bigint)
+    GROUP BY r."table", h.catalog_id
+    ON CONFLICT (table_id, catalog_id) DO UPDATE
+    SET record_count = ducklake_table_stats.record_count + excluded.record_count, next_row_id = ducklake_table_stats.next_row_id + excluded.next_row_id,
+        file_size_bytes = ducklake_table_stats.file_size_bytes + excluded.file_size_bytes)
+SELECT place, snapshot_id, parent_id FROM line WHERE (SELECT count(*) FROM refused) = 0 ORDER BY place;
 
 -- statement: lake_publish_snapshot  only: sqlite
 INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id, catalog_id)

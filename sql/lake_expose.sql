@@ -668,6 +668,30 @@ BEGIN
     END IF;
 END $lake$;
 
+-- migration: 3  version: 1.2  name: guard  engine: sqlite
+UPDATE lake_head SET exposed_as = NULL; -- as in 2
+
+-- migration: 3  version: 1.2  name: guard  engine: postgres
+-- The snapshot that this transaction makes in this catalog: the one whose INSERT it has behind it and that is not sealed. Settings are anybody's to set; this row is there
+-- only between the two, and only for its own transaction.
+CREATE OR REPLACE FUNCTION lake_stock_at(of_catalog bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $lake$
+DECLARE
+    at bigint := (SELECT c.snapshot_id FROM lake_stock_commit c WHERE c.snapshot_id = lake_stock_get('snapshot') AND c.catalog_id = of_catalog);
+BEGIN
+    IF at IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'TM001', MESSAGE = 'rows of a lake''s catalog are written behind the INSERT of their snapshot, in its transaction';
+    END IF;
+    RETURN at;
+END $lake$;
+
+-- Who watches the lake is told, as by our own commits.
+CREATE FUNCTION lake_stock_tell() RETURNS trigger LANGUAGE plpgsql AS $lake$
+BEGIN
+    PERFORM pg_notify('tidemark', 'lake');
+    RETURN NULL;
+END $lake$;
+CREATE TRIGGER lake_stock_tell AFTER INSERT ON lake_stock_commit FOR EACH ROW EXECUTE FUNCTION lake_stock_tell();
+
 -- statement: lake_expose  only: postgres
 SELECT lake_expose(:catalog_id, :schema);
 

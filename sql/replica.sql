@@ -45,6 +45,13 @@ INSERT INTO tide_replica_origins (origin, epoch, start, cursor) VALUES (:origin,
 -- template: replica_table_add
 INSERT INTO tide_replica_tables (name, is_tracked, schema, retain_us) VALUES (:name, 0, 0, 0) RETURNING id;
 
+-- template: replica_orphans
+-- Rows that refer to nothing, of a tracked table and to a tracked table, one of which is :name.
+SELECT f."table", f.parent, count(*)
+FROM tide_replica_tables t, pragma_foreign_key_check(t.name) f, tide_replica_tables p
+WHERE t.is_tracked AND p.is_tracked AND p.name = f.parent COLLATE NOCASE AND (t.name = :name COLLATE NOCASE OR p.name = :name COLLATE NOCASE)
+GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 1;
+
 -- template: replica_table_put
 UPDATE tide_replica_tables
 SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retain_us WHERE id = :id;

@@ -237,6 +237,24 @@ DELETE FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND se
 -- Of what a peer may not have yet.
 SELECT stamp FROM tide_replica_events WHERE origin = :origin AND epoch = :epoch AND seq > :mark ORDER BY seq LIMIT 1;
 
+-- template: apply_gc_newest
+-- The newest deletion that was ever forgotten here (replica/again.h); apply_gc_clocks does it.
+INSERT OR REPLACE INTO tide_replica_state (key, value)
+SELECT 'forgotten', m FROM (SELECT max(v) AS m FROM (
+    SELECT value AS v FROM tide_replica_state WHERE key = 'forgotten'
+    UNION ALL
+    SELECT gone FROM (
+        SELECT k.gone FROM tide_replica_clocks k LEFT JOIN tide_replica_tables t ON t.id = k.table_id
+        WHERE k.gone IS NOT NULL AND k.gone < :horizon AND (k.gone >> 16) <= (:now - coalesce(t.retain_us, :retain)) / 1000
+        ORDER BY k.gone LIMIT :limit)))
+WHERE m IS NOT NULL;
+
+-- template: again_late_put
+INSERT OR REPLACE INTO tide_replica_state (key, value) SELECT :key, value FROM tide_replica_state WHERE key = 'forgotten';
+
+-- template: again_late_get
+SELECT value FROM tide_replica_state WHERE key = :key;
+
 -- template: apply_gc_clocks
 DELETE FROM tide_replica_clocks WHERE (table_id, key) IN (
     SELECT k.table_id, k.key FROM tide_replica_clocks k LEFT JOIN tide_replica_tables t ON t.id = k.table_id

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # build.sh MODULES OUT - bundle the dashboard into OUT: dashboard.js, dashboard.css, index.html, dashboard.svg.
+# dashboard.meta.json tells what went into it (scripts/make-sbom).
 set -euo pipefail
 web=$(cd "$(dirname "$0")" && pwd)
 modules=$(realpath "$1")
@@ -7,7 +8,8 @@ out=$(realpath -m "$2")
 mkdir -p "$out"
 cat "$modules/uplot/dist/uPlot.min.css" "$web/style.css" >"$out/all.css"
 NODE_PATH=$modules "$modules/@esbuild/linux-x64/bin/esbuild" "$web/src/main.jsx" --bundle --minify --target=es2022 --format=iife \
-    --jsx=automatic --jsx-import-source=preact --legal-comments=none --log-level=warning --outfile="$out/dashboard.js"
+    --jsx=automatic --jsx-import-source=preact --legal-comments=none --log-level=warning --metafile="$out/dashboard.meta.json" \
+    --outfile="$out/dashboard.js"
 "$modules/@esbuild/linux-x64/bin/esbuild" "$out/all.css" --minify --log-level=warning --outfile="$out/dashboard.css"
 rm -f "$out/all.css"
 cp "$web/index.html" "$web/dashboard.svg" "$out/"

@@ -192,7 +192,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_bind_clock(tide_query *query, const ch
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_step(tide_query *query, tide_error *err);
 
 /* Exactly one row (TIDE_OK) or none (TIDE_NONE); the statement is run to its end. Its columns stay
- * readable until the query ends. A second row is a bug and asserts. */
+ * readable until the query ends. A second row is E_DAMAGED: somebody doubled what is one. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_one(tide_query *query, tide_error *err);
 
 /* Run to the end; *changed (may be NULL) is the number of rows inserted, updated or deleted. */

@@ -5,6 +5,7 @@
 #include <tidemark/cursor.h>
 #include <tidemark/env.h>
 #include <tidemark/error.h>
+#include <tidemark/feed.h>
 #include <tidemark/idempotency.h>
 #include <tidemark/identity.h>
 #include <tidemark/journal.h>

@@ -8,6 +8,7 @@
 #include "agent/keeper.h"
 #include "agent/services.h"
 #include "base/cleanup.h"
+#include "daemon/solo.h"
 
 enum { RESERVE_LEN = 16 << 20 }; /* not shorter than the log between two checkpoints */
 
@@ -189,25 +190,17 @@ tide_status tide_agent_open(tide_agent **out, tide_front *front, const tide_agen
     return TIDE_OK;
 }
 
-typedef struct running {
-    tide_front *front;
-    tide_agent *agent;
-} running;
-
-static void running_done(running *r)
+static void close_part(void *part)
 {
-    tide_front_stop(r->front); /* no calls from here on */
-    tide_agent_close(r->agent);
-    tide_front_close(r->front);
+    tide_agent_close(part);
 }
 
 tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(running_done) running r = {.front = NULL};
-    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
-    TIDE_TRY(tide_agent_open(&r.agent, r.front, options, err));
-    const tide_status status = tide_front_serve(r.front, err);
-    if (status == TIDE_E_INTERRUPTED)
-        r = (running){.front = NULL}; /* somebody is in a hurry: the process ends as it is */
-    return status;
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_agent *agent = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_agent_open(&agent, solo.front, options, err));
+    solo.part = agent;
+    return tide_solo_serve(&solo, err);
 }

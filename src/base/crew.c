@@ -82,6 +82,31 @@ static void wake_first(const tide_crew *crew, line *of)
         (void)pthread_cond_signal(&of->first->changed);
 }
 
+struct tide_crew_turn {
+    tide_crew *crew;
+    line *of;
+    bool is_passed;
+};
+
+/* With the lock held. */
+static void end_turn(tide_crew_turn *turn)
+{
+    if (turn->is_passed)
+        return;
+    turn->is_passed = true;
+    turn->of->leaders--;
+    wake_first(turn->crew, turn->of);
+}
+
+void tide_crew_pass(tide_crew_turn *turn)
+{
+    if (!turn)
+        return;
+    (void)pthread_mutex_lock(&turn->crew->lock);
+    end_turn(turn);
+    (void)pthread_mutex_unlock(&turn->crew->lock);
+}
+
 static int take_batch(const tide_crew *crew, line *from, member **batch)
 {
     int count = 0;
@@ -105,14 +130,14 @@ static void lead(tide_crew *crew, line *of, tide_crew_fn *fn)
     (void)pthread_mutex_unlock(&crew->lock);
     for (int i = 0; i < count; i++)
         whats[i] = batch[i]->what;
-    fn(whats, count);
+    tide_crew_turn turn = {.crew = crew, .of = of};
+    fn(&turn, whats, count);
     (void)pthread_mutex_lock(&crew->lock);
     for (int i = 0; i < count; i++) {
         batch[i]->is_done = true;
         (void)pthread_cond_signal(&batch[i]->changed);
     }
-    of->leaders--;
-    wake_first(crew, of);
+    end_turn(&turn);
 }
 
 void tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn)
@@ -121,7 +146,7 @@ void tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn)
     line *mine = find_line(crew, key);
     if (!mine) { /* no memory for a line: alone, then */
         (void)pthread_mutex_unlock(&crew->lock);
-        fn(&what, 1);
+        fn(NULL, &what, 1);
         return;
     }
     member me = {.what = what};

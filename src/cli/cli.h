@@ -73,6 +73,7 @@ extern const tide_cli_command tide_cli_replica;
 extern const tide_cli_command tide_cli_lake;
 extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_up;
+extern const tide_cli_command tide_cli_demo;
 extern const tide_cli_command tide_cli_status;
 extern const tide_cli_command tide_cli_top;
 extern const tide_cli_command tide_cli_check;

@@ -34,12 +34,23 @@ tide_status tide_cli_open_lake_data(tide_cli *cli, tide_lake *lake, tide_lake_da
 
 /* ---- init ---- */
 
+static tide_status take_over(tide_store *store, tide_error *err)
+{
+    TIDE_CLEANUP(tide_lake_closep) tide_lake *lake = NULL;
+    TIDE_TRY(tide_lake_open(&lake, store, err));
+    return tide_lake_take_over(store, tide_lake_data_dir(lake), err);
+}
+
 static tide_status init(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    /* First the directory: where it cannot be, no store is made. */
+    TIDE_TRY(tide_lake_check_directory(tide_cli_text(cli, TIDE_CLI_DATA), err));
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
     bool was_there = false;
     TIDE_TRY(tide_lake_init(store, tide_cli_text(cli, TIDE_CLI_DATA), &was_there, err));
+    if (was_there && tide_cli_is_given(cli, TIDE_CLI_FORCE))
+        TIDE_TRY(take_over(store, err));
     if (!cli->out.is_json) {
         (void)fprintf(cli->out.file, "%s\n", was_there ? "there already" : "made");
         return TIDE_OK;
@@ -105,12 +116,17 @@ static tide_status verify(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "init",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(DATA),
+     .takes = TIDE_CLI_LIST(DATA, FORCE),
      .needs = TIDE_CLI_LIST(DATA),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
-                                      .value = "DIR",
-                                      .help = "where data files lie, below this directory"}),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA,
+          .value = "DIR",
+          .help = "where data files lie, below this directory"},
+         {.id = TIDE_CLI_FORCE,
+          .help = "this metabase was copied or restored, and is the one in use: the data "
+                  "directory is its own"}),
      .summary = "make a metabase in the store; fine when it is there",
+     .details = "A data directory belongs to one metabase, which alone removes files there.",
      .run = init},
     {.name = "catalog create",
      .arguments = "NAME",

@@ -2,18 +2,12 @@
 #include "base/cleanup.h"
 #include "cli/cmd_lake.h"
 #include "cli/front_options.h"
+#include "daemon/solo.h"
 #include "laked/laked.h"
 
-typedef struct serving {
-    tide_front *front;
-    tide_laked *laked;
-} serving;
-
-static void serving_done(serving *s)
+static void close_part(void *part)
 {
-    tide_front_stop(s->front); /* no calls from here on */
-    tide_laked_close(s->laked);
-    tide_front_close(s->front);
+    tide_laked_close(part);
 }
 
 tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
@@ -30,13 +24,15 @@ tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
     TIDE_TRY(
         tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));
     options.store = store;
-    TIDE_CLEANUP(serving_done) serving s = {.front = NULL};
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_laked *laked = NULL;
     const tide_laked_options lake = {.store = store,
                                      .store_url = tide_cli_text(cli, TIDE_CLI_STORE),
                                      .data_dir = data_dir,
                                      .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY),
                                      .desks = (int)tide_cli_number(cli, TIDE_CLI_DESKS)};
-    TIDE_TRY(tide_front_open(&s.front, &options, err));
-    TIDE_TRY(tide_laked_open(&s.laked, s.front, &lake, err));
-    return tide_cli_after_serving(tide_front_serve(s.front, err));
+    TIDE_TRY(tide_front_open(&solo.front, &options, err));
+    TIDE_TRY(tide_laked_open(&laked, solo.front, &lake, err));
+    solo.part = laked;
+    return tide_cli_after_serving(tide_solo_serve(&solo, err));
 }

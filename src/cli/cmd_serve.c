@@ -2,18 +2,12 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/front_options.h"
+#include "daemon/solo.h"
 #include "rpc/services.h"
 
-typedef struct serving {
-    tide_front *front;
-    tide_services *services;
-} serving;
-
-static void serving_done(serving *s)
+static void close_part(void *part)
 {
-    tide_front_stop(s->front); /* no calls from here on */
-    tide_services_close(s->services);
-    tide_front_close(s->front);
+    tide_services_close(part);
 }
 
 static tide_status run(tide_cli *cli, tide_error *err)
@@ -27,10 +21,12 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
     options.store = store;
-    TIDE_CLEANUP(serving_done) serving s = {.front = NULL};
-    TIDE_TRY(tide_front_open(&s.front, &options, err));
-    TIDE_TRY(tide_services_open(&s.services, s.front, store, err));
-    return tide_cli_after_serving(tide_front_serve(s.front, err));
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_services *services = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options, err));
+    TIDE_TRY(tide_services_open(&services, solo.front, store, err));
+    solo.part = services;
+    return tide_cli_after_serving(tide_solo_serve(&solo, err));
 }
 
 static const tide_cli_verb verbs[] = {

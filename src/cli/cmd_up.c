@@ -1,7 +1,9 @@
-/* cmd_up.c - tidemark up: an agent, a colony, the work service and the dashboard in one process. */
+/* cmd_up.c - tidemark up: an agent, a colony, work, a lake, replicated databases and the dashboard in one process. */
 #include "cli/cli.h"
 #include "cli/front_options.h"
 #include "up/demo.h"
+
+#include <string.h>
 
 #include <unistd.h>
 
@@ -23,16 +25,70 @@ static tide_status find_program(char out[4096], tide_error *err)
 }
 
 /* For people: what they can look at and try. */
-static void tell_newcomer(const char *address, const char *data_dir)
+static void tell_newcomer(const char *address)
 {
+    const char *place = strcmp(address, "127.0.0.1:8340") == 0 ? "" : address;
+    const char *option = *place ? " --address " : "";
+    tide_cli_print(stderr, "\n");
+    tide_cli_print(stderr, "  Dashboard   http://%s/\n", address);
     tide_cli_print(stderr,
-                   "\n  Dashboard   http://%s/\n"
-                   "  Try         tidemark status --store %s/colony.db\n"
-                   "              tidemark gaps ls --store %s/colony.db\n"
-                   "              tidemark work ls --store %s/colony.db\n"
-                   "  Break something with the buttons at the bottom of the page. Ctrl-C stops; a "
-                   "second start goes on.\n\n",
-                   address, data_dir, data_dir, data_dir);
+                   "  Try         tidemark demo late%s%s      a gap appears, and is recovered\n",
+                   option, place);
+    tide_cli_print(stderr, "              tidemark gaps ls --address %s\n", address);
+    tide_cli_print(stderr, "              tidemark top --address %s\n", address);
+    tide_cli_print(stderr, "  Ctrl-C stops; a second start goes on where it stopped.\n");
+    tide_cli_print(stderr, "\n");
+}
+
+/* NAME=VALUE: the name into out, the value borrowed. NULL: there is no such pair. */
+static const char *split(const char *given, char out[TIDE_UP_REPLICA_NAME_MAX + 1])
+{
+    const char *equals = strchr(given, '=');
+    const size_t len = equals ? (size_t)(equals - given) : 0;
+    if (len == 0 || len > TIDE_UP_REPLICA_NAME_MAX || !equals[1])
+        return NULL;
+    memcpy(out, given, len);
+    out[len] = '\0';
+    return equals + 1;
+}
+
+/* Names of databases, which outlive the options that point to them. */
+typedef char replica_name[TIDE_UP_REPLICA_NAME_MAX + 1];
+
+static tide_status add_peer(tide_replicas_options *replicas, const char *given, tide_error *err)
+{
+    replica_name name;
+    const char *peer = split(given, name);
+    if (!peer)
+        return tide_fail(err, TIDE_E_INVALID, "--replica-peer '%s': want NAME=ADDRESS", given);
+    for (int i = 0; i < replicas->count; i++) {
+        tide_up_replica *replica = &replicas->replicas[i];
+        if (strcmp(replica->name, name) != 0)
+            continue;
+        if (replica->peer_count == TIDE_UP_PEERS_MAX)
+            return tide_fail(err, TIDE_E_LIMIT, "'%s' has more than %d peers", name,
+                             TIDE_UP_PEERS_MAX);
+        replica->peers[replica->peer_count++] = peer;
+        return TIDE_OK;
+    }
+    return tide_fail(err, TIDE_E_INVALID,
+                     "--replica-peer '%s': there is no --replica '%s=FILE' before it", given, name);
+}
+
+static tide_status read_replicas(const tide_cli *cli, replica_name names[TIDE_UP_REPLICAS_MAX],
+                                 tide_replicas_options *out, tide_error *err)
+{
+    const tide_cli_values files = tide_cli_list(cli, TIDE_CLI_REPLICA);
+    const tide_cli_values peers = tide_cli_list(cli, TIDE_CLI_REPLICA_PEER);
+    for (int i = 0; i < files.count && i < TIDE_UP_REPLICAS_MAX; i++) {
+        const char *file = split(files.items[i], names[i]);
+        if (!file)
+            return tide_fail(err, TIDE_E_INVALID, "--replica '%s': want NAME=FILE", files.items[i]);
+        out->replicas[out->count++] = (tide_up_replica){.name = names[i], .file = file};
+    }
+    for (int i = 0; i < peers.count; i++)
+        TIDE_TRY(add_peer(out, peers.items[i], err));
+    return TIDE_OK;
 }
 
 static tide_status run(tide_cli *cli, tide_error *err)
@@ -47,6 +103,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_up_free_port(free_port, TIDE_UP_PORT, err));
         options.http = free_port;
     }
+    replica_name names[TIDE_UP_REPLICAS_MAX];
+    TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
     tide_cli_keep_signals_back();
     char program[4096];
     TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;
@@ -57,11 +115,11 @@ static tide_status run(tide_cli *cli, tide_error *err)
             &(tide_demo_options){.program = program,
                                  .data_dir = options.data_dir,
                                  .agent_count = (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
+                                 .greet = tell_newcomer,
                                  .env = options.front.env,
                                  .log = &log},
             err));
-        options.extra = tide_demo_extra(demo);
-        tell_newcomer(options.http, options.data_dir);
+        tide_demo_tune(demo, &options);
     }
     return tide_cli_after_serving(tide_up_run(&options, err));
 }
@@ -69,7 +127,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(DATA, HTTP, DEMO, DEMO_AGENTS, COLLECT, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
+                            TIDE_CLI_FRONT_OPTIONS),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
                              .value = "DIR",

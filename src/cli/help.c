@@ -28,10 +28,12 @@ void tide_cli_help_usage(char *out, size_t size, const tide_cli_command *command
     const int arguments_len = (int)(arguments_end - verb->arguments);
     int len = snprintf(out, size, "tidemark %s%s%s%s%.*s", command->name, *verb->name ? " " : "",
                        verb->name, arguments_len > 0 ? " " : "", arguments_len, verb->arguments);
-    for (const tide_cli_option_id *id = verb->needs; id && *id != TIDE_CLI_OPTION_COUNT; id++)
+    const tide_cli_takes takes = tide_cli_takes_of(verb);
+    for (const tide_cli_option_id *id = verb->needs; id && *id != TIDE_CLI_OPTION_COUNT; id++) {
+        const tide_cli_option option = tide_cli_option_for(&takes, *id);
         if (len > 0 && (size_t)len < size)
-            len += snprintf(out + len, size - (size_t)len, " --%s %s", tide_cli_options[*id].name,
-                            tide_cli_options[*id].value);
+            len += snprintf(out + len, size - (size_t)len, " --%s %s", option.name, option.value);
+    }
     if (behind && len > 0 && (size_t)len < size)
         (void)snprintf(out + len, size - (size_t)len, " %s", behind);
 }

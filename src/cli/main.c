@@ -23,6 +23,7 @@ const tide_cli_command *const tide_cli_commands[] = {
     &tide_cli_lake,
     &tide_cli_serve,
     &tide_cli_up,
+    &tide_cli_demo,
     &tide_cli_status,
     &tide_cli_top,
     &tide_cli_check,

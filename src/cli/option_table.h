@@ -178,7 +178,13 @@ enum {
       TIDE_CLI_DURATION_MAX, "a reader that is away so long is forgotten")                         \
     X(DEMO, "demo", 0, NULL, NULL, NULL, FLAG, 0, 0,                                               \
       "with agents, work and faults on request, to look at")                                       \
-    X(DEMO_AGENTS, "demo-agents", 0, "N", "5", NULL, NUMBER, 1, 50, "how many agents it has")      \
+    X(DEMO_AGENTS, "demo-agents", 0, "N", "8", NULL, NUMBER, 1, 2000,                              \
+      "how many agents it has; beyond the first 4 they are simulated")                             \
+    X(REPLICA, "replica", 0, "NAME=FILE", NULL, NULL, TEXTS, 0, 16,                                \
+      "serve this SQLite database and keep it in sync, at /replica/NAME")                          \
+    X(REPLICA_PEER, "replica-peer", 0, "NAME=ADDR", NULL, NULL, TEXTS, 0, 64,                      \
+      "a peer of the database NAME: HOST:PORT, http://HOST:PORT/replica/NAME, or the name of "     \
+      "another one here")                                                                          \
     X(COLLECT, "collect", 0, "DURATION", "15s", NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,          \
       "between looks at this machine's /proc; 0s: never")                                          \
     X(SAMPLE, "sample", 0, "PERCENT", "100", NULL, NUMBER, 0, 100,                                 \

@@ -139,6 +139,8 @@ tide_status tide_cli_print_numbers(tide_cli_output *out, const tide_checkpoint_n
     tide_cli_json_text(out, "checkpoint_id", numbers->checkpoint_id);
     tide_cli_json_i64(out, "sequence_number", numbers->sequence_number);
     tide_cli_json_i64(out, "global_sequence", numbers->global_sequence);
+    if (numbers->is_existing)
+        tide_cli_json_bool(out, "existing", true);
     return tide_cli_json_end(out, err);
 }
 

@@ -22,6 +22,7 @@ enum {
 #define AGAIN_US INT64_C(60000000)
 
 typedef struct turn {
+    const tide_sink *sink;
     int64_t gap_keep_us;
     int64_t now_us;
     tide_retained done;
@@ -121,7 +122,7 @@ static tide_status expire_batch(tide_tx *tx, const tide_colony_type *type, const
 
 static tide_status expire_type(tide_tx *tx, turn *t, const tide_colony_type *type, tide_error *err)
 {
-    const int64_t before_us = t->now_us - type->keep_us;
+    const int64_t before_us = t->now_us - tide_sink_keep_us(t->sink, type->keep_us);
     batch found[BATCH_MAX];
     int count = 0;
     TIDE_TRY(find_batches(tx, type, before_us, found, &count, err));
@@ -248,7 +249,7 @@ static tide_status take_turn(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sink_sql_retain(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,
                                  tide_error *err)
 {
-    turn t = {.gap_keep_us = gap_keep_us};
+    turn t = {.sink = sink, .gap_keep_us = gap_keep_us};
     TIDE_TRY(tide_write(sink->store, take_turn, &t, err));
     *out = t.done;
     out->next_us = t.has_more ? 0 : AGAIN_US;

@@ -127,7 +127,7 @@ typedef struct tide_sink_ops {
     tide_status (*count)(tide_sink *sink, const tide_position *which, tide_position_fn *fn,
                          void *arg, int64_t *rows, int64_t *dead, tide_error *err);
 
-    /* One bounded turn: rows older than their type's keep_us, gaps that ended longer ago than gap_keep_us. */
+    /* One bounded turn: rows older than their type's keep_us (or the sink's), gaps that ended longer ago than gap_keep_us. */
     tide_status (*retain)(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,
                           tide_error *err);
 
@@ -142,7 +142,15 @@ struct tide_sink {
     tide_store
         *store; /* registry, leases, work: the sink's own tables are here too, except of DuckDB */
     tide_env *env;
+    int64_t
+        keep_us; /* rows of every type at most so long; 0: as their types say. Whoever opened it may set it, before it is used */
 };
+
+/* How long rows of a type are kept in a sink. */
+static inline int64_t tide_sink_keep_us(const tide_sink *sink, int64_t type_keep_us)
+{
+    return sink->keep_us > 0 && sink->keep_us < type_keep_us ? sink->keep_us : type_keep_us;
+}
 
 /* On the tables of a store (SQLite, PostgreSQL), which stays the caller's. */
 TIDE_MUST_CHECK tide_status tide_sink_open_sql(tide_sink **out, tide_store *store, tide_error *err);

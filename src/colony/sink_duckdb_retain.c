@@ -129,7 +129,7 @@ static tide_status expire_rows(tide_duck_sink *sink, const tide_colony_type *typ
                                tide_error *err)
 {
     char table[TIDE_DUCK_TABLE_SIZE];
-    const int64_t limit = t->now_us - type->keep_us;
+    const int64_t limit = t->now_us - tide_sink_keep_us(&sink->base, type->keep_us);
     int64_t oldest = 0;
     int64_t count = 0;
     int64_t batches = 0;

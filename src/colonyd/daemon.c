@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "colonyd/service.h"
+#include "daemon/solo.h"
 
 struct tide_colonyd {
     const tide_colony_options *options;
@@ -204,22 +205,17 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_front *front,
     return TIDE_OK;
 }
 
-typedef struct running {
-    tide_front *front;
-    tide_colonyd *colonyd;
-} running;
-
-static void running_done(running *r)
+static void close_part(void *part)
 {
-    tide_front_stop(r->front); /* no calls from here on */
-    tide_colonyd_close(r->colonyd);
-    tide_front_close(r->front);
+    tide_colonyd_close(part);
 }
 
 tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(running_done) running r = {.front = NULL};
-    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
-    TIDE_TRY(tide_colonyd_open(&r.colonyd, r.front, options, err));
-    return tide_front_serve(r.front, err);
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_colonyd *colonyd = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_colonyd_open(&colonyd, solo.front, options, err));
+    solo.part = colonyd;
+    return tide_solo_serve(&solo, err);
 }

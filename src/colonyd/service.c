@@ -83,15 +83,6 @@ tide_status tide_colony_call(tide_colony *colony, const char *method,
 
 /* ---- what the methods share ---- */
 
-tide_status tide_colony_put(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
-                            tide_error *err)
-{
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(tide_rpc_pack(&bytes, message, err));
-    return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
-}
-
 tide_status tide_colony_number(int64_t *out, uint64_t number, const char *what, tide_error *err)
 {
     if (number > INT64_MAX)

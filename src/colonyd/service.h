@@ -67,9 +67,6 @@ tide_colony_fn tide_colony_audit;
 tide_colony_fn tide_colony_query;
 tide_colony_fn tide_colony_export;
 
-/* A message as one occurrence of a field. */
-TIDE_MUST_CHECK tide_status tide_colony_put(tide_buffer *out, uint32_t field,
-                                            const ProtobufCMessage *message, tide_error *err);
 /* Numbers of a request: TIDE_E_INVALID above 2^63-1. */
 TIDE_MUST_CHECK tide_status tide_colony_number(int64_t *out, uint64_t number, const char *what,
                                                tide_error *err);

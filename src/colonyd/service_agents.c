@@ -22,7 +22,7 @@ static tide_status put_row(void *arg, const tide_agent_row *row, tide_error *err
 {
     COLONY(Agent) message = COLONY_INIT(AGENT);
     fill(&message, row);
-    return tide_colony_put(arg, 1, &message.base, err);
+    return tide_rpc_put_message(arg, 1, &message.base, err);
 }
 
 tide_status tide_colony_list_agents(tide_colony *colony, const ProtobufCMessage *request,

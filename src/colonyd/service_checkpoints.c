@@ -19,7 +19,7 @@ static tide_status put_holes(tide_buffer *out, const tide_position *position, ti
         COLONY(Hole) hole = COLONY_INIT(HOLE);
         hole.first_seq_id = (uint64_t)holes[i].first;
         hole.last_seq_id = (uint64_t)holes[i].last;
-        TIDE_TRY(tide_colony_put(out, 8, &hole.base, err));
+        TIDE_TRY(tide_rpc_put_message(out, 8, &hole.base, err));
     }
     return TIDE_OK;
 }

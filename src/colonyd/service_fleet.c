@@ -19,8 +19,8 @@ enum { TYPES_MAX = 64 };
 
 struct tide_fleet {
     pthread_mutex_t lock;
-    tide_buffer answer;
-    int64_t made_us; /* monotonic; 0: never */
+    tide_buffer answers[2]; /* whole, brief */
+    int64_t made_us;        /* monotonic; 0: never */
 };
 
 struct tide_fleet *tide_fleet_new(void)
@@ -29,7 +29,8 @@ struct tide_fleet *tide_fleet_new(void)
     if (!fleet)
         return NULL;
     (void)pthread_mutex_init(&fleet->lock, NULL);
-    tide_buffer_init(&fleet->answer, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&fleet->answers[0], TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&fleet->answers[1], TIDE_RPC_ANSWER_MAX);
     return fleet;
 }
 
@@ -37,7 +38,8 @@ void tide_fleet_free(struct tide_fleet *fleet)
 {
     if (!fleet)
         return;
-    tide_buffer_done(&fleet->answer);
+    tide_buffer_done(&fleet->answers[0]);
+    tide_buffer_done(&fleet->answers[1]);
     (void)pthread_mutex_destroy(&fleet->lock);
     free(fleet);
 }
@@ -160,8 +162,15 @@ static void add_hold(void *arg, const char *agent_id, const tide_poller_lag *lag
 
 typedef struct answer {
     const gathered *gathered;
-    tide_buffer *out;
+    tide_buffer *whole; /* NULL: not asked for */
+    tide_buffer *brief;
 } answer;
+
+/* Is there anything to tell of it? */
+static bool is_behind(const cell *c)
+{
+    return c->records > 0 || c->lag_ms > 0 || c->gaps > 0 || c->loss_ms >= 0 || c->hold[0];
+}
 
 static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error *err)
 {
@@ -172,6 +181,7 @@ static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error 
     uint64_t gaps[TYPES_MAX] = {0};
     int64_t losses[TYPES_MAX];
     char *holds[TYPES_MAX];
+    bool is_told = false;
     for (int i = 0; i < TYPES_MAX; i++) {
         losses[i] = -1;
         holds[i] = tide_rpc_borrow("");
@@ -183,6 +193,7 @@ static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error 
         gaps[c->type] = (uint64_t)c->gaps;
         losses[c->type] = c->loss_ms;
         holds[c->type] = c->hold;
+        is_told = is_told || is_behind(c);
     }
     const size_t count = (size_t)g->type_count;
     COLONY(FleetLine) line = COLONY_INIT(FLEET_LINE);
@@ -190,6 +201,8 @@ static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error 
     line.health = tide_rpc_borrow(tide_agent_health_name(agent->health));
     line.error = tide_rpc_borrow(agent->error);
     line.holder = tide_rpc_borrow(agent->holder);
+    if (a->brief && !is_told)
+        TIDE_TRY(tide_rpc_put_message(a->brief, 2, &line.base, err));
     line.n_lag_records = line.n_lag_ms = line.n_until_loss_ms = line.n_open_gaps = line.n_holds =
         count;
     line.lag_records = records;
@@ -197,10 +210,18 @@ static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error 
     line.until_loss_ms = losses;
     line.open_gaps = gaps;
     line.holds = holds;
-    return tide_colony_put(a->out, 2, &line.base, err);
+    if (a->brief && is_told)
+        TIDE_TRY(tide_rpc_put_message(a->brief, 2, &line.base, err));
+    return a->whole ? tide_rpc_put_message(a->whole, 2, &line.base, err) : TIDE_OK;
 }
 
-static tide_status make_answer(tide_colony *colony, tide_buffer *out, tide_error *err)
+static tide_status put_sums(tide_buffer *out, const COLONY(FleetResponse) * sums, tide_error *err)
+{
+    return out ? tide_rpc_pack(out, &sums->base, err) : TIDE_OK;
+}
+
+static tide_status make_answer(tide_colony *colony, tide_buffer *whole, tide_buffer *brief,
+                               tide_error *err)
 {
     TIDE_CLEANUP(gathered_done) gathered g = {.count = 0};
     tide_sink *sink = colony->sink;
@@ -211,7 +232,7 @@ static tide_status make_answer(tide_colony *colony, tide_buffer *out, tide_error
         qsort(g.cells, g.count, sizeof *g.cells, compare_agents);
     if (colony->driver)
         tide_driver_lags(colony->driver, add_hold, &g);
-    answer a = {.gathered = &g, .out = out};
+    answer a = {.gathered = &g, .whole = whole, .brief = brief};
     TIDE_TRY(tide_registry_list(sink->store, false, put_agent, &a, err));
     char *types[TYPES_MAX];
     for (int i = 0; i < g.type_count; i++)
@@ -223,28 +244,30 @@ static tide_status make_answer(tide_colony *colony, tide_buffer *out, tide_error
     rest.pending = (uint64_t)g.pending;
     rest.open_gaps = (uint64_t)g.open_gaps;
     rest.lost = (uint64_t)g.lost;
-    return tide_rpc_pack(out, &rest.base, err);
+    TIDE_TRY(put_sums(whole, &rest, err));
+    return put_sums(brief, &rest, err);
 }
 
 tide_status tide_colony_fleet(tide_colony *colony, const ProtobufCMessage *request,
                               tide_buffer *out, tide_error *err)
 {
-    (void)request;
+    const bool is_brief = ((const COLONY(FleetRequest) *)request)->brief;
     struct tide_fleet *fleet = colony->fleet;
     if (!fleet)
-        return make_answer(colony, out, err);
+        return make_answer(colony, is_brief ? NULL : out, is_brief ? out : NULL, err);
     (void)pthread_mutex_lock(&fleet->lock);
     const int64_t now_us = colony->env->mono_us(colony->env);
     tide_status status = TIDE_OK;
     if (fleet->made_us == 0 || now_us - fleet->made_us >= FRESH_US) {
-        tide_buffer_clear(&fleet->answer);
+        tide_buffer_clear(&fleet->answers[0]);
+        tide_buffer_clear(&fleet->answers[1]);
         fleet->made_us = 0;
-        status = make_answer(colony, &fleet->answer, err);
+        status = make_answer(colony, &fleet->answers[0], &fleet->answers[1], err);
         if (status >= TIDE_OK)
             fleet->made_us = now_us;
     }
     if (status >= TIDE_OK)
-        status = tide_buffer_append_view(out, tide_buffer_view(&fleet->answer));
+        status = tide_buffer_append_view(out, tide_buffer_view(&fleet->answers[is_brief]));
     (void)pthread_mutex_unlock(&fleet->lock);
     return status < TIDE_OK && err && err->status == TIDE_OK
                ? tide_fail(err, status, "no memory for the fleet")

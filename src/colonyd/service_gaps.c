@@ -50,7 +50,7 @@ static tide_status put_gap(void *arg, const tide_gap *gap, tide_error *err)
     list->left--;
     COLONY(Gap) row = COLONY_INIT(GAP);
     fill(&row, gap);
-    return tide_colony_put(list->out, 1, &row.base, err);
+    return tide_rpc_put_message(list->out, 1, &row.base, err);
 }
 
 static tide_status read_statuses(uint32_t *out, char *const *names, size_t count, tide_error *err)
@@ -263,7 +263,7 @@ static tide_status put_incident(tide_buffer *out, const tide_gap *gaps, size_t c
     row.data_types = types.names;
     row.n_data_types = types.count;
     row.gaps = (uint32_t)count;
-    return tide_colony_put(out, 1, &row.base, err);
+    return tide_rpc_put_message(out, 1, &row.base, err);
 }
 
 tide_status tide_colony_list_incidents(tide_colony *colony, const ProtobufCMessage *request,

@@ -39,7 +39,7 @@ static tide_status put_line(void *arg, const tide_audit_line *line, tide_error *
     row.digest = tide_rpc_borrow(name_digest(line->digest));
     row.balanced = line->is_balanced;
     row.finding = tide_rpc_borrow(line->finding);
-    return tide_colony_put(a->out, 1, &row.base, err);
+    return tide_rpc_put_message(a->out, 1, &row.base, err);
 }
 
 static tide_status ask_agent(void *arg, const char *agent_id, const char *path, tide_view request,
@@ -130,7 +130,7 @@ static tide_status put_file(void *arg, const tide_export_range *range, const cha
     file.last_seq_id = (uint64_t)range->last_seq;
     file.rows = (uint64_t)range->rows;
     file.bytes = (uint64_t)range->bytes;
-    return tide_colony_put(arg, 1, &file.base, err);
+    return tide_rpc_put_message(arg, 1, &file.base, err);
 }
 
 tide_status tide_colony_export(tide_colony *colony, const ProtobufCMessage *request,

@@ -27,7 +27,7 @@
 
 enum {
     TIDE_FRONT_PORTS_MAX = 4,
-    TIDE_FRONT_PARTS_MAX = 8,
+    TIDE_FRONT_PARTS_MAX = 32,
 };
 
 typedef struct tide_front tide_front;

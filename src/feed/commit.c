@@ -165,8 +165,8 @@ static tide_status prepare(commit *c, tide_error *err)
 
 /* ---- the transaction ---- */
 
-static tide_status add_epoch(tide_tx *tx, const tide_stream_state *state, int64_t first_seq,
-                             tide_error *err)
+tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_state *state, int64_t first_seq,
+                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_ADD, err));
@@ -176,8 +176,8 @@ static tide_status add_epoch(tide_tx *tx, const tide_stream_state *state, int64_
     return tide_query_run(query, NULL, err);
 }
 
-static tide_status raise_sequence(tide_tx *tx, const tide_stream_state *state, int64_t last_seq,
-                                  int64_t at_us, tide_error *err)
+tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state, int64_t last_seq,
+                                     int64_t at_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
@@ -245,9 +245,9 @@ tide_status tide_feed_append(tide_feed *feed, tide_tx *tx, tide_stream_state *st
     };
     head.head_crc = tide_batch_head_crc(&head);
     if (state->written_epoch != state->epoch)
-        TIDE_TRY(add_epoch(tx, state, first_seq, err));
+        TIDE_TRY(tide_feed_epoch_add(tx, state, first_seq, err));
     TIDE_TRY(tide_feed_walk_add(tx, &head, body, err));
-    TIDE_TRY(raise_sequence(tx, state, head.last_seq, head.arrived_us, err));
+    TIDE_TRY(tide_feed_sequence_raise(tx, state, head.last_seq, head.arrived_us, err));
     records->first_seq = head.first_seq;
     records->last_seq = head.last_seq;
     state->head_seq = head.last_seq;

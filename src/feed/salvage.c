@@ -240,28 +240,6 @@ static tide_status set_floor(tide_tx *tx, const salvage *s, const tide_stream_st
     return tide_query_run(query, NULL, err);
 }
 
-static tide_status add_epoch(tide_tx *tx, const tide_stream_state *target, int64_t first_seq,
-                             tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_ADD, err));
-    tide_bind_i64(query, "stream", target->id);
-    tide_bind_i64(query, "epoch", target->epoch);
-    tide_bind_i64(query, "first", first_seq);
-    return tide_query_run(query, NULL, err);
-}
-
-static tide_status raise_sequence(tide_tx *tx, const tide_stream_state *target, int64_t last_seq,
-                                  int64_t at_us, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
-    tide_bind_text(query, "name", target->sequence);
-    tide_bind_i64(query, "last", last_seq);
-    tide_bind_time(query, "at", at_us);
-    return tide_query_run(query, NULL, err);
-}
-
 static tide_status put_page(tide_tx *tx, void *arg, tide_error *err)
 {
     salvage *s = arg;
@@ -270,10 +248,10 @@ static tide_status put_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_TRY(tide_stream_find(&target, tx, s->stream, err));
     if (s->is_first) {
-        TIDE_TRY(add_epoch(tx, &target, s->state.floor_seq + 1, err));
+        TIDE_TRY(tide_feed_epoch_add(tx, &target, s->state.floor_seq + 1, err));
         if (s->state.floor_seq > 0) {
             TIDE_TRY(set_floor(tx, s, &target, s->state.floor_seq, err));
-            TIDE_TRY(raise_sequence(tx, &target, s->state.floor_seq, now_us, err));
+            TIDE_TRY(tide_feed_sequence_raise(tx, &target, s->state.floor_seq, now_us, err));
         }
     }
     for (int i = 0; i < s->count; i++) {
@@ -282,7 +260,7 @@ static tide_status put_page(tide_tx *tx, void *arg, tide_error *err)
         head.epoch = target.epoch;
         head.head_crc = tide_batch_head_crc(&head);
         TIDE_TRY(tide_feed_walk_add(tx, &head, s->batches[i].body, err));
-        TIDE_TRY(raise_sequence(tx, &target, head.last_seq, head.arrived_us, err));
+        TIDE_TRY(tide_feed_sequence_raise(tx, &target, head.last_seq, head.arrived_us, err));
     }
     return TIDE_OK;
 }

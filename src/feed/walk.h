@@ -20,4 +20,13 @@ tide_digest128 tide_feed_walk_digest(const tide_stream_type *type, const tide_ba
 TIDE_MUST_CHECK tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head,
                                                tide_view body, tide_error *err);
 
+/* The stream's epoch begins with this number. */
+TIDE_MUST_CHECK tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_state *state,
+                                                int64_t first_seq, tide_error *err);
+
+/* The stream's counter stands at last_seq at least, which was given at this time. */
+TIDE_MUST_CHECK tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state,
+                                                     int64_t last_seq, int64_t at_us,
+                                                     tide_error *err);
+
 #endif

@@ -12,9 +12,25 @@
 
 /* ---- what making and forking share ---- */
 
+static bool has_key(const lake_making *m)
+{
+    return m->options && m->options->request_key;
+}
+
 static const char *key_of(const lake_making *m)
 {
-    return m->options && m->options->request_key ? m->options->request_key : m->uuid;
+    return has_key(m) ? m->options->request_key : m->uuid;
+}
+
+/* The key was used for this catalog: by the same request? */
+static tide_status check_request(const lake_making *m, tide_view hash, tide_error *err)
+{
+    if (tide_view_equal(hash, m->options->request_hash))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "request key '%.100s' was used for another request (snapshot %" PRId64
+                     " of catalog %s): use a new key for a new request",
+                     key_of(m), m->out.snapshot_id, m->there.name);
 }
 
 void lake_making_init(lake_making *m, tide_lake *lake)
@@ -38,9 +54,10 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
     const tide_view key = tide_col_text(query);
     m->out.parent_snapshot_id = tide_col_i64(query);
     m->is_replay = tide_view_equal(key, tide_view_of(key_of(m)));
-    if (m->is_replay && !(m->options && m->options->request_key))
+    if (m->is_replay && !has_key(m))
         m->out.was_there = false; /* an earlier attempt of ours, whose answer was lost */
-    return TIDE_OK;
+    return m->is_replay && has_key(m) && !m->may_exist ? check_request(m, tide_col_blob(query), err)
+                                                       : TIDE_OK;
 }
 
 tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)

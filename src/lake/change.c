@@ -66,8 +66,9 @@ static tide_status ask_for_heads(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* One look at the heads serves everybody who asked before it was taken. */
-static void read_heads(void **whats, int count)
+static void read_heads(tide_crew_turn *turn, void **whats, int count)
 {
+    (void)turn;
     head_request *all[TIDE_CREW_BATCH_MAX] = {NULL};
     assert(count > 0 && count <= TIDE_CREW_BATCH_MAX);
     for (int i = 0; i < count; i++)
@@ -98,7 +99,7 @@ static tide_status read_head(tide_lake_change *change, const char *name, tide_er
     if (change->is_base_local)
         tide_crew_do(change->lake->heads, 0, what, read_heads);
     else
-        read_heads(&what, 1);
+        read_heads(NULL, &what, 1);
     if (request.wish.status == TIDE_NONE) {
         (void)snprintf(change->catalog.name, sizeof change->catalog.name, "%s", name);
         return tide_read(change->store, read_base, change, err);

@@ -150,10 +150,23 @@ TIDE_MUST_CHECK tide_status lake_write_things(tide_tx *tx, const tide_lake_chang
                                               tide_error *err);
 TIDE_MUST_CHECK tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change,
                                              tide_error *err);
-/* Files that several changes append, each to begin with the snapshot of its commit, which is there already under its key. */
-TIDE_MUST_CHECK tide_status lake_write_files_of(tide_tx *tx, const tide_lake_change *const *changes,
-                                                const char *const *keys, int count,
-                                                tide_error *err);
+/* Appends of several changes, as JSON arrays: files with the place of their change, statistics of their columns, and what their tables gain. */
+typedef struct lake_group_rows {
+    tide_buffer files;
+    tide_buffer stats;
+    tide_buffer sums;
+} lake_group_rows;
+void lake_group_rows_init(lake_group_rows *rows);
+void lake_group_rows_done(lake_group_rows *rows);
+TIDE_MUST_CHECK tide_status lake_group_rows_write(lake_group_rows *rows,
+                                                  const tide_lake_change *const *changes, int count,
+                                                  tide_error *err);
+/* Deferred: forks' first statistics, before them; values of partitions, behind them. */
+TIDE_MUST_CHECK tide_status lake_begin_stats_of(tide_tx *tx, const tide_lake_change *const *changes,
+                                                int count, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_write_partitions_of(tide_tx *tx,
+                                                     const tide_lake_change *const *changes,
+                                                     int count, tide_error *err);
 /* Under the lock: everything that dropped tables and views take along. */
 TIDE_MUST_CHECK tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change,
                                              tide_error *err);

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "lake/data.h"
 #include "lake/expire.h"
+#include "lake/owner.h"
 #include "tidemark_lake_sql.h"
 
 enum {
@@ -324,6 +325,7 @@ tide_status tide_lake_cleanup(tide_lake *lake, const tide_lake_cleanup_options *
     if (options->batch < 0 || options->batch > CLEANUP_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a batch of %" PRId64 " files, want 1..%d",
                          options->batch, CLEANUP_BATCH_MAX);
+    TIDE_TRY(tide_lake_owner_need(tide_lake_store(lake), tide_lake_data_dir(lake), err));
     TIDE_CLEANUP(cleaning_done)
     cleaning c = {
         .lake = lake,

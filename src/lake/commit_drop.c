@@ -114,24 +114,47 @@ static tide_status count_partition(dropping *d)
     return TIDE_OK;
 }
 
-static tide_status end_contents(dropping *d)
+static tide_status end_by(const dropping *d, const tide_sql *const *statements)
 {
-    const tide_sql *const statements[] = {
-        TIDE_LAKE_SQL_LAKE_DROP_INHERITED,  TIDE_LAKE_SQL_LAKE_DROP_COLUMNS,
-        TIDE_LAKE_SQL_LAKE_DROP_FILES,      TIDE_LAKE_SQL_LAKE_DROP_DELETES,
-        TIDE_LAKE_SQL_LAKE_DROP_PARTITIONS, TIDE_LAKE_SQL_LAKE_DROP_SORTS,
-    };
-    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+    for (; *statements; statements++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(begin_live(&query, d, statements[i]));
+        TIDE_TRY(begin_live(&query, d, *statements));
         TIDE_TRY(tide_query_defer(&query, d->err));
     }
     return TIDE_OK;
 }
 
+/* A table's tags, a view's: stock clients make them, on PostgreSQL. */
+static tide_status end_tags(const dropping *d)
+{
+    static const tide_sql *const statements[] = {
+        TIDE_LAKE_SQL_LAKE_DROP_INHERITED_TAGS,
+        TIDE_LAKE_SQL_LAKE_DROP_TAGS,
+        TIDE_LAKE_SQL_LAKE_DROP_COLUMN_TAGS,
+        NULL,
+    };
+    const bool may_be = tide_store_engine(tide_tx_store(d->tx)) == TIDE_ENGINE_POSTGRES;
+    return may_be ? end_by(d, statements) : TIDE_OK;
+}
+
+static tide_status end_contents(const dropping *d)
+{
+    static const tide_sql *const statements[] = {
+        TIDE_LAKE_SQL_LAKE_DROP_INHERITED,
+        TIDE_LAKE_SQL_LAKE_DROP_COLUMNS,
+        TIDE_LAKE_SQL_LAKE_DROP_FILES,
+        TIDE_LAKE_SQL_LAKE_DROP_DELETES,
+        TIDE_LAKE_SQL_LAKE_DROP_PARTITIONS,
+        TIDE_LAKE_SQL_LAKE_DROP_SORTS,
+        NULL,
+    };
+    return end_by(d, statements);
+}
+
 static tide_status drop_thing(dropping *d, tide_lake_kind kind)
 {
     TIDE_TRY(drop_row(d, kind));
+    TIDE_TRY(end_tags(d));
     if (kind == TIDE_LAKE_VIEW)
         return TIDE_OK;
     TIDE_TRY(count_columns(d));

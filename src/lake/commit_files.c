@@ -192,61 +192,78 @@ static int64_t rows_before(const tide_lake_change *const *changes, int place, in
     return rows;
 }
 
-static tide_status write_files_by_key(tide_tx *tx, const tide_lake_change *const *changes,
-                                      const char *const *keys, int count, tide_error *err)
+void lake_group_rows_init(lake_group_rows *rows)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
-    tide_buffer_init(&rows, ROWS_BYTES_MAX);
-    tide_json json;
-    tide_json_init(&json, &rows);
-    tide_json_array_begin(&json);
+    tide_buffer_init(&rows->files, ROWS_BYTES_MAX);
+    tide_buffer_init(&rows->stats, ROWS_BYTES_MAX);
+    tide_buffer_init(&rows->sums, ROWS_BYTES_MAX);
+}
+
+void lake_group_rows_done(lake_group_rows *rows)
+{
+    tide_buffer_done(&rows->files);
+    tide_buffer_done(&rows->stats);
+    tide_buffer_done(&rows->sums);
+}
+
+static void put_sum(tide_json *json, const lake_thing *thing)
+{
+    tide_json_object_begin(json);
+    put_number(json, "table", thing->is.seen.id);
+    put_number(json, "records", thing->records);
+    put_number(json, "row_ids", thing->row_ids);
+    put_number(json, "bytes", thing->bytes);
+    tide_json_object_end(json);
+}
+
+static void put_file_at(tide_json *json, const lake_file *file, int place,
+                        const tide_lake_change *const *changes)
+{
+    tide_json_object_begin(json);
+    put_number(json, "place", place);
+    put_file_words(json, file, rows_before(changes, place, file->table->is.seen.id));
+    tide_json_object_end(json);
+}
+
+tide_status lake_group_rows_write(lake_group_rows *rows, const tide_lake_change *const *changes,
+                                  int count, tide_error *err)
+{
+    enum { FILES, STATS, SUMS, KINDS };
+    tide_buffer *const buffers[KINDS] = {&rows->files, &rows->stats, &rows->sums};
+    tide_json json[KINDS];
+    for (int i = 0; i < KINDS; i++) {
+        tide_json_init(&json[i], buffers[i]);
+        tide_json_array_begin(&json[i]);
+    }
     for (int i = 0; i < count; i++) {
         for (const lake_file *file = changes[i]->files; file; file = file->next) {
-            tide_json_object_begin(&json);
-            put_file_words(&json, file, rows_before(changes, i, file->table->is.seen.id));
-            put_text(&json, "key", keys[i]);
-            tide_json_object_end(&json);
+            put_file_at(&json[FILES], file, i, changes);
+            put_stats(&json[STATS], file);
         }
+        for (const lake_thing *thing = changes[i]->things; thing; thing = thing->next)
+            if (has_stats(thing))
+                put_sum(&json[SUMS], thing);
     }
-    tide_json_array_end(&json);
-    return write_rows(tx, changes[0]->catalog.catalog_id, TIDE_LAKE_SQL_LAKE_GROUP_FILES, &json,
-                      &rows, err);
+    for (int i = 0; i < KINDS; i++) {
+        tide_json_array_end(&json[i]);
+        const tide_status status = tide_json_finish(&json[i]);
+        if (status < TIDE_OK)
+            return tide_fail(err, status, "too many files in one group");
+    }
+    return TIDE_OK;
 }
 
-static tide_status write_stats_of(tide_tx *tx, const tide_lake_change *const *changes, int count,
-                                  tide_error *err)
-{
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
-    tide_buffer_init(&rows, ROWS_BYTES_MAX);
-    tide_json json;
-    tide_json_init(&json, &rows);
-    tide_json_array_begin(&json);
-    for (int i = 0; i < count; i++) {
-        for (const lake_thing *thing = changes[i]->things; thing; thing = thing->next) {
-            if (!has_stats(thing))
-                continue;
-            tide_json_object_begin(&json);
-            put_number(&json, "table", thing->is.seen.id);
-            put_number(&json, "records", thing->records);
-            put_number(&json, "row_ids", thing->row_ids);
-            put_number(&json, "bytes", thing->bytes);
-            tide_json_object_end(&json);
-        }
-    }
-    tide_json_array_end(&json);
-    return write_rows(tx, changes[0]->catalog.catalog_id, TIDE_LAKE_SQL_LAKE_GROUP_STATS, &json,
-                      &rows, err);
-}
-
-tide_status lake_write_files_of(tide_tx *tx, const tide_lake_change *const *changes,
-                                const char *const *keys, int count, tide_error *err)
+tide_status lake_begin_stats_of(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                                tide_error *err)
 {
     for (int i = 0; i < count; i++)
         TIDE_TRY(begin_fork_stats(tx, changes[i], err));
-    TIDE_TRY(write_files_by_key(tx, changes, keys, count, err));
-    TIDE_TRY(
-        write_array(tx, changes, count, TIDE_LAKE_SQL_LAKE_ADD_FILE_STATS, false, put_stats, err));
-    TIDE_TRY(write_array(tx, changes, count, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false,
-                         put_partitions, err));
-    return write_stats_of(tx, changes, count, err);
+    return TIDE_OK;
+}
+
+tide_status lake_write_partitions_of(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                                     tide_error *err)
+{
+    return write_array(tx, changes, count, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false,
+                       put_partitions, err);
 }

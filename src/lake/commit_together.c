@@ -1,10 +1,10 @@
 /* commit_together.c - appends of one process to one catalog at the same time become several snapshots of one transaction (PostgreSQL; on SQLite the store groups).
  *
- * Every member keeps its own snapshot, parent, digest, key and marks, as if it had committed alone behind the member before it; what is shared are the head's lock, a
- * few statements over all their rows, the COMMIT and the flush. Only plain appends go together: they leave nothing that another of them fears, so what one is checked
+ * Every member keeps its own snapshot, parent, digest, key and marks, as if it had committed alone behind the member before it; what is shared are the head's lock, one
+ * statement over all their rows, the COMMIT and the flush. The next group gathers while one writes, and writes while that one waits for the disk. Only plain appends go together: they leave nothing that another of them fears, so what one is checked
  * against is what stood there before all of them.
  *
- *     head locked  ->  anything since a base that is feared, a key that is there: refused  ->  snapshots, changes, marks, commits, head  ->  files, statistics  ->  COMMIT
+ *     head locked  ->  anything since a base that is feared, a key that is there: refused; snapshots, changes, marks, commits, head, files, statistics  ->  COMMIT
  *
  * If anything fails, all of it has failed, and each member goes alone (no savepoints: DECISIONS say what they cost). An outcome that is not known is found out the same
  * way: by its key, under the lock. */
@@ -30,6 +30,7 @@ typedef struct group {
     int count;
     int64_t catalog_id;
     int64_t head; /* that was locked */
+    tide_crew_turn *turn;
 } group;
 
 static bool is_plain(const lake_try *c)
@@ -140,6 +141,7 @@ static tide_status write_members(const group *g, const tide_lake_digest *digests
 static void tell_member(tide_query *query, void *arg)
 {
     const group *g = arg;
+    tide_crew_pass(g->turn); /* committed, in order: the next group need not wait for the disk */
     const int64_t place = tide_col_i64(query);
     if (place < 0 || place >= g->count)
         return;
@@ -148,19 +150,21 @@ static void tell_member(tide_query *query, void *arg)
 }
 
 static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest *digests,
-                                   tide_error *err)
+                                   const tide_lake_change *const *changes, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer members;
+    TIDE_CLEANUP(lake_group_rows_done) lake_group_rows rows;
     tide_buffer_init(&members, GROUP_BYTES_MAX);
+    lake_group_rows_init(&rows);
     TIDE_TRY(write_members(g, digests, &members, err));
+    TIDE_TRY(lake_group_rows_write(&rows, changes, g->count, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_REFUSE, err));
-    tide_bind_i64(query, "catalog_id", g->catalog_id);
-    tide_bind_text_view(query, "members", tide_buffer_view(&members));
-    TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err));
     tide_bind_i64(query, "catalog_id", g->catalog_id);
     tide_bind_text_view(query, "members", tide_buffer_view(&members));
+    tide_bind_text_view(query, "files", tide_buffer_view(&rows.files));
+    tide_bind_text_view(query, "stats", tide_buffer_view(&rows.stats));
+    tide_bind_text_view(query, "sums", tide_buffer_view(&rows.sums));
     TIDE_TRY(tide_bind_clock(query, "clock", err));
     return tide_query_defer_rows(&query, tell_member, g, err);
 }
@@ -170,27 +174,28 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
     group *g = arg;
     tide_lake_digest digests[TIDE_CREW_BATCH_MAX];
     const tide_lake_change *changes[TIDE_CREW_BATCH_MAX];
-    const char *keys[TIDE_CREW_BATCH_MAX];
     for (int i = 0; i < g->count; i++) {
         g->members[i]->runs++;
         changes[i] = g->members[i]->change;
-        keys[i] = g->members[i]->key;
     }
     TIDE_TRY(number_members(tx, g, digests, err));
     TIDE_TRY(tide_lake_hold_head(tx, g->catalog_id, &g->head, err));
-    TIDE_TRY(publish_members(tx, g, digests, err));
-    return lake_write_files_of(tx, changes, keys, g->count, err);
+    TIDE_TRY(lake_begin_stats_of(tx, changes, g->count, err));
+    TIDE_TRY(publish_members(tx, g, digests, changes, err));
+    return lake_write_partitions_of(tx, changes, g->count, err);
 }
 
 /* ---- the group ---- */
 
-static void commit_members(void **whats, int count)
+static void commit_members(tide_crew_turn *turn, void **whats, int count)
 {
     lake_try *members[TIDE_CREW_BATCH_MAX] = {NULL};
     for (int i = 0; i < count; i++)
         members[i] = whats[i];
-    group g = {
-        .members = members, .count = count, .catalog_id = members[0]->change->catalog.catalog_id};
+    group g = {.turn = turn,
+               .members = members,
+               .count = count,
+               .catalog_id = members[0]->change->catalog.catalog_id};
     tide_error ignored; /* who goes alone finds the reason, or none */
     const tide_status status = tide_write(members[0]->change->store, write_together, &g, &ignored);
     for (int i = 0; i < count; i++) {

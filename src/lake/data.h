@@ -60,7 +60,8 @@ typedef enum tide_lake_format {
 /* What a source without a name is, as its first bytes say; anything that is neither Parquet nor JSON is CSV. */
 tide_lake_format tide_lake_format_of(tide_view bytes);
 /* How names of spooled sources end: they are not shown in words, and cleanup knows them (expire.h). */
-#define TIDE_LAKE_SPOOLED ".new/input"
+#define TIDE_LAKE_STAGE ".new"
+#define TIDE_LAKE_SPOOLED TIDE_LAKE_STAGE "/input"
 
 /* Files that were written: what tide_lake_add_file takes. */
 typedef struct tide_lake_written {
@@ -75,9 +76,9 @@ void tide_lake_written_done(tide_lake_written *written); /* fits TIDE_CLEANUP on
 void tide_lake_written_discard(tide_lake_data *data, const tide_lake_object *table,
                                const tide_lake_written *written);
 
-/* CSV: a first line with names, commas between values (tabs in .tsv), double quotes, nothing guessed; an empty value is NULL. JSON: lines or an array of objects; all of
- * it is looked at twice, so that no name goes unseen; numbers beyond a double's digits are to be written as texts.
- * source "-": standard input, through a temporary file; BY_NAME tells its format by its first bytes. TIDE_E_NOT_FOUND: no such file. TIDE_E_INVALID: not of its format, columns that the table does not have (named), missing
+/* CSV: a first line with names, commas between values (tabs in .tsv), double quotes, nothing guessed; nothing is NULL, "" an empty text. JSON: lines or an array of objects; all of
+ * it is looked at twice, so that no name goes unseen; whole numbers are not rounded (1.0 is 1, 1.5 is refused); numbers beyond a double's digits are to be written as texts.
+ * source "-": standard input, through a temporary file, as is every pipe; BY_NAME tells its format by its first bytes. TIDE_E_NOT_FOUND: no such file. TIDE_E_INVALID: not of its format, columns that the table does not have (named), missing
  * columns without default that may not be NULL, values that cannot be cast (which row, which column): nothing is left on the disk. */
 TIDE_MUST_CHECK tide_status tide_lake_write_rows(tide_lake_data *data,
                                                  const tide_lake_table_seen *table,

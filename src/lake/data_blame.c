@@ -28,9 +28,14 @@ static tide_status find_value(const tide_lake_source *source, tide_lake_data *da
         tide_arena_alloc(&arena, ((size_t)source->found_count + 1) * sizeof *columns);
     if (!columns)
         return TIDE_E_NOMEM;
-    for (int i = 0; i < source->found_count; i++)
-        columns[i] = (tide_template_item){
-            .name = source->found[i], .n = i + 1, .sql = source->types[source->column_of[i]]};
+    for (int i = 0; i < source->found_count; i++) {
+        const int column = source->column_of[i];
+        columns[i] =
+            (tide_template_item){.name = source->found[i],
+                                 .n = i + 1,
+                                 .sql = source->types[column],
+                                 .flags = tide_lake_source_is_whole(source, column) ? "whole" : ""};
+    }
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     tide_error ignored = {0};
     TIDE_TRY(begin_search(source, data, columns, &query, &ignored));

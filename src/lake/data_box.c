@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "lake/data_parts.h"
 #include "lake/lake_parts.h"
 #include "tidemark_lake_duck.h"
@@ -150,6 +151,8 @@ static const char *skip_explain(const char *text)
 
 static tide_status check_reads(tide_lake_data *data, const char *text, tide_error *err)
 {
+    if (!tide_utf8_valid(tide_view_of(text)))
+        return tide_fail(err, TIDE_E_INVALID, "the query is not UTF-8");
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     TIDE_TRY(tide_duck_query_begin(&query, data->duck, TIDE_LAKE_DUCK_PARSED, err));
     tide_duck_bind_text(query, "text", text);
@@ -168,6 +171,10 @@ static tide_status check_reads(tide_lake_data *data, const char *text, tide_erro
         return tide_fail(
             err, TIDE_E_DENIED,
             "only statements that read are allowed here (SELECT, and PIVOT within one)");
+    if (tide_view_equal(words, tide_view_of("NameListToString NOT IMPLEMENTED")))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a name has more than three parts, want CATALOG.SCHEMA.TABLE (a part with "
+                         "a dot goes in double quotes)");
     return tide_fail(err, TIDE_E_INVALID, "%.*s", (int)words.len, words.ptr);
 }
 

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "lake/data_parts.h"
 #include "lake/quote.h"
+#include "lake/types.h"
 #include "tidemark_lake_duck.h"
 
 typedef struct job {
@@ -109,12 +110,11 @@ static tide_status place_files(job *j, tide_error *err)
     return tide_lake_sync_table(j->data, table, err);
 }
 
-/* Parquet has no integers of 128 bits: DuckDB writes them as doubles. */
+/* A stock client's table may have them. */
 static tide_status check_types(const tide_lake_table_seen *table, tide_error *err)
 {
     for (int i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].type, "int128") == 0 ||
-            strcmp(table->columns[i].type, "uint128") == 0)
+        if (tide_lake_type_is_too_wide(table->columns[i].type))
             return tide_fail(
                 err, TIDE_E_UNSUPPORTED,
                 "column %s is of type %s, which Parquet keeps as a double and so loses "

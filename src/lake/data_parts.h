@@ -172,6 +172,8 @@ TIDE_MUST_CHECK tide_status tide_lake_source_find(tide_lake_source *out, tide_la
                                                   const tide_lake_table_seen *table,
                                                   const char *path, tide_lake_format format,
                                                   tide_error *err);
+/* A column of whole numbers that comes as text (CSV, JSON), which is not rounded. */
+bool tide_lake_source_is_whole(const tide_lake_source *source, int column);
 /* Say in err which row and column it was, if that can be found; otherwise err stays. */
 tide_status tide_lake_source_blame(const tide_lake_source *source, tide_lake_data *data,
                                    const tide_lake_table_seen *table, tide_status status,

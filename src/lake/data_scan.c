@@ -29,8 +29,7 @@ typedef struct pieces {
 static const char *describe_column(tide_arena *arena, const tide_lake_column *column, int number,
                                    const char *type)
 {
-    const bool has_default =
-        column->initial_default[0] && strcmp(column->initial_default, "NULL") != 0;
+    const bool has_default = strcmp(column->initial_default, "NULL") != 0;
     const char *quoted_type = tide_lake_quote_text(arena, type);
     const char *value = has_default ? tide_lake_quote_text(arena, column->initial_default) : "NULL";
     if (!quoted_type || !value)

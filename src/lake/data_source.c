@@ -139,11 +139,22 @@ static bool is_json_type(const char *type)
     return false;
 }
 
+bool tide_lake_source_is_whole(const tide_lake_source *source, int column)
+{
+    static const char *const known[] = {"TINYINT",  "SMALLINT",  "INTEGER",  "BIGINT",
+                                        "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(source->types[column], known[i]) == 0)
+            return source->format != TIDE_LAKE_PARQUET;
+    return false;
+}
+
 /* The type in which the reader gives a column. */
 static const char *reader_type(const tide_lake_source *source, int column)
 {
     const char *type = source->types[column];
-    return source->format == TIDE_LAKE_JSON && !is_json_type(type) ? "VARCHAR" : type;
+    const bool is_odd = source->format == TIDE_LAKE_JSON && !is_json_type(type);
+    return is_odd || tide_lake_source_is_whole(source, column) ? "VARCHAR" : type;
 }
 
 static tide_status make_readers(tide_lake_source *source, tide_error *err)
@@ -170,13 +181,13 @@ static tide_status make_readers(tide_lake_source *source, tide_error *err)
     return fill_reader(source, &source->arena, template, texts, &source->text_sql, err);
 }
 
-static tide_status cast_sql(tide_arena *arena, const char *value, const char *type,
-                            const char **out, tide_error *err)
+static tide_status cast_sql(tide_lake_source *source, const tide_template *template,
+                            const char *value, int column, tide_error *err)
 {
     const tide_template_list lists[] = {TIDE_LAKE_PIECE("value", value),
-                                        TIDE_LAKE_PIECE("type", type)};
+                                        TIDE_LAKE_PIECE("type", source->types[column])};
     const tide_template_context context = {.lists = lists, .list_count = 2};
-    return tide_lake_fill(out, arena, TIDE_TEMPLATE_DUCK_CAST, &context, err);
+    return tide_lake_fill(&source->expressions[column], &source->arena, template, &context, err);
 }
 
 /* A column that the source does not have. */
@@ -184,8 +195,7 @@ static tide_status default_sql(tide_lake_source *source, const tide_lake_table_s
                                int column, tide_error *err)
 {
     const tide_lake_column *missing = &table->columns[column];
-    const bool has_default =
-        missing->default_value[0] && strcmp(missing->default_value, "NULL") != 0;
+    const bool has_default = strcmp(missing->default_value, "NULL") != 0;
     if (!has_default && !missing->nulls_allowed)
         return tide_fail(err, TIDE_E_INVALID,
                          "%s has no column %s, which may not be NULL and has no default",
@@ -194,8 +204,7 @@ static tide_status default_sql(tide_lake_source *source, const tide_lake_table_s
         has_default ? tide_lake_quote_text(&source->arena, missing->default_value) : "NULL";
     if (!value)
         return tide_lake_no_memory(err);
-    return cast_sql(&source->arena, value, source->types[column], &source->expressions[column],
-                    err);
+    return cast_sql(source, TIDE_TEMPLATE_DUCK_CAST, value, column, err);
 }
 
 static tide_status make_expressions(tide_lake_source *source, const tide_lake_table_seen *table,
@@ -213,7 +222,10 @@ static tide_status make_expressions(tide_lake_source *source, const tide_lake_ta
         const char *name = tide_lake_quote_name(&source->arena, source->found[place[i]]);
         if (!name)
             return tide_lake_no_memory(err);
-        TIDE_TRY(cast_sql(&source->arena, name, source->types[i], &source->expressions[i], err));
+        TIDE_TRY(cast_sql(source,
+                          tide_lake_source_is_whole(source, i) ? TIDE_TEMPLATE_DUCK_WHOLE
+                                                               : TIDE_TEMPLATE_DUCK_CAST,
+                          name, i, err));
     }
     return TIDE_OK;
 }

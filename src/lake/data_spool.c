@@ -80,18 +80,18 @@ static tide_status write_all(int fd, const char *bytes, size_t len, const char *
     return TIDE_OK;
 }
 
-static tide_status copy_input(tide_lake_source *out, int fd, tide_error *err)
+static tide_status copy_input(tide_lake_source *out, int from, int fd, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *bytes = malloc(COPY_SIZE);
     if (!bytes)
         return tide_lake_no_memory(err);
     for (bool is_first = true;;) {
-        const ssize_t len = read(STDIN_FILENO, bytes, COPY_SIZE);
+        const ssize_t len = read(from, bytes, COPY_SIZE);
         if (len < 0 && errno == EINTR)
             continue;
         if (len < 0)
-            return tide_lake_fail_errno(err, "read", "standard input");
-        if (is_first && out->format == TIDE_LAKE_BY_NAME) /* standard input has no name */
+            return tide_lake_fail_errno(err, "read", out->shown);
+        if (is_first && out->format == TIDE_LAKE_BY_NAME) /* what flows has no name */
             out->format = tide_lake_format_of(tide_view_bytes(bytes, (size_t)len));
         is_first = false;
         if (len == 0)
@@ -100,8 +100,10 @@ static tide_status copy_input(tide_lake_source *out, int fd, tide_error *err)
     }
 }
 
+/* What can be read once only, as standard input and pipes: into a file of ours first. */
 static tide_status spool_input(tide_lake_source *out, tide_lake_data *data,
-                               const tide_lake_table_seen *table, tide_error *err)
+                               const tide_lake_table_seen *table, int from, const char *shown,
+                               tide_error *err)
 {
     char stage[PATH_MAX];
     TIDE_TRY(tide_lake_stage_make(data, &table->table, stage, err));
@@ -110,27 +112,44 @@ static tide_status spool_input(tide_lake_source *out, tide_lake_data *data,
         tide_lake_stage_remove(stage);
         return tide_lake_no_memory(err);
     }
-    out->shown = "standard input";
+    out->shown = tide_arena_text(&out->arena, tide_view_of(shown));
     out->path = tide_lake_join(&out->arena, stage, "/input"); /* TIDE_LAKE_SPOOLED */
-    if (!out->path)
+    if (!out->shown || !out->path)
         return tide_lake_no_memory(err);
     const int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return tide_lake_fail_errno(err, "make", out->path);
-    const tide_status status = copy_input(out, fd, err);
+    const tide_status status = copy_input(out, from, fd, err);
     if (close(fd) != 0 && status == TIDE_OK)
         return tide_lake_fail_errno(err, "write", out->path);
     return status;
 }
 
-static tide_status find_file(tide_lake_source *out, const char *path, tide_error *err)
+/* A named pipe, another process's output. */
+static tide_status spool_pipe(tide_lake_source *out, tide_lake_data *data,
+                              const tide_lake_table_seen *table, const char *path, tide_error *err)
+{
+    const int from = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (from < 0)
+        return tide_lake_fail_errno(err, "read", path);
+    const tide_status status = spool_input(out, data, table, from, path, err);
+    (void)close(from);
+    return status;
+}
+
+static tide_status find_file(tide_lake_source *out, tide_lake_data *data,
+                             const tide_lake_table_seen *table, const char *path, tide_error *err)
 {
     char real[PATH_MAX];
     struct stat there;
-    if (!realpath(path, real) || stat(real, &there) != 0)
+    if (stat(path, &there) != 0)
         return tide_lake_fail_errno(err, "read", path);
     if (S_ISDIR(there.st_mode))
         return tide_fail(err, TIDE_E_INVALID, "%s is a directory, want a file", path);
+    if (!S_ISREG(there.st_mode))
+        return spool_pipe(out, data, table, path, err);
+    if (!realpath(path, real))
+        return tide_lake_fail_errno(err, "read", path);
     const bool is_spooled = ends_in(path, strlen(path), TIDE_LAKE_SPOOLED);
     out->shown = is_spooled ? "what was sent" : tide_arena_text(&out->arena, tide_view_of(path));
     out->path = tide_arena_text(&out->arena, tide_view_of(real));
@@ -159,8 +178,8 @@ tide_status tide_lake_source_find(tide_lake_source *out, tide_lake_data *data,
 {
     out->format = format;
     if (strcmp(path, "-") == 0)
-        TIDE_TRY(spool_input(out, data, table, err));
+        TIDE_TRY(spool_input(out, data, table, STDIN_FILENO, "standard input", err));
     else
-        TIDE_TRY(find_file(out, path, err));
+        TIDE_TRY(find_file(out, data, table, path, err));
     return check_size(out, err);
 }

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "lake/data.h"
 #include "lake/expire.h"
+#include "lake/owner.h"
 
 enum { DEPTH_MAX = 64 }; /* of directories below the data directory */
 
@@ -18,6 +20,21 @@ static tide_status fail_errno(tide_error *err, const char *verb, const char *pat
     const int code = errno;
     return tide_fail(err, code == EACCES || code == EPERM ? TIDE_E_DENIED : TIDE_E_IO,
                      "cannot %s %s: %s", verb, path, strerror(code));
+}
+
+/* The directory of a writer that died goes with the last of its files. */
+static void remove_stage(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t end_len = strlen(TIDE_LAKE_STAGE);
+    const size_t len = slash ? (size_t)(slash - path) : 0;
+    if (len <= end_len || len >= sizeof dir ||
+        memcmp(path + len - end_len, TIDE_LAKE_STAGE, end_len) != 0)
+        return;
+    memcpy(dir, path, len);
+    dir[len] = '\0';
+    (void)rmdir(dir);
 }
 
 static tide_status remove_file(void *context, const char *path, int64_t *bytes, tide_error *err)
@@ -32,6 +49,7 @@ static tide_status remove_file(void *context, const char *path, int64_t *bytes, 
     if (unlink(path) != 0)
         return errno == ENOENT ? TIDE_NONE : fail_errno(err, "remove", path);
     *bytes = info.st_size;
+    remove_stage(path);
     return TIDE_OK;
 }
 
@@ -88,7 +106,8 @@ static tide_status walk_dir(walk *w, int fd, int depth, tide_error *err)
         if (!entry)
             return errno == 0 ? TIDE_OK : fail_errno(err, "read", w->path);
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            (depth == 0 && strcmp(entry->d_name, TIDE_LAKE_EXPORTS) == 0))
+            (depth == 0 && (strcmp(entry->d_name, TIDE_LAKE_EXPORTS) == 0 ||
+                            strcmp(entry->d_name, TIDE_LAKE_OWNER_FILE) == 0)))
             continue;
         const int added = snprintf(w->path + len, sizeof w->path - len, "%s%s", len > 0 ? "/" : "",
                                    entry->d_name);

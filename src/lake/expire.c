@@ -305,7 +305,7 @@ tide_status tide_lake_expire(tide_lake *lake, const char *catalog,
         return tide_fail(
             err, TIDE_E_INVALID,
             "which snapshots of '%s' are to go? Say from when on (--older-than) or how "
-            "many stay (--keep-last)",
+            "many stay (--keep)",
             catalog);
     tide_expiry e = {
         .lake = lake,

@@ -16,6 +16,8 @@
  * Who writes data files holds a pin from before the first until they are committed or removed: orphans are older than every live pin. A file's age
  * is told by the clock of the machine that wrote it, a pin's by the store's: the grace must be longer than they can differ.
  *
+ * Files are removed by the metabase alone that the data directory belongs to (owner.h): not by a copy, nor by another one.
+ *
  * Files outside of the data directory (a stock client may name any) are never removed. Commits stay when their snapshots go (lake_commit.expired_at), so a request's
  * key answers for ever.
  *
@@ -89,7 +91,7 @@ typedef struct tide_lake_cleaned {
     bool more;
 } tide_lake_cleaned;
 
-/* A file that cannot be removed ends the turn with its failure; what was removed before is removed. options may be NULL. *out counts in any case. */
+/* A file that cannot be removed ends the turn with its failure; what was removed before is removed. TIDE_E_CONFLICT, TIDE_E_NOT_FOUND: owner.h. options may be NULL. *out counts in any case. */
 TIDE_MUST_CHECK tide_status tide_lake_cleanup(tide_lake *lake,
                                               const tide_lake_cleanup_options *options,
                                               tide_lake_cleaned *out, tide_error *err);

@@ -1,6 +1,7 @@
 /* export.c - a catalog as a file for stock clients. See expose.h. */
 #include "lake/expose.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -234,6 +235,38 @@ static tide_status publish(const char *partial, const char *path, bool is_forced
     return sync_path(dirname(copy), O_DIRECTORY, err);
 }
 
+/* "name.<uuid>.partial", and the journal beside it. */
+static bool is_partial_of(const char *found, const char *name)
+{
+    const size_t len = strlen(name);
+    const char *rest = found + len + 1 + TIDE_UUID_TEXT_SIZE - 1;
+    return strlen(found) > len + TIDE_UUID_TEXT_SIZE && strncmp(found, name, len) == 0 &&
+           found[len] == '.' &&
+           (strcmp(rest, ".partial") == 0 || strcmp(rest, ".partial-journal") == 0);
+}
+
+/* What exports have left here that died: nobody has touched it for an hour. */
+static void remove_leftovers(const char *path, tide_env *env)
+{
+    enum { AGE_S = 3600 };
+    char copy[PATH_MAX];
+    char other[PATH_MAX];
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    (void)snprintf(other, sizeof other, "%s", path);
+    const char *name = basename(other);
+    const time_t due = (time_t)(env->wall_us(env) / 1000000) - AGE_S;
+    DIR *dir = opendir(dirname(copy));
+    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        struct stat there;
+        if (is_partial_of(entry->d_name, name) &&
+            fstatat(dirfd(dir), entry->d_name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+            there.st_mtime < due)
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
 static tide_status write_file(exporting *e, const char *partial, tide_error *err)
 {
     const tide_app_options options = {
@@ -258,6 +291,7 @@ tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *p
     if (snprintf(partial, sizeof partial, "%s.%s.partial", path, token) >= (int)sizeof partial)
         return tide_fail(err, TIDE_E_INVALID, "the name of the file is too long");
     TIDE_TRY(check_target(path, is_forced, err));
+    remove_leftovers(path, tide_store_env(lake->store));
     exporting e = {.lake = lake, .catalog_name = catalog};
     tide_status status = write_file(&e, partial, err);
     if (status >= TIDE_OK)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/utf8.h"
+#include "lake/owner.h"
 #include "store/engine.h"
 #include "tidemark_lake_sql.h"
 
@@ -56,6 +57,12 @@ static tide_status settle_directory(char **out, const char *path, tide_error *er
         memcpy(made + len, "/", 2);
     *out = made;
     return TIDE_OK;
+}
+
+tide_status tide_lake_check_directory(const char *data_dir, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep) char *whole = NULL;
+    return settle_directory(&whole, data_dir, err);
 }
 
 /* ---- what is there ---- */
@@ -180,7 +187,17 @@ typedef struct making {
     const char *data_dir; /* NULL: only bring the schema up to date */
     char *there;          /* the directory of the metabase that is there */
     bool was_there;
+    bool has_files;
 } making;
+
+static tide_status look_for_files(tide_tx *tx, bool *has_files, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *has_files = tide_col_bool(query);
+    return TIDE_OK;
+}
 
 static tide_status make(tide_tx *tx, void *arg, tide_error *err)
 {
@@ -193,6 +210,7 @@ static tide_status make(tide_tx *tx, void *arg, tide_error *err)
     for (const tide_migration *step = tide_lake_sql_migrations; step->number > 0; step++)
         if (step->number > applied)
             TIDE_TRY(apply_step(tx, step, err));
+    TIDE_TRY(look_for_files(tx, &m->has_files, err));
     if (m->was_there)
         return read_setting(tx, "data_path", &m->there, err);
     TIDE_TRY(add_setting(tx, "created_by", "Tidemark", err));
@@ -205,6 +223,7 @@ tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_th
 {
     TIDE_CLEANUP(tide_freep) char *whole = NULL;
     TIDE_TRY(settle_directory(&whole, data_dir, err));
+    TIDE_TRY(tide_lake_owner_look(store, whole, err));
     making m = {.data_dir = whole};
     const tide_status status = tide_write(store, make, &m, err);
     TIDE_CLEANUP(tide_freep) char *there = m.there;
@@ -215,6 +234,9 @@ tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_th
                          "the metabase in %s has its data in %s: use that directory, or another "
                          "--store",
                          tide_store_name(store), there);
+    const tide_status marked = tide_lake_owner_mark(store, whole, m.has_files, err);
+    if (marked != TIDE_E_DENIED || !m.was_there) /* who may only read needs no mark */
+        TIDE_TRY(marked);
     if (was_there)
         *was_there = m.was_there;
     return TIDE_OK;

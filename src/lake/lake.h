@@ -39,10 +39,18 @@ enum {
 typedef struct tide_lake tide_lake;
 
 /* Make a metabase in a store, with its data below data_dir (absolute or made so; created if missing). Fine when there is one with the same
- * data_dir: *was_there. TIDE_E_CONFLICT: there is one with another directory; TIDE_E_FOREIGN: tables of its names that are not ours (a stock
- * DuckLake's, say). */
+ * data_dir: *was_there. TIDE_E_CONFLICT: there is one with another directory, or the directory is another metabase's (owner.h); TIDE_E_NOT_FOUND: it is
+ * empty, and the metabase has files there; TIDE_E_FOREIGN: tables of its names that are not ours (a stock DuckLake's, say). */
 TIDE_MUST_CHECK tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_there,
                                            tide_error *err);
+
+/* Can it be a data directory? It is made where it is missing. TIDE_E_DENIED, TIDE_E_NOT_FOUND, TIDE_E_INVALID, TIDE_E_FULL, TIDE_E_IO. */
+TIDE_MUST_CHECK tide_status tide_lake_check_directory(const char *data_dir, tide_error *err);
+
+/* A metabase that was copied or restored is the one in use from here on: its data directory (absolute, with a slash at its end) is its own again (owner.h).
+ * TIDE_E_CONFLICT: another metabase's. */
+TIDE_MUST_CHECK tide_status tide_lake_take_over(tide_store *store, const char *data_dir,
+                                                tide_error *err);
 
 /* The store must outlive it. TIDE_E_NOT_FOUND: no metabase there; the words say how to make one. TIDE_E_NEWER. */
 TIDE_MUST_CHECK tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err);

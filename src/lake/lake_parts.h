@@ -9,8 +9,7 @@
 
 enum {
     TIDE_LAKE_SPARE_IDS = 512,
-    TIDE_LAKE_GROUPS =
-        2, /* of one catalog, under way at once: one waits for the disk while the other writes */
+    TIDE_LAKE_GROUPS = 1, /* of one catalog, that write at once; others may wait for the disk */
 };
 
 /* File ids that were taken from the store's counter and not yet given away (PostgreSQL: so that an append needs no round trip for them). What

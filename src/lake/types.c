@@ -114,9 +114,14 @@ static tide_status fail_type(const char *sql, const char *name, tide_error *err)
                          sql);
     return tide_fail(err, TIDE_E_INVALID,
                      "'%.60s' is not a type: use BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, "
-                     "HUGEINT, their unsigned forms (UBIGINT, ...), FLOAT, DOUBLE, DECIMAL(p,s), "
+                     "their unsigned forms (UBIGINT, ...), FLOAT, DOUBLE, DECIMAL(p,s), "
                      "VARCHAR, BLOB, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, UUID or JSON",
                      sql);
+}
+
+bool tide_lake_type_is_too_wide(const char *type)
+{
+    return strcmp(type, "int128") == 0 || strcmp(type, "uint128") == 0;
 }
 
 tide_status tide_lake_type_parse(char out[256], const char *sql, tide_error *err)
@@ -131,6 +136,11 @@ tide_status tide_lake_type_parse(char out[256], const char *sql, tide_error *err
         strncmp(name, "VARCHAR(", 8) == 0 || strncmp(name, "CHAR(", 5) == 0 ? "VARCHAR" : name;
     for (int i = 0; i < TYPES; i++) {
         if (strcmp(base, types[i].duckdb) == 0 || is_among(types[i].others, base)) {
+            if (tide_lake_type_is_too_wide(types[i].word))
+                return tide_fail(err, TIDE_E_INVALID,
+                                 "Parquet keeps %s as a double and so loses digits: use "
+                                 "DECIMAL(38,0)",
+                                 types[i].duckdb);
             (void)snprintf(out, 256, "%s", types[i].word);
             return TIDE_OK;
         }

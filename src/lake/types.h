@@ -10,7 +10,10 @@
 
 #include "lake/change.h"
 
-/* out: 256 bytes. TIDE_E_INVALID: not a type; the words list those there are. */
+/* Integers of 128 bits: Parquet has none, DuckDB would write doubles. */
+bool tide_lake_type_is_too_wide(const char *type);
+
+/* out: 256 bytes. TIDE_E_INVALID: not a type that can be stored; the words list those there are. */
 TIDE_MUST_CHECK tide_status tide_lake_type_parse(char out[256], const char *sql, tide_error *err);
 /* DuckDB's name of one of DuckLake's types; NULL: not one. */
 TIDE_MUST_CHECK tide_status tide_lake_type_duckdb(char out[256], const char *type, tide_error *err);

@@ -45,6 +45,7 @@ tide_status tide_laked_open(tide_laked **out, tide_front *front, const tide_lake
     laked->store = options->store;
     laked->store_url = options->store_url;
     laked->env = tide_store_env(options->store);
+    tide_refusals_init(&laked->refusals);
     const tide_status status = join(laked, front, options, err);
     if (status < TIDE_OK) {
         tide_laked_close(laked);
@@ -62,5 +63,6 @@ void tide_laked_close(tide_laked *laked)
     tide_waiter_close(laked->waiter);
     tide_lake_close(laked->lake);
     tide_lake_figures_free(laked->figures);
+    tide_refusals_done(&laked->refusals);
     free(laked);
 }

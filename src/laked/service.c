@@ -27,6 +27,8 @@
     X("DropView", WRITE, drop_view_request, committed, drop_view)                                  \
     X("ListSchemas", READ, list_schemas_request, list_schemas_response, list_schemas)              \
     X("ListTables", READ, list_tables_request, list_tables_response, list_tables)                  \
+    X("ListFiles", READ, list_files_request, list_files_response, list_files)                      \
+    X("ListConflicts", READ, list_conflicts_request, list_conflicts_response, list_conflicts)      \
     X("ListSnapshots", READ, list_snapshots_request, list_snapshots_response, list_snapshots)      \
     X("Diff", READ, diff_request, diff_response, diff)                                             \
     X("NextSnapshotId", WRITE, next_snapshot_id_request, next_snapshot_id_response,                \
@@ -92,15 +94,6 @@ void tide_laked_serve(tide_laked *laked, tide_desk *desk, tide_call *call, tide_
 }
 
 /* ---- what methods share ---- */
-
-tide_status tide_laked_put(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
-                           tide_error *err)
-{
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(tide_rpc_pack(&bytes, message, err));
-    return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
-}
 
 tide_status tide_laked_bound(int64_t *out, int64_t given, int64_t standard, int64_t most,
                              const char *what, tide_error *err)

@@ -13,6 +13,7 @@
 #include "lake/work.h"
 #include "laked/desks.h"
 #include "laked/figures.h"
+#include "laked/refusals.h"
 #include "laked/spool.h"
 #include "net/call.h"
 #include "rpc/rpc.h"
@@ -28,6 +29,7 @@ enum {
     TIDE_LAKED_SNAPSHOTS_MAX = 10000, /* of one answer */
     TIDE_LAKED_DIFFERENCES_MAX = 100000,
     TIDE_LAKED_FINDINGS_MAX = 1000,
+    TIDE_LAKED_FILES_MAX = 10000,    /* of one answer */
     TIDE_LAKED_ROWS_DEFAULT = 10000, /* of a query's answer */
     TIDE_LAKED_ROWS_MAX = 10000000,
     TIDE_LAKED_ANSWER_MAX = 32 << 20, /* bytes of a query's answer */
@@ -45,6 +47,7 @@ struct tide_laked {
     tide_waiter *waiter;
     tide_desks *desks;
     tide_lake_figures *figures;
+    tide_refusals refusals;
 };
 typedef struct tide_laked tide_laked;
 
@@ -75,9 +78,6 @@ void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *
 
 /* ---- what methods share ---- */
 
-/* Append a message as one occurrence of a field. */
-TIDE_MUST_CHECK tide_status tide_laked_put(tide_buffer *out, uint32_t field,
-                                           const ProtobufCMessage *message, tide_error *err);
 /* A bound of a request: 0 is `standard`. TIDE_E_INVALID: below 0 or above most. */
 TIDE_MUST_CHECK tide_status tide_laked_bound(int64_t *out, int64_t given, int64_t standard,
                                              int64_t most, const char *what, tide_error *err);
@@ -147,6 +147,11 @@ tide_laked_fn tide_laked_next_snapshot_id;
 tide_laked_fn tide_laked_list_schemas;
 tide_laked_fn tide_laked_list_tables;
 tide_laked_fn tide_laked_diff;
+/* service_files.c */
+tide_laked_fn tide_laked_list_files;
+tide_laked_fn tide_laked_list_conflicts;
+/* Of a turn whose collision is set; author: of what was refused, NULL: nobody knows. */
+void tide_laked_note_refusal(const tide_lake_turn *turn, const char *author);
 /* service_query.c */
 tide_laked_fn tide_laked_query;
 /* service_watch.c */

@@ -90,7 +90,7 @@ static tide_status put_catalog(void *arg, const tide_lake_catalog *catalog, tide
     row.created_at_us = catalog->created_at_us;
     row.parent = tide_rpc_borrow(catalog->parent_id != 0 ? catalog->parent_name : "");
     row.parent_snapshot_id = catalog->parent_id != 0 ? catalog->fork_snapshot : 0;
-    return tide_laked_put(arg, 1, &row.base, err);
+    return tide_rpc_put_message(arg, 1, &row.base, err);
 }
 
 static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)

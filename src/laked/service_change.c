@@ -267,6 +267,8 @@ static void keep_collision(tide_lake_turn *turn, const tide_lake_work *work)
     turn->collision = *tide_lake_change_collision(work->change);
     turn->base = tide_lake_change_base(work->change);
     memcpy(turn->catalog, tide_lake_change_catalog(work->change)->name, sizeof turn->catalog);
+    if (turn->collision.snapshot_id != 0)
+        tide_laked_note_refusal(turn, work->commit.author);
 }
 
 static tide_status check_asked(const tide_lake_asked *asked, tide_error *err)

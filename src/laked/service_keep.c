@@ -129,7 +129,7 @@ static void put_finding(void *arg, const tide_lake_finding *finding)
     row.catalog_id = finding->catalog_id;
     row.snapshot_id = finding->snapshot_id;
     row.finding = tide_rpc_borrow(finding->words);
-    f->status = tide_laked_put(f->out, FOUND_FIELD, &row.base, f->err);
+    f->status = tide_rpc_put_message(f->out, FOUND_FIELD, &row.base, f->err);
 }
 
 /* The checker reads everything in one closure: it gets a store of its own, whose closures may take as long as the caller waits. */

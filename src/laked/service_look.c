@@ -33,7 +33,7 @@ static tide_status put_schema(void *arg, const tide_lake_object *schema, tide_er
     row.schema_id = schema->id;
     row.name = tide_rpc_borrow(schema->name);
     row.begin_snapshot_id = schema->begin_snapshot;
-    return tide_laked_put(arg, 2, &row.base, err);
+    return tide_rpc_put_message(arg, 2, &row.base, err);
 }
 
 static tide_status list_schemas(tide_tx *tx, void *arg, tide_error *err)
@@ -109,7 +109,7 @@ static tide_status put_columns(const look *l, tide_tx *tx, int64_t table_id, tid
         row.type = columns[i].type;
         row.nulls = columns[i].nulls_allowed;
         row.default_value = columns[i].default_value;
-        TIDE_TRY(tide_laked_put(out, COLUMNS_FIELD, &row.base, err));
+        TIDE_TRY(tide_rpc_put_message(out, COLUMNS_FIELD, &row.base, err));
     }
     return TIDE_OK;
 }
@@ -216,7 +216,7 @@ static tide_status put_difference(void *arg, const tide_lake_difference *differe
     row.table_id = difference->table_id;
     row.name = tide_rpc_borrow(difference->name);
     row.records = difference->records;
-    return tide_laked_put(c->out, DIFFERENCES_FIELD, &row.base, err);
+    return tide_rpc_put_message(c->out, DIFFERENCES_FIELD, &row.base, err);
 }
 
 static tide_status compare(tide_tx *tx, void *arg, tide_error *err)

@@ -7,6 +7,7 @@
 #include "laked/service.h"
 #include "net/protobuf_wire.h"
 #include "rpc/messages.h"
+#include "tidemark_lake_sql.h"
 
 enum { SNAPSHOTS_FIELD = 1, WATCH_PAGE = 200 };
 
@@ -15,6 +16,7 @@ enum { SNAPSHOTS_FIELD = 1, WATCH_PAGE = 200 };
 typedef struct page_look {
     const char *catalog;
     int64_t after;
+    int64_t before; /* of the newest; 0: no bound */
     int64_t limit;
     tide_lake_page *page;
 } page_look;
@@ -60,6 +62,33 @@ tide_status tide_laked_read_page(tide_store *store, const char *catalog, int64_t
 {
     page_look look = {.catalog = catalog, .after = after, .limit = limit, .page = page};
     return tide_read(store, look_for_page, &look, err);
+}
+
+/* ---- the newest ---- */
+
+static tide_status look_for_newest(tide_tx *tx, void *arg, tide_error *err)
+{
+    const page_look *look = arg;
+    tide_lake_catalog catalog;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    tide_status status;
+    tide_buffer_clear(look->page->out); /* it may run again */
+    TIDE_TRY(tide_lake_find_catalog(tx, look->catalog, &catalog, err));
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_NEWEST, err));
+    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_bind_i64(query, "before", look->before > 0 ? look->before : INT64_MAX);
+    tide_bind_i64(query, "limit", look->limit);
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        tide_lake_snapshot row = {.snapshot_id = tide_col_i64(query)};
+        row.catalog_id = tide_col_i64(query);
+        row.time_us = tide_col_time(query);
+        row.schema_version = tide_col_i64(query);
+        row.changes_made = tide_col_text(query);
+        row.author = tide_col_text(query);
+        row.message = tide_col_text(query);
+        TIDE_TRY(put_snapshot(look->page, &row, err));
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
 }
 
 /* ---- a list, which may wait for its first ---- */
@@ -112,6 +141,11 @@ tide_status tide_laked_list_snapshots(tide_lake_turn *turn, const ProtobufCMessa
     tide_lake_page page = {.out = &turn->out};
     TIDE_TRY(tide_laked_bound(&limit, given->limit, TIDE_RPC_LIST_DEFAULT, TIDE_LAKED_SNAPSHOTS_MAX,
                               "limit", err));
+    if (given->newest_first) {
+        page_look look = {
+            .catalog = given->catalog, .before = given->before, .limit = limit, .page = &page};
+        return tide_read(turn->laked->store, look_for_newest, &look, err);
+    }
     TIDE_TRY(tide_laked_bound(&wait_ms, given->wait_ms, 0, TIDE_LAKED_WAIT_MAX_MS, "wait_ms", err));
     TIDE_TRY(
         tide_laked_read_page(turn->laked->store, given->catalog, given->after, limit, &page, err));

@@ -22,6 +22,8 @@ enum {
 };
 
 #define LINGER_US (5 * TIDE_NET_SECOND)
+#define LINGER_DRAIN_US                                                                            \
+    (1 * TIDE_NET_SECOND) /* a server that stops does not wait as long for who stays connected */
 
 static int64_t now_of(const tide_link *link)
 {
@@ -88,7 +90,8 @@ static void begin_linger(tide_link *link, int64_t now_us)
         link->conn = NULL;
     }
     link->is_lingering = true;
-    link->linger_until_us = now_us + LINGER_US;
+    link->linger_until_us =
+        now_us + (tide_loop_is_draining(link->loop) ? LINGER_DRAIN_US : LINGER_US);
     SSL *ssl = bufferevent_openssl_get_ssl(link->bev);
     if (ssl && link->is_secured)
         (void)SSL_shutdown(ssl);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replica/again.h"
 #include "replica/fold.h"
 #include "replica/log.h"
 #include "replica/node.h"
@@ -174,6 +175,8 @@ static tide_status take_page(apply_call *call, tide_app_tx *tx, tide_log_origin 
     TIDE_TRY(settle_page(call, tx, origin, is_new, err));
     if (call->applied.known == p->count)
         return TIDE_OK;
+    if (origin->is_new) /* before what it sends is judged */
+        TIDE_TRY(tide_again_meet(tx, &origin->origin, origin->epoch, err));
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
     for (int i = 0; i < p->count; i++)
         if (is_new[i])

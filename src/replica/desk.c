@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "replica/again.h"
 #include "replica/conflict.h"
 #include "replica/resolve.h"
 #include "tidemark_templates.h"
@@ -575,5 +576,7 @@ tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed)
             TIDE_TRY(store_row(row, put, err));
+    if (desk->has_again)
+        TIDE_TRY(tide_again_log(desk, err));
     return store_clock(desk, err);
 }

@@ -45,6 +45,7 @@ typedef struct tide_desk_row {
     tide_view
         prints; /* of its columns (table.h), by what the clock knows: what an application wrote unseen is not in them. Empty: as its values */
     bool is_queued;
+    bool is_again;     /* what it is in the end is said again, by an event of this node (again.h) */
     tide_stamp newest; /* of its clock; set before rows are compared (resolve.c) */
     struct tide_desk_row *chain;
     struct tide_desk_row *next; /* of all, in order of loading */
@@ -87,6 +88,10 @@ typedef struct tide_desk {
         is_partial; /* folding, and not the last turn: only clocks; the tables are further than they tell */
     bool
         is_refer_wanted; /* every row aside and every reference is looked at, though no row may have changed */
+    bool has_again;           /* some rows are to be said again */
+    tide_node_id late_origin; /* what is known of the origin that was asked for last (again.c) */
+    int64_t late_epoch;       /* 0: none was */
+    uint64_t late_through;
     int64_t rows;      /* that were written to tables */
     int64_t conflicts; /* that were found */
 } tide_desk;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "replica/capture.h"
 #include "replica/desk.h"
+#include "replica/fold_left.h"
 #include "replica/log.h"
 #include "replica/quarantine.h"
 #include "replica/recall.h"
@@ -156,89 +157,6 @@ static void touch_children(tide_desk *desk, const tide_desk_row *row, const tide
         }
 }
 
-/* ---- values that no event can carry ---- */
-
-typedef struct oversize {
-    const char *column; /* NULL: none */
-    size_t len;
-} oversize;
-
-/* The largest value goes. False: there is none to spare. */
-static bool drop_largest(tide_event *event, const tide_table *table, oversize *out)
-{
-    int largest = -1;
-    for (int i = 0; i < event->column_count; i++)
-        if (largest < 0 ||
-            event->columns[i].value.bytes.len > event->columns[largest].value.bytes.len)
-            largest = i;
-    if (largest < 0 || event->columns[largest].value.bytes.len == 0)
-        return false;
-    const tide_event_column dropped = event->columns[largest];
-    if (!out->column)
-        *out = (oversize){.column = table->columns[dropped.column].name,
-                          .len = dropped.value.bytes.len};
-    event->column_count--;
-    memmove(&event->columns[largest], &event->columns[largest + 1],
-            (size_t)(event->column_count - largest) * sizeof *event->columns);
-    return true;
-}
-
-static tide_status encode_what_fits(tide_buffer *out, oversize *left_out, tide_event *event,
-                                    const tide_table *table, tide_error *err)
-{
-    tide_status status = tide_event_encode(out, event, err);
-    while (status == TIDE_E_LIMIT && drop_largest(event, table, left_out))
-        status = tide_event_encode(out, event, err);
-    return status;
-}
-
-/* Said in status: what stays here alone, and what does so no more. */
-static tide_status tell_oversize(tide_desk *desk, const tide_event *event, const tide_table *table,
-                                 const oversize *left_out, tide_error *err)
-{
-    if (desk->has_oversize && event->kind != TIDE_ROW_UPDATE)
-        TIDE_TRY(tide_quarantine_end_size(desk, event, NULL, err));
-    for (int i = 0; desk->has_oversize && i < event->column_count; i++)
-        TIDE_TRY(tide_quarantine_end_size(desk, event,
-                                          table->columns[event->columns[i].column].name, err));
-    if (!left_out->column)
-        return TIDE_OK;
-    desk->has_oversize = true;
-    return tide_quarantine_put_size(desk, event, left_out->column, left_out->len, err);
-}
-
-/* A key that no event can carry: the delete of a row that nobody has takes its number, because numbers of a cut have no holes. */
-static tide_status take_stand_in(tide_event *event, oversize *left_out, tide_desk *desk,
-                                 const tide_table *table, tide_error *err)
-{
-    char text[64];
-    const int len = snprintf(text, sizeof text, "tidemark: oversized key %" PRId64, event->seq);
-    const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
-    if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
-    left_out->column = table->columns[table->key[0]].name;
-    for (int i = 0; i < event->key_count; i++) {
-        left_out->len += event->key[i].bytes.len;
-        event->key[i] =
-            (tide_any){.class = TIDE_CLASS_BLOB, .bytes = tide_view_bytes(copy, (size_t)len)};
-    }
-    event->kind = TIDE_ROW_DELETE;
-    return TIDE_OK;
-}
-
-static tide_status find_row(tide_desk_row **out, tide_event *event, oversize *left_out,
-                            tide_desk *desk, const tide_table *table, tide_error *err)
-{
-    tide_view key;
-    tide_status status = tide_desk_key(&key, desk, event->key, event->key_count, err);
-    if (status == TIDE_E_LIMIT) {
-        TIDE_TRY(take_stand_in(event, left_out, desk, table, err));
-        status = tide_desk_key(&key, desk, event->key, event->key_count, err);
-    }
-    TIDE_TRY(status);
-    return tide_desk_row_get(out, desk, table, key, err);
-}
-
 static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row *row,
                                const tide_log_row *change, tide_error *err)
 {
@@ -251,7 +169,7 @@ static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row
 static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
                                const tide_log_row *change, int64_t cut, tide_error *err)
 {
-    oversize left_out = {.column = NULL};
+    tide_fold_left left_out = {.column = NULL};
     tide_desk_row *row = NULL;
     tide_log_table *log = NULL;
     TIDE_CLEANUP(tide_event_done)
@@ -270,16 +188,17 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
     assert(log);
     event.prev_seq = log->last_seq;
-    TIDE_TRY(find_row(&row, &event, &left_out, desk, table, err));
+    event.kind = change->kind;
+    TIDE_TRY(tide_fold_find_row(&row, &event, &left_out, desk, table, err));
     if (!left_out.column)
         TIDE_TRY(take_change(&event, desk, row, change, err));
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(encode_what_fits(&bytes, &left_out, &event, table, err));
+    TIDE_TRY(tide_fold_encode(&bytes, &left_out, &event, table, err));
     TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));
     TIDE_TRY(tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err));
-    TIDE_TRY(tell_oversize(desk, &event, table, &left_out, err));
+    TIDE_TRY(tide_fold_tell_left(desk, &event, table, &left_out, err));
     TIDE_TRY(tide_desk_merge(desk, row, &event, err));
     row->is_changed = true;
     row->is_stale =

@@ -199,23 +199,39 @@ static tide_status spare_waiting(collect_call *call, tide_app_tx *tx, tide_error
     return TIDE_OK;
 }
 
+static int64_t get_horizon(const collect_call *call)
+{
+    return call->horizon > INT64_MAX ? INT64_MAX : (int64_t)call->horizon;
+}
+
+/* Deletions that may be forgotten. */
+static tide_status begin_clocks(tide_app_query **out, const collect_call *call, tide_app_tx *tx,
+                                const char *text, tide_error *err)
+{
+    TIDE_TRY(tide_app_begin(out, tx, text, err));
+    tide_app_bind_i64(*out, "horizon", get_horizon(call));
+    tide_app_bind_i64(*out, "now", call->now_us);
+    tide_app_bind_i64(*out, "retain", TIDE_NODE_RETAIN_US);
+    tide_app_bind_i64(*out, "limit", call->batch);
+    return TIDE_OK;
+}
+
 static tide_status collect_rows(collect_call *call, tide_app_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_app_endp) tide_app_query *unknown = NULL;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *newest = NULL;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *clocks = NULL;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *known = NULL;
     TIDE_TRY(spare_waiting(call, tx, err));
-    const int64_t horizon = call->horizon > INT64_MAX ? INT64_MAX : (int64_t)call->horizon;
+    const int64_t horizon = get_horizon(call);
     TIDE_TRY(tide_app_begin(&unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err));
     const tide_status status = tide_app_step(unknown, err);
     TIDE_TRY(status);
     if (call->is_uncertain || status == TIDE_OK)
         return TIDE_OK;
-    TIDE_TRY(tide_app_begin(&clocks, tx, TIDE_TEMPLATE_APPLY_GC_CLOCKS->text, err));
-    tide_app_bind_i64(clocks, "horizon", horizon);
-    tide_app_bind_i64(clocks, "now", call->now_us);
-    tide_app_bind_i64(clocks, "retain", TIDE_NODE_RETAIN_US);
-    tide_app_bind_i64(clocks, "limit", call->batch);
+    TIDE_TRY(begin_clocks(&newest, call, tx, TIDE_TEMPLATE_APPLY_GC_NEWEST->text, err));
+    TIDE_TRY(tide_app_run(newest, NULL, err));
+    TIDE_TRY(begin_clocks(&clocks, call, tx, TIDE_TEMPLATE_APPLY_GC_CLOCKS->text, err));
     TIDE_TRY(tide_app_run(clocks, &call->out.tombstones, err));
     const int64_t old = ((call->now_us - TIDE_NODE_RETAIN_US) / 1000) << 16;
     TIDE_TRY(tide_app_begin(&known, tx, TIDE_TEMPLATE_APPLY_GC_KNOWN->text, err));

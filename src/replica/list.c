@@ -63,7 +63,9 @@ static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
         const tide_status status = tide_app_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        TIDE_TRY(give_conflict(call, &desk, query, err));
+        const tide_status given = give_conflict(call, &desk, query, err);
+        if (given != TIDE_OK)
+            return given < TIDE_OK ? given : TIDE_OK;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/uuid.h"
+#include "replica/again.h"
 #include "replica/schemas.h"
 #include "tidemark_templates.h"
 
@@ -138,6 +139,9 @@ tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx, tide
     tide_app_bind_i64(query, "floor", origin->floor);
     tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
     TIDE_TRY(tide_app_run(query, NULL, err));
+    if (origin->is_new)
+        TIDE_TRY(tide_again_meet(tx, &origin->origin, origin->epoch, err));
+    origin->is_new = false;
     for (int i = 0; i < origin->table_count; i++)
         TIDE_TRY(store_table(origin, &origin->tables[i], tx, err));
     return TIDE_OK;

@@ -198,6 +198,7 @@ typedef struct tide_conflict {
     tide_any value;     /* of a write */
     int64_t found_at_us;
 } tide_conflict;
+/* TIDE_NONE: enough, no further ones. */
 typedef tide_status tide_conflict_fn(void *arg, const tide_conflict *conflict, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg,
                                                 tide_error *err);

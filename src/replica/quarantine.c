@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replica/again.h"
 #include "replica/log.h"
 #include "replica/schemas.h"
 #include "tidemark_templates.h"
@@ -122,6 +123,10 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     *why = TIDE_HOLD_KEY;
     if (event->key_count != table->key_count)
         return TIDE_OK;
+    /* No key has NULL: a rowid would be made up for it, on each node another one. */
+    for (int i = 0; i < event->key_count; i++)
+        if (event->key[i].class == TIDE_CLASS_NULL)
+            return TIDE_OK;
     TIDE_CLEANUP(tide_event_done) tide_event ours; /* not cleared: room for the key is 2.5 KB */
     ours.columns = NULL;
     TIDE_TRY(tide_quarantine_translate(why, &ours, desk, table, event, err));
@@ -135,7 +140,8 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     TIDE_TRY(tide_desk_key(&key, desk, event->key, event->key_count, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
     *why = TIDE_HOLD_NOT;
-    return tide_desk_merge(desk, row, &ours, err);
+    TIDE_TRY(tide_desk_merge(desk, row, &ours, err));
+    return tide_again_judge(desk, row, event, err);
 }
 
 static tide_status put(const tide_desk *desk, const tide_event *event, tide_hold why,

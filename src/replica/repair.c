@@ -140,6 +140,7 @@ static tide_status heal_some(healing *h, const tide_view *keys, int count, int *
         theirs.count--;
     TIDE_TRY(h->there->merge(h->there->arg, h->table, h->schema, &ours, &turn, err));
     add_repaired(&h->result->there, &turn);
+    theirs.is_again = h->options->is_again;
     TIDE_TRY(tide_node_merge_states(h->here, h->table, h->schema, &theirs, &turn, err));
     add_repaired(&h->result->here, &turn);
     *done = ours.count;

@@ -45,6 +45,7 @@ typedef struct tide_row_state {
 typedef struct tide_row_states {
     tide_arena arena;
     tide_node_id node; /* whose they are */
+    bool is_again; /* who takes them says what becomes of each row again, by an event (again.h) */
     tide_row_state *rows;
     int count;
     int capacity;
@@ -99,6 +100,8 @@ tide_repair_peer tide_repair_of_node(tide_node *node, const char *name);
 
 typedef struct tide_repair_options {
     bool is_repairing; /* otherwise it is only told what differs */
+    bool
+        is_again; /* what is repaired is told to all others by events of this node: their logs do not have it (self.h) */
     /* Told of each row that differs. NULL: nobody. */
     tide_status (*found)(void *arg, const char *table, tide_view key, tide_error *err);
     void *arg;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replica/again.h"
 #include "replica/capture.h"
 #include "replica/fold.h"
 #include "replica/repair_parts.h"
@@ -261,6 +262,8 @@ static tide_status take_row(tide_repair_call *call, tide_desk *desk, const tide_
     row->is_changed = has_all(row) || !tide_row_clock_exists(&row->clock);
     if (tide_row_clock_newest(&row->clock).time == 0 && row->clock.deleted.stamp.time == 0)
         row->is_changed = false; /* nobody knows it */
+    else if (call->theirs->is_again)
+        tide_again_mark(desk, row);
     return TIDE_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "replica/again.h"
 #include "replica/node_parts.h"
 #include "tidemark_templates.h"
 
@@ -18,6 +19,7 @@ typedef struct comparing {
     bool is_noted;      /* what differs was written down */
     char evidence[256]; /* "": our own log is as it was */
     int64_t known;      /* the greatest epoch of ours that they know */
+    bool is_unsure;     /* they have collected what they could compare our newest events with */
     int64_t begun;      /* the new one, once it is committed */
 } comparing;
 
@@ -107,7 +109,9 @@ static tide_status judge_own(comparing *c, tide_app_tx *tx, const tide_origin_ma
                        "a peer has number %" PRId64 " of epoch %" PRId64 ", the file %" PRId64
                        " of epoch %" PRId64,
                        mark->highest, mark->epoch, highest, epoch);
-    else if (mark->epoch == epoch && differs)
+    if (mark->epoch == epoch && mark->highest > highest && !differs && mark->floor >= highest)
+        c->is_unsure = true;
+    if (!c->evidence[0] && mark->epoch == epoch && differs)
         (void)snprintf(c->evidence, sizeof c->evidence,
                        "a peer has another event %" PRId64 " of epoch %" PRId64, mark->prefix,
                        mark->epoch);
@@ -119,6 +123,7 @@ static tide_status compare_in(tide_app_tx *tx, void *arg, tide_error *err)
     comparing *c = arg;
     c->evidence[0] = '\0';
     c->known = 0;
+    c->is_unsure = false;
     char due[160];
     name_due(due, c);
     TIDE_TRY(has_key(&c->is_noted, tx, due, err));
@@ -150,6 +155,19 @@ static tide_status is_known_peer(tide_app_tx *tx, void *arg, tide_error *err)
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
+/* How far our log was at anybody, as far as the file knows. */
+static tide_status get_acknowledged(int64_t *out, tide_app_tx *tx, const tide_node_id *self,
+                                    int64_t epoch, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN));
+    tide_app_bind_i64(query, "epoch", epoch);
+    TIDE_TRY(tide_app_step(query, err));
+    *out = tide_app_col_class(query) == 5 ? 0 : tide_app_col_i64(query);
+    return TIDE_OK;
+}
+
 static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
 {
     comparing *c = arg;
@@ -160,7 +178,12 @@ static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID, "a peer names epoch %" PRId64 " of this node",
                          c->known);
     c->begun = epoch;
-    return tide_node_begin_epoch_in(tx, &self, epoch, "restored", c->evidence, err);
+    TIDE_TRY(tide_node_begin_epoch_in(tx, &self, epoch, "restored", c->evidence, err));
+    if (!c->is_unsure)
+        return TIDE_OK;
+    int64_t acknowledged = 0;
+    TIDE_TRY(get_acknowledged(&acknowledged, tx, &self, present, err));
+    return tide_again_own(c->node, tx, present, acknowledged, err);
 }
 
 static tide_status note_due(tide_app_tx *tx, void *arg, tide_error *err)

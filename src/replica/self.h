@@ -5,7 +5,10 @@
  *     behind     a peer has more of the present epoch than this node: the file was put back. A new epoch begins; the old events come back from the
  *                peer, like anybody's (R9)
  *     differs    the same number has another stamp there: numbers were given twice before anybody noticed. A new epoch begins, too, and the tables
- *                of the two are compared and repaired once (repair.h)
+ *                of the two are compared and repaired once (repair.h); what is found so is said again for all others (again.h)
+ *
+ * A node that is behind may have given numbers again by then, which the peer has collected, so that nobody can tell: what was written here since the last
+ * acknowledgement is said again in the new epoch (again.h).
  *
  * Believed are peers that this node asked, or that it knew before: a stranger's marks change nothing.
  *

@@ -3,9 +3,12 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/solo.h"
 #include "replicad/bootstrap.h"
 #include "replicad/drift.h"
 #include "replicad/metrics.h"
@@ -15,9 +18,9 @@
 
 #define LOOK_US INT64_C(200000) /* how soon a stop is noticed */
 
-typedef struct running {
+struct tide_replicad {
     const tide_replica_options *options;
-    tide_front *front;
+    tide_method *methods; /* below its path; NULL: at the root */
     tide_replica_service service;
     tide_replica_metrics *figures;
     tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
@@ -27,7 +30,10 @@ typedef struct running {
     bool has_keeper;
     atomic_bool is_over;
     atomic_bool is_well;
-} running;
+    atomic_ullong version;
+};
+
+typedef struct tide_replicad running;
 
 static bool is_over(void *arg)
 {
@@ -93,6 +99,7 @@ static void sync_all(running *r)
     }
     if (all)
         atomic_store(&r->is_well, true);
+    atomic_fetch_add(&r->version, 1);
 }
 
 static void collect(running *r)
@@ -171,7 +178,7 @@ static tide_status start(void *arg, tide_error *err)
     running *r = arg;
     for (int i = 0; i < r->options->remote_count; i++)
         TIDE_TRY(tide_remote_open(&r->remotes[i], &r->options->remotes[i], err));
-    if (r->options->remote_count == 0 && r->options->snapshot_every_us == 0)
+    if (r->options->remote_count == 0 && r->options->snapshot_every_us == 0 && !r->options->is_kept)
         return TIDE_OK;
     if (pthread_create(&r->keeper, NULL, keep, r) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
@@ -194,9 +201,29 @@ static bool is_well(void *arg)
     return atomic_load(&((running *)arg)->is_well);
 }
 
-static void running_done(running *r)
+/* The table of methods with the path before each. One allocation: rows, then texts. */
+static tide_status move_methods(running *r, const char *under, tide_error *err)
 {
-    tide_front_stop(r->front); /* no calls from here on */
+    size_t count = 0;
+    size_t text_len = 0;
+    for (const tide_method *m = tide_replica_methods; m->path; m++, count++)
+        text_len += strlen(under) + strlen(m->path) + 1;
+    r->methods = calloc(1, (count + 1) * sizeof *r->methods + text_len);
+    if (!r->methods)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for methods");
+    char *text = (char *)(r->methods + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        r->methods[i] = tide_replica_methods[i];
+        r->methods[i].path = text;
+        text = stpcpy(stpcpy(text, under), tide_replica_methods[i].path) + 1;
+    }
+    return TIDE_OK;
+}
+
+void tide_replicad_close(tide_replicad *r)
+{
+    if (!r)
+        return;
     leave(r);
     if (r->has_keeper)
         (void)pthread_join(r->keeper, NULL);
@@ -204,26 +231,70 @@ static void running_done(running *r)
     tide_node_on_report(r->options->node, NULL, NULL);
     for (int i = 0; i < r->options->remote_count; i++)
         tide_remote_close(r->remotes[i]);
-    tide_front_close(r->front);
     tide_replica_metrics_free(r->figures);
+    free(r->methods);
+    free(r);
 }
 
-tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
+uint64_t tide_replicad_version(const tide_replicad *replicad)
 {
-    TIDE_CLEANUP(running_done) running r = {.options = options};
-    r.service.node = options->node;
-    r.service.peer = tide_peer_of_node(options->node, "this node");
-    tide_node_on_report(options->node, log_report, &r);
-    atomic_store(&r.is_well, options->remote_count == 0);
+    return atomic_load(&replicad->version);
+}
+static tide_status join(running *r, tide_front *front, tide_error *err)
+{
+    const tide_replica_options *options = r->options;
     const tide_snapshot_service_options snapshots = {.node = options->node,
                                                      .dir = options->snapshot_dir,
                                                      .every_us = options->snapshot_every_us,
                                                      .log = options->front.log};
-    TIDE_TRY(tide_snapshot_service_open(&r.service.snapshots, &snapshots, err));
-    const tide_front_part part = {.start = start, .leave = leave, .is_well = is_well, .arg = &r};
-    TIDE_TRY(tide_front_open(&r.front, &options->front, err));
-    TIDE_TRY(tide_front_join(r.front, &part, err));
-    TIDE_TRY(tide_replica_metrics_new(&r.figures, tide_front_metrics(r.front), options->node, err));
-    TIDE_TRY(tide_front_add(r.front, tide_replica_methods, NULL, &r.service, err));
-    return tide_front_serve(r.front, err);
+    TIDE_TRY(tide_snapshot_service_open(&r->service.snapshots, &snapshots, err));
+    const tide_front_part part = {
+        .start = start, .leave = leave, .is_well = options->is_kept ? NULL : is_well, .arg = r};
+    TIDE_TRY(tide_front_join(front, &part, err));
+    tide_metrics *metrics = options->is_uncounted ? NULL : tide_front_metrics(front);
+    TIDE_TRY(tide_replica_metrics_new(&r->figures, metrics, options->node, err));
+    if (options->under) {
+        TIDE_TRY(move_methods(r, options->under, err));
+        TIDE_TRY(tide_front_add(front, r->methods, NULL, &r->service, err));
+    }
+    if (options->under && !options->is_at_root)
+        return TIDE_OK;
+    return tide_front_add(front, tide_replica_methods, NULL, &r->service, err);
+}
+
+tide_status tide_replicad_open(tide_replicad **out, tide_front *front,
+                               const tide_replica_options *options, tide_error *err)
+{
+    running *r = calloc(1, sizeof *r);
+    if (!r)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a replica");
+    r->options = options;
+    r->service.node = options->node;
+    r->service.peer = tide_peer_of_node(options->node, "this node");
+    tide_node_on_report(options->node, log_report, r);
+    atomic_store(&r->is_well, options->remote_count == 0);
+    const tide_status status = join(r, front, err);
+    if (status < TIDE_OK) {
+        tide_replicad_close(r);
+        return status;
+    }
+    *out = r;
+    return TIDE_OK;
+}
+
+/* ---- alone ---- */
+
+static void close_part(void *part)
+{
+    tide_replicad_close(part);
+}
+
+tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_replicad *replicad = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_replicad_open(&replicad, solo.front, options, err));
+    solo.part = replicad;
+    return tide_solo_serve(&solo, err);
 }

@@ -11,7 +11,7 @@ static tide_status repair_tables(tide_node *node, tide_remote *there,
     TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks ours = {.origin_count = 0};
     tide_repair_peer peer = tide_repair_of_remote(there);
     const tide_repair_options how = {
-        .is_repairing = true, .arg = options->arg, .is_over = options->is_over};
+        .is_repairing = true, .is_again = true, .arg = options->arg, .is_over = options->is_over};
     TIDE_TRY(tide_peer_tables(node, &ours, err));
     for (int i = 0; i < ours.table_count; i++) {
         tide_repair_result result;

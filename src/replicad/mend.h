@@ -1,5 +1,5 @@
 /* mend.h - after a sync with a peer whose log and ours have different events under the same numbers (replica/self.h): the tables are compared and
- * repaired, once.
+ * repaired, once. What was repaired becomes events of this node, and so reaches those who have one of the two logs and will never ask for the other.
  *
  * Survives: a crash at any point; it is done again by the next sync.
  * Threads: as remote.h. */

@@ -19,7 +19,8 @@ enum { ADDRESS_MAX = 300, METHOD_MAX = 64 };
 struct tide_remote {
     tide_client *client;
     char address[ADDRESS_MAX];
-    tide_arena answer; /* the last one, decoded */
+    char under[ADDRESS_MAX]; /* where its service is: "/replica/NAME"; "": at the root */
+    tide_arena answer;       /* the last one, decoded */
     tide_peer peer;
 };
 
@@ -29,8 +30,8 @@ tide_status tide_remote_ask(tide_remote *remote, const char *method, const tide_
                             const ProtobufCMessageDescriptor *answers, ProtobufCMessage **response,
                             tide_error *err)
 {
-    char path[sizeof SERVICE + METHOD_MAX];
-    (void)snprintf(path, sizeof path, "%s%s", SERVICE, method);
+    char path[ADDRESS_MAX + sizeof SERVICE + METHOD_MAX];
+    (void)snprintf(path, sizeof path, "%s%s%s", remote->under, SERVICE, method);
     TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
     tide_client_reply_init(&reply);
     const tide_client_request call = {
@@ -194,6 +195,20 @@ static const char *get_scheme(const tide_remote_options *options)
     return options->ca_file || options->cert_file ? "https://" : "http://";
 }
 
+/* A service that has several databases has each below a path: what follows the host is before the names of methods. */
+static void take_path(char *target, char under[ADDRESS_MAX])
+{
+    char *host = strstr(target, "://");
+    char *slash = host ? strchr(host + strlen("://"), '/') : NULL;
+    if (!slash)
+        return;
+    (void)snprintf(under, ADDRESS_MAX, "%s", slash);
+    *slash = '\0';
+    const size_t len = strlen(under);
+    if (under[len - 1] == '/')
+        under[len - 1] = '\0';
+}
+
 static tide_status open_client(tide_remote *remote, const tide_remote_options *options,
                                tide_error *err)
 {
@@ -202,6 +217,7 @@ static tide_status open_client(tide_remote *remote, const tide_remote_options *o
         sizeof remote->address)
         return tide_fail(err, TIDE_E_INVALID, "an address has at most %d bytes", ADDRESS_MAX - 1);
     (void)snprintf(target, sizeof target, "%s%s", get_scheme(options), remote->address);
+    take_path(target, remote->under);
     const tide_client_options client = {.target = target,
                                         .env = options->env,
                                         .ca_file = options->ca_file,

@@ -13,7 +13,8 @@ typedef struct tide_remote tide_remote;
 
 /* How peers are spoken to. NULL: as client.h. */
 typedef struct tide_remote_options {
-    const char *address; /* HOST:PORT, https://HOST:PORT, unix:PATH */
+    const char *
+        address; /* HOST:PORT, https://HOST:PORT, unix:PATH; HOST:PORT/PATH where a service has several databases */
     const char *ca_file; /* speak TLS */
     const char *cert_file;
     const char *key_file;

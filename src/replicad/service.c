@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "replicad/look_service.h"
 #include "replicad/repair_service.h"
 #include "replicad/table_events.h"
 #include "replicad/wire.h"
@@ -202,6 +203,34 @@ static tide_status read_snapshot(tide_replica_service *service, tide_call *call,
                                     (const REPLICA(ReadSnapshotRequest) *)request, out, err);
 }
 
+/* ---- for people ---- */
+
+static tide_status get_status(tide_replica_service *service, tide_call *call,
+                              const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    (void)call;
+    (void)request;
+    return tide_look_status(service->node, out, err);
+}
+
+static tide_status list_conflicts(tide_replica_service *service, tide_call *call,
+                                  const ProtobufCMessage *request, tide_buffer *out,
+                                  tide_error *err)
+{
+    (void)call;
+    return tide_look_conflicts(service->node, (const REPLICA(ListConflictsRequest) *)request, out,
+                               err);
+}
+
+static tide_status list_quarantined(tide_replica_service *service, tide_call *call,
+                                    const ProtobufCMessage *request, tide_buffer *out,
+                                    tide_error *err)
+{
+    (void)call;
+    return tide_look_quarantined(service->node, (const REPLICA(ListQuarantinedRequest) *)request,
+                                 out, err);
+}
+
 /* ---- the table ---- */
 
 static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
@@ -231,7 +260,11 @@ static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
     X("ReadRows", READ, read_rows_request, read_rows_response, read_rows)                          \
     X("MergeRows", WRITE, merge_rows_request, merge_rows_response, merge_rows)                     \
     X("ListSnapshots", READ, list_snapshots_request, list_snapshots_response, list_snapshots)      \
-    X("ReadSnapshot", READ, read_snapshot_request, read_snapshot_response, read_snapshot)
+    X("ReadSnapshot", READ, read_snapshot_request, read_snapshot_response, read_snapshot)          \
+    X("GetStatus", READ, get_status_request, get_status_response, get_status)                      \
+    X("ListConflicts", READ, list_conflicts_request, list_conflicts_response, list_conflicts)      \
+    X("ListQuarantined", READ, list_quarantined_request, list_quarantined_response,                \
+      list_quarantined)
 
 #define RUN(method_, role_, request_, response_, fn_)                                              \
     static void run_##fn_(tide_call *call, tide_view message, void *arg)                           \

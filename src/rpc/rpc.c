@@ -55,6 +55,14 @@ tide_status tide_rpc_put_bytes(tide_buffer *out, uint32_t field, tide_view bytes
     return too_long(tide_buffer_append_view(out, bytes), err);
 }
 
+tide_status tide_rpc_put_message(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
+                                 tide_error *err)
+{
+    const size_t len = protobuf_c_message_get_packed_size(message);
+    TIDE_TRY(too_long(append_prefix(out, field, len), err));
+    return tide_rpc_pack(out, message, err);
+}
+
 tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part, tide_error *err)
 {
     return tide_rpc_pack(&rpc->answer, part, err);
@@ -63,9 +71,7 @@ tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part, tide_er
 tide_status tide_rpc_put(tide_rpc *rpc, uint32_t field, const ProtobufCMessage *message,
                          tide_error *err)
 {
-    const size_t len = protobuf_c_message_get_packed_size(message);
-    TIDE_TRY(too_long(append_prefix(&rpc->answer, field, len), err));
-    return tide_rpc_pack(&rpc->answer, message, err);
+    return tide_rpc_put_message(&rpc->answer, field, message, err);
 }
 
 void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *context,

@@ -45,11 +45,14 @@ typedef tide_status tide_rpc_fn(tide_rpc *rpc, const ProtobufCMessage *request, 
 void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *context,
                   tide_rpc_fn *fn);
 
-/* Append a message's fields, or bytes as one occurrence of a field, to a buffer. */
+/* Append a message's fields to a buffer; or bytes, or a message, as one occurrence of a field. */
 TIDE_MUST_CHECK tide_status tide_rpc_pack(tide_buffer *out, const ProtobufCMessage *message,
                                           tide_error *err);
 TIDE_MUST_CHECK tide_status tide_rpc_put_bytes(tide_buffer *out, uint32_t field, tide_view bytes,
                                                tide_error *err);
+
+TIDE_MUST_CHECK tide_status tide_rpc_put_message(tide_buffer *out, uint32_t field,
+                                                 const ProtobufCMessage *message, tide_error *err);
 
 /* Append the fields of a response, or a part of them. */
 TIDE_MUST_CHECK tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part,

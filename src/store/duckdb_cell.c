@@ -119,6 +119,16 @@ static tide_status put_scaled_time(tide_buffer *out, int64_t value, int64_t fact
     return put_time(out, us, "");
 }
 
+static tide_status put_time_ns(tide_buffer *out, int64_t ns)
+{
+    if (ns == INT64_MAX || ns == -INT64_MAX)
+        return put_time(out, ns, "");
+    const int rest = (int)(((ns % 1000) + 1000) % 1000);
+    char digits[16];
+    (void)snprintf(digits, sizeof digits, "%03d", rest);
+    return put_time(out, (ns - rest) / 1000, digits);
+}
+
 static tide_status put_date(tide_buffer *out, int32_t days)
 {
     char text[TIDE_TIME_TEXT_SIZE];
@@ -134,6 +144,18 @@ static tide_status put_clock(tide_buffer *out, int64_t us)
     return tide_buffer_printf(out, "%02d:%02d:%02d.%06d", (int)(us / 3600000000),
                               (int)(us / 60000000 % 60), (int)(us / 1000000 % 60),
                               (int)(us % 1000000));
+}
+
+/* 40 bits of time, 24 of what its offset from UTC, in seconds, leaves of 16 hours. */
+static tide_status put_clock_tz(tide_buffer *out, uint64_t bits)
+{
+    const int offset = 16 * 3600 - 1 - (int)(bits & 0xffffff);
+    const int size = offset < 0 ? -offset : offset;
+    TIDE_TRY(put_clock(out, (int64_t)(bits >> 24)));
+    TIDE_TRY(tide_buffer_printf(out, "%c%02d", offset < 0 ? '-' : '+', size / 3600));
+    if (size % 3600 != 0)
+        TIDE_TRY(tide_buffer_printf(out, ":%02d", size / 60 % 60));
+    return size % 60 != 0 ? tide_buffer_printf(out, ":%02d", size % 60) : TIDE_OK;
 }
 
 static tide_status put_interval(tide_buffer *out, const duckdb_interval *interval)
@@ -275,15 +297,15 @@ tide_status tide_duck_render(const tide_duckdb_api *api, tide_buffer *out, duckd
     case DUCKDB_TYPE_TIMESTAMP_MS:
         return put_scaled_time(out, ((const int64_t *)values)[row], 1000);
     case DUCKDB_TYPE_TIMESTAMP_NS:
-        return put_time(out, ((const int64_t *)values)[row] / 1000, "");
+        return put_time_ns(out, ((const int64_t *)values)[row]);
     case DUCKDB_TYPE_DATE:
         return put_date(out, ((const int32_t *)values)[row]);
     case DUCKDB_TYPE_TIME:
         return put_clock(out, ((const int64_t *)values)[row]);
     case DUCKDB_TYPE_TIME_NS:
         return put_clock(out, ((const int64_t *)values)[row] / 1000);
-    case DUCKDB_TYPE_TIME_TZ: /* 40 bits of time, 24 of offset */
-        return put_clock(out, (int64_t)(((const uint64_t *)values)[row] >> 24));
+    case DUCKDB_TYPE_TIME_TZ:
+        return put_clock_tz(out, ((const uint64_t *)values)[row]);
     case DUCKDB_TYPE_INTERVAL:
         return put_interval(out, &((const duckdb_interval *)values)[row]);
     case DUCKDB_TYPE_UUID:

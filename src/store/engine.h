@@ -62,6 +62,9 @@ struct tide_query {
     tide_query *next;        /* in the transaction's list, then in the pool */
 };
 
+/* Says that the statement gave more rows than one. */
+tide_status tide_query_several(const tide_query *query, tide_error *err);
+
 /* Queries are recycled: a pool belongs to one connection. */
 typedef struct tide_query_pool {
     tide_query *free;

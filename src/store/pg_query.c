@@ -82,9 +82,7 @@ tide_status tide_pg_step(tide_query *query, tide_error *err)
 
 tide_status tide_pg_keep(tide_query *query, tide_error *err)
 {
-    (void)err;
-    assert(PQntuples(query->result) == 1 && "more than one row");
-    return TIDE_OK;
+    return PQntuples(query->result) == 1 ? TIDE_OK : tide_query_several(query, err);
 }
 
 void tide_pg_reset(tide_query *query)

@@ -259,6 +259,14 @@ tide_status tide_query_step(tide_query *query, tide_error *err)
     return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : status;
 }
 
+tide_status tide_query_several(const tide_query *query, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_DAMAGED,
+                     "the store answers %s with several rows where there is one: was a dump "
+                     "restored over it twice?",
+                     query->sql->name);
+}
+
 tide_status tide_query_one(tide_query *query, tide_error *err)
 {
     tide_status status = tide_query_step(query, err);

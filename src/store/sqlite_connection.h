@@ -65,6 +65,9 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err);
 void tide_sqlite_reset(tide_query *query);
 tide_value tide_sqlite_column(const tide_query *query, int index);
 
+/* A column of the row that a statement stands on; bytes are borrowed until its next step. */
+tide_value tide_sqlite_value(sqlite3_stmt *statement, int at);
+
 /* sqlite_bulk.c, sqlite_look.c: their part of tide_sqlite_ops. */
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);

@@ -71,35 +71,11 @@ static tide_status fail_look(tide_error *err, sqlite3 *db, int code, const tide_
     }
 }
 
-static tide_value value_of(sqlite3_stmt *statement, int column, int64_t *len)
+/* What a value counts against bytes_max. */
+static int64_t len_of(const tide_value *value)
 {
-    tide_value value = {.kind = TIDE_VALUE_NULL};
-    *len += 8;
-    switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_INTEGER:
-        value.kind = TIDE_VALUE_I64;
-        value.as.i64 = sqlite3_column_int64(statement, column);
-        break;
-    case SQLITE_FLOAT:
-        value.kind = TIDE_VALUE_F64;
-        value.as.f64 = sqlite3_column_double(statement, column);
-        break;
-    case SQLITE_TEXT:
-        value.kind = TIDE_VALUE_TEXT;
-        value.as.bytes.ptr = (const char *)sqlite3_column_text(statement, column);
-        value.as.bytes.len = (size_t)sqlite3_column_bytes(statement, column);
-        *len += (int64_t)value.as.bytes.len;
-        break;
-    case SQLITE_BLOB:
-        value.kind = TIDE_VALUE_BLOB;
-        value.as.bytes.ptr = sqlite3_column_blob(statement, column);
-        value.as.bytes.len = (size_t)sqlite3_column_bytes(statement, column);
-        *len += (int64_t)value.as.bytes.len;
-        break;
-    default:
-        break;
-    }
-    return value;
+    const bool has_bytes = value->kind == TIDE_VALUE_TEXT || value->kind == TIDE_VALUE_BLOB;
+    return 8 + (has_bytes ? (int64_t)value->as.bytes.len : 0);
 }
 
 static tide_status tell_columns(const tide_look *look, sqlite3_stmt *statement, int count,
@@ -124,8 +100,10 @@ static tide_status tell_rows(const tide_look *look, sqlite3 *db, sqlite3_stmt *s
         if (rows == look->row_max)
             return tide_fail(err, TIDE_E_LIMIT, "there are more than %" PRId64 " rows",
                              look->row_max);
-        for (int i = 0; i < count; i++)
-            values[i] = value_of(statement, i, &len);
+        for (int i = 0; i < count; i++) {
+            values[i] = tide_sqlite_value(statement, i);
+            len += len_of(&values[i]);
+        }
         if (len > look->bytes_max)
             return tide_fail(err, TIDE_E_LIMIT, "the answer has more than %" PRId64 " bytes",
                              look->bytes_max);

@@ -112,7 +112,7 @@ tide_status tide_sqlite_step(tide_query *query, tide_error *err)
     return status;
 }
 
-static tide_value read_column(sqlite3_stmt *statement, int at)
+tide_value tide_sqlite_value(sqlite3_stmt *statement, int at)
 {
     tide_value value = {.kind = TIDE_VALUE_NULL};
     switch (sqlite3_column_type(statement, at)) {
@@ -147,7 +147,7 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err)
     if (!row)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the row of %s", query->sql->name);
     for (int i = 0; i < width; i++) {
-        row[i] = read_column(query->statement, i);
+        row[i] = tide_sqlite_value(query->statement, i);
         if (row[i].kind != TIDE_VALUE_TEXT && row[i].kind != TIDE_VALUE_BLOB)
             continue;
         row[i].as.bytes.ptr = tide_arena_text(&query->arena, row[i].as.bytes);
@@ -155,7 +155,8 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for the row of %s", query->sql->name);
     }
     const tide_status status = tide_sqlite_step(query, err);
-    assert(status != TIDE_OK && "more than one row");
+    if (status == TIDE_OK)
+        return tide_query_several(query, err);
     query->result = row;
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -165,7 +166,7 @@ tide_value tide_sqlite_column(const tide_query *query, int index)
     if (query->result)
         return ((const tide_value *)query->result)[index];
     assert(index < sqlite3_column_count(query->statement));
-    return read_column(query->statement, index);
+    return tide_sqlite_value(query->statement, index);
 }
 
 void tide_sqlite_reset(tide_query *query)

@@ -1,7 +1,6 @@
 #include "up/demo.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,211 +9,187 @@
 
 #include "base/cleanup.h"
 #include "colony/registry.h"
-#include "rpc/messages.h"
-#include "rpc/rpc.h"
-#include "tidemark_up_v1_up.pb-c.h"
 #include "up/demo_agent.h"
+#include "up/demo_fleet.h"
+#include "up/demo_lake.h"
+#include "up/demo_parts.h"
+#include "up/demo_replica.h"
 #include "up/demo_work.h"
 
-enum { PATH_SIZE = 4096, NAME_SIZE = 32 };
-
-#define PAUSE_US INT64_C(20000000)
-#define DROP_US INT64_C(10000000)
-
-struct tide_demo {
-    tide_demo_options options;
-    char dir[PATH_SIZE];
-    char names[TIDE_DEMO_AGENTS_MAX][NAME_SIZE];
-    tide_demo_agent *agents[TIDE_DEMO_AGENTS_MAX];
-    int agent_count;
-    tide_demo_work *work;
-};
-
-/* ---- faults ---- */
-
-typedef struct fault {
-    const char *name;
-    const char *words; /* with the agent's name */
-} fault;
-
-static const fault faults[] = {
-    {"pause", "%s does not answer for 20 s: it goes to away, and catches up afterwards"},
-    {"drop",
-     "connections to %s break off for 10 s: pages are asked for again, nothing is stored twice"},
-    {"wipe", "%s lost its store: a new session begins, what nobody had read is told as lost"},
-    {"kill", "a worker was killed with kill -9: its lease runs out, and another goes on from its "
-             "checkpoint"},
-};
-enum { FAULTS = sizeof faults / sizeof faults[0], KILL = 3 };
-
-static int find_fault(const char *name)
-{
-    for (int i = 0; i < FAULTS; i++)
-        if (strcmp(faults[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-/* NULL: there is none of that name. */
-static tide_demo_agent *find_agent(const tide_demo *demo, const char *name)
-{
-    uint64_t bits = 0;
-    demo->options.env->random(demo->options.env, &bits, sizeof bits);
-    if (!*name)
-        return demo->agents[bits % (uint64_t)demo->agent_count];
-    for (int i = 0; i < demo->agent_count; i++)
-        if (strcmp(demo->names[i], name) == 0)
-            return demo->agents[i];
-    return NULL;
-}
-
-static void break_agent(tide_demo_agent *agent, int index)
-{
-    if (index == 0)
-        tide_demo_agent_pause(agent, PAUSE_US);
-    else if (index == 1)
-        tide_demo_agent_drop(agent, DROP_US);
-    else
-        tide_demo_agent_wipe(agent);
-}
-
-/* ---- the service ---- */
-
-typedef Tidemark__Up__V1__DisturbRequest disturb_request;
-typedef Tidemark__Up__V1__DisturbResponse disturb_response;
-typedef Tidemark__Up__V1__GetDemoResponse demo_response;
-
-static void serve_demo(tide_call *call, tide_view message, void *arg)
-{
-    (void)message;
-    const tide_demo *demo = arg;
-    char *names[TIDE_DEMO_AGENTS_MAX];
-    char *words[FAULTS];
-    demo_response response = TIDEMARK__UP__V1__GET_DEMO_RESPONSE__INIT;
-    for (int i = 0; i < demo->agent_count; i++)
-        names[i] = tide_rpc_borrow(demo->names[i]);
-    for (int i = 0; i < FAULTS; i++)
-        words[i] = tide_rpc_borrow(faults[i].name);
-    response.agents = names;
-    response.n_agents = (size_t)demo->agent_count;
-    response.faults = words;
-    response.n_faults = FAULTS;
-    tide_call_reply_message(call, &response.base);
-}
-
-static tide_status break_something(tide_demo *demo, const disturb_request *request, char words[256],
-                                   const char **agent, tide_error *err)
-{
-    const int index = find_fault(request->fault);
-    if (index < 0)
-        return tide_fail(err, TIDE_E_INVALID, "no fault '%s': there are pause, drop, wipe, kill",
-                         request->fault);
-    if (index == KILL) {
-        TIDE_TRY(tide_demo_work_kill(demo->work, err));
-        (void)snprintf(words, 256, "%s", faults[index].words);
-        return TIDE_OK;
-    }
-    tide_demo_agent *chosen = find_agent(demo, request->agent);
-    if (!chosen)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "no agent '%s' in the demonstration",
-                         request->agent);
-    break_agent(chosen, index);
-    *agent = tide_demo_agent_name(chosen);
-    const char *at = strstr(faults[index].words, "%s");
-    (void)snprintf(words, 256, "%.*s%s%s", (int)(at - faults[index].words), faults[index].words,
-                   *agent, at + 2);
-    return TIDE_OK;
-}
-
-static void serve_break(tide_call *call, tide_view message, void *arg)
-{
-    tide_error err = {0};
-    ProtobufCMessage *request = NULL;
-    char words[256] = "";
-    const char *agent = "";
-    tide_status status = tide_call_decode(call, message, &request, &err);
-    if (status >= TIDE_OK)
-        status = break_something(arg, (const disturb_request *)request, words, &agent, &err);
-    if (status < TIDE_OK) {
-        tide_call_end(call, status, &err);
-        return;
-    }
-    disturb_response response = TIDEMARK__UP__V1__DISTURB_RESPONSE__INIT;
-    response.agent = tide_rpc_borrow(agent);
-    response.words = words;
-    tide_call_reply_message(call, &response.base);
-}
-
-static const tide_method methods[] = {
-    {.path = "/tidemark.up.v1.DemoService/GetDemo",
-     .role = TIDE_ROLE_READ,
-     .is_blocking = true,
-     .request = &tidemark__up__v1__get_demo_request__descriptor,
-     .response = &tidemark__up__v1__get_demo_response__descriptor,
-     .run = serve_demo},
-    {.path = "/tidemark.up.v1.DemoService/Disturb",
-     .role = TIDE_ROLE_ADMIN,
-     .is_blocking = true,
-     .request = &tidemark__up__v1__disturb_request__descriptor,
-     .response = &tidemark__up__v1__disturb_response__descriptor,
-     .run = serve_break},
-    {.path = NULL},
-};
+#define KEEP_US INT64_C(1800000000)
+#define RECOVER_US INT64_C(3000000)
+#define FEED_KEEP_US INT64_C(600000000)
+#define FEED_HARD_US INT64_C(1800000000)
+enum { ATTEMPTS = 20, FEED_KEEP_BYTES = 16 << 20, FEED_HARD_BYTES = 32 << 20 };
 
 /* ---- with up ---- */
 
-static tide_status join(void *arg, tide_front *front, tide_error *err)
+/* An earlier start may have had more agents: nobody will ever answer for them. */
+typedef struct forgetting {
+    const tide_demo *demo;
+    char (*names)[TIDE_SIM_NAME_SIZE];
+    int count;
+} forgetting;
+
+static tide_status note_stranger(void *arg, const tide_agent_row *agent, tide_error *err)
 {
-    return tide_front_add(front, methods, NULL, arg, err);
+    forgetting *f = arg;
+    (void)err;
+    if (strcmp(agent->origin, "option") == 0 && strcmp(agent->agent_id, TIDE_UP_AGENT) != 0 &&
+        tide_demo_find_agent(f->demo, agent->agent_id) < 0 && f->count < TIDE_DEMO_AGENTS_MAX &&
+        strlen(agent->agent_id) < TIDE_SIM_NAME_SIZE)
+        (void)snprintf(f->names[f->count++], TIDE_SIM_NAME_SIZE, "%s", agent->agent_id);
+    return TIDE_OK;
 }
 
-static tide_status begin(void *arg, tide_store *store, tide_error *err)
+static tide_status forget_strangers(const tide_demo *demo, tide_store *store, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep)
+    char(*names)[TIDE_SIM_NAME_SIZE] = calloc(TIDE_DEMO_AGENTS_MAX, TIDE_SIM_NAME_SIZE);
+    forgetting f = {.demo = demo, .names = names};
+    if (!names)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for names");
+    TIDE_TRY(tide_registry_list(store, false, note_stranger, &f, err));
+    for (int i = 0; i < f.count; i++)
+        TIDE_TRY(tide_registry_remove(store, names[i], err));
+    return TIDE_OK;
+}
+
+static tide_status register_agents(const tide_demo *demo, tide_store *store, tide_error *err)
+{
+    TIDE_CLEANUP(tide_freep)
+    tide_agent_given *given = calloc((size_t)demo->agent_count, sizeof *given);
+    TIDE_CLEANUP(tide_freep)
+    char(*addresses)[TIDE_DEMO_ADDRESS_SIZE] =
+        calloc((size_t)demo->agent_count, TIDE_DEMO_ADDRESS_SIZE);
+    if (!given || !addresses)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for agents");
+    for (int i = 0; i < demo->agent_count; i++) {
+        if (i < demo->process_count)
+            (void)snprintf(addresses[i], TIDE_DEMO_ADDRESS_SIZE, "%s",
+                           tide_demo_agent_address(demo->processes[i]));
+        else
+            tide_demo_fleet_address(demo->fleet, i - demo->process_count, addresses[i]);
+        given[i] = (tide_agent_given){
+            .agent_id = demo->names[i], .address = addresses[i], .origin = "option"};
+    }
+    TIDE_TRY(forget_strangers(demo, store, err));
+    return tide_registry_put_all(store, given, demo->agent_count, err);
+}
+
+static tide_status join(void *arg, tide_front *front, tide_error *err)
 {
     tide_demo *demo = arg;
-    for (int i = 0; i < demo->agent_count; i++)
-        TIDE_TRY(tide_registry_put(store, demo->names[i], tide_demo_agent_address(demo->agents[i]),
-                                   "option", err));
+    TIDE_TRY(
+        tide_front_join(front, &(tide_front_part){.leave = tide_demo_leave, .arg = demo}, err));
+    return tide_front_add(front, tide_demo_methods, NULL, demo, err);
+}
+
+static tide_status begin(void *arg, tide_store *store, const char *address, tide_error *err)
+{
+    tide_demo *demo = arg;
+    const tide_demo_options *options = &demo->options;
+    TIDE_TRY(register_agents(demo, store, err));
+    if (options->greet)
+        options->greet(address);
+    TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
+    TIDE_TRY(tide_demo_lake_open(&demo->lake, address, options->env, options->log, err));
     return tide_demo_work_open(&demo->work,
-                               &(tide_demo_work_options){.program = demo->options.program,
-                                                         .data_dir = demo->options.data_dir,
+                               &(tide_demo_work_options){.program = options->program,
+                                                         .data_dir = options->data_dir,
                                                          .store = store,
-                                                         .env = demo->options.env,
-                                                         .log = demo->options.log},
+                                                         .env = options->env,
+                                                         .log = options->log},
                                err);
+}
+
+void tide_demo_leave(void *arg)
+{
+    tide_demo *demo = arg;
+    tide_demo_lake_stop(demo->lake);
+    tide_demo_work_stop(demo->work);
+    for (int i = 0; i < demo->process_count; i++)
+        tide_demo_agent_stop(demo->processes[i]);
 }
 
 /* Its store is closed next. */
 static void end(void *arg)
 {
     tide_demo *demo = arg;
+    tide_demo_lake_close(demo->lake);
+    demo->lake = NULL;
     tide_demo_work_close(demo->work);
     demo->work = NULL;
 }
 
-tide_up_extra tide_demo_extra(tide_demo *demo)
+void tide_demo_tune(tide_demo *demo, tide_up_options *options)
 {
-    return (tide_up_extra){
+    options->extra = (tide_up_extra){
         .join = join, .begin = begin, .end = end, .views = ",\"demo\"", .arg = demo};
+    options->keep_us = KEEP_US;
+    options->recover_us = RECOVER_US;
+    options->attempt_max = ATTEMPTS;
+    options->feed = (tide_feed_options){.keep_us = FEED_KEEP_US,
+                                        .keep_bytes = FEED_KEEP_BYTES,
+                                        .hard_us = FEED_HARD_US,
+                                        .hard_bytes = FEED_HARD_BYTES};
+    tide_demo_replica_join(demo->replica, &options->replicas);
 }
 
 /* ---- life ---- */
 
-static tide_status open_agents(tide_demo *demo, tide_error *err)
+static void name_agents(tide_demo *demo)
 {
     static const char *const places[] = {"berlin", "lyon", "porto", "oslo", "turin"};
     enum { PLACES = sizeof places / sizeof places[0] };
     for (int i = 0; i < demo->options.agent_count; i++) {
-        (void)snprintf(demo->names[i], NAME_SIZE, "shop-%s-%d", places[i % PLACES], 1 + i / PLACES);
+        (void)snprintf(demo->names[i], TIDE_SIM_NAME_SIZE, "shop-%s-%d", places[i % PLACES],
+                       1 + i / PLACES);
+        demo->pointers[i] = demo->names[i];
+    }
+    demo->agent_count = demo->options.agent_count;
+}
+
+static tide_status open_agents(tide_demo *demo, tide_error *err)
+{
+    const int half = (demo->agent_count + 1) / 2;
+    const int processes = half < TIDE_DEMO_PROCESSES_MAX ? half : TIDE_DEMO_PROCESSES_MAX;
+    for (int i = 0; i < processes; i++) {
         const tide_demo_agent_options options = {.program = demo->options.program,
                                                  .dir = demo->dir,
                                                  .name = demo->names[i],
                                                  .number = i,
                                                  .env = demo->options.env,
                                                  .log = demo->options.log};
-        TIDE_TRY(tide_demo_agent_open(&demo->agents[i], &options, err));
-        demo->agent_count++;
+        TIDE_TRY(tide_demo_agent_open(&demo->processes[i], &options, err));
+        demo->process_count++;
     }
-    return TIDE_OK;
+    if (demo->agent_count == processes)
+        return TIDE_OK;
+    (void)snprintf(demo->fleet_file, sizeof demo->fleet_file, "%s/fleet", demo->dir);
+    return tide_demo_fleet_open(
+        &demo->fleet,
+        &(tide_demo_fleet_options){.file = demo->fleet_file,
+                                   .names = demo->pointers + demo->process_count,
+                                   .count = demo->agent_count - demo->process_count,
+                                   .env = demo->options.env,
+                                   .log = demo->options.log},
+        err);
+}
+
+static tide_status open_all(tide_demo *demo, tide_error *err)
+{
+    const tide_demo_options *options = &demo->options;
+    if (snprintf(demo->dir, sizeof demo->dir, "%s/demo", options->data_dir) >=
+        (int)sizeof demo->dir)
+        return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+    if ((mkdir(options->data_dir, 0700) != 0 && errno != EEXIST) ||
+        (mkdir(demo->dir, 0700) != 0 && errno != EEXIST))
+        return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "%s cannot be made: %s",
+                         demo->dir, strerror(errno));
+    TIDE_TRY(tide_demo_replica_open(&demo->replica, demo->dir, options->env, options->log, err));
+    name_agents(demo);
+    return open_agents(demo, err);
 }
 
 tide_status tide_demo_open(tide_demo **out, const tide_demo_options *options, tide_error *err)
@@ -223,15 +198,11 @@ tide_status tide_demo_open(tide_demo **out, const tide_demo_options *options, ti
     if (!demo)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the demonstration");
     demo->options = *options;
-    if (demo->options.agent_count == 0)
+    if (demo->options.agent_count <= 0)
         demo->options.agent_count = TIDE_DEMO_AGENTS;
-    (void)snprintf(demo->dir, sizeof demo->dir, "%s/demo", options->data_dir);
-    tide_status status = TIDE_OK;
-    if ((mkdir(options->data_dir, 0700) != 0 && errno != EEXIST) ||
-        (mkdir(demo->dir, 0700) != 0 && errno != EEXIST))
-        status = tide_fail(err, TIDE_E_IO, "%s cannot be made: %s", demo->dir, strerror(errno));
-    if (status >= TIDE_OK)
-        status = open_agents(demo, err);
+    if (demo->options.agent_count > TIDE_DEMO_AGENTS_MAX)
+        demo->options.agent_count = TIDE_DEMO_AGENTS_MAX;
+    const tide_status status = open_all(demo, err);
     if (status < TIDE_OK) {
         tide_demo_close(demo);
         return status;
@@ -244,8 +215,13 @@ void tide_demo_close(tide_demo *demo)
 {
     if (!demo)
         return;
+    tide_demo_lake_close(demo->lake);
     tide_demo_work_close(demo->work);
-    for (int i = 0; i < demo->agent_count; i++)
-        tide_demo_agent_close(demo->agents[i]);
+    tide_demo_replica_close(demo->replica);
+    for (int i = 0; i < demo->process_count; i++)
+        tide_demo_agent_stop(demo->processes[i]);
+    for (int i = 0; i < demo->process_count; i++)
+        tide_demo_agent_close(demo->processes[i]);
+    tide_demo_fleet_close(demo->fleet);
     free(demo);
 }

@@ -1,28 +1,34 @@
 /* demo.h - `tidemark up --demo`: something to look at, and something to break.
  *
- *     agents     real ones, with services that send them traces, metrics, profiles (demo_agent.h)
- *     work       tasks with a few items each, done by `tidemark work run` processes that checkpoint, fail now and then, and can be killed
- *     faults     on request (tidemark.up.v1.DemoService): pause, drop, wipe, kill; each heals by itself
+ *     agents     the first few are real ones, processes with services that send them traces, metrics, profiles (demo_agent.h); the others are
+ *                simulated (demo_fleet.h)
+ *     work       tasks with a few items each, done by `tidemark work run` processes that checkpoint, fail now and then, and can be killed (demo_work.h)
+ *     databases  two, replicated, with writers that know nothing of it (demo_replica.h)
+ *     lake       a catalog that grows, is forked, compacted, expired (demo_lake.h)
+ *     faults     on request (tidemark.up.v1.DemoService, `tidemark demo`): demo_fault.h; each heals by itself
  *
- * Everything it keeps is below DIR/demo; a second start goes on with it.
+ * Everything it keeps is below DIR/demo, DIR/lake and the stores of `up`; a second start goes on with it. It is bounded (tide_demo_tune): left alone for
+ * days it stays below about 1 GiB with up to 50 agents.
  *
- * Threads: those of its agents, and one that hands out work. */
+ * Threads: those of its parts. */
 #ifndef TIDE_UP_DEMO_H
 #define TIDE_UP_DEMO_H
 
 #include "up/up.h"
 
 enum {
-    TIDE_DEMO_AGENTS = 5,
-    TIDE_DEMO_AGENTS_MAX = 50,
+    TIDE_DEMO_AGENTS = 8,
+    TIDE_DEMO_AGENTS_MAX = 2000,
+    TIDE_DEMO_PROCESSES_MAX = 4, /* of them are processes; and at most every second one */
 };
 
 typedef struct tide_demo tide_demo;
 
 typedef struct tide_demo_options {
-    const char *program;  /* tidemark: its own path */
-    const char *data_dir; /* as of up */
-    int agent_count;      /* 0: TIDE_DEMO_AGENTS */
+    const char *program;                /* tidemark: its own path */
+    const char *data_dir;               /* as of up */
+    int agent_count;                    /* 0: TIDE_DEMO_AGENTS */
+    void (*greet)(const char *address); /* called when it serves, before `ready`; NULL: nobody */
     tide_env *env;
     tide_log *log;
 } tide_demo_options;
@@ -31,7 +37,7 @@ TIDE_MUST_CHECK tide_status tide_demo_open(tide_demo **out, const tide_demo_opti
                                            tide_error *err);
 void tide_demo_close(tide_demo *demo); /* takes NULL; after tide_up_run */
 
-/* What `up` shall take with it. */
-tide_up_extra tide_demo_extra(tide_demo *demo);
+/* What `up` shall take with it: the extra, the databases; gaps that are looked at soon, rows that are kept for half an hour. The demo must outlive it. */
+void tide_demo_tune(tide_demo *demo, tide_up_options *options);
 
 #endif

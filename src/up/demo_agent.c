@@ -24,7 +24,7 @@ enum {
     PATH_SIZE = 4096,
     LINE_SIZE = 512,
     READY_MS = 20000,
-    TURN_MS = 400,
+    TURN_MS = 1000,
     STOP_MS = 5000,
 };
 #define CALL_US INT64_C(1000000)
@@ -38,7 +38,9 @@ struct tide_demo_agent {
     bool has_thread;
     atomic_bool is_over;
     atomic_bool is_wiped; /* asked for */
+    atomic_bool is_up;    /* for who looks */
     atomic_llong pause_until_us;
+    atomic_llong drop_until_us;
     tide_client *client; /* the thread's, as is what follows */
     pid_t pid;           /* 0: none */
     int port;
@@ -89,7 +91,15 @@ static tide_status start_child(tide_demo_agent *agent, tide_error *err)
                     "--http",
                     "127.0.0.1:0",
                     "--collect",
-                    "5s",
+                    "10s",
+                    "--keep-for",
+                    "10m",
+                    "--keep-bytes",
+                    "16MiB",
+                    "--hard-for",
+                    "30m",
+                    "--hard-bytes",
+                    "32MiB",
                     "--log-level",
                     "error",
                     NULL};
@@ -117,9 +127,10 @@ static void end_child(tide_demo_agent *agent, int number)
     tide_relay_aim(agent->relay, 0);
     (void)kill(agent->pid, SIGCONT);
     (void)kill(agent->pid, number);
-    for (int waited = 0; waitpid(agent->pid, NULL, WNOHANG) == 0; waited += 10) {
+    const int64_t until_us = now_us(agent) + STOP_MS * INT64_C(1000);
+    while (waitpid(agent->pid, NULL, WNOHANG) == 0) {
         (void)poll(NULL, 0, 10);
-        if (waited > STOP_MS)
+        if (now_us(agent) > until_us)
             (void)kill(agent->pid, SIGKILL);
     }
     agent->pid = 0;
@@ -155,7 +166,7 @@ static void follow_orders(tide_demo_agent *agent)
 
 static void send_load(tide_demo_agent *agent)
 {
-    static const int every[TIDE_DEMO_KINDS] = {1, 5, 8, 3};
+    static const int every[TIDE_DEMO_KINDS] = {1, 5, 2, 3};
     for (int kind = 0; kind < TIDE_DEMO_KINDS; kind++) {
         if (agent->turn % every[kind] != 0)
             continue;
@@ -184,6 +195,7 @@ static void *run(void *arg)
             tide_log_write(
                 agent->options.log, TIDE_LOG_WARN, "an agent of the demonstration is down",
                 TIDE_F("agent", agent->options.name), TIDE_F("error", err.text), TIDE_F_END);
+        atomic_store(&agent->is_up, agent->pid != 0);
         if (agent->pid != 0 && agent->client && !agent->is_paused)
             send_load(agent);
         struct pollfd waker = {.fd = agent->waker, .events = POLLIN};
@@ -218,12 +230,17 @@ tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_op
     return TIDE_OK;
 }
 
+void tide_demo_agent_stop(tide_demo_agent *agent)
+{
+    atomic_store(&agent->is_over, true);
+    (void)eventfd_write(agent->waker, 1);
+}
+
 void tide_demo_agent_close(tide_demo_agent *agent)
 {
     if (!agent)
         return;
-    atomic_store(&agent->is_over, true);
-    (void)eventfd_write(agent->waker, 1);
+    tide_demo_agent_stop(agent);
     if (agent->has_thread)
         (void)pthread_join(agent->thread, NULL);
     tide_client_close(agent->client);
@@ -247,19 +264,34 @@ static void wake(tide_demo_agent *agent)
     (void)eventfd_write(agent->waker, 1);
 }
 
-void tide_demo_agent_pause(tide_demo_agent *agent, int64_t for_us)
+void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int64_t for_us)
 {
-    atomic_store(&agent->pause_until_us, now_us(agent) + for_us);
+    if (fault == TIDE_DEMO_PAUSE) {
+        atomic_store(&agent->pause_until_us, now_us(agent) + for_us);
+    } else if (fault == TIDE_DEMO_DROP) {
+        atomic_store(&agent->drop_until_us, now_us(agent) + for_us);
+        tide_relay_cut(agent->relay, for_us);
+    } else if (fault == TIDE_DEMO_RESUME) {
+        atomic_store(&agent->pause_until_us, 0);
+        atomic_store(&agent->drop_until_us, 0);
+        tide_relay_cut(agent->relay, 0);
+    } else if (fault == TIDE_DEMO_WIPE) {
+        atomic_store(&agent->is_wiped, true);
+    }
     wake(agent);
 }
 
-void tide_demo_agent_drop(tide_demo_agent *agent, int64_t for_us)
+tide_demo_standing tide_demo_agent_look(tide_demo_agent *agent)
 {
-    tide_relay_cut(agent->relay, for_us);
-}
-
-void tide_demo_agent_wipe(tide_demo_agent *agent)
-{
-    atomic_store(&agent->is_wiped, true);
-    wake(agent);
+    const int64_t paused_us = atomic_load(&agent->pause_until_us) - now_us(agent);
+    const int64_t dropped_us = atomic_load(&agent->drop_until_us) - now_us(agent);
+    if (atomic_load(&agent->is_wiped))
+        return (tide_demo_standing){.state = "wiping"};
+    if (!atomic_load(&agent->is_up))
+        return (tide_demo_standing){.state = "down"};
+    if (paused_us > 0)
+        return (tide_demo_standing){.state = "paused", .for_us = paused_us};
+    if (dropped_us > 0)
+        return (tide_demo_standing){.state = "dropped", .for_us = dropped_us};
+    return (tide_demo_standing){.state = "well"};
 }

@@ -175,7 +175,7 @@ static json_t *make_ebpf(tide_env *env)
 tide_demo_request tide_demo_load(tide_env *env, int kind, int agent, int64_t turn)
 {
 #define AGENT "/tidemark.agent.v1.AgentService/"
-    const bool is_memory = turn / 8 % 2 == 1;
+    const bool is_memory = turn / 2 % 2 == 1;
     const char *const paths[TIDE_DEMO_KINDS] = {"/v1/traces", "/v1/metrics",
                                                 is_memory ? AGENT "IngestMemoryProfileSamples"
                                                           : AGENT "IngestCPUProfileSamples",

@@ -42,6 +42,7 @@ typedef struct up {
     tide_colonyd *colonyd;
     tide_services *services;
     tide_laked *laked;
+    tide_replicas *replicas;
     tide_web *web;
     char about[512];
     char colony_id[32];
@@ -103,13 +104,19 @@ static uint64_t colony_version(void *arg)
     return tide_colonyd_version(u->colonyd);
 }
 
+static uint64_t replicas_version(void *arg)
+{
+    const up *u = arg;
+    return tide_replicas_version(u->replicas);
+}
+
 static tide_status begin(void *arg, tide_error *err)
 {
     const up *u = arg;
     const char *address = tide_front_address(u->front, 0);
     TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, address, "option", err));
     return u->options->extra.begin
-               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, err)
+               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, address, err)
                : TIDE_OK;
 }
 
@@ -122,14 +129,18 @@ static tide_status open_web(up *u, tide_error *err)
         {.topic = "work", .store_topic = work_topic},
         {.topic = "journal", .store_topic = TIDE_JOURNAL_TOPIC},
         {.topic = "lake", .store_topic = TIDE_LAKE_TOPIC},
+        {.topic = "replica", .version = replicas_version, .arg = u},
     };
-    (void)snprintf(u->about, sizeof u->about, "{\"version\":\"%s\",\"views\":[%s%s]}",
+    const bool has_replicas = u->options->replicas.count > 0;
+    (void)snprintf(u->about, sizeof u->about, "{\"version\":\"%s\",\"views\":[%s%s%s%s]}",
                    u->options->front.version,
                    "\"fleet\",\"gaps\",\"work\",\"checkpoints\",\"telemetry\",\"query\"",
+                   has_replicas ? ",\"replication\"" : "", u->laked ? ",\"lake\"" : "",
                    u->options->extra.views ? u->options->extra.views : "");
     const tide_web_options options = {.store = u->colony_store,
                                       .sources = sources,
-                                      .source_count = sizeof sources / sizeof sources[0],
+                                      .source_count =
+                                          sizeof sources / sizeof sources[0] - !has_replicas,
                                       .about = u->about};
     return tide_web_open(&u->web, u->front, &options, err);
 }
@@ -149,12 +160,23 @@ static tide_status open_lake(up *u, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status open_replicas(up *u, tide_error *err)
+{
+    tide_replicas_options options = u->options->replicas;
+    if (options.count == 0)
+        return TIDE_OK;
+    options.env = u->options->front.env;
+    options.log = u->options->front.log;
+    return tide_replicas_open(&u->replicas, u->front, &options, err);
+}
+
 static tide_status open_parts(up *u, tide_error *err)
 {
     const tide_front_options *front = &u->options->front;
     u->agent_options = (tide_agent_options){.front = *front,
                                             .name = TIDE_UP_AGENT,
                                             .collect_us = u->options->collect_us,
+                                            .feed = u->options->feed,
                                             .sample_fraction = 1,
                                             .is_declaring = true};
     u->agent_options.front.store = u->agent_store;
@@ -163,7 +185,9 @@ static tide_status open_parts(up *u, tide_error *err)
                                                          .env = front->env,
                                                          .log = front->log,
                                                          .colony_id = u->colony_id,
-                                                         .lease_us = LEASE_US}};
+                                                         .lease_us = LEASE_US,
+                                                         .recover_us = u->options->recover_us,
+                                                         .attempt_max = u->options->attempt_max}};
     (void)snprintf(u->colony_id, sizeof u->colony_id, "up-%d", (int)getpid());
     TIDE_TRY(tide_agent_open(&u->agent, u->front, &u->agent_options, err));
     /* Before the colony begins: it shall find its first agent. */
@@ -171,6 +195,7 @@ static tide_status open_parts(up *u, tide_error *err)
     TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
     TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, err));
     TIDE_TRY(open_lake(u, err));
+    TIDE_TRY(open_replicas(u, err));
     TIDE_TRY(open_web(u, err));
     return u->options->extra.join ? u->options->extra.join(u->options->extra.arg, u->front, err)
                                   : TIDE_OK;
@@ -182,6 +207,7 @@ static void up_done(up *u)
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
     tide_web_close(u->web);
+    tide_replicas_close(u->replicas);
     tide_laked_close(u->laked);
     tide_services_close(u->services);
     tide_colonyd_close(u->colonyd);
@@ -201,6 +227,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     TIDE_TRY(open_store(&u, "agent.db", &u.agent_store, err));
     TIDE_TRY(open_store(&u, "colony.db", &u.colony_store, err));
     TIDE_TRY(tide_sink_open_sql(&u.sink, u.colony_store, err));
+    u.sink->keep_us = options->keep_us;
     tide_front_options front = options->front;
     front.store = u.colony_store;
     front.ports[0] = (tide_front_port){.name = "http", .address = options->http};

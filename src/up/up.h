@@ -1,19 +1,23 @@
-/* up.h - `tidemark up`: an agent, a colony, the work service and the dashboard, in one process over a directory.
+/* up.h - `tidemark up`: an agent, a colony, the work service, a lake, replicated databases and the dashboard, in one process over a directory.
  *
  *     DIR/agent.db      what this machine's agent keeps (it is polled like any other, as agent `local`)
  *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens; the lake's metabase
  *     DIR/lake/         data files of the lake's tables
  *     DIR/lock          held by the process that is up
  *
- * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, /metrics, /healthz.
+ * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, replica.v1 of
+ * each database that is named (replicas.h), /metrics, /healthz.
  *
  * Survives: kill -9 at any point; a second start goes on where it stopped.
  * Threads: called from the main thread; returns when a signal has ended it. */
 #ifndef TIDE_UP_UP_H
 #define TIDE_UP_UP_H
 
+#include <tidemark/feed.h>
+
 #include "colonyd/daemon.h"
 #include "daemon/front.h"
+#include "up/replicas.h"
 
 #define TIDE_UP_AGENT "local"
 
@@ -21,8 +25,8 @@
 typedef struct tide_up_extra {
     /* Called before anything is served, to add parts and services. */
     tide_status (*join)(void *arg, tide_front *front, tide_error *err);
-    /* Called with the colony's store, when everything listens; before `ready`. */
-    tide_status (*begin)(void *arg, tide_store *store, tide_error *err);
+    /* Called with the colony's store and the address, when everything listens; before `ready`. */
+    tide_status (*begin)(void *arg, tide_store *store, const char *address, tide_error *err);
     /* Called before that store is closed. */
     void (*end)(void *arg);
     const char *views; /* of the dashboard: ",\"demo\""; NULL: none */
@@ -35,7 +39,12 @@ typedef struct tide_up_options {
     const char
         *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
     int64_t collect_us;
-    tide_up_extra extra; /* functions NULL: nothing */
+    tide_feed_options feed;         /* of the agent */
+    int64_t keep_us;                /* rows of the colony at most so long; 0: as their types say */
+    int64_t recover_us;             /* between attempts at a gap; 0: the colony's default */
+    int attempt_max;                /* the same */
+    tide_replicas_options replicas; /* env and log are the front's */
+    tide_up_extra extra;            /* functions NULL: nothing */
 } tide_up_options;
 
 enum { TIDE_UP_PORT = 8340 };

@@ -233,6 +233,24 @@ tide_status tide_item_bind_texts(tide_query *query, const char *name, const char
 
 /* ---- refusals ---- */
 
+tide_status tide_item_check_task(tide_tx *tx, const char *task_id, const char *so, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
+    const tide_status status = tide_query_one(query, err);
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
+    (void)tide_col_text(query);
+    const tide_view state = tide_col_text(query);
+    if (tide_view_equal(state, tide_view_of("pending")) ||
+        tide_view_equal(state, tide_view_of("running")))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended (%.*s): %s", task_id, (int)state.len,
+                     state.ptr, so);
+}
+
 tide_status tide_item_fail_missing(const char *id, tide_error *err)
 {
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", id);

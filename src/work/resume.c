@@ -32,30 +32,12 @@ typedef struct lease_request {
     tide_lease lease;
 } lease_request;
 
-static tide_status check_live(tide_tx *tx, const char *task_id, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
-    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
-    const tide_status status = tide_query_one(query, err);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
-    (void)tide_col_text(query);
-    const tide_view state = tide_col_text(query);
-    if (tide_view_equal(state, tide_view_of("pending")) ||
-        tide_view_equal(state, tide_view_of("running")))
-        return TIDE_OK;
-    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended (%.*s): there is nothing to resume",
-                     task_id, (int)state.len, state.ptr);
-}
-
 static tide_status claim_task(tide_tx *tx, void *arg, tide_error *err)
 {
     lease_request *request = arg;
     char name[NAME_SIZE];
     name_lease(name, request->task_id);
-    TIDE_TRY(check_live(tx, request->task_id, err));
+    TIDE_TRY(tide_item_check_task(tx, request->task_id, "there is nothing to resume", err));
     return tide_lease_claim(tx, name, request->holder, request->lease_us, &request->lease, err);
 }
 

@@ -87,24 +87,6 @@ static tide_status find_schedule(tide_tx *tx, const char *name, tide_arena *aren
     return status == TIDE_OK ? read_schedule(query, arena, out, err) : status;
 }
 
-static tide_status check_task(tide_tx *tx, const char *task_id, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
-    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
-    const tide_status status = tide_query_one(query, err);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
-    (void)tide_col_text(query);
-    const tide_view state = tide_col_text(query);
-    if (tide_view_equal(state, tide_view_of("pending")) ||
-        tide_view_equal(state, tide_view_of("running")))
-        return TIDE_OK;
-    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended (%.*s): it takes no more items",
-                     task_id, (int)state.len, state.ptr);
-}
-
 static tide_status insert_schedule(tide_tx *tx, add_request *request, int64_t *inserted,
                                    tide_error *err)
 {
@@ -140,7 +122,7 @@ static tide_status add_schedule(tide_tx *tx, void *arg, tide_error *err)
     add_request *request = arg;
     int64_t inserted = 0;
     tide_arena_reset(&request->arena);
-    TIDE_TRY(check_task(tx, request->wanted->task_id, err));
+    TIDE_TRY(tide_item_check_task(tx, request->wanted->task_id, "it takes no more items", err));
     TIDE_TRY(insert_schedule(tx, request, &inserted, err));
     if (inserted == 1)
         return TIDE_OK;

@@ -2,7 +2,9 @@
 #include "base/crew.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "support/check.h"
 
@@ -18,8 +20,9 @@ static atomic_int at_work[2];
 static atomic_int most_at_work;
 static atomic_int largest;
 
-static void fulfil(void **whats, int count)
+static void fulfil(tide_crew_turn *turn, void **whats, int count)
 {
+    (void)turn;
     const int64_t line = ((wish *)whats[0])->line;
     const int together = atomic_fetch_add(&at_work[line], 1) + 1;
     if (together > atomic_load(&most_at_work))
@@ -85,6 +88,58 @@ static void several_may_lead_a_line(void **state)
     run_callers(3);
 }
 
+typedef struct relay {
+    bool is_first;
+    sem_t *begun; /* the second one's work */
+    bool has_seen_it;
+} relay;
+
+static void pass_and_wait(tide_crew_turn *turn, void **whats, int count)
+{
+    assert_int_equal(1, count);
+    relay *r = whats[0];
+    if (!r->is_first) {
+        (void)sem_post(r->begun);
+        return;
+    }
+    tide_crew_pass(turn);
+    tide_crew_pass(turn); /* once more is nothing */
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    r->has_seen_it = sem_timedwait(r->begun, &until) == 0;
+}
+
+typedef struct runner {
+    tide_crew *crew;
+    relay *what;
+} runner;
+
+static void *run_relay(void *arg)
+{
+    runner *r = arg;
+    tide_crew_do(r->crew, 1, r->what, pass_and_wait);
+    return NULL;
+}
+
+static void who_has_passed_keeps_nobody_from_leading(void **state)
+{
+    (void)state;
+    sem_t begun;
+    assert_int_equal(0, sem_init(&begun, 0, 0));
+    tide_crew *crew = tide_crew_new(1, 1);
+    relay relays[] = {{.is_first = true, .begun = &begun}, {.begun = &begun}};
+    runner runners[] = {{crew, &relays[0]}, {crew, &relays[1]}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, run_relay, &runners[i]));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, pthread_join(threads[i], NULL));
+    assert_true(relays[0].has_seen_it);
+    tide_crew_free(crew);
+    (void)sem_destroy(&begun);
+}
+
 static void who_is_alone_does_its_own(void **state)
 {
     (void)state;
@@ -103,6 +158,7 @@ int main(void)
         cmocka_unit_test(who_is_alone_does_its_own),
         cmocka_unit_test(every_wish_is_fulfilled_once_and_one_leads),
         cmocka_unit_test(several_may_lead_a_line),
+        cmocka_unit_test(who_has_passed_keeps_nobody_from_leading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,8 @@ static void an_expected_number_is_taken_or_refused(void **state)
     /* An id given again with the same content changes nothing. */
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
+    assert_non_null(strstr(work_ok(t, "$T checkpoint add --task t --data 1 --key k --json"),
+                           "\"global_sequence\":3,\"existing\":true}"));
     work_refuses(t, 4, "", "$T checkpoint add --task t --data 2 --key k");
     work_refuses(t, 2, "", "$T checkpoint add --task t --data 1 --expect 0");
 }

@@ -7,11 +7,20 @@
 
 #include "../colony/duckdb_place.h"
 
-/* The lake lies in the colony's own store, except where that cannot be. */
-static void make_lake(cli_fixture *t)
+/* A colony with an agent, and a lake in the colony's own store. */
+static const running_agent *begin(cli_fixture *t)
 {
+    const running_agent *agent = start_agent(t, "web-1");
     const cli_result made = cli_run(t, "lake", "init", "--data", "lake", NULL);
     assert_int_equal(0, made.exit_code);
+    return agent;
+}
+
+/* The agent has so many spans more, and the colony too. */
+static void collect(cli_fixture *t, const running_agent *agent, int spans)
+{
+    send_spans(agent, spans);
+    poll_once(t, agent, "web-1");
 }
 
 static cli_result export_rows(cli_fixture *t)
@@ -55,10 +64,8 @@ static void assert_sound(cli_fixture *t)
 static void every_row_comes_once(void **state)
 {
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
-    send_spans(agent, 3);
-    poll_once(t, agent, "web-1");
+    const running_agent *agent = begin(t);
+    collect(t, agent, 3);
     const cli_result first = export_rows(t);
     json_t *range = cli_json(&first);
     assert_string_equal("spans", json_text(range, "table"));
@@ -68,8 +75,7 @@ static void every_row_comes_once(void **state)
     const cli_result nothing = export_rows(t);
     assert_int_equal(0, nothing.exit_code);
     assert_string_equal("", nothing.out);
-    send_spans(agent, 2);
-    poll_once(t, agent, "web-1");
+    collect(t, agent, 2);
     export_all(t);
     assert_spans(t, 5);
     assert_sound(t);
@@ -79,10 +85,8 @@ static void every_row_comes_once(void **state)
 static void what_was_forgotten_is_found_by_its_key(void **state)
 {
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
-    send_spans(agent, 2);
-    poll_once(t, agent, "web-1");
+    const running_agent *agent = begin(t);
+    collect(t, agent, 2);
     export_all(t);
     char hint[TEMPDIR_PATH_MAX];
     cli_path(t, "lake/.exports", hint);
@@ -100,13 +104,10 @@ static void what_was_forgotten_is_found_by_its_key(void **state)
 static void another_directory_is_refused(void **state)
 {
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
-    send_spans(agent, 2);
-    poll_once(t, agent, "web-1");
+    const running_agent *agent = begin(t);
+    collect(t, agent, 2);
     export_all(t);
-    send_spans(agent, 1);
-    poll_once(t, agent, "web-1");
+    collect(t, agent, 1);
     const cli_result other = cli_run(t, "export", "--lake", t->url, "--catalog", "colony",
                                      "--schema", "telemetry", "--parquet", "elsewhere", NULL);
     assert_int_not_equal(0, other.exit_code);
@@ -118,8 +119,7 @@ static void another_directory_is_refused(void **state)
 static void every_data_type_has_its_table(void **state)
 {
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
+    const running_agent *agent = begin(t);
     send_everything(agent);
     poll_once(t, agent, "web-1");
     export_all(t);
@@ -137,10 +137,8 @@ static void every_data_type_has_its_table(void **state)
 static void late_rows_come_too(void **state)
 {
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
-    send_spans(agent, 2);
-    poll_once(t, agent, "web-1");
+    const running_agent *agent = begin(t);
+    collect(t, agent, 2);
     /* As if the agent had said, in its last answer, that it has more. */
     cli_sql(t, "store.db",
             "UPDATE polling_checkpoints SET head_seq_id = 5, version = version + 1 "
@@ -164,11 +162,9 @@ static void killed_at_any_moment_each_row_comes_once(void **state)
 {
     enum { KILLS = 14, STEP_MS = 40 };
     cli_fixture *t = *state;
-    const running_agent *agent = start_agent(t, "web-1");
-    make_lake(t);
+    const running_agent *agent = begin(t);
     for (int i = 0; i < KILLS; i++) {
-        send_spans(agent, 1);
-        poll_once(t, agent, "web-1");
+        collect(t, agent, 1);
         proc_result_done(&t->results[--t->result_count]);
         const char *const argv[] = {t->program,  "export", "--lake",   t->url,
                                     "--catalog", "colony", "--schema", "telemetry",

@@ -81,11 +81,11 @@ static void a_signal_ends_the_command_and_the_triggers_come_back(void **state)
     cli_fixture *t = *state;
     track(t);
     const cli_result interrupted =
-        migrate(t, "sqlite3 \"$0\" \"UPDATE t SET a = 9\"; kill -INT $PPID; sleep 30");
+        migrate(t, "sqlite3 \"$0\" \"UPDATE t SET a = 9\"; kill -INT $PPID; exec sleep 30");
     assert_int_equal(128 + SIGINT, interrupted.exit_code);
     assert_int_equal(4, count_triggers(t));
     assert_contains(interrupted.err, "2 rows had changed");
-    assert_int_equal(128 + SIGTERM, migrate(t, "kill -TERM $PPID; sleep 30").exit_code);
+    assert_int_equal(128 + SIGTERM, migrate(t, "kill -TERM $PPID; exec sleep 30").exit_code);
     assert_int_equal(4, count_triggers(t));
 }
 

@@ -11,6 +11,7 @@ const directory = path.join(process.env.TIDEMARK_DEPS_DIR ?? path.join(source, '
 if (!existsSync(path.join(directory, '.recipe')))
     throw new Error(`no clients in ${directory}: run make setup`);
 
+export const modules = path.join(directory, 'node_modules');
 export const need = createRequire(path.join(directory, 'package.json'));
 export const buf = path.join(directory, 'node_modules/@bufbuild/buf-linux-x64/bin/buf');
 export const tidemark =

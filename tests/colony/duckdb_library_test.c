@@ -142,6 +142,10 @@ static void values_of_every_type_can_be_read(void **state)
          "0123abcd-0000-4000-8000-00000000000f|b|"},
         {"SELECT [1, NULL, 3], {'a': 1, 'b': ['x']}, MAP {'k': 2}, [1.5, 2]::DOUBLE[2]",
          "[1,NULL,3]|{'a': 1, 'b': [x]}|[{'key': k, 'value': 2}]|[1.5,2]|"},
+        {"SELECT TIMESTAMP_NS '2025-01-02 03:04:05.678901234', TIMESTAMP_NS '1969-12-31 "
+         "23:59:59.999999999', TIMETZ '03:04:05+02', TIMETZ '03:04:05-05:30'",
+         "2025-01-02 03:04:05.678901234|1969-12-31 23:59:59.999999999|03:04:05.000000+02|"
+         "03:04:05.000000-05:30|"},
         {"SELECT INTERVAL '1 month 2 days 3 seconds', 'infinity'::TIMESTAMP",
          "1 months 2 days 00:00:03.000000|infinity|"},
     };

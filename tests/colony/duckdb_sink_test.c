@@ -446,6 +446,18 @@ static tide_retained retain(duckdb_rig *r)
     return sum;
 }
 
+static void rows_go_sooner_where_the_sink_says_so(void **state)
+{
+    duckdb_rig *r = *state;
+    r->sink->keep_us = 1800 * SECOND;
+    duckdb_rig_page(r, "web-1", "s1", 1, 100);
+    virtual_env_advance(&r->clock, 1700 * SECOND);
+    assert_int_equal(0, retain(r).rows);
+    virtual_env_advance(&r->clock, 200 * SECOND);
+    assert_int_equal(100, retain(r).rows);
+    duckdb_rig_check(r);
+}
+
 /* Rows go when they are too old, by when they were stored; the books close before and after, and pollers do not notice. */
 static void old_rows_go_and_the_books_close(void **state)
 {
@@ -559,14 +571,23 @@ static void a_foreign_database_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(an_unknown_position_is_a_fresh_one), CASE(rows_and_position_survive_together),
-        CASE(an_older_version_is_refused),        CASE(applying_a_change_again_is_refused),
-        CASE(a_lost_lease_stores_nothing),        CASE(a_gap_is_recorded_and_recovered),
-        CASE(a_new_session_closes_the_old_one),   CASE(a_dead_letter_is_kept),
-        CASE(a_removed_agent_may_come_again),     CASE(a_session_that_comes_back_is_opened_again),
-        CASE(every_type_has_its_table),           CASE(a_late_row_is_in_its_minute_once),
-        CASE(old_rows_go_and_the_books_close),    CASE(ended_gaps_are_folded),
-        CASE(superseded_states_are_removed),      CASE(questions_only_read),
+        CASE(an_unknown_position_is_a_fresh_one),
+        CASE(rows_and_position_survive_together),
+        CASE(an_older_version_is_refused),
+        CASE(applying_a_change_again_is_refused),
+        CASE(a_lost_lease_stores_nothing),
+        CASE(a_gap_is_recorded_and_recovered),
+        CASE(a_new_session_closes_the_old_one),
+        CASE(a_dead_letter_is_kept),
+        CASE(a_removed_agent_may_come_again),
+        CASE(a_session_that_comes_back_is_opened_again),
+        CASE(every_type_has_its_table),
+        CASE(a_late_row_is_in_its_minute_once),
+        CASE(old_rows_go_and_the_books_close),
+        CASE(ended_gaps_are_folded),
+        CASE(rows_go_sooner_where_the_sink_says_so),
+        CASE(superseded_states_are_removed),
+        CASE(questions_only_read),
         CASE(a_foreign_database_is_refused),
     };
     return cmocka_run_group_tests_name("duckdb-sink", tests, NULL, NULL);

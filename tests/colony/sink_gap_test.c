@@ -519,6 +519,23 @@ static void old_rows_expire_and_stay_counted(void **state)
     assert_int_equal(0, ask_number(c.sink, "SELECT count(*) FROM polling_batches"));
 }
 
+/* A sink that is kept small says so for all types. */
+static void rows_go_sooner_where_the_sink_says_so(void **state)
+{
+    TIDE_CLEANUP(end) colony c;
+    begin(&c, *state);
+    next_change(&c);
+    store_range(&c, 1, 5);
+    apply_well(&c);
+    c.sink->keep_us = DAY_US / 48;
+    virtual_env_advance(&c.t->clock, DAY_US / 48);
+    assert_int_equal(0, retain(&c).rows);
+    virtual_env_advance(&c.t->clock, 1);
+    assert_int_equal(5, retain(&c).rows);
+    assert_int_equal(0, ask_number(c.sink, "SELECT count(*) FROM spans"));
+    assert_int_equal(1, check_books(c.sink));
+}
+
 /* A row that was recovered later than its neighbours is kept as long as any. */
 static void a_recovered_row_does_not_expire_with_its_neighbours(void **state)
 {
@@ -600,6 +617,7 @@ int main(void)
         STORE_CASE(a_removed_agents_position_is_closed_and_can_come_back),
         STORE_CASE(an_operators_reset_is_noted_in_history),
         STORE_CASE(old_rows_expire_and_stay_counted),
+        STORE_CASE(rows_go_sooner_where_the_sink_says_so),
         STORE_CASE(a_recovered_row_does_not_expire_with_its_neighbours),
         STORE_CASE(ended_gaps_are_folded_and_the_books_still_close),
         STORE_CASE(dead_letters_expire_and_stay_counted),

@@ -1,5 +1,6 @@
 /* Rows from files: CSV, JSON, Parquet, standard input; and what is refused. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,9 +112,13 @@ static void standard_input_says_itself_what_it_is(void **state)
 static void defaults_fill_columns_that_a_source_lacks(void **state)
 {
     data_test *t = *state;
-    data_table(t, "a BIGINT, b VARCHAR NOT NULL DEFAULT 'it''s', c INTEGER DEFAULT 5");
+    data_table(t, "a BIGINT, b VARCHAR NOT NULL DEFAULT 'it''s', c INTEGER DEFAULT 5, "
+                  "d VARCHAR DEFAULT '', e VARCHAR");
     data_append_rows(t, "a\n1\n");
-    assert_answer(t, "FROM lake.main.t", "1|it's|5\n");
+    data_add_column(t, "f", "VARCHAR", "");
+    data_add_column(t, "g", "VARCHAR", "NULL");
+    assert_answer(t, "SELECT a, b, c, d = '', e IS NULL, f = '', g IS NULL FROM lake.main.t",
+                  "1|it's|5|true|true|true|true\n");
 }
 
 static void an_empty_source_writes_no_file(void **state)
@@ -198,6 +203,49 @@ static void values_that_cannot_be_cast_name_row_and_column(void **state)
             "row 4, column a: '150' is not a TINYINT");
 }
 
+static void whole_numbers_are_not_rounded(void **state)
+{
+    data_test *t = *state;
+    data_table(t, "a BIGINT, b TINYINT");
+    refused(t, TIDE_E_INVALID, data_file(t, "x.csv", "a,b\n1,2\n3,1.5\n"),
+            "row 2, column b: '1.5' is not a TINYINT");
+    refused(t, TIDE_E_INVALID, data_file(t, "x.json", "{\"a\":1.5}\n"),
+            "row 1, column a: '1.5' is not a BIGINT");
+    data_append(t, data_file(t, "x.csv", "a,b\n1.0,1e1\n-9223372036854775808,-2\n"));
+    data_append(t, data_file(t, "x.json", "{\"a\":9007199254740993}\n{\"a\":2.0}\n"));
+    assert_answer(t, "SELECT a, b FROM lake.main.t ORDER BY a",
+                  "-9223372036854775808|-2\n1|10\n2|NULL\n9007199254740993|NULL\n");
+}
+
+static void nothing_is_null_and_an_empty_text_stays_one(void **state)
+{
+    data_test *t = *state;
+    data_table(t, "a BIGINT, b VARCHAR");
+    data_append(t, data_file(t, "x.csv", "a,b\n1,\n2,\"\"\n,\"NULL\"\n"));
+    assert_answer(t, "SELECT a, b IS NULL, b = '' FROM lake.main.t ORDER BY a NULLS LAST",
+                  "1|true|NULL\n2|false|true\nNULL|false|false\n");
+    tide_lake_written_discard(t->data, &t->table.table, &t->last);
+    refused(t, TIDE_E_INVALID, data_file(t, "x.csv", "a,b\n\"\",x\n"),
+            "row 1, column a: '' is not a BIGINT");
+}
+
+/* A named pipe, a shell's <(...): what can be read once only. */
+static void a_pipe_is_read_as_a_file_is(void **state)
+{
+    data_test *t = *state;
+    data_table(t, "a BIGINT");
+    int ends[2];
+    char path[64];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "a\n1\n2\n", 6), 6);
+    assert_int_equal(close(ends[1]), 0);
+    (void)snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    data_append(t, path);
+    (void)close(ends[0]);
+    assert_int_equal(t->last.rows, 2);
+    assert_int_equal(data_count_files(t), 1); /* what was spooled is gone */
+}
+
 static void a_row_with_too_few_or_too_many_values_is_refused(void **state)
 {
     data_test *t = *state;
@@ -219,7 +267,8 @@ static void nulls_where_none_may_be_are_refused(void **state)
 static void integers_that_parquet_would_round_are_refused(void **state)
 {
     data_test *t = *state;
-    data_table(t, "a HUGEINT");
+    data_table(t, "a DECIMAL(38,0)");
+    (void)snprintf(t->columns[0].type, sizeof t->columns[0].type, "int128");
     refused(t, TIDE_E_UNSUPPORTED, data_file(t, "x.csv", "a\n1\n"), "DECIMAL(38,0)");
 }
 
@@ -253,6 +302,9 @@ int main(void)
         CASE(columns_that_do_not_fit_are_named),
         CASE(values_that_cannot_be_cast_name_row_and_column),
         CASE(a_row_with_too_few_or_too_many_values_is_refused),
+        CASE(whole_numbers_are_not_rounded),
+        CASE(nothing_is_null_and_an_empty_text_stays_one),
+        CASE(a_pipe_is_read_as_a_file_is),
         CASE(nulls_where_none_may_be_are_refused),
         CASE(integers_that_parquet_would_round_are_refused),
         CASE(files_are_taken_back_when_a_commit_is_refused),

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tidemark/watch.h>
+
 #include "base/cleanup.h"
 #include "lake/expose.h"
 #include "stock.h"
@@ -662,6 +664,100 @@ static void a_role_that_has_the_views_alone_reads_and_writes(void **state)
     end(&c);
 }
 
+/* The settings of a commit under way are anybody's to set: they open nothing. */
+static void settings_do_not_open_a_snapshot_that_is_there(void **state)
+{
+    expose_case c = begin(state);
+    stock *s = &c.s;
+    const int64_t id = table_id(&c, "t");
+    assert_done(s, stock_begin(s));
+    stock_rollback(s);
+    const int64_t head = s->head.snapshot;
+    assert_done(s, stock_runf(s,
+                              "SET tidemark.lake_catalog = '1'; SET tidemark.lake_snapshot = "
+                              "'%" PRId64 "'; SET tidemark.lake_claimed = '%" PRId64
+                              "'; SET tidemark.lake_files = '0'; SET tidemark.lake_objects = '0'; "
+                              "SET tidemark.lake_a = '0'; SET tidemark.lake_b = '0'",
+                              head, head));
+    assert_refused(s,
+                   stock_runf(s,
+                              "INSERT INTO M.ducklake_data_file VALUES (900, %" PRId64 ", %" PRId64
+                              ", NULL, NULL, 'x.parquet', true, 'parquet', 5, 100, 10, 0, NULL, "
+                              "NULL, NULL, NULL)",
+                              id, head),
+                   "behind the INSERT of their snapshot");
+    assert_refused(s,
+                   stock_runf(s, "UPDATE M.ducklake_data_file SET end_snapshot = %" PRId64, head),
+                   "behind the INSERT of their snapshot");
+    end(&c);
+}
+
+/* What comes behind the seal would not be in it. */
+static void a_sealed_commit_takes_no_more_rows(void **state)
+{
+    expose_case c = begin(state);
+    stock *s = &c.s;
+    const int64_t id = table_id(&c, "t");
+    assert_done(s, stock_begin(s) && stock_next(s, 0, 0, 1));
+    assert_done(s, stock_runf(s,
+                              "INSERT INTO M.ducklake_snapshot_changes VALUES (%" PRId64
+                              ", 'inserted_into_table:%" PRId64 "', NULL, NULL, NULL); SET "
+                              "CONSTRAINTS ALL IMMEDIATE",
+                              s->head.snapshot + 1, id));
+    assert_refused(s,
+                   stock_runf(s,
+                              "INSERT INTO M.ducklake_data_file VALUES (%" PRId64 ", %" PRId64
+                              ", %" PRId64 ", NULL, NULL, 'x.parquet', true, 'parquet', 5, 100, "
+                              "10, 0, NULL, NULL, NULL, NULL)",
+                              s->head.next_file, id, s->head.snapshot + 1),
+                   "behind the INSERT of their snapshot");
+    end(&c);
+}
+
+/* Comments of a client go with the table that we drop; a fork's drop leaves its parent's. */
+static void tags_end_with_the_table_that_we_drop(void **state)
+{
+    expose_case c = begin(state);
+    stock *s = &c.s;
+    const int64_t id = table_id(&c, "t");
+    char changes[64];
+    (void)snprintf(changes, sizeof changes, "altered_table:%" PRId64, id);
+    assert_done(s, stock_begin(s) && stock_next(s, 1, 0, 0));
+    assert_done(s, stock_runf(s,
+                              "INSERT INTO M.ducklake_tag VALUES (%" PRId64 ", %" PRId64
+                              ", NULL, 'comment', 'x'); INSERT INTO M.ducklake_column_tag VALUES "
+                              "(%" PRId64 ", 1, %" PRId64 ", NULL, 'comment', 'y')",
+                              id, s->head.snapshot + 1, id, s->head.snapshot + 1));
+    assert_done(s, stock_end(s, changes));
+    lake_fork_of(&c.l, "books", "fork", "");
+    lake_drop(&c.l, "fork", "main", "t");
+    static const char ask[] =
+        "SELECT (SELECT count(*) FROM lake_tag WHERE viewer_id = c.catalog_id "
+        "AND end_snapshot IS NULL) + (SELECT count(*) FROM lake_column_tag "
+        "WHERE viewer_id = c.catalog_id AND end_snapshot IS NULL) FROM "
+        "lake_catalog c WHERE c.catalog_name = '%s'";
+    char text[512];
+    (void)snprintf(text, sizeof text, ask, "fork");
+    assert_int_equal(stock_number(s, text), 0);
+    (void)snprintf(text, sizeof text, ask, "books");
+    assert_int_equal(stock_number(s, text), 2);
+    lake_drop(&c.l, "books", "main", "t");
+    assert_int_equal(stock_number(s, text), 0);
+    end(&c);
+}
+
+static void who_watches_is_told_of_a_clients_commit(void **state)
+{
+    expose_case c = begin(state);
+    TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
+    assert_ok_err(tide_watch_open(&watch, c.l.t->store, TIDE_LAKE_TOPIC, &c.l.err), &c.l.err);
+    while (tide_watch_wait(watch, 0, &c.l.err) == TIDE_OK) /* what was told before */
+        ;
+    assert_done(&c.s, stock_insert(&c.s, table_id(&c, "t"), "w.parquet", 5, 1, 2, 1, 1));
+    assert_ok_err(tide_watch_wait(watch, 20000000, &c.l.err), &c.l.err);
+    end(&c);
+}
+
 /* ---- exposing ---- */
 
 static void exposing_again_brings_the_views_up_to_date(void **state)
@@ -717,6 +813,10 @@ int main(void)
         STORE_CASE_POSTGRES(what_would_break_the_lake_is_refused_in_words),
         STORE_CASE_POSTGRES(settings_of_a_client_are_its_catalogs_own),
         STORE_CASE_POSTGRES(a_role_that_has_the_views_alone_reads_and_writes),
+        STORE_CASE_POSTGRES(settings_do_not_open_a_snapshot_that_is_there),
+        STORE_CASE_POSTGRES(a_sealed_commit_takes_no_more_rows),
+        STORE_CASE_POSTGRES(tags_end_with_the_table_that_we_drop),
+        STORE_CASE_POSTGRES(who_watches_is_told_of_a_clients_commit),
         STORE_CASE_POSTGRES(exposing_again_brings_the_views_up_to_date),
         STORE_CASE_SQLITE(a_metabase_in_sqlite_is_exported_instead),
     };

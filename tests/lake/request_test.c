@@ -237,6 +237,22 @@ static void catalogs_and_forks_have_keys_too(void **state)
     lake_case_done(&l);
 }
 
+static void a_key_of_another_fork_is_refused(void **state)
+{
+    lake_case l = open_work(state);
+    const tide_lake_commit_options first = {.request_key = "k",
+                                            .request_hash = tide_view_of("at the head")};
+    const tide_lake_commit_options other = {.request_key = "k",
+                                            .request_hash = tide_view_of("at 1")};
+    tide_lake_created made;
+    assert_ok_err(tide_lake_fork(l.lake, "work", "fork", "", &first, &made, &l.err), &l.err);
+    assert_ok_err(tide_lake_fork(l.lake, "work", "fork", "", &first, &made, &l.err), &l.err);
+    assert_status(TIDE_E_CONFLICT,
+                  tide_lake_fork(l.lake, "work", "fork", "1", &other, &made, &l.err));
+    assert_contains(l.err.text, "another request");
+    lake_case_done(&l);
+}
+
 static void a_lost_answer_to_creating_or_forking_is_found_again(void **state)
 {
     lake_case l = open_work(state);
@@ -403,6 +419,7 @@ int main(void)
         STORE_CASE_POSTGRES(a_base_that_was_lost_is_refused),
         STORE_CASE(a_real_conflict_is_told_at_once),
         STORE_CASE(catalogs_and_forks_have_keys_too),
+        STORE_CASE(a_key_of_another_fork_is_refused),
         STORE_CASE(a_lost_answer_to_creating_or_forking_is_found_again),
         STORE_CASE(a_path_that_is_used_already_is_told),
         STORE_CASE(ids_are_never_issued_twice),

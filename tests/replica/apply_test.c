@@ -314,6 +314,57 @@ static void forged_pages_are_refused(void **state)
     world_page_done(&page);
 }
 
+/* SQLite's default is not to enforce them: who tracks such tables is told what becomes of children without parents. */
+static void orphans_are_told_when_their_table_is_tracked(void **state)
+{
+    (void)state;
+    world w;
+    tide_tracked tracked;
+    world_init(&w, 1, 12,
+               "CREATE TABLE p (id TEXT PRIMARY KEY NOT NULL);"
+               "CREATE TABLE c (id TEXT PRIMARY KEY NOT NULL, p TEXT REFERENCES p (id));"
+               "CREATE TABLE odd (id TEXT PRIMARY KEY NOT NULL, p TEXT REFERENCES p (nothing));",
+               (const char *const[]){"c", NULL}, WEEK_US);
+    world_run(&w, 0, "INSERT INTO c VALUES ('1', 'a'), ('2', 'b'), ('3', NULL)");
+    world_run(&w, 0, "INSERT INTO p VALUES ('b')");
+    assert_ok_err(tide_node_track(w.nodes[0].node, "p", WEEK_US, &tracked, &w.err), &w.err);
+    assert_contains(tracked.advice, "1 rows of c refer to rows of p that are not there");
+    assert_int_equal(3, world_number(&w, 0, "SELECT count(*) FROM c")); /* not yet */
+    world_fold(&w, 0);
+    assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM c"));
+    world_run(&w, 0, "INSERT INTO p VALUES ('a')");
+    world_fold(&w, 0);
+    assert_int_equal(3, world_number(&w, 0, "SELECT count(*) FROM c"));
+    assert_ok_err(tide_node_track(w.nodes[0].node, "odd", WEEK_US, &tracked, &w.err), &w.err);
+    assert_string_equal("", tracked.advice);
+    world_done(&w);
+}
+
+/* No row has NULL for a key; SQLite would make up a rowid for it, another one on each node. */
+static void a_key_of_null_is_quarantined(void **state)
+{
+    world *w = *state;
+    static world_page page;
+    tide_applied applied;
+    tide_event event = {.columns = NULL};
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u')");
+    read_all(w, &page);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, 1 << 20);
+    assert_ok_err(tide_event_decode(&event, page.events[0], &w->err), &w->err);
+    event.key[0] = (tide_any){.class = TIDE_CLASS_NULL};
+    for (int i = 0; i < event.column_count; i++)
+        if (event.columns[i].column == 0)
+            event.columns[i].value = event.key[0];
+    assert_ok_err(tide_event_encode(&bytes, &event, &w->err), &w->err);
+    const tide_view only = tide_buffer_view(&bytes);
+    assert_ok_err(tide_node_apply(w->nodes[1].node, &only, 1, &applied, &w->err), &w->err);
+    assert_int_equal(1, applied.quarantined);
+    assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM t"));
+    tide_event_done(&event);
+    world_page_done(&page);
+}
+
 /* Foreign keys may refer to any unique columns, and an application that does not enforce them may change those: the same rows are left aside
  * everywhere, and come back everywhere. */
 static void orphans_of_changed_unique_columns_are_found_and_come_back(void **state)
@@ -364,7 +415,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_that_a_strict_table_refuses_are_aside, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_key_of_null_is_quarantined, setup, teardown),
         cmocka_unit_test(orphans_of_changed_unique_columns_are_found_and_come_back),
+        cmocka_unit_test(orphans_are_told_when_their_table_is_tracked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,34 @@ static void a_tombstone_outlives_what_it_has_to_meet(void **state)
     assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM tide_replica_conflicts"));
 }
 
+/* A node that nobody knew, with a clock that is behind: where the deletion is forgotten its row stands, so it is said again for those who remember. */
+static void a_late_row_stands_everywhere_or_nowhere(void **state)
+{
+    world *w = *state;
+    virtual_env_set_wall(&w->nodes[2].env,
+                         w->nodes[2].env.env.wall_us(&w->nodes[2].env.env) - HOUR_US);
+    world_run(w, 2, "INSERT INTO t VALUES (1, 'late'), (2, 'late too')");
+    world_fold(w, 2);
+    virtual_env_set_wall(&w->nodes[2].env,
+                         w->nodes[2].env.env.wall_us(&w->nodes[2].env.env) + HOUR_US);
+    write_some(w, 0, 1, 1);
+    (void)world_pull(w, 1, 0, 100);
+    world_run(w, 0, "DELETE FROM t WHERE id = 1");
+    (void)world_pull(w, 1, 0, 100);
+    world_advance(w, 2 * HOUR_US);
+    assert_int_equal(1, collect(w, 0, &all).tombstones); /* node 1 keeps it */
+    (void)world_pull(w, 2, 1, 100);
+    world_settle(w);
+    world_settle(w); /* what is said again is folded by the next look */
+    world_assert_same(w, tables, false);
+    assert_int_equal(2, world_number(w, 1, "SELECT count(*) FROM t"));
+    /* A row of now is nobody's concern. */
+    const int64_t events = world_number(w, 0, "SELECT count(*) FROM tide_replica_events");
+    world_run(w, 1, "INSERT INTO t VALUES (3, 'new')");
+    world_settle(w);
+    assert_int_equal(events + 1, world_number(w, 0, "SELECT count(*) FROM tide_replica_events"));
+}
+
 /* What never came is not gone: a hole below what is here raises no floor (R1, R8). */
 static void a_hole_raises_no_floor(void **state)
 {
@@ -191,6 +219,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_was_collected_is_not_applied_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_outlives_what_it_has_to_meet, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_late_row_stands_everywhere_or_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hole_raises_no_floor, setup, teardown),
         cmocka_unit_test_setup_teardown(a_turn_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(events_stay_for_their_origin_that_was_put_back, setup,

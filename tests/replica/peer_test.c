@@ -80,7 +80,7 @@ static void run_closed(world *w, const char *commands)
 static void repair(world *w, int by, int with)
 {
     tide_repair_peer there = tide_repair_of_node(w->nodes[with].node, "there");
-    const tide_repair_options options = {.is_repairing = true};
+    const tide_repair_options options = {.is_repairing = true, .is_again = true};
     tide_repair_result result;
     TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.origin_count = 0};
     const tide_peer peer = tide_peer_of_node(w->nodes[with].node, "there");
@@ -120,6 +120,114 @@ static void a_node_that_is_put_back_with_its_twin_is_told_by_its_peers(void **st
         assert_equal_rows(&w, 0, 1);
         assert_int_equal(3 + extra, world_number(&w, 0, "SELECT count(*) FROM todos"));
         assert_int_equal(2, tide_node_epoch(w.nodes[0].node));
+        world_done(&w);
+    }
+}
+
+static void put_back(world *w)
+{
+    run_closed(w, "cat old.db > $f; rm -rf state $f-wal $f-shm; cp -r old state");
+    world_advance(w, 1000000);
+}
+
+/* As daemons do it. */
+static void sync_and_mend(world *w, int here, int there)
+{
+    if (sync_nodes(w, here, there).differs) {
+        repair(w, here, there);
+        (void)sync_nodes(w, here, there);
+    }
+}
+
+/* Node 1 has the numbers of before, nodes 0 and 2 those that were given again: nobody asks for what it takes for known. Whoever meets first, all get both. */
+static void numbers_that_were_given_twice_reach_third_nodes(void **state)
+{
+    static const int meetings[3][4][2] = {{{1, 2}, {0, 2}, {0, 1}, {1, 2}},
+                                          {{0, 1}, {2, 0}, {1, 2}, {0, 1}},
+                                          {{2, 1}, {2, 0}, {1, 0}, {2, 0}}};
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        world w;
+        world_init(&w, 3, 1, SCHEMA, (const char *const[]){"todos", NULL}, 0);
+        world_run(&w, 0, "INSERT INTO todos VALUES('0', 'row', 0), ('gone', 'row', 0)");
+        (void)sync_nodes(&w, 0, 1);
+        (void)sync_nodes(&w, 0, 2);
+        run_closed(&w, "cp $f old.db; cp -r state old");
+        world_run(&w, 0, "INSERT INTO todos VALUES('before', 'row', 1)");
+        world_run(&w, 0, "DELETE FROM todos WHERE id = 'gone'");
+        (void)sync_nodes(&w, 0, 1);
+        put_back(&w);
+        for (int i = 0; i < 3; i++)
+            world_run(&w, 0, "INSERT INTO todos VALUES('after%d', 'row', 2)", i);
+        (void)sync_nodes(&w, 0, 2);
+        for (int i = 0; i < 4; i++)
+            sync_and_mend(&w, meetings[order][i][0], meetings[order][i][1]);
+        assert_equal_rows(&w, 0, 1);
+        assert_equal_rows(&w, 1, 2);
+        assert_int_equal(5, world_number(&w, 2, "SELECT count(*) FROM todos"));
+        assert_int_equal(0, world_number(&w, 2, "SELECT count(*) FROM todos WHERE id = 'gone'"));
+        world_done(&w);
+    }
+}
+
+/* The peer has collected what it could compare with: what was not acknowledged before goes out in the new epoch. */
+static void what_nobody_can_compare_is_said_again(void **state)
+{
+    (void)state;
+    world w;
+    tide_collected collected;
+    tide_sync_result result;
+    world_init(&w, 2, 1, SCHEMA, (const char *const[]){"todos", NULL}, 1000);
+    world_run(&w, 0, "INSERT INTO todos VALUES('0', 'row', 0)");
+    (void)sync_nodes(&w, 0, 1);
+    run_closed(&w, "cp $f old.db; cp -r state old");
+    for (int i = 0; i < 9; i++)
+        world_run(&w, 0, "INSERT INTO todos VALUES('before%d', 'row', 1)", i);
+    (void)sync_nodes(&w, 0, 1);
+    world_advance(&w, 1000000);
+    assert_ok_err(tide_node_collect(w.nodes[1].node, &(tide_collect_options){.safety = -1},
+                                    &collected, &w.err),
+                  &w.err);
+    assert_int_equal(10, collected.events);
+    put_back(&w);
+    world_run(&w, 0, "INSERT INTO todos VALUES('after', 'row', 2)");
+    world_run(&w, 0, "UPDATE todos SET title = 'changed' WHERE id = '0'");
+    tide_peer a = tide_peer_of_node(w.nodes[0].node, "here");
+    tide_peer b = tide_peer_of_node(w.nodes[1].node, "there");
+    assert_status_err(
+        TIDE_E_NOT_FOUND, /* of a snapshot; what is new here goes there all the same */
+        tide_sync(&a, &b, &(tide_sync_options){.page_rows = 7}, &result, &w.err), &w.err);
+    assert_int_equal(2, tide_node_epoch(w.nodes[0].node));
+    assert_int_equal(1, world_number(&w, 1, "SELECT count(*) FROM todos WHERE id = 'after'"));
+    assert_int_equal(1, world_number(&w, 1, "SELECT count(*) FROM todos WHERE title = 'changed'"));
+    world_done(&w);
+}
+
+/* SQLite gives triggers of a parent OLD as its child's column would have it: '01' and '1' are 1. */
+static void a_text_key_that_a_child_bends_is_deleted_everywhere(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"TEXT", ""};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        char schema[256];
+        (void)snprintf(schema, sizeof schema,
+                       "CREATE TABLE todos(id %s PRIMARY KEY NOT NULL, title TEXT, n INTEGER); "
+                       "CREATE TABLE parts(id INTEGER PRIMARY KEY, "
+                       "todo NUMERIC UNIQUE REFERENCES todos(id))",
+                       types[i]);
+        world_init(&w, 2, 1, schema, (const char *const[]){"todos", "parts", NULL}, 0);
+        world_run(&w, 0, "PRAGMA foreign_keys = ON");
+        world_run(&w, 0,
+                  "INSERT INTO todos VALUES('1', 'a', 1), ('01', 'b', 2), ('2', 'c', 3), "
+                  "('02', 'd', 4), ('1e1', 'e', 5), ('x', 'f', 6)");
+        (void)sync_nodes(&w, 1, 0);
+        world_run(&w, 0, "DELETE FROM todos WHERE id IN ('01', '1e1', '2', '02')");
+        world_run(&w, 0, "UPDATE todos SET id = '3' WHERE id = '1'");
+        (void)sync_nodes(&w, 1, 0);
+        (void)sync_nodes(&w, 1, 0); /* a scan had to find some of them */
+        assert_equal_rows(&w, 0, 1);
+        assert_int_equal(2, world_number(&w, 1, "SELECT count(*) FROM todos"));
         world_done(&w);
     }
 }
@@ -289,6 +397,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_travel_through_a_third_node),
         cmocka_unit_test(a_node_that_is_put_back_with_its_twin_is_told_by_its_peers),
+        cmocka_unit_test(numbers_that_were_given_twice_reach_third_nodes),
+        cmocka_unit_test(what_nobody_can_compare_is_said_again),
+        cmocka_unit_test(a_text_key_that_a_child_bends_is_deleted_everywhere),
         cmocka_unit_test(an_epoch_that_is_not_committed_has_not_begun),
         cmocka_unit_test(a_strangers_marks_begin_no_epoch),
         cmocka_unit_test(tables_of_hostile_peers_are_refused),

@@ -168,6 +168,24 @@ static void nothing_found_is_none_and_not_a_failure(void **state)
     assert_status(TIDE_NONE, tide_write(t->store, find_missing, NULL, &t->err));
 }
 
+static tide_status find_several(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_ALL, err));
+    return tide_query_one(query, err);
+}
+
+/* Tables are others' to double: a dump that is restored twice doubles rows without a key. */
+static void several_rows_where_there_is_one_are_damage(void **state)
+{
+    store_test *t = *state;
+    assert_ok(tide_write(t->store, put_three, NULL, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_read(t->store, find_several, NULL, &t->err));
+    assert_contains(t->err.text, "typed_all");
+    assert_status(TIDE_E_DAMAGED, tide_write(t->store, find_several, NULL, &t->err));
+}
+
 static tide_status bind_too_much(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
@@ -302,6 +320,7 @@ int main(void)
         STORE_CASE(one_statement_can_be_walked_inside_itself),
         STORE_CASE(changed_rows_are_counted),
         STORE_CASE(nothing_found_is_none_and_not_a_failure),
+        STORE_CASE(several_rows_where_there_is_one_are_damage),
         STORE_CASE(more_bytes_than_the_budget_are_refused),
         STORE_CASE(deferred_statements_share_the_budget),
         STORE_CASE(rows_of_a_deferred_statement_are_given),

@@ -20,10 +20,15 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exi
 export class Up {
     static async start(extra = []) {
         const up = new Up();
-        up.directory = mkdtempSync(path.join(tmpdir(), 'tidemark-test-'));
-        up.data = path.join(up.directory, 'data');
+        up.prepare();
         await up.again(extra);
         return up;
+    }
+
+    // A directory, and nothing that runs in it yet.
+    prepare() {
+        this.directory = mkdtempSync(path.join(tmpdir(), 'tidemark-test-'));
+        this.data = path.join(this.directory, 'data');
     }
 
     async again(extra = []) {

@@ -4,14 +4,17 @@ import { signal } from "@preact/signals";
 export const token = signal(sessionStorage.getItem("token") || "");
 export const needsToken = signal(false);
 
+const NOT_FOUND = 5;
+
 export class Refusal extends Error {
-  constructor(status, message) {
+  constructor(status, message, code) {
     super(message);
     this.status = status;
+    this.code = code; // of gRPC, where a service has answered
   }
-  // The daemon that serves this page does not have the service: the view says so instead of failing.
+  // The daemon that serves this page does not have the service: the view says so instead of failing. (A service that has no such thing says 404, too, with a code.)
   get isAbsent() {
-    return this.status === 404 || this.status === 501;
+    return this.status === 501 || (this.status === 404 && this.code !== NOT_FOUND);
   }
 }
 
@@ -28,13 +31,16 @@ function headers(extra) {
 async function refuse(answer) {
   const text = await answer.text();
   let message = text;
+  let code = null;
   try {
-    message = JSON.parse(text).message || text;
+    const told = JSON.parse(text);
+    message = told.message || text;
+    code = told.code;
   } catch {
     // Not ours: a proxy's page, say. Its text is shown as it is.
   }
   if (answer.status === 401) needsToken.value = true;
-  throw new Refusal(answer.status, message || `HTTP ${answer.status}`);
+  throw new Refusal(answer.status, message || `HTTP ${answer.status}`, code);
 }
 
 export async function call(service, method, request = {}, abort) {
@@ -51,6 +57,10 @@ export async function call(service, method, request = {}, abort) {
 export const colony = (method, request, abort) => call("tidemark.colony.v1.ColonyService", method, request, abort);
 export const work = (method, request, abort) => call("tidemark.work.v1.WorkService", method, request, abort);
 export const journal = (method, request, abort) => call("tidemark.journal.v1.JournalService", method, request, abort);
+export const lake = (method, request, abort) => call("tidemark.lake.v1.LakeService", method, request, abort);
+// Databases that are replicated here, each with the whole replica service below a path of its own.
+export const replicas = (abort) => call("tidemark.up.v1.UpService", "ListReplicas", {}, abort);
+export const replica = ({ path }, method, request, abort) => call(`${path.replace(/^\/+/, "")}/tidemark.replica.v1.ReplicaService`, method, request, abort);
 export const demo = (method, request, abort) => call("tidemark.up.v1.DemoService", method, request, abort);
 
 // What this server has: views of which it serves nothing are not offered.

@@ -8,7 +8,8 @@ function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-export function Chart({ title, times, series, unit = "", height = 180 }) {
+// isMerged: series have times of their own, so that others' stand between theirs; otherwise a missing value is a gap in the line.
+export function Chart({ title, times, series, unit = "", height = 180, isMerged = false }) {
   const box = useRef(null);
   const plot = useRef(null);
   const names = series.map((line) => line.name).join("\u0000");
@@ -26,7 +27,7 @@ export function Chart({ title, times, series, unit = "", height = 180 }) {
         axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
         series: [
           {},
-          ...series.map((data, index) => ({ label: data.name, stroke: COLOURS[index % COLOURS.length], width: 1.5, spanGaps: false })),
+          ...series.map((data, index) => ({ label: data.name, stroke: COLOURS[index % COLOURS.length], width: 1.5, spanGaps: isMerged })),
         ],
       },
       [times, ...series.map((data) => data.values)],

@@ -4,17 +4,28 @@ import { isLive, pulse } from "./api.js";
 const QUIET_MS = 400; // between two questions of one view, however much happens
 const POLL_MS = 5000; // where nothing tells
 
-// Ask now, again when one of the topics is told, and now and then where nothing tells. The newest answer counts.
-export function useAsked(ask, inputs, topics = ["all"]) {
+// Ask now, again when one of the topics is told (no sooner than quietMs), and now and then where nothing tells. The newest answer counts.
+export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
   const [state, setState] = useState({ data: null, error: null, isLoading: true });
   const again = useRef(() => {});
   useEffect(() => {
     let abort = null;
     let timer = null;
+    let due = Infinity;
     let wanted = false;
     let over = false;
+    // In a while; what is planned for sooner stays, so that news that never end do not put it off for ever.
+    const plan = (ms) => {
+      if (Date.now() + ms >= due) return;
+      clearTimeout(timer);
+      due = Date.now() + ms;
+      timer = setTimeout(run, ms);
+    };
     const run = async () => {
       if (over) return;
+      clearTimeout(timer);
+      due = Infinity;
+      if (document.hidden) return; // nobody looks; `shown` goes on
       if (abort) {
         wanted = true;
         return;
@@ -29,17 +40,16 @@ export function useAsked(ask, inputs, topics = ["all"]) {
       }
       abort = null;
       if (over) return;
-      clearTimeout(timer);
-      timer = setTimeout(run, wanted ? QUIET_MS : isLive.value ? POLL_MS * 6 : POLL_MS);
+      plan(wanted ? quietMs : isLive.value ? POLL_MS * 6 : POLL_MS);
     };
     const soon = () => {
       if (document.hidden) return;
       wanted = true;
-      if (abort) return;
-      clearTimeout(timer);
-      timer = setTimeout(run, QUIET_MS);
+      if (!abort) plan(quietMs);
     };
+    const shown = () => document.hidden || soon();
     again.current = run;
+    document.addEventListener("visibilitychange", shown);
     const stop = pulse.subscribe(({ topic }) => {
       if (topic === "all" || topics.includes(topic)) soon();
     });
@@ -47,6 +57,7 @@ export function useAsked(ask, inputs, topics = ["all"]) {
     return () => {
       over = true;
       stop();
+      document.removeEventListener("visibilitychange", shown);
       clearTimeout(timer);
       abort?.abort();
     };

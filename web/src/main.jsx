@@ -4,11 +4,13 @@ import { about, askAbout, isLive, keepToken, needsToken, stayLive } from "./api.
 import { useKey } from "./hooks.js";
 import { address, place } from "./place.js";
 import { Agent } from "./views/agent.jsx";
-import { Checkpoints } from "./views/checkpoints.jsx";
+import { Checkpoint, Checkpoints } from "./views/checkpoints.jsx";
 import { Demo } from "./views/demo.jsx";
 import { Fleet } from "./views/fleet.jsx";
 import { Gaps } from "./views/gaps.jsx";
+import { Lake } from "./views/lake.jsx";
 import { Query } from "./views/query.jsx";
+import { Replication } from "./views/replication.jsx";
 import { Telemetry } from "./views/telemetry.jsx";
 import { Item, Work } from "./views/work.jsx";
 
@@ -17,6 +19,8 @@ const VIEWS = [
   ["gaps", "Gaps"],
   ["work", "Work"],
   ["checkpoints", "Checkpoints"],
+  ["replication", "Replication"],
+  ["lake", "Lake"],
   ["telemetry", "Telemetry"],
   ["query", "Query"],
 ];
@@ -33,7 +37,11 @@ function Shown() {
     case "work":
       return parts[0] ? <Item id={parts[0]} /> : <Work />;
     case "checkpoints":
-      return <Checkpoints />;
+      return parts[0] ? <Checkpoint id={parts[0]} /> : <Checkpoints />;
+    case "replication":
+      return <Replication chosen={parts[0] || ""} />;
+    case "lake":
+      return <Lake chosen={parts[0] || ""} />;
     case "telemetry":
       return <Telemetry parts={parts} />;
     case "query":

@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { plain } from "./format.js";
 import { place, setFilter } from "./place.js";
 
-export const Text = ({ value, max = 200 }) => {
-  const text = plain(value);
+export const Text = ({ value, max = 200, isMultiline = false }) => {
+  const text = isMultiline ? String(value ?? "").split("\n").map(plain).join("\n") : plain(value);
   return text.length > max ? <span title={text.slice(0, 4000)}>{text.slice(0, max)}…</span> : <>{text}</>;
 };
 

@@ -2,10 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "../chart.jsx";
 import { colony, exact } from "../api.js";
-import { ago, count, duration, when, word } from "../format.js";
+import { ago, count, duration, plain, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Act, State, Table, Text, View } from "../parts.jsx";
-import { address } from "../place.js";
+import { address, place, setFilter } from "../place.js";
 
 const KEPT = 600; // points of a chart
 
@@ -24,31 +24,87 @@ const isCurrent = (checkpoint) => checkpoint.closedAtUs === "0" || !checkpoint.c
 const unread = (checkpoint) => Number(checkpoint.books?.pending ?? 0);
 
 // What was seen since the page is open: the service tells the present, the page remembers.
-function useLags(checkpoints) {
-  const [lags, setLags] = useState({ times: [], byType: {} });
+function useSeen(checkpoints) {
+  const [seen, setSeen] = useState({ times: [], byType: {} });
   useEffect(() => {
     if (!checkpoints?.length) return;
-    setLags((before) => {
+    setSeen((before) => {
       const times = [...before.times, Date.now() / 1000].slice(-KEPT);
       const byType = {};
       for (const checkpoint of checkpoints.filter(isCurrent)) {
-        const old = before.byType[checkpoint.dataType] || Array(before.times.length).fill(null);
-        byType[checkpoint.dataType] = [...old, unread(checkpoint)].slice(-KEPT);
+        const old = before.byType[checkpoint.dataType] || Array(before.times.length).fill({});
+        const now = { unread: unread(checkpoint), checkpoint: Number(checkpoint.lastSeqId), head: Number(checkpoint.books?.head ?? 0) };
+        byType[checkpoint.dataType] = [...old, now].slice(-KEPT);
       }
       return { times, byType };
     });
   }, [checkpoints]);
-  return lags;
+  return seen;
 }
+
+const line = (name, points, field) => ({ name, values: points.map((point) => point[field] ?? null) });
+
+function Course({ seen, checkpoints }) {
+  const busiest = checkpoints.slice().sort((a, b) => Number(b.books?.head ?? 0) - Number(a.books?.head ?? 0))[0]?.dataType;
+  const type = place.value.filters.type || busiest || "";
+  const points = seen.byType[type] || [];
+  return (
+    <>
+      <label class="filter">data type
+        <select value={type} onChange={(event) => setFilter("type", event.currentTarget.value)}>
+          {Object.keys(seen.byType).sort().map((name) => <option key={name} value={name}>{plain(name)}</option>)}
+        </select>
+      </label>
+      <Chart title={`Checkpoint against head of ${plain(type)}, since this page is open`} times={points.length ? seen.times : []} series={[line("head", points, "head"), line("checkpoint", points, "checkpoint")]} />
+      <Chart title="Records behind the head, all data types" times={seen.times} series={Object.entries(seen.byType).map(([name, all]) => line(name, all, "unread"))} />
+    </>
+  );
+}
+
+// How far the agent's clock was from ours at the last answer.
+function Skew({ checkpoints }) {
+  const last = checkpoints.filter((one) => Number(one.agentNowMs) > 0).sort((a, b) => Number(b.lastPollTimeUs) - Number(a.lastPollTimeUs))[0];
+  if (!last) return "not known";
+  const ms = Number(last.agentNowMs) - Number(last.lastPollTimeUs) / 1000;
+  return `${duration(Math.abs(ms) / 1000)} ${ms >= 0 ? "ahead of" : "behind"} ours${Math.abs(ms) < 1000 ? ", the way included" : ""}`;
+}
+
+// One line per session and epoch, whatever the data types; the newest first.
+function sessionsOf(checkpoints) {
+  const all = new Map();
+  for (const one of checkpoints) {
+    const key = `${one.sessionId} ${one.epoch}`;
+    const known = all.get(key) || { key, sessionId: one.sessionId, epoch: one.epoch, began: Infinity, closed: 0, reasons: new Set(), records: 0n, types: 0, isCurrent: false };
+    known.began = Math.min(known.began, Number(one.createdAtUs));
+    known.closed = Math.max(known.closed, Number(one.closedAtUs || 0));
+    known.isCurrent ||= isCurrent(one);
+    known.records += BigInt(one.books?.stored ?? 0);
+    known.types++;
+    if (one.closedReason) known.reasons.add(one.closedReason);
+    all.set(key, known);
+  }
+  return [...all.values()].sort((a, b) => b.began - a.began);
+}
+
+const Sessions = ({ checkpoints }) => (
+  <Table caption="Sessions and epochs, newest first" rows={sessionsOf(checkpoints)} rowKey={(row) => row.key} empty="Nothing was read from it yet." columns={[
+    { name: "state", cell: (row) => <State value={row.isCurrent ? "current" : "ended"} /> },
+    { name: "sessionId", title: "session", cell: (row) => <code><Text value={row.sessionId} max={36} /></code> },
+    { name: "epoch", align: "right" },
+    { name: "types", title: "data types", align: "right" },
+    { name: "records", title: "records stored", align: "right", cell: (row) => count(String(row.records)) },
+    { name: "began", title: "known since", cell: (row) => when(row.began) },
+    { name: "closed", title: "ended", cell: (row) => (row.isCurrent ? "" : when(row.closed)) },
+    { name: "why", cell: (row) => <Text value={[...row.reasons].join(", ")} max={80} /> },
+  ]} />
+);
 
 export function Agent({ name }) {
   const asked = useAsked((abort) => ask(name, abort), [name], ["colony"]);
   const checkpoints = asked.data?.checkpoints;
-  const lags = useLags(checkpoints);
+  const seen = useSeen(checkpoints);
   const current = (checkpoints || []).filter(isCurrent);
-  const closed = (checkpoints || []).filter((checkpoint) => !isCurrent(checkpoint));
   const agent = asked.data?.agent;
-  const skewMs = current.length ? Number(current[0].agentNowMs) - Number(current[0].lastPollTimeUs) / 1000 : 0;
   return (
     <View title={<>Agent <Text value={name} max={80} /></>} what="a colony" asked={asked} command={`tidemark colony checkpoint ls ${word(name)}`}>
       {agent && (
@@ -57,7 +113,7 @@ export function Agent({ name }) {
           <dt>address</dt><dd><code><Text value={agent.address} /></code></dd>
           <dt>seen</dt><dd>{ago(agent.seenAtUs)}</dd>
           <dt>polled by</dt><dd><Text value={agent.holder || "nobody"} /></dd>
-          <dt>its clock</dt><dd>{Math.abs(skewMs) < 1000 ? "as ours" : `${duration(Math.abs(skewMs) / 1000)} ${skewMs > 0 ? "ahead" : "behind"}`}</dd>
+          <dt>its clock</dt><dd><Skew checkpoints={current} /></dd>
           {agent.error && <><dt>last failure</dt><dd><Text value={agent.error} max={300} /> ({ago(agent.failedAtUs)})</dd></>}
         </dl>
       )}
@@ -76,17 +132,8 @@ export function Agent({ name }) {
             run={async () => { await colony("ResetCheckpoints", { agentId: name, dataType: row.dataType }); asked.refresh(); }}>reset</Act>
         ) },
       ]} />
-      <Chart title="Records behind the head, since this page is open" times={lags.times}
-        series={Object.entries(lags.byType).map(([type, values]) => ({ name: type, values }))} />
-      <Table caption="Sessions and epochs that have ended" rows={closed} rowKey={(row) => `${row.dataType} ${row.sessionId} ${row.epoch}`}
-        empty="No session or epoch of it has ended." columns={[
-          { name: "dataType", title: "data type" },
-          { name: "sessionId", title: "session", cell: (row) => <code><Text value={row.sessionId} max={36} /></code> },
-          { name: "epoch", align: "right" },
-          { name: "last", title: "checkpoint", align: "right", cell: (row) => count(row.lastSeqId) },
-          { name: "closed", cell: (row) => when(row.closedAtUs) },
-          { name: "closedReason", title: "why" },
-        ]} />
+      <Course seen={seen} checkpoints={current} />
+      <Sessions checkpoints={checkpoints || []} />
     </View>
   );
 }

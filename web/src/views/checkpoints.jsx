@@ -1,10 +1,9 @@
 // The global timeline of checkpoints across tasks, and the structural difference of two of them.
 import { journal } from "../api.js";
-import { ago, bytes, word } from "../format.js";
+import { ago, bytes, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Command, State, Table, Text, View } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
-
 
 function Difference({ a, b }) {
   const asked = useAsked((abort) => journal("Diff", { a, b }, abort), [a, b], []);
@@ -23,6 +22,39 @@ function Difference({ a, b }) {
   );
 }
 
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text; // not JSON: shown as it is
+  }
+}
+
+export function Checkpoint({ id }) {
+  const asked = useAsked((abort) => journal("Get", { id, withSnapshot: true }, abort), [id], []);
+  const row = asked.data;
+  return (
+    <View title={<>Checkpoint <Text value={id} max={40} /></>} what="checkpoints" asked={asked} command={`tidemark checkpoint show ${word(id)}`}>
+      {row && (
+        <>
+          <dl class="facts">
+            <dt>task</dt><dd><a href={address("checkpoints", [], { task: row.taskId })}><Text value={row.taskId} max={60} /></a>, number {row.sequenceNumber} in it</dd>
+            {row.workItemId && <><dt>item</dt><dd><a href={address("work", [row.workItemId])}><Text value={row.workItemId} max={60} /></a></dd></>}
+            <dt>type</dt><dd><Text value={row.type} /> ({row.trigger})</dd>
+            <dt>written</dt><dd>{when(row.createdAt)} ({ago(row.createdAt)})</dd>
+            {row.message && <><dt>message</dt><dd><Text value={row.message} max={600} /></dd></>}
+            {row.tags?.length > 0 && <><dt>tags</dt><dd><Text value={row.tags.join(", ")} /></dd></>}
+            <dt>snapshot</dt><dd>{bytes(row.snapshotLen)}</dd>
+          </dl>
+          <pre class="box" tabIndex={0} role="region" aria-label="snapshot"><Text value={pretty(row.snapshot)} max={20000} isMultiline /></pre>
+          <p><a href={address("checkpoints", [], { task: row.taskId, a: row.globalSequence })}>Compare it with another one of its task</a></p>
+          <Command text={`tidemark task resume ${word(row.taskId)}`} />
+        </>
+      )}
+    </View>
+  );
+}
+
 export function Checkpoints() {
   const { task, a, b, before } = place.value.filters;
   const asked = useAsked(
@@ -34,7 +66,7 @@ export function Checkpoints() {
       {task && <p>Of task <code><Text value={task} /></code>. <a href={address("checkpoints")}>All tasks</a>. To go on from the last of them: <code>tidemark task resume {word(task)}</code></p>}
       {a && b ? <Difference a={a} b={b} /> : a && <p class="note" role="status">Choose a second one to compare with {a}.</p>}
       <Table caption="Checkpoints of all tasks, newest first" rows={rows} rowKey={(row) => row.globalSequence} empty="There are no checkpoints." columns={[
-        { name: "number", align: "right", cell: (row) => row.globalSequence },
+        { name: "number", align: "right", cell: (row) => <a href={address("checkpoints", [row.globalSequence])}>{row.globalSequence}</a> },
         { name: "task", cell: (row) => <a href={address("checkpoints", [], { task: row.taskId })}><Text value={row.taskId} max={40} /></a> },
         { name: "inTask", title: "in task", align: "right", cell: (row) => row.sequenceNumber },
         { name: "type" },

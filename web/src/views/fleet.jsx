@@ -1,13 +1,17 @@
 // Agents x data types: how far behind, how long until something is lost; and the one number that must be 0.
+import { Component } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { colony } from "../api.js";
 import { count, duration, plain } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Figure, Filter, State, View } from "../parts.jsx";
-import { address, place } from "../place.js";
+import { address, place, setFilter } from "../place.js";
 
 const ROW = 30; // px: rows outside the window are not made, so a thousand agents scroll as ten do
-const MARGIN = 10;
+const SEEN = 20; // rows of the window
+const MARGIN = 8; // further ones on either side
+const STEP = 4; // the window moves by so many rows
+const AGAIN_MS = 1000; // the service makes one answer a second for all pages
 
 const number = (text) => Number(text ?? 0);
 
@@ -18,67 +22,77 @@ function tone(lagMs, lossMs) {
   return lagMs > 5000 ? "near" : "good";
 }
 
-function Cell({ agent, type, index }) {
-  const records = number(agent.lagRecords?.[index]);
-  const lagMs = number(agent.lagMs?.[index]);
-  const lossMs = number(agent.untilLossMs?.[index] ?? -1);
-  const hold = agent.holds?.[index];
-  const words = `${plain(agent.agentId)}, ${type}: ${records ? `${count(records)} records, ${duration(lagMs / 1000)} behind` : "caught up"}${
-    lossMs >= 0 && records ? `, first loss in ${duration(lossMs / 1000)}` : ""
-  }${hold ? `, held: ${hold}` : ""}`;
-  return (
-    <td class={`heat heat-${hold ? "held" : tone(lagMs, records ? lossMs : -1)}`} title={words}>
-      <span class="unseen">{words}</span>
-      <span aria-hidden="true">{hold ? "held" : records ? duration(lagMs / 1000) : "·"}</span>
-    </td>
-  );
+// Who it is and of what type is told by the row's and the column's head: a cell says the rest.
+function wordsOf(records, lagMs, lossMs, hold) {
+  const loss = lossMs >= 0 ? `, first loss in ${duration(lossMs / 1000)}` : "";
+  return `${count(records)} records, ${duration(lagMs / 1000)} behind${loss}${hold ? `, held: ${plain(hold)}` : ""}`;
 }
 
-function Heat({ agents, types }) {
-  const box = useRef(null);
-  const [top, setTop] = useState(0);
-  const height = Math.min(agents.length, 20) * ROW;
-  const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
-  const last = Math.min(agents.length, Math.ceil((top + height) / ROW) + MARGIN);
+// Most cells of a large fleet are caught up: they are one element and one text.
+function Cell({ agent, index }) {
+  const records = number(agent.lagRecords?.[index]);
+  const hold = agent.holds?.[index];
+  if (!records && !hold) return <div role="cell" class="heat heat-good heat-ok">caught up</div>;
+  const lagMs = number(agent.lagMs?.[index]);
+  const lossMs = number(agent.untilLossMs?.[index] ?? -1);
   return (
-    <div class="scroll heat-box" ref={box} tabIndex={0} role="region" aria-label="lag of every agent and data type"
-      style={{ maxHeight: `${height + ROW + 8}px` }} onScroll={() => setTop(box.current.scrollTop)}>
-      <table class="heat-table" aria-rowcount={agents.length + 1}>
-        <caption class="unseen">Lag of every agent and data type</caption>
-        <thead>
-          <tr aria-rowindex={1}>
-            <th scope="col">agent</th>
-            <th scope="col">health</th>
-            {types.map((type) => <th scope="col" key={type}>{type}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }}><td colSpan={types.length + 2} /></tr>}
-          {agents.slice(first, last).map((agent, offset) => (
-            <tr key={agent.agentId} aria-rowindex={first + offset + 2} class="heat-row">
-              <th scope="row"><a href={address("agent", [agent.agentId])}>{plain(agent.agentId).slice(0, 60)}</a></th>
-              <td><State value={agent.health} /></td>
-              {types.map((type, index) => <Cell key={type} agent={agent} type={type} index={index} />)}
-            </tr>
-          ))}
-          {last < agents.length && (
-            <tr aria-hidden="true" style={{ height: `${(agents.length - last) * ROW}px` }}><td colSpan={types.length + 2} /></tr>
-          )}
-        </tbody>
-      </table>
+    <div role="cell" class={`heat heat-${hold ? "held" : tone(lagMs, lossMs)}`} title={wordsOf(records, lagMs, lossMs, hold)}>
+      {hold ? "held" : duration(lagMs / 1000)}
     </div>
   );
 }
 
+// A row is laid out by itself, at its place, and made again only for another answer: scrolling adds and removes a few at the ends.
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    return next.agent !== this.props.agent || next.types.length !== this.props.types.length;
+  }
+  render({ agent, types, index }) {
+    return (
+      <div role="row" aria-rowindex={index + 2} class="heat-row" style={{ top: `${index * ROW}px` }}>
+        <div role="rowheader"><a href={address("agent", [agent.agentId])}>{plain(agent.agentId).slice(0, 60)}</a></div>
+        <div role="cell"><State value={agent.health} /></div>
+        {types.map((type, at) => <Cell key={type} agent={agent} index={at} />)}
+      </div>
+    );
+  }
+}
+
+function Heat({ agents, types }) {
+  const box = useRef(null);
+  const [from, setFrom] = useState(0); // the first row of the window, in steps
+  const first = Math.max(0, from * STEP - MARGIN);
+  const last = Math.min(agents.length, from * STEP + STEP + SEEN + MARGIN);
+  const style = { "--types": types.length, minWidth: `${270 + types.length * 96}px` };
+  return (
+    <div class="scroll heat-box" ref={box} tabIndex={0} role="region" aria-label="lag of every agent and data type"
+      style={{ maxHeight: `${Math.min(agents.length, SEEN) * ROW + 46}px` }} onScroll={() => setFrom(Math.floor(box.current.scrollTop / ROW / STEP))}>
+      <div role="table" aria-label="Lag of every agent and data type" aria-rowcount={agents.length + 1} class="heat-fleet" style={style}>
+        <div role="rowgroup" class="heat-head">
+          <div role="row" aria-rowindex={1}>
+            <div role="columnheader">agent</div>
+            <div role="columnheader">health</div>
+            {types.map((type) => <div role="columnheader" key={type} title={type}>{type.replaceAll("_", " ")}</div>)}
+          </div>
+        </div>
+        <div role="rowgroup" class="heat-body" style={{ height: `${agents.length * ROW}px` }}>
+          {agents.slice(first, last).map((agent, offset) => <Row key={first + offset} agent={agent} types={types} index={first + offset} />)}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+const byName = new Intl.Collator("en", { numeric: true }).compare;
 const RANK = { away: 0, degraded: 1, unseen: 2, healthy: 3 };
 
 export function Fleet() {
-  const asked = useAsked((abort) => colony("Fleet", {}, abort), [], ["colony"]);
+  const asked = useAsked((abort) => colony("Fleet", { brief: true }, abort), [], ["colony"], AGAIN_MS);
   const { health, find } = place.value.filters;
   const all = asked.data?.agents || [];
   const agents = all
     .filter((agent) => (!health || agent.health === health) && (!find || agent.agentId.includes(find)))
-    .sort((a, b) => (RANK[a.health] ?? 9) - (RANK[b.health] ?? 9) || (a.agentId < b.agentId ? -1 : 1));
+    .sort((a, b) => (RANK[a.health] ?? 9) - (RANK[b.health] ?? 9) || byName(a.agentId, b.agentId));
   const unexplained = number(asked.data?.unexplained);
   return (
     <View title="Fleet" what="a colony" asked={asked} command="tidemark status">
@@ -92,9 +106,12 @@ export function Fleet() {
       </div>
       <div class="filters">
         <Filter name="health" label="health" options={["healthy", "degraded", "away", "unseen"]} />
+        <label class="filter">name has
+          <input type="search" value={find || ""} onInput={(event) => setFilter("find", event.currentTarget.value)} />
+        </label>
       </div>
       {agents.length ? <Heat agents={agents} types={asked.data.dataTypes || []} /> : (
-        <p class="note">No agents{health ? ` that are ${health}` : ""}. <code>tidemark colony agent add NAME HOST:PORT</code> adds one.</p>
+        <p class="note">No agents{health ? ` that are ${health}` : ""}{find ? " of such a name" : ""}. <code>tidemark colony agent add NAME HOST:PORT</code> adds one.</p>
       )}
     </View>
   );

@@ -1,10 +1,11 @@
 // Every missing number: where, since when, what became of it.
-import { colony } from "../api.js";
+import { colony, quote, select } from "../api.js";
 import { ago, count, micros, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Act, Filter, State, Table, Text, View } from "../parts.jsx";
 import { address, place } from "../place.js";
 
+const SHOWN = 500;
 const STATES = ["detected", "recovering", "recovered", "void", "permanent"];
 
 const width = (gap) => BigInt(gap.endSeqId) - BigInt(gap.startSeqId) + 1n;
@@ -28,11 +29,17 @@ function Timeline({ gaps }) {
   );
 }
 
+// The service lists from the oldest on: the newest are asked for from the number behind which they lie.
+async function askNewest({ status, agent, type }, abort) {
+  const terms = [status && `status = ${quote(status)}`, agent && `agent_id = ${quote(agent)}`, type && `data_type = ${quote(type)}`].filter(Boolean);
+  const where = terms.length ? `WHERE ${terms.join(" AND ")}` : "";
+  const first = await select(`SELECT id FROM sequence_gaps ${where} ORDER BY id DESC LIMIT 1 OFFSET ${SHOWN}`, abort);
+  return colony("ListGaps", { agentId: agent || "", dataType: type || "", statuses: status ? [status] : [], afterId: String(first.rows[0]?.[0] ?? 0), limit: SHOWN }, abort);
+}
+
 export function Gaps() {
   const { status, agent, type } = place.value.filters;
-  const asked = useAsked(
-    (abort) => colony("ListGaps", { agentId: agent || "", dataType: type || "", statuses: status ? [status] : [], limit: 500 }, abort),
-    [status, agent, type], ["colony"]);
+  const asked = useAsked((abort) => askNewest({ status, agent, type }, abort), [status, agent, type], ["colony"]);
   const gaps = (asked.data?.gaps || []).slice().reverse();
   const change = (method, id, extra) => async () => {
     await colony(method, { id, ...extra });

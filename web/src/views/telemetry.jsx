@@ -95,7 +95,7 @@ function Metrics() {
           {list.map((name) => <option key={name} value={name}>{plain(name)}</option>)}
         </select>
       </label>
-      <Chart title={plain(metric || "")} times={times} series={series} height={280} />
+      <Chart title={plain(metric || "")} times={times} series={series} height={280} isMerged />
     </View>
   );
 }

@@ -26,6 +26,7 @@ export function Work() {
     if (!after.delete(id)) after.add(id);
     return after;
   });
+  const chooseAll = (event) => setChosen(new Set(event.currentTarget.checked ? items.map((one) => one.workItemId) : []));
   const bulk = (method) => async () => {
     for (const id of chosen) await work(method, { workItemId: id, ...(method === "Cancel" ? { reason: "dashboard" } : {}) });
     setChosen(new Set());
@@ -41,7 +42,7 @@ export function Work() {
         <Act disabled={!chosen.size} confirm={`Cancel ${chosen.size} items?`} run={bulk("Cancel")}>cancel {chosen.size || ""}</Act>
       </div>
       <Table caption="Items, newest first" rows={items} rowKey={(row) => row.workItemId} empty="No such items." columns={[
-        { name: "choose", title: <span class="unseen">choose</span>, cell: (row) => <input type="checkbox" aria-label={`choose ${row.workItemId}`} checked={chosen.has(row.workItemId)} onChange={() => toggle(row.workItemId)} /> },
+        { name: "choose", title: <input type="checkbox" aria-label="choose all that are shown" checked={items.length > 0 && items.every((one) => chosen.has(one.workItemId))} onChange={chooseAll} />, cell: (row) => <input type="checkbox" aria-label={`choose ${row.workItemId}`} checked={chosen.has(row.workItemId)} onChange={() => toggle(row.workItemId)} /> },
         { name: "id", title: "item", cell: (row) => <a href={address("work", [row.workItemId])}><Text value={row.workItemId} max={36} /></a> },
         { name: "workType", title: "type" },
         { name: "status", title: "state", cell: (row) => <State value={row.status} /> },
@@ -57,10 +58,10 @@ export function Work() {
 function Leases({ attempts }) {
   const now = Date.now() * 1000;
   const from = Math.min(...attempts.map((one) => Number(one.startedAt)));
-  const span = Math.max(1, now - from);
+  const span = Math.max(1, Math.max(...attempts.map((one) => Number(one.endedAt) || now)) - from);
   return (
     <figure class="timeline">
-      <figcaption>Leases</figcaption>
+      <figcaption>Leases: {duration(span / 1e6)} from the first to the end of the last</figcaption>
       <svg viewBox={`0 0 1000 ${attempts.length * 18}`} role="img" aria-label="leases over time; the table below says the same" preserveAspectRatio="none">
         {attempts.map((one, row) => {
           const left = ((Number(one.startedAt) - from) / span) * 1000;
@@ -89,7 +90,7 @@ export function Item({ id }) {
   };
   return (
     <View title={<>Item <Text value={id} max={40} /></>} what="work items" asked={asked} command={`tidemark work explain ${word(id)}`}
-      actions={<span class="acts"><Act run={act("Retry")}>retry</Act><Act confirm="Cancel this item?" run={act("Cancel", { reason: "dashboard" })}>cancel</Act></span>}>
+      actions={<span class="acts"><Act disabled={item?.status === "completed"} run={act("Retry")}>retry</Act><Act disabled={item?.status === "completed"} confirm="Cancel this item?" run={act("Cancel", { reason: "dashboard" })}>cancel</Act></span>}>
       {item && (
         <dl class="facts">
           <dt>state</dt><dd><State value={item.status} /></dd>

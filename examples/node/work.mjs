@@ -1,0 +1,140 @@
+// work.mjs URL add ITEM PAGES - adds an item of so many pages.
+// work.mjs URL run EFFECTS_FILE [--name NAME] [--lease-ms N] [--items N] - works on items until it is told to stop, or has done N.
+//
+//     tidemark serve --store work.db &            # ready listen=127.0.0.1:4319
+//     node work.mjs http://127.0.0.1:4319 add invoice-7 20
+//     node work.mjs http://127.0.0.1:4319 run effects.txt
+//
+// Stop it, kill it or pull its cable at any point and start another: it goes on behind the last page.
+import { appendFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+
+import { Refused, service } from './client.mjs';
+
+const TASK = 'invoices';
+const PAGE_MS = 50;
+
+const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+        name: { type: 'string', default: hostname() },
+        'lease-ms': { type: 'string', default: '30000' },
+        items: { type: 'string', default: '-1' },
+    },
+});
+const [url, verb, subject, pages] = positionals;
+const leaseMs = Number(values['lease-ms']);
+const work = service(url, 'tidemark.work.v1.WorkService');
+const keys = service(url, 'tidemark.work.v1.IdempotencyService');
+const journal = service(url, 'tidemark.journal.v1.JournalService');
+const stopping = new AbortController();
+
+async function add(workItemId, count) {
+    await work.CreateTask({ taskId: TASK, title: 'invoices of the month' }).catch((refusal) => {
+        if (refusal.reason !== 'EXISTS') throw refusal; // somebody was first: fine
+    });
+    // Ids of our own make this repeatable: an item that is there already is not added twice.
+    const item = { workItemId, taskId: TASK, workType: 'invoice', inputData: JSON.stringify({ pages: count }) };
+    const { items } = await work.AddItems({ items: [item] });
+    console.log(items[0].isExisting ? 'was there' : 'added');
+}
+
+async function run() {
+    for (let done = 0; !stopping.signal.aborted && done !== Number(values.items); ) {
+        await work.Sweep(); // puts back what lost its worker; any number of workers may do so
+        // A claim whose answer is lost costs one lease's time: the item comes back when it has run out.
+        const { items } = await work.Claim({ worker: values.name, workTypes: ['invoice'], leaseMs, waitMs: 200 });
+        for (const item of items) done += await workOn(item);
+    }
+}
+
+// Renews after a third of the lease's time, and aborts the returned signal when the lease is gone.
+function keepLease(lease, ended) {
+    const lost = new AbortController();
+    (async () => {
+        for (;;) {
+            await sleep(leaseMs / 3, undefined, { signal: ended });
+            if ((await work.Renew({ leases: [lease], leaseMs })).lost.length > 0) throw new Refused('LEASE_LOST', 'not renewed');
+        }
+    })().catch(() => ended.aborted || lost.abort()); // what could not be renewed in time is as good as lost
+    return lost.signal;
+}
+
+// 1: it was finished here.
+async function workOn(item) {
+    const lease = { workItemId: item.workItemId, leaseToken: item.leaseToken };
+    const ended = new AbortController();
+    const lost = keepLease(lease, ended.signal);
+    try {
+        let page = await lastPage(item.workItemId);
+        console.log(`${item.workItemId} attempt ${item.attempt} behind page ${page}`);
+        while (page < JSON.parse(item.inputData).pages) {
+            if (stopping.signal.aborted) {
+                await work.Release({ lease }); // another goes on, and no attempt is spent
+                console.log('released');
+                return 0;
+            }
+            if (lost.aborted) throw new Refused('LEASE_LOST', 'noticed by ourselves');
+            page += 1;
+            await sleep(PAGE_MS); // the work itself
+            await checkpoint(lease, page);
+        }
+        return await finish(lease, page);
+    } catch (failure) {
+        if (failure.reason !== 'LEASE_LOST') {
+            await work.Fail({ lease, error: String(failure) }); // tried again, with a back-off
+            throw failure;
+        }
+        // Another may be at it by now. Nothing is to be put right: the store has refused what we said too late.
+        console.log(`${item.workItemId} lease lost`);
+        return 0;
+    } finally {
+        ended.abort();
+    }
+}
+
+async function lastPage(workItemId) {
+    const newest = { workItemId, type: 'manual_checkpoint', newestFirst: true, limit: 1, withSnapshot: true };
+    const { checkpoints } = await journal.List(newest);
+    return checkpoints.length > 0 ? JSON.parse(checkpoints[0].snapshot).page : 0;
+}
+
+async function checkpoint(lease, page) {
+    // Under an id of our own: sent again after a lost answer, it is there once.
+    const checkpointId = `${lease.workItemId}-page-${page}`;
+    await work.Checkpoint({ lease, checkpoint: { checkpointId, type: 'manual_checkpoint', snapshot: JSON.stringify({ page }) } });
+    console.log(`page ${page}`);
+}
+
+// Does what the outside world sees (a mail, a payment) under an idempotency key; key and item end in one commit. 1: it did.
+async function finish(lease, count) {
+    const key = lease.workItemId;
+    const response = JSON.stringify({ sent: key });
+    const begun = await keys.Begin({ scope: 'invoice', key, request: String(count), holder: values.name, lockMs: leaseMs });
+    let answered = {};
+    switch (begun.outcome) {
+        case 'NEW':
+        case 'TAKEOVER': // somebody began and did not end: pass the key on to those who do the deed, that they may recognise it
+            await appendFile(subject, `${key} ${count} pages\n`);
+            answered = { idempotencyKey: `invoice/${key}`, idempotencyToken: begun.token, response };
+            break;
+        case 'REPLAY':
+            break;
+        case 'IN_PROGRESS':
+            // Another is at it; or we are, and the answer to our Begin was lost. It is over when the lock is: look again then.
+            await work.Release({ lease, delayMs: leaseMs });
+            console.log(`${key} later`);
+            return 0;
+        default: // MISMATCH: the same key for another request, a mistake that repeating does not mend
+            throw new Refused(begun.outcome, `the key of ${key}`);
+    }
+    // The same token with the same output is answered with success again: a lost answer does no harm.
+    await work.Finish({ lease, outputData: response, ...answered });
+    console.log(`${key} finished`);
+    return 1;
+}
+
+for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => stopping.abort());
+await (verb === 'add' ? add(subject, Number(pages)) : run());

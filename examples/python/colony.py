@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""colony.py COLONY_URL - what a colony has collected, what is missing, and whether its books close.
+
+    tidemark colony --store colony.db --agent web-1=127.0.0.1:4317 &      # ready http=127.0.0.1:4320
+    ./colony.py http://127.0.0.1:4320
+
+Ends with 1 when a number is unexplained: that must not happen, and somebody should look.
+"""
+
+import sys
+
+from tidemark_json import Service
+
+
+def rows(colony, sql, limit=1000):
+    answer = colony.Query(sql=sql, maxRows=limit)
+    if answer["cut"]:
+        print(f"only the first {limit} rows", file=sys.stderr)
+    # A cell has the one field that its value needs: whole, number, text, ...; whole numbers are texts, which lose no digit.
+    for row in answer["rows"]:
+        yield [None if "isNull" in cell else next(iter(cell.values())) for cell in row["cells"]]
+
+
+def gaps(colony):
+    """All of them, page by page: behind the last id, so that none is missed or told twice while others come."""
+    after = "0"
+    while True:
+        page = colony.ListGaps(afterId=after, limit=100)
+        for gap in page["gaps"]:
+            yield gap
+            after = gap["id"]
+        if not page["more"]:
+            return
+
+
+def main(url):
+    colony = Service(url, "tidemark.colony.v1.ColonyService")
+    polled = colony.Poll(waitMs="10000")  # what agents have now is here when this is answered
+    print(f"{polled['caughtUp']} of {polled['agents']} agents caught up")
+    if polled["failed"] != "0":
+        print(f"not all: {polled['failure']}", file=sys.stderr)
+
+    for service, count in rows(colony, "SELECT service_name, count(*) FROM spans GROUP BY service_name ORDER BY 1"):
+        print(f"{service}: {count} spans")
+
+    for gap in gaps(colony):
+        print(f"gap {gap['agentId']} {gap['dataType']} {gap['startSeqId']}..{gap['endSeqId']} {gap['status']} ({gap['reason']})")
+
+    audit = colony.Audit()
+    for line in audit["lines"]:
+        books = line["books"]
+        if books["head"] != "0":
+            print(f"books {line['agentId']} {line['dataType']}: head {books['head']} stored {books['stored']} lost {books['lost']}")
+    print("the books close" if audit["balanced"] else "THE BOOKS DO NOT CLOSE")
+    return 0 if audit["balanced"] else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,71 @@
+// Links of the documents lead somewhere, and files that they name are there.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+
+import { runCases, test } from '../clients/cases.mjs';
+
+const source = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
+const LINK = /\[[^\]]*\]\(([^)\s]+)\)/g;
+const NAMED = /`((?:bench|docs|examples|fuzz|include|models|packaging|proto|scripts|sql|src|tests|tools|web)\/[\w./*{},-]+)`/g;
+const BENCH = /`build\/bench\/([a-z]\w+)/g;
+
+function pagesBelow(folder) {
+    const entries = readdirSync(path.join(source, folder), { withFileTypes: true });
+    return entries.filter((entry) => entry.name.endsWith('.md')).map((entry) => path.join(folder, entry.name));
+}
+const pages = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', ...pagesBelow('docs'), ...pagesBelow('docs/reference')];
+const textOf = (page) => readFileSync(path.join(source, page), 'utf8');
+const proseOf = (page) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
+
+// As GitHub makes them of headings.
+const anchorOf = (heading) => heading.toLowerCase().replace(/[`*]/g, '').replace(/[^\p{L}\p{N} _-]/gu, '').trim().replace(/ /g, '-');
+function anchorsOf(page) {
+    const seen = new Map();
+    return new Set([...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
+        const anchor = anchorOf(heading);
+        const times = seen.get(anchor) ?? 0;
+        seen.set(anchor, times + 1);
+        return times ? `${anchor}-${times}` : anchor;
+    }));
+}
+
+function brokenLink(page, target) {
+    if (/^(https?|mailto):/.test(target)) return undefined;
+    const [file, anchor] = target.split('#');
+    const place = file === '' ? page : path.join(path.dirname(page), file);
+    if (!existsSync(path.join(source, place))) return `${target}: there is no ${place}`;
+    if (anchor && !anchorsOf(place).has(anchor)) return `${target}: ${place} has no such heading`;
+    return undefined;
+}
+
+// `src/net/h2.c`, `tests/net`, `packaging/prometheus`; a name with * or {} stands for several.
+function isThere(name) {
+    const plain = name.replace(/[.,]+$/, '');
+    const begin = plain.split(/[*{]/)[0];
+    if (begin === plain) return ['', '.c', '.h', '.mjs'].some((end) => existsSync(path.join(source, plain + end)));
+    const folder = path.dirname(`${begin}x`);
+    const start = path.basename(`${begin}x`).slice(0, -1);
+    return existsSync(path.join(source, folder)) && readdirSync(path.join(source, folder)).some((entry) => entry.startsWith(start));
+}
+
+// Names of test cases: four words and more.
+const CASE = /`([a-z][a-z0-9]*(?:_[a-z0-9]+){3,})`/g;
+const tests = readdirSync(path.join(source, 'tests'), { recursive: true })
+    .filter((name) => /\.(c|h|mjs)$/.test(name))
+    .map((name) => readFileSync(path.join(source, 'tests', name), 'utf8'))
+    .join('\n');
+
+test('docs/guarantees.md: the cases that it names exist', async () => {
+    const cases = [...textOf('docs/guarantees.md').matchAll(CASE)].map(([, name]) => name);
+    const missing = cases.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests));
+    if (cases.length === 0 || missing.length > 0) throw `not cases of tests/: ${missing.join(', ')}`;
+});
+for (const page of pages)
+    test(`${page}: what it points at is there`, async () => {
+        const wrong = [...proseOf(page).matchAll(LINK)].map(([, target]) => brokenLink(page, target)).filter(Boolean);
+        for (const [, name] of proseOf(page).matchAll(NAMED)) if (!isThere(name)) wrong.push(`${name} is not there`);
+        for (const [, name] of textOf(page).matchAll(BENCH))
+            if (!existsSync(path.join(source, 'bench', `${name}.c`))) wrong.push(`bench/${name}.c is not there`);
+        if (wrong.length > 0) throw wrong.join('\n');
+    });
+await runCases();

@@ -1,0 +1,192 @@
+// The lake: catalogs and their forks, the chain of snapshots of one, what it holds at each, and who collided with whom.
+import { lake } from "../api.js";
+import { ago, bytes, count, micros, plain, when, word } from "../format.js";
+import { useAsked } from "../hooks.js";
+import { Command, Failure, Figure, State, Table, Text, View } from "../parts.jsx";
+import { address, place } from "../place.js";
+
+const PAGE = 50;
+
+const ask = async (abort) => {
+  const [catalogs, conflicts] = await Promise.all([lake("ListCatalogs", {}, abort), lake("ListConflicts", { limit: 100 }, abort)]);
+  return { catalogs: catalogs.catalogs || [], conflicts: conflicts.conflicts || [] };
+};
+
+const childrenOf = (catalogs, parent) => catalogs.filter((one) => (one.parent || "") === parent);
+// A fork whose parent is not here any more stands at the top.
+const rootsOf = (catalogs) => catalogs.filter((one) => !one.parent || !catalogs.some((other) => other.name === one.parent));
+
+function Branch({ catalogs, catalog, chosen, depth }) {
+  const forks = depth < 16 ? childrenOf(catalogs, catalog.name) : [];
+  return (
+    <li>
+      <a href={address("lake", [catalog.name])} aria-current={catalog.name === chosen ? "page" : undefined}><Text value={catalog.name} max={60} /></a>
+      <span class="soft"> at {catalog.snapshotId}, {ago(catalog.snapshotTimeUs)}{catalog.parent && `, forked at ${catalog.parentSnapshotId}`}</span>
+      {forks.length > 0 && <ul>{forks.map((fork) => <Branch key={fork.catalogId} catalogs={catalogs} catalog={fork} chosen={chosen} depth={depth + 1} />)}</ul>}
+    </li>
+  );
+}
+
+// In the order of the tree, so that a fork stands below its parent.
+function inOrder(catalogs, some = rootsOf(catalogs), depth = 0) {
+  return some.flatMap((one) => [one, ...(depth < 16 ? inOrder(catalogs, childrenOf(catalogs, one.name), depth + 1) : [])]);
+}
+
+// A line per catalog: from when it was made to its newest snapshot, and thinly on. A fork hangs on its parent's line.
+function Lines({ catalogs }) {
+  const rows = inOrder(catalogs).slice(0, 40);
+  if (!rows.some((one) => one.parent)) return null;
+  const from = Math.min(...rows.map((one) => micros(one.createdAtUs)));
+  const span = Math.max(1, Math.max(...rows.map((one) => micros(one.snapshotTimeUs))) - from);
+  const x = (us) => 8 + ((micros(us) - from) / span) * 980;
+  const y = (one) => 18 + rows.indexOf(one) * 26;
+  return (
+    <figure class="timeline">
+      <figcaption>Catalogs and forks, from {when(from * 1e6)} on</figcaption>
+      <svg viewBox={`0 0 1000 ${rows.length * 26 + 8}`} role="img" aria-label="catalogs over time; the list says the same">
+        {rows.map((one) => {
+          const parent = rows.find((other) => other.name === one.parent);
+          return (
+            <g key={one.catalogId} class={parent ? "lane lane-fork" : "lane"}>
+              {parent && <path d={`M${x(one.createdAtUs)} ${y(parent)} V${y(one)}`} />}
+              <path class="lane-quiet" d={`M${x(one.createdAtUs)} ${y(one)} H988`} />
+              <path d={`M${x(one.createdAtUs)} ${y(one)} H${x(one.snapshotTimeUs)}`} />
+              <circle cx={x(one.snapshotTimeUs)} cy={y(one)} r={4} />
+              <text x={Math.min(x(one.createdAtUs) + 6, 860)} y={y(one) - 5}>{plain(one.name).slice(0, 40)}</text>
+            </g>
+          );
+        })}
+      </svg>
+    </figure>
+  );
+}
+
+// "inserted_into_table:2,dropped_table:3" as people say it; a table that is here is called by its name.
+function deeds(text, tables) {
+  const named = (id) => tables.find((one) => one.tableId === id);
+  const say = (deed, of) => `${deed.replaceAll("_", " ")} ${named(of) ? `${named(of).schema}.${named(of).name}` : of}`;
+  return String(text || "").split(/,(?=[a-z_]+:)/).filter(Boolean).map((one) => say(...one.split(/:(.*)/s))).join("; ");
+}
+
+function Chain({ catalog, catalogs, snapshots, tables, at }) {
+  const owner = (id) => catalogs.find((one) => one.catalogId === id)?.name || `catalog ${id}`;
+  return (
+    <Table caption={`Snapshots of ${catalog.name}, newest first`} rows={snapshots} rowKey={(row) => row.snapshotId} empty="No snapshots." columns={[
+      { name: "snapshotId", title: "snapshot", align: "right", cell: (row) => <a href={address("lake", [catalog.name], { at: row.snapshotId })} aria-current={row.snapshotId === at ? "true" : undefined}>{row.snapshotId}</a> },
+      { name: "when", cell: (row) => ago(row.snapshotTimeUs) },
+      { name: "changes", cell: (row) => <Text value={deeds(row.changesMade, tables) || "the catalog began"} max={120} /> },
+      { name: "author", cell: (row) => <Text value={row.author} max={40} /> },
+      { name: "message", cell: (row) => <Text value={row.message} max={80} /> },
+      { name: "of", cell: (row) => (row.catalogId === catalog.catalogId ? <span class="soft">its own</span> : <Text value={owner(row.catalogId)} max={40} />) },
+    ]} />
+  );
+}
+
+function Difference({ catalog, from, to }) {
+  const asked = useAsked((abort) => lake("Diff", { catalog, from, to, limit: 200 }, abort), [catalog, from, to], []);
+  return (
+    <>
+      <Failure error={asked.error} what="a lake" />
+      <Table caption={`What changed from ${from} to ${to}${asked.data?.cut ? "; the first 200" : ""}`} rows={asked.data?.differences} empty={asked.isLoading ? "Comparing …" : "Nothing."} columns={[
+        { name: "added", title: "how", cell: (row) => <State value={row.added ? "added" : "removed"} /> },
+        { name: "kind", cell: (row) => String(row.kind).replace("_", " ") },
+        { name: "name", cell: (row) => <code><Text value={row.name} max={80} /></code> },
+        { name: "records", title: "rows", align: "right", cell: (row) => (Number(row.records) ? count(row.records) : "") },
+      ]} />
+      <Command text={`tidemark lake diff ${word(catalog)} ${from} ${to}`} />
+    </>
+  );
+}
+
+function Files({ catalog, table, at }) {
+  const asked = useAsked((abort) => lake("ListFiles", { catalog: catalog.name, schema: table.schema, table: table.name, at: at || "", limit: 200 }, abort), [catalog.snapshotId, table.tableId, at], []);
+  const files = asked.data || {};
+  return (
+    <section aria-label={`table ${table.schema}.${table.name}`}>
+      <h3><Text value={`${table.schema}.${table.name}`} max={80} /></h3>
+      <Failure error={asked.error} what="a lake" />
+      <p class="soft">{count(files.rowsTotal)} rows in {count(files.filesTotal)} files, {bytes(files.bytesTotal)}</p>
+      <Table caption="Columns" rows={table.columns} rowKey={(row) => row.columnId} empty="No columns." columns={[
+        { name: "name" },
+        { name: "type", cell: (row) => <code><Text value={row.type} max={60} /></code> },
+        { name: "nulls", cell: (row) => (row.nulls ? "allowed" : "not allowed") },
+      ]} />
+      <Table caption={`Data files${files.cut ? "; the first 200" : ""}`} rows={files.files} rowKey={(row) => row.dataFileId} empty={asked.isLoading ? "Loading …" : "No files: the table is empty."} columns={[
+        { name: "dataFileId", title: "file", align: "right" },
+        { name: "rows", align: "right", cell: (row) => count(row.rows) },
+        { name: "deletedRows", title: "deleted", align: "right", cell: (row) => (Number(row.deletedRows) ? count(row.deletedRows) : "") },
+        { name: "bytes", title: "size", align: "right", cell: (row) => bytes(row.bytes) },
+        { name: "beginSnapshotId", title: "since snapshot", align: "right" },
+        { name: "shared", cell: (row) => (row.catalogId === catalog.catalogId ? "" : "shared with an ancestor") },
+        { name: "path", cell: (row) => <code title={row.path}><Text value={String(row.path).split("/").at(-1)} max={60} /></code> },
+      ]} />
+    </section>
+  );
+}
+
+function Contents({ catalog, catalogs }) {
+  const { at, table, before } = place.value.filters;
+  const asked = useAsked(async (abort) => {
+    const [snapshots, tables] = await Promise.all([
+      lake("ListSnapshots", { catalog: catalog.name, newestFirst: true, before: before || "0", limit: PAGE }, abort),
+      lake("ListTables", { catalog: catalog.name, at: at || "" }, abort),
+    ]);
+    return { snapshots: snapshots.snapshots || [], tables: tables.tables || [] };
+  }, [catalog.name, catalog.snapshotId, at, before], []);
+  const { snapshots = [], tables = [] } = asked.data || {};
+  const shown = tables.find((one) => `${one.schema}.${one.name}` === table);
+  const previous = snapshots[snapshots.findIndex((one) => one.snapshotId === at) + 1];
+  const here = (filters) => address("lake", [catalog.name], { at, table, before, ...filters });
+  return (
+    <section aria-label={`catalog ${catalog.name}`}>
+      <h2><Text value={catalog.name} max={60} />{at && <> at snapshot {at}, <a href={here({ at: "" })}>newest</a></>}</h2>
+      <Failure error={asked.error} what="a lake" />
+      <Table caption="Tables and views" rows={tables} rowKey={(row) => `${row.kind} ${row.tableId}`} empty="Nothing is in it." columns={[
+        { name: "name", cell: (row) => (row.kind === "table" ? <a href={here({ table: `${row.schema}.${row.name}` })}><Text value={`${row.schema}.${row.name}`} max={80} /></a> : <Text value={`${row.schema}.${row.name}`} max={80} />) },
+        { name: "kind" },
+        { name: "columns", cell: (row) => <Text value={row.sql || (row.columns || []).map((one) => `${one.name} ${one.type}`).join(", ")} max={120} /> },
+        { name: "beginSnapshotId", title: "since snapshot", align: "right" },
+      ]} />
+      {shown && <Files catalog={catalog} table={shown} at={at} />}
+      <Chain catalog={catalog} catalogs={catalogs} snapshots={snapshots} tables={tables} at={at} />
+      <p>
+        {before && <a href={here({ before: "" })}>newest</a>} {snapshots.length === PAGE && <a href={here({ before: snapshots.at(-1).snapshotId })}>older</a>}
+      </p>
+      {at && previous && <Difference catalog={catalog.name} from={previous.snapshotId} to={at} />}
+      <Command text={`tidemark lake snapshots ${word(catalog.name)}`} />
+      <Command text={`tidemark lake table ls ${word(catalog.name)}${at ? ` --at ${at}` : ""}`} />
+    </section>
+  );
+}
+
+export function Lake({ chosen }) {
+  const asked = useAsked(ask, [], ["lake"]);
+  const { catalogs = [], conflicts = [] } = asked.data || {};
+  const shown = catalogs.find((one) => one.name === chosen) || (chosen ? null : rootsOf(catalogs)[0]);
+  return (
+    <View title="Lake" what="a lake" asked={asked} command="tidemark lake catalog ls">
+      <div class="figures">
+        <Figure value={count(catalogs.length)} label="catalogs" />
+        <Figure value={count(catalogs.filter((one) => one.parent).length)} label="of them forks" />
+        <Figure value={count(catalogs.reduce((most, one) => Math.max(most, Number(one.snapshotId)), 0))} label="newest snapshot" />
+        <Figure value={count(conflicts.length)} label="commits refused lately" />
+      </div>
+      {catalogs.length ? (
+        <>
+          <nav aria-label="catalogs"><ul class="tree">{rootsOf(catalogs).map((one) => <Branch key={one.catalogId} catalogs={catalogs} catalog={one} chosen={shown?.name} depth={0} />)}</ul></nav>
+          <Lines catalogs={catalogs} />
+        </>
+      ) : <p class="note">No catalogs. <code>tidemark lake catalog create NAME</code> makes one.</p>}
+      {shown ? <Contents key={shown.catalogId} catalog={shown} catalogs={catalogs} /> : chosen && <p class="failure">There is no catalog <Text value={chosen} max={60} />.</p>}
+      <Table caption="Commits that were refused, since this process began" rows={conflicts} empty="No commit was refused." columns={[
+        { name: "when", cell: (row) => ago(row.timeUs) },
+        { name: "catalog", cell: (row) => <a href={address("lake", [row.catalog])}><Text value={row.catalog} max={40} /></a> },
+        { name: "author", title: "of", cell: (row) => <Text value={row.author || "unknown"} max={40} /> },
+        { name: "base", title: "based on", align: "right", cell: (row) => row.baseSnapshotId },
+        { name: "snapshot", title: "collided with", align: "right", cell: (row) => <a href={address("lake", [row.catalog], { at: row.snapshotId })}>{row.snapshotId}</a> },
+        { name: "withAuthor", title: "by", cell: (row) => <Text value={row.withAuthor || "unknown"} max={40} /> },
+        { name: "what", title: "which", cell: (row) => <Text value={row.what} max={80} /> },
+      ]} />
+    </View>
+  );
+}
