@@ -323,7 +323,7 @@ static void orphans_are_told_when_their_table_is_tracked(void **state)
     world_init(&w, 1, 12,
                "CREATE TABLE p (id TEXT PRIMARY KEY NOT NULL);"
                "CREATE TABLE c (id TEXT PRIMARY KEY NOT NULL, p TEXT REFERENCES p (id));"
-               "CREATE TABLE odd (id TEXT PRIMARY KEY NOT NULL, p TEXT REFERENCES p (nothing));",
+               "CREATE TABLE odd (id TEXT PRIMARY KEY NOT NULL, p TEXT REFERENCES p (missing));",
                (const char *const[]){"c", NULL}, WEEK_US);
     world_run(&w, 0, "INSERT INTO c VALUES ('1', 'a'), ('2', 'b'), ('3', NULL)");
     world_run(&w, 0, "INSERT INTO p VALUES ('b')");
