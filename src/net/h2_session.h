@@ -53,7 +53,7 @@ struct tide_h2 {
     tide_h2_bucket control;
     tide_h2_bucket resets;
     uint64_t unreset_count; /* streams that came to a good end and were not reset after it */
-    bool has_settings; /* the peer's first SETTINGS came */
+    bool has_settings;      /* the peer's first SETTINGS came */
     bool is_draining;
     bool is_flooded;
     bool is_broken; /* nothing more is read */
