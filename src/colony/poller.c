@@ -468,7 +468,8 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
         stream->lead_us = tide_poller_mono(poller) + TIDE_POLLER_LEAD_US;
         stream->lead_seq = 0;
     }
-    if (poller->is_lead && status == TIDE_E_LIMIT) {
+    if (status == TIDE_E_LIMIT &&
+        (poller->is_lead || (!stream->is_skipping && tide_poll_page_shrink(&stream->page)))) {
         tell_failed(poller, stream->name, status, text);
     } else if (is_other && stream->past && stream->past->is_asking) {
         /* It says nothing of that epoch's points: then the ids alone decide. */
@@ -476,8 +477,6 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
         stream->past->is_known = true;
     } else if (status == TIDE_E_LIMIT && stream->is_skipping) {
         tide_poll_skip_large(poller, stream);
-    } else if (status == TIDE_E_LIMIT && tide_poll_page_shrink(&stream->page)) {
-        tell_failed(poller, stream->name, status, text);
     } else if (status == TIDE_E_LIMIT && poller->mode == TIDE_POLLER_FOREIGN && !stream->is_anew) {
         tell_failed(poller, stream->name, status, text);
         stream->is_too_large = true;

@@ -159,20 +159,20 @@ static void leave(void *arg)
         tide_driver_stop(r->driver);
 }
 
-void tide_colonyd_close(tide_colonyd *r)
+void tide_colonyd_close(tide_colonyd *colonyd)
 {
-    if (!r)
+    if (!colonyd)
         return;
-    tide_driver_close(r->driver);
-    tide_fleet_free(r->colony.fleet);
-    if (r->options->address_file)
-        (void)unlink(r->options->address_file);
-    free(r);
+    tide_driver_close(colonyd->driver);
+    tide_fleet_free(colonyd->colony.fleet);
+    if (colonyd->options->address_file)
+        (void)unlink(colonyd->options->address_file);
+    free(colonyd);
 }
 
-uint64_t tide_colonyd_version(const tide_colonyd *r)
+uint64_t tide_colonyd_version(const tide_colonyd *colonyd)
 {
-    return r->driver ? tide_driver_version(r->driver) : 0;
+    return colonyd->driver ? tide_driver_version(colonyd->driver) : 0;
 }
 
 static tide_status join(tide_colonyd *r, tide_error *err)
