@@ -1,8 +1,10 @@
 /* cmd_up.c - tidemark up: an agent, a colony, work, a lake, replicated databases and the dashboard in one process. */
 #include "cli/cli.h"
 #include "cli/front_options.h"
+#include "up/claim.h"
 #include "up/demo.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <unistd.h>
@@ -12,6 +14,12 @@
 static void close_demo(tide_demo **demo)
 {
     tide_demo_close(*demo);
+}
+
+static void close_claim(int *claim)
+{
+    if (*claim >= 0)
+        (void)close(*claim);
 }
 
 /* This program, for the processes that the demonstration starts. */
@@ -24,18 +32,43 @@ static tide_status find_program(char out[4096], tide_error *err)
     return TIDE_OK;
 }
 
+/* A program that the shell finds by its name is called so. */
+static bool is_on_path(const char *program)
+{
+    const size_t len = (size_t)(strrchr(program, '/') - program);
+    const char *at = getenv("PATH");
+    for (; at && *at; at += *at == ':') {
+        const size_t part = strcspn(at, ":");
+        if (part == len && strncmp(at, program, len) == 0)
+            return true;
+        at += part;
+    }
+    return false;
+}
+
+/* As somebody in this directory would call it: `tidemark`, `build/tidemark`, or the whole path. */
+static const char *name_program(char buffer[4096])
+{
+    char here[4096];
+    tide_error err = {0};
+    if (find_program(buffer, &err) < TIDE_OK || is_on_path(buffer))
+        return "tidemark";
+    const size_t len = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return len > 1 && strncmp(buffer, here, len) == 0 && buffer[len] == '/' ? buffer + len + 1
+                                                                            : buffer;
+}
+
 /* For people: what they can look at and try. */
 static void tell_newcomer(const char *address)
 {
-    const char *place = strcmp(address, "127.0.0.1:8340") == 0 ? "" : address;
-    const char *option = *place ? " --address " : "";
+    char buffer[4096];
+    const char *program = name_program(buffer);
     tide_cli_print(stderr, "\n");
     tide_cli_print(stderr, "  Dashboard   http://%s/\n", address);
-    tide_cli_print(stderr,
-                   "  Try         tidemark demo late%s%s      a gap appears, and is recovered\n",
-                   option, place);
-    tide_cli_print(stderr, "              tidemark gaps ls --address %s\n", address);
-    tide_cli_print(stderr, "              tidemark top --address %s\n", address);
+    tide_cli_print(stderr, "  Try         %s demo late --address %s     a gap, and its recovery\n",
+                   program, address);
+    tide_cli_print(stderr, "              %s gaps ls --address %s\n", program, address);
+    tide_cli_print(stderr, "              %s top --address %s\n", program, address);
     tide_cli_print(stderr, "  Ctrl-C stops; a second start goes on where it stopped.\n");
     tide_cli_print(stderr, "\n");
 }
@@ -107,6 +140,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
     tide_cli_keep_signals_back();
     char program[4096];
+    TIDE_CLEANUP(close_claim) int claim = -1; /* until all that is kept there is closed */
+    TIDE_TRY(tide_claim(&claim, options.data_dir, err));
     TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;
     if (tide_cli_is_given(cli, TIDE_CLI_DEMO)) {
         TIDE_TRY(find_program(program, err));

@@ -19,6 +19,7 @@ enum { ADDRESS_SIZE = 300, UNDER_SIZE = TIDE_UP_REPLICA_NAME_MAX + 16 };
 typedef struct database {
     const tide_up_replica *given;
     char under[UNDER_SIZE];
+    char *file; /* its whole path, for who is in another directory */
     char addresses[TIDE_UP_PEERS_MAX][ADDRESS_SIZE]; /* of peers, from start on */
     tide_replica_options options;
     tide_node *node;
@@ -73,7 +74,7 @@ static void serve_list(tide_call *call, tide_view message, void *arg)
         rows[i] = (replica_message)TIDEMARK__UP__V1__REPLICA__INIT;
         rows[i].name = tide_rpc_borrow(db->given->name);
         rows[i].path = tide_rpc_borrow(db->under);
-        rows[i].file = tide_rpc_borrow(db->given->file);
+        rows[i].file = tide_rpc_borrow(db->file ? db->file : db->given->file);
         for (int k = 0; k < db->given->peer_count; k++)
             peers[i][k] = tide_rpc_borrow(db->addresses[k]);
         rows[i].peers = peers[i];
@@ -137,6 +138,7 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
     TIDE_TRY(tide_node_open(&db->node, given->file,
                             &(tide_node_options){.env = options->env, .is_new = true}, err));
     TIDE_TRY(tide_node_establish(db->node, err));
+    db->file = realpath(given->file, NULL);
     db->options = (tide_replica_options){.front = {.env = options->env, .log = options->log},
                                          .node = db->node,
                                          .remote_count = given->peer_count,
@@ -179,6 +181,12 @@ tide_status tide_replicas_open(tide_replicas **out, tide_front *front,
     return TIDE_OK;
 }
 
+static void database_done(database *db)
+{
+    tide_node_close(db->node);
+    free(db->file);
+}
+
 void tide_replicas_close(tide_replicas *replicas)
 {
     if (!replicas)
@@ -187,7 +195,7 @@ void tide_replicas_close(tide_replicas *replicas)
     for (int i = 0; i < replicas->count; i++)
         tide_replicad_close(replicas->databases[i].replicad);
     for (int i = 0; i < replicas->count; i++)
-        tide_node_close(replicas->databases[i].node);
+        database_done(&replicas->databases[i]);
     free(replicas);
 }
 

@@ -1,16 +1,13 @@
 #include "up/up.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <arpa/inet.h>
-#include <fcntl.h>
+#include <jansson.h>
 #include <netinet/in.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tidemark/journal.h>
@@ -31,7 +28,6 @@ enum { PATH_SIZE = 4096, PORTS_TRIED = 100 };
 
 typedef struct up {
     const tide_up_options *options;
-    int lock;
     tide_store *agent_store;
     tide_store *colony_store;
     tide_sink *sink;
@@ -45,6 +41,7 @@ typedef struct up {
     tide_replicas *replicas;
     tide_web *web;
     char about[512];
+    char *place; /* JSON; NULL: not to be told */
     char colony_id[32];
 } up;
 
@@ -55,38 +52,6 @@ static tide_status make_path(const up *u, const char *name, char out[PATH_SIZE],
     const int len = snprintf(out, PATH_SIZE, "%s/%s", u->options->data_dir, name);
     return len < PATH_SIZE ? TIDE_OK
                            : tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
-}
-
-/* The words name who holds it: the holder has written its number there. */
-static tide_status tell_holder(int fd, const char *path, tide_error *err)
-{
-    char text[32] = "";
-    if (pread(fd, text, sizeof text - 1, 0) < 0)
-        text[0] = '\0';
-    return tide_fail(
-        err, TIDE_E_BUSY,
-        "%s is held by another process (%s): it is up already, or choose another --data", path,
-        text[0] ? text : "unknown");
-}
-
-static tide_status lock_directory(up *u, tide_error *err)
-{
-    char path[PATH_SIZE];
-    char text[32];
-    if (mkdir(u->options->data_dir, 0700) != 0 && errno != EEXIST)
-        return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "%s cannot be made: %s",
-                         u->options->data_dir, strerror(errno));
-    TIDE_TRY(make_path(u, "lock", path, err));
-    u->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (u->lock < 0)
-        return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO,
-                         "%s cannot be opened: %s", path, strerror(errno));
-    if (flock(u->lock, LOCK_EX | LOCK_NB) != 0)
-        return tell_holder(u->lock, path, err);
-    const int len = snprintf(text, sizeof text, "%d", (int)getpid());
-    if (ftruncate(u->lock, 0) != 0 || pwrite(u->lock, text, (size_t)len, 0) != len)
-        return tide_fail(err, TIDE_E_IO, "%s cannot be written: %s", path, strerror(errno));
-    return TIDE_OK;
 }
 
 static tide_status open_store(const up *u, const char *name, tide_store **out, tide_error *err)
@@ -120,8 +85,22 @@ static tide_status begin(void *arg, tide_error *err)
                : TIDE_OK;
 }
 
+/* The store's whole path: who reads it may be in another directory. A path that is no text is not told. */
+static tide_status find_place(up *u, tide_error *err)
+{
+    char path[PATH_SIZE];
+    TIDE_TRY(make_path(u, "colony.db", path, err));
+    char *whole = realpath(path, NULL);
+    json_t *place = json_pack("{s:s}", "store", whole ? whole : path);
+    free(whole);
+    u->place = place ? json_dumps(place, JSON_COMPACT) : NULL;
+    json_decref(place);
+    return TIDE_OK;
+}
+
 static tide_status open_web(up *u, tide_error *err)
 {
+    TIDE_TRY(find_place(u, err));
     static char work_topic[64];
     tide_work_topic(work_topic, NULL);
     const tide_web_source sources[] = {
@@ -141,7 +120,8 @@ static tide_status open_web(up *u, tide_error *err)
                                       .sources = sources,
                                       .source_count =
                                           sizeof sources / sizeof sources[0] - !has_replicas,
-                                      .about = u->about};
+                                      .about = u->about,
+                                      .place = u->place ? u->place : "{}"};
     return tide_web_open(&u->web, u->front, &options, err);
 }
 
@@ -207,6 +187,7 @@ static void up_done(up *u)
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
     tide_web_close(u->web);
+    free(u->place);
     tide_replicas_close(u->replicas);
     tide_laked_close(u->laked);
     tide_services_close(u->services);
@@ -216,14 +197,11 @@ static void up_done(up *u)
     tide_sink_close(u->sink);
     tide_store_close(u->colony_store);
     tide_store_close(u->agent_store);
-    if (u->lock >= 0)
-        (void)close(u->lock);
 }
 
 tide_status tide_up_run(const tide_up_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(up_done) up u = {.options = options, .lock = -1};
-    TIDE_TRY(lock_directory(&u, err));
+    TIDE_CLEANUP(up_done) up u = {.options = options};
     TIDE_TRY(open_store(&u, "agent.db", &u.agent_store, err));
     TIDE_TRY(open_store(&u, "colony.db", &u.colony_store, err));
     TIDE_TRY(tide_sink_open_sql(&u.sink, u.colony_store, err));
@@ -236,8 +214,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     TIDE_TRY(open_parts(&u, err));
     const tide_status status = tide_front_serve(u.front, err);
     if (status == TIDE_E_INTERRUPTED)
-        u = (up){.options = options,
-                 .lock = -1}; /* somebody is in a hurry: the process ends as it is */
+        u = (up){.options = options}; /* somebody is in a hurry: the process ends as it is */
     return status;
 }
 

@@ -3,7 +3,7 @@
  *     DIR/agent.db      what this machine's agent keeps (it is polled like any other, as agent `local`)
  *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens; the lake's metabase
  *     DIR/lake/         data files of the lake's tables
- *     DIR/lock          held by the process that is up
+ *     DIR/lock          held by the process that is up (claim.h)
  *
  * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, replica.v1 of
  * each database that is named (replicas.h), /metrics, /healthz.
@@ -35,7 +35,7 @@ typedef struct tide_up_extra {
 
 typedef struct tide_up_options {
     tide_front_options front; /* everything but ports and store */
-    const char *data_dir;     /* created if missing */
+    const char *data_dir;     /* is there, and claimed (claim.h) */
     const char
         *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
     int64_t collect_us;
@@ -49,7 +49,6 @@ typedef struct tide_up_options {
 
 enum { TIDE_UP_PORT = 8340 };
 
-/* TIDE_E_BUSY: another process is up over this directory; the words say which. */
 TIDE_MUST_CHECK tide_status tide_up_run(const tide_up_options *options, tide_error *err);
 
 /* The first free port of 127.0.0.1 from `from` on: "127.0.0.1:8340". TIDE_E_UNAVAILABLE: none of a hundred. */

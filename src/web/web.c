@@ -8,19 +8,32 @@
 struct tide_web {
     tide_events *events;
     const char *about;
+    const char *place;
 };
+
+static void reply_json(tide_call *call, const char *text)
+{
+    tide_call_add_header(call, "cache-control", "no-store");
+    tide_call_http_reply(call, 200, "application/json", tide_view_of(text));
+}
 
 /* What the page shows: views of which nothing is served here are left out. */
 static void serve_about(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    const tide_web *web = arg;
-    tide_call_add_header(call, "cache-control", "no-store");
-    tide_call_http_reply(call, 200, "application/json", tide_view_of(web->about));
+    reply_json(call, ((const tide_web *)arg)->about);
+}
+
+/* Where it is on this machine's disk is for those who may read it. */
+static void serve_place(tide_call *call, tide_view body, void *arg)
+{
+    (void)body;
+    reply_json(call, ((const tide_web *)arg)->place);
 }
 
 static const tide_route about_routes[] = {
     {.method = "GET", .path = "/about", .role = TIDE_ROLE_NONE, .run = serve_about},
+    {.method = "GET", .path = "/place", .role = TIDE_ROLE_READ, .run = serve_place},
     {.method = NULL},
 };
 
@@ -50,6 +63,7 @@ tide_status tide_web_open(tide_web **out, tide_front *front, const tide_web_opti
     if (!web)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the dashboard");
     web->about = options->about;
+    web->place = options->place;
     tide_status status = tide_events_open(&web->events, options->store, options->sources,
                                           options->source_count, err);
     if (status >= TIDE_OK)

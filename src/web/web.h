@@ -2,10 +2,11 @@
  *
  *     GET /                     index.html; /dashboard.js, /dashboard.css, /dashboard.svg beside it (web/, bundled and embedded at build)
  *     GET /about                {"version", "views"}: what is served here
+ *     GET /place                {"store"}: the store's file, for the commands that the page names
  *     GET /events               server-sent events: `data: TOPIC` when something of a topic has changed, at most twice a second
  *
  * The page has no data of its own: it asks the same services as everybody, by POST. An event is a hint to ask again; views ask now and then
- * as well. The files need no credentials, the events the role read. Nothing is loaded from elsewhere: the content security policy allows this
+ * as well. The files need no credentials, place and events the role read. Nothing is loaded from elsewhere: the content security policy allows this
  * origin alone, no inline script, no frame.
  *
  * Threads: one of its own watches; calls are kept by it.
@@ -35,6 +36,7 @@ typedef struct tide_web_options {
     const tide_web_source *sources;
     int source_count;
     const char *about; /* JSON: {"version": "0.1.0", "views": ["fleet", ...]}; must outlive it */
+    const char *place; /* JSON: {"store": "/var/lib/..."}; must outlive it */
 } tide_web_options;
 
 /* Add it to a front that is not serving yet. */
