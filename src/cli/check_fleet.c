@@ -17,6 +17,8 @@ typedef struct slowest {
     size_t away;
     size_t doubtful; /* degraded, or never seen */
     const char *away_id;
+    const char *doubtful_id;
+    const char *doubtful_health;
 } slowest;
 
 static void look_at(slowest *s, const COLONY(FleetLine) * line)
@@ -32,6 +34,8 @@ static void look_at(slowest *s, const COLONY(FleetLine) * line)
         s->away_id = line->agent_id;
     } else if (strcmp(line->health, "healthy") != 0) {
         s->doubtful++;
+        s->doubtful_id = line->agent_id;
+        s->doubtful_health = line->health;
     }
 }
 
@@ -56,6 +60,9 @@ tide_status tide_check_lag(tide_check *check, tide_error *err)
     if (s.away > 0)
         tide_check_say(check, "%zu of %zu agents away (%s): what they have is not known", s.away,
                        fleet.answer->n_agents, s.away_id);
+    else if (s.doubtful > 0 && s.lag_ms < warning_us / 1000)
+        tide_check_say(check, "%zu of %zu agents doubtful (%s is %s): what they have is not known",
+                       s.doubtful, fleet.answer->n_agents, s.doubtful_id, s.doubtful_health);
     else
         tide_check_say(check, "%s is %.1f s behind; %zu agents", s.agent_id,
                        (double)s.lag_ms / 1000, fleet.answer->n_agents);

@@ -89,7 +89,7 @@ static void what_an_absent_agent_has_is_not_fine(void **state)
     assert_line(&result, 2, "1 of 1 agents away (web-1)");
     cli_sql(t, "store.db", "UPDATE colony_agents SET seen_at = NULL");
     result = cli_run(t, "check", "lag", NULL);
-    assert_line(&result, 1, "WARNING");
+    assert_line(&result, 1, "WARNING - 1 of 1 agents doubtful (web-1 is unseen)");
 }
 
 static void what_cannot_be_found_out_is_unknown(void **state)
