@@ -7,7 +7,7 @@
 /* X(id, name, seconds that it lasts, is it an agent's, in words: %s is the agent) */
 #define TIDE_DEMO_FAULTS(X)                                                                        \
     X(PAUSE, "pause", 45, 1,                                                                       \
-      "%s does not answer for 45 s: its lag rises, after 30 s its health is degraded; then it "    \
+      "%s does not answer for 45 s: what it has is not known, after 30 s it is degraded; then it " \
       "catches up, and nothing is lost")                                                           \
     X(RESUME, "resume", 0, 1, "%s answers again: what it had to tell meanwhile is read now")       \
     X(DROP, "drop", 10, 1,                                                                         \
