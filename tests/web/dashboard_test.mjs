@@ -1,7 +1,7 @@
 // The dashboard in a real browser: hostile texts shown as texts, news that come by themselves, keys, and what it weighs.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -133,6 +133,40 @@ test('a query is answered, and its address can be sent to somebody', async () =>
     await page.fill('#sql', 'DELETE FROM spans_rows');
     await page.click('button[type=submit]');
     await page.waitForSelector('.failure');
+    await page.context().close();
+});
+
+test('an address that is none is a view without an answer, not a page that is broken', async () => {
+    const page = await browser.open();
+    for (const view of ['agent/%E0%A4', 'nowhere', 'lake/%', 'checkpoints/not-a-number', 'work/nobody', 'telemetry/trace/none', 'replication/nobody', 'checkpoints?a=1&b=x']) {
+        await show(page, view);
+        assert(await page.evaluate(() => document.querySelectorAll('nav a').length > 5), view);
+    }
+    await page.context().close();
+});
+
+test('names in the command that a view tells are words for a shell, whatever they say', async () => {
+    const page = await browser.open();
+    const evil = '$(touch broken)`touch broken`\';touch broken;\'\u202Eend';
+    for (const view of ['telemetry/trace/', 'agent/']) {
+        await show(page, `${view}${encodeURIComponent(evil)}`);
+        const command = await page.locator('.command code').first().innerText();
+        assert(!command.includes('\u202E'));
+        const words = execFileSync('bash', ['-c', `tidemark() { printf '%s\\n' "$@"; }; ${command}`], { cwd: files }).toString();
+        assert(words.includes('$(touch broken)`touch broken`'), words);
+    }
+    assert(!existsSync(path.join(files, 'broken')));
+    await page.context().close();
+});
+
+test('a chart has the colours of the theme that is shown', async () => {
+    const page = await browser.open({ colorScheme: 'dark' });
+    await show(page, 'telemetry/metrics');
+    const canvas = () => page.evaluate(() => document.querySelector('.u-wrap canvas')?.toDataURL().length);
+    await until(canvas, Boolean);
+    await page.evaluate(() => (window.plot = document.querySelector('.u-wrap')));
+    await page.selectOption('header select', 'light');
+    await page.waitForFunction(() => document.querySelector('.u-wrap') && document.querySelector('.u-wrap') !== window.plot);
     await page.context().close();
 });
 

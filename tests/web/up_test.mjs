@@ -1,5 +1,8 @@
 // `tidemark up`: one process, one directory, one port.
 import assert from 'node:assert/strict';
+import { existsSync, realpathSync } from 'node:fs';
+import { request } from 'node:http';
+import path from 'node:path';
 
 import { after, runCases, test } from '../clients/cases.mjs';
 import { Up, span, until } from './up.mjs';
@@ -47,9 +50,12 @@ test('the fleet counts what is behind, and a second question gets the same answe
 });
 
 test('work and checkpoints are served on the same port', async () => {
-    const task = await up.call('tidemark.work.v1.TaskService/CreateTask', { title: 'hello' }).catch(() => null);
-    const stats = await up.call('tidemark.work.v1.WorkService/Stats');
-    assert(stats && (task === null || task.taskId));
+    const work = 'tidemark.work.v1.WorkService';
+    const { taskId } = await up.call(`${work}/CreateTask`, { title: 'hello' });
+    await up.call(`${work}/AddItems`, { items: [{ taskId, workType: 'test.hello' }] });
+    const { items } = await up.call(`${work}/Stats`);
+    assert.deepEqual(items.map((row) => [row.workType, row.status, row.count]), [['test.hello', 'pending', '1']]);
+    assert.deepEqual((await up.call('tidemark.journal.v1.JournalService/List', { taskId })).checkpoints ?? [], []);
 });
 
 test('the lake is served on the same port, and its news are told', async () => {
@@ -87,13 +93,50 @@ test('a page of somebody else gets nothing', async () => {
     assert.equal(answer.status, 403);
 });
 
-test('a second one over the same directory is refused and says why', async () => {
-    const second = up.spawn(['--http', '127.0.0.1:0'], 'pipe');
+test('a second one over the same directory is refused, says why, and has touched nothing', async () => {
+    const second = up.spawn(['--http', '127.0.0.1:0', '--demo'], 'pipe');
     let words = '';
     second.stderr.on('data', (bytes) => (words += bytes));
     const code = await new Promise((resolve) => second.once('exit', resolve));
     assert.equal(code, 6);
     assert.match(words, /is held by another process/);
+    assert(!existsSync(path.join(up.data, 'demo')));
+});
+
+// ---- who may ask ----
+
+const FLEET = 'tidemark.colony.v1.ColonyService/Fleet';
+// As a browser or a program would: by hand, for fetch sets some headers itself.
+function post(headers, body = '{}') {
+    return new Promise((resolve, reject) => {
+        const asked = request(`${up.url}/${FLEET}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers } }, (answer) => {
+            answer.resume();
+            answer.once('end', () => resolve(answer.statusCode));
+        });
+        asked.once('error', reject);
+        asked.end(body);
+    });
+}
+
+test('a name that was made to point here gets nothing', async () => {
+    const port = new URL(up.url).port;
+    assert.equal(await post({ host: `127.0.0.1:${port}` }), 200);
+    assert.equal(await post({ host: `localhost:${port}` }), 200);
+    for (const host of [`evil.example:${port}`, 'evil.example', `127.0.0.1.evil.example:${port}`, `localhost.evil.example:${port}`])
+        assert.equal(await post({ host }), 403, host);
+});
+
+test('a page of somebody else changes nothing, in whichever form it posts', async () => {
+    for (const headers of [{ origin: 'http://evil.example' }, { origin: 'null' }, { origin: 'http://evil.example', 'content-type': 'text/plain' }, { origin: 'http://127.0.0.1:1' }, { origin: 'http://localhost' }])
+        assert.equal(await post(headers), 403, JSON.stringify(headers));
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'])
+        assert.equal(await post({ 'content-type': type }), 415, type);
+    assert.equal(await post({ origin: up.url }), 200);
+});
+
+test('where the store is, is told', async () => {
+    const { store } = await (await fetch(`${up.url}/place`)).json();
+    assert.equal(store, realpathSync(path.join(up.data, 'colony.db')));
 });
 
 test('kill -9, and a second start goes on where it stopped', async () => {

@@ -70,6 +70,13 @@ export async function askAbout() {
   if (answer.ok) about.value = await answer.json();
 }
 
+// The store's file, for commands that open it; where it is not told (a reader's token is needed), its name in the default directory.
+export const store = signal("tidemark-data/colony.db");
+export async function askPlace() {
+  const answer = await fetch("/place", { headers: headers({}) });
+  if (answer.ok) store.value = (await answer.json()).store || store.value;
+}
+
 function cellValue(cell) {
   if ("text" in cell) return cell.text;
   if ("number" in cell) return cell.number;

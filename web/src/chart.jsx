@@ -1,12 +1,24 @@
 // Lines over time, by uPlot. Beside the picture stands what it says, for who cannot see it.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { shade } from "./theme.js";
 
 const COLOURS = ["#2a9db5", "#d9822b", "#7c5cd6", "#4c9a52", "#c2476d", "#8a7a1f", "#3f6fd1", "#9a5b3c"];
 
 function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+const DAY = 86400;
+
+// UTC, as everywhere on the page; seconds and dates where they tell ticks apart.
+function clock(ticks, step) {
+  const isLong = ticks.length > 1 && ticks.at(-1) - ticks[0] >= DAY;
+  const [from, to] = isLong ? [5, 16] : [11, step < 1 ? 21 : step < 60 ? 19 : 16];
+  return ticks.map((tick) => new Date(tick * 1000).toISOString().replace("T", " ").slice(from, to));
+}
+
+const moment = (seconds) => (seconds === null ? "–" : `${new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC`);
 
 // isMerged: series have times of their own, so that others' stand between theirs; otherwise a missing value is a gap in the line.
 export function Chart({ title, times, series, unit = "", height = 180, isMerged = false }) {
@@ -24,10 +36,11 @@ export function Chart({ title, times, series, unit = "", height = 180, isMerged 
         cursor: { y: false },
         legend: { live: true },
         scales: { x: { time: true } },
-        axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
+        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+        axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => clock(ticks, step) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
         series: [
-          {},
-          ...series.map((data, index) => ({ label: data.name, stroke: COLOURS[index % COLOURS.length], width: 1.5, spanGaps: isMerged })),
+          { label: "at", value: (_, seconds) => moment(seconds) },
+          ...series.map((data, index) => ({ label: data.name, stroke: COLOURS[index % COLOURS.length], width: data.width || 1.5, spanGaps: isMerged })),
         ],
       },
       [times, ...series.map((data) => data.values)],
@@ -40,7 +53,7 @@ export function Chart({ title, times, series, unit = "", height = 180, isMerged 
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [names, height, times.length > 0]);
+  }, [names, height, unit, times.length > 0, shade.value]);
   useEffect(() => {
     plot.current?.setData([times, ...series.map((data) => data.values)]);
   }, [times, series]);

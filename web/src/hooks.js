@@ -1,7 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isLive, pulse } from "./api.js";
 
-const QUIET_MS = 400; // between two questions of one view, however much happens
+const QUIET_MS = 1000; // between two questions of one view, however much happens
+export const SLOW_MS = 5000; // of those that many rows are read for
 const POLL_MS = 5000; // where nothing tells
 
 // Ask now, again when one of the topics is told (no sooner than quietMs), and now and then where nothing tells. The newest answer counts.

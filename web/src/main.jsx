@@ -1,8 +1,10 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { about, askAbout, isLive, keepToken, needsToken, stayLive } from "./api.js";
+import { about, askAbout, askPlace, isLive, keepToken, needsToken, stayLive, token } from "./api.js";
 import { useKey } from "./hooks.js";
+import { View } from "./parts.jsx";
 import { address, place } from "./place.js";
+import { theme } from "./theme.js";
 import { Agent } from "./views/agent.jsx";
 import { Checkpoint, Checkpoints } from "./views/checkpoints.jsx";
 import { Demo } from "./views/demo.jsx";
@@ -47,7 +49,7 @@ function Shown() {
     case "query":
       return <Query />;
     default:
-      return <p class="failure">There is no view of this name.</p>;
+      return <View title="Nowhere"><p class="failure">There is no view of this name. <a href={address("fleet")}>To the fleet</a></p></View>;
   }
 }
 
@@ -56,6 +58,7 @@ function Login() {
   return (
     <form class="login" onSubmit={(event) => { event.preventDefault(); keepToken(text.trim()); location.reload(); }}>
       <h1>A token is needed</h1>
+      {token.value && <p class="failure" role="alert">The one that was given is not accepted.</p>}
       <p>This server wants one from everybody. <code>tidemark token create</code> makes one.</p>
       <label for="token">Token</label>
       <input id="token" type="password" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
@@ -64,18 +67,7 @@ function Login() {
   );
 }
 
-function useTheme() {
-  const [theme, setTheme] = useState(localStorage.getItem("theme") || "");
-  useEffect(() => {
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
-    localStorage.setItem("theme", theme);
-  }, [theme]);
-  return [theme, setTheme];
-}
-
 function App() {
-  const [theme, setTheme] = useTheme();
   const [help, setHelp] = useState(false);
   useKey("?", () => setHelp((shown) => !shown));
   VIEWS.forEach(([view], index) => useKey(String(index + 1), () => (location.hash = address(view))));
@@ -95,7 +87,7 @@ function App() {
         </nav>
         <span class={`live ${isLive.value ? "is-live" : ""}`} role="status">{isLive.value ? "live" : "not live"}</span>
         <label class="filter">theme
-          <select value={theme} onChange={(event) => setTheme(event.currentTarget.value)}>
+          <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value)}>
             <option value="">as the system</option><option value="dark">dark</option><option value="light">light</option>
           </select>
         </label>
@@ -108,5 +100,6 @@ function App() {
 }
 
 askAbout();
+askPlace();
 render(<App />, document.getElementById("app"));
 stayLive();

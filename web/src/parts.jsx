@@ -1,6 +1,7 @@
 // What every view is made of.
 import { useState } from "preact/hooks";
-import { plain } from "./format.js";
+import { store } from "./api.js";
+import { plain, word } from "./format.js";
 import { place, setFilter } from "./place.js";
 
 export const Text = ({ value, max = 200, isMultiline = false }) => {
@@ -23,15 +24,28 @@ export const Failure = ({ error, what }) =>
     </p>
   );
 
-export const Command = ({ text }) => (
-  <p class="command">
-    <span class="command-label">the same in a terminal</span>
-    <code>{text}</code>
-    <button type="button" class="quiet" onClick={() => navigator.clipboard?.writeText(text)}>
-      copy
-    </button>
-  </p>
-);
+// Commands that ask a service are told which one; the others open the store itself, or name a file of their own.
+const ASKING = /^tidemark (status|top|check|colony|gaps|query|demo)\b/;
+const ITSELF = /^tidemark (replica|up)\b/;
+
+export const placed = (text) =>
+  ASKING.test(text) ? `${text} --address ${word(location.host)}` : ITSELF.test(text) ? text : `${text} --store ${word(store.value)}`;
+
+export function Command({ text, label = "the same in a terminal" }) {
+  const [isCopied, setCopied] = useState(false);
+  const whole = placed(text);
+  const copy = async () => {
+    await navigator.clipboard?.writeText(whole);
+    setCopied(true);
+  };
+  return (
+    <p class="command">
+      <span class="command-label">{label}</span>
+      <code><Text value={whole} max={2000} isMultiline /></code>
+      <button type="button" class="quiet" onClick={copy} aria-live="polite">{isCopied ? "copied" : "copy"}</button>
+    </p>
+  );
+}
 
 export function View({ title, command, asked, what, children, actions }) {
   return (

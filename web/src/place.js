@@ -4,9 +4,18 @@ import { computed, signal } from "@preact/signals";
 const hash = signal(location.hash);
 addEventListener("hashchange", () => (hash.value = location.hash));
 
+// What somebody has typed may be no escape at all: then it is a text as it stands.
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 export const place = computed(() => {
   const [path, query = ""] = hash.value.replace(/^#\/?/, "").split("?");
-  const parts = path.split("/").map(decodeURIComponent);
+  const parts = path.split("/").map(decode);
   return { view: parts[0] || "fleet", parts: parts.slice(1), filters: Object.fromEntries(new URLSearchParams(query)) };
 });
 

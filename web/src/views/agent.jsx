@@ -55,7 +55,7 @@ function Course({ seen, checkpoints }) {
           {Object.keys(seen.byType).sort().map((name) => <option key={name} value={name}>{plain(name)}</option>)}
         </select>
       </label>
-      <Chart title={`Checkpoint against head of ${plain(type)}, since this page is open`} times={points.length ? seen.times : []} series={[line("head", points, "head"), line("checkpoint", points, "checkpoint")]} />
+      <Chart title={`Checkpoint against head of ${plain(type)}, since this page is open`} times={points.length ? seen.times : []} series={[{ ...line("head", points, "head"), width: 5 }, line("checkpoint", points, "checkpoint")]} />
       <Chart title="Records behind the head, all data types" times={seen.times} series={Object.entries(seen.byType).map(([name, all]) => line(name, all, "unread"))} />
     </>
   );

@@ -1,9 +1,12 @@
 // The global timeline of checkpoints across tasks, and the structural difference of two of them.
 import { journal } from "../api.js";
-import { ago, bytes, when, word } from "../format.js";
+import { ago, bytes, micros, plain, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
+import { Lanes } from "../lanes.jsx";
 import { Command, State, Table, Text, View } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
+
+const LINES = 12; // of the timeline
 
 function Difference({ a, b }) {
   const asked = useAsked((abort) => journal("Diff", { a, b }, abort), [a, b], []);
@@ -48,10 +51,29 @@ export function Checkpoint({ id }) {
           </dl>
           <pre class="box" tabIndex={0} role="region" aria-label="snapshot"><Text value={pretty(row.snapshot)} max={20000} isMultiline /></pre>
           <p><a href={address("checkpoints", [], { task: row.taskId, a: row.globalSequence })}>Compare it with another one of its task</a></p>
-          <Command text={`tidemark task resume ${word(row.taskId)}`} />
+          <Command text={`tidemark task resume ${word(row.taskId)}`} label="to go on from the task's last checkpoint" />
         </>
       )}
     </View>
+  );
+}
+
+// A line per task, those with the newest checkpoints first; the two that are compared stand out.
+function Timeline({ rows, chosen }) {
+  if (!rows.length) return null;
+  const tasks = new Map();
+  for (const row of rows) {
+    if (!tasks.has(row.taskId)) tasks.set(row.taskId, { key: row.taskId, label: <a href={address("checkpoints", [], { task: row.taskId })}><Text value={row.taskId} max={36} /></a>, dots: [] });
+    tasks.get(row.taskId).dots.push({
+      key: row.globalSequence, at: micros(row.createdAt), tone: row.type === "error_boundary" ? "failed" : "plain", isChosen: chosen.includes(row.globalSequence),
+      title: `${row.globalSequence}: ${plain(row.type)}, ${when(row.createdAt)}`,
+    });
+  }
+  const shown = [...tasks.values()].slice(0, LINES);
+  const times = shown.flatMap((task) => task.dots.map((dot) => dot.at));
+  return (
+    <Lanes caption={`${rows.length} checkpoints of ${tasks.size} tasks${tasks.size > LINES ? `; the ${LINES} tasks with the newest are drawn` : ""}`} rows={shown} from={Math.min(...times)} until={Math.max(...times)}
+      words={(task) => `task ${plain(task.key)}: ${task.dots.length} checkpoints; the table below says the same`} />
   );
 }
 
@@ -63,9 +85,11 @@ export function Checkpoints() {
   const choose = (number) => (a && !b && a !== number ? setFilter("b", number) : location.replace(address("checkpoints", [], { task, before, a: number })));
   return (
     <View title="Checkpoints" what="checkpoints" asked={asked} command={`tidemark checkpoint ls${task ? ` --task ${word(task)}` : ""}`}>
-      {task && <p>Of task <code><Text value={task} /></code>. <a href={address("checkpoints")}>All tasks</a>. To go on from the last of them: <code>tidemark task resume {word(task)}</code></p>}
+      {task && <p>Of task <code><Text value={task} /></code>. <a href={address("checkpoints")}>All tasks</a></p>}
+      {task && <Command text={`tidemark task resume ${word(task)}`} label="to go on from the last of them" />}
       {a && b ? <Difference a={a} b={b} /> : a && <p class="note" role="status">Choose a second one to compare with {a}.</p>}
-      <Table caption="Checkpoints of all tasks, newest first" rows={rows} rowKey={(row) => row.globalSequence} empty="There are no checkpoints." columns={[
+      <Timeline rows={rows} chosen={[a, b]} />
+      <Table caption={task ? "Checkpoints of the task, newest first" : "Checkpoints of all tasks, newest first"} rows={rows} rowKey={(row) => row.globalSequence} empty="There are no checkpoints." columns={[
         { name: "number", align: "right", cell: (row) => <a href={address("checkpoints", [row.globalSequence])}>{row.globalSequence}</a> },
         { name: "task", cell: (row) => <a href={address("checkpoints", [], { task: row.taskId })}><Text value={row.taskId} max={40} /></a> },
         { name: "inTask", title: "in task", align: "right", cell: (row) => row.sequenceNumber },

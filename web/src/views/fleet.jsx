@@ -4,7 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { colony } from "../api.js";
 import { count, duration, plain } from "../format.js";
 import { useAsked } from "../hooks.js";
-import { Figure, Filter, State, View } from "../parts.jsx";
+import { Figure, Filter, State, View, placed } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
 
 const ROW = 30; // px: rows outside the window are not made, so a thousand agents scroll as ten do
@@ -32,12 +32,14 @@ function wordsOf(records, lagMs, lossMs, hold) {
 function Cell({ agent, index }) {
   const records = number(agent.lagRecords?.[index]);
   const hold = agent.holds?.[index];
+  if (!records && !hold && agent.health !== "healthy") return <div role="cell" class="heat" title="It does not answer: what it has is not known">?</div>;
   if (!records && !hold) return <div role="cell" class="heat heat-good heat-ok">caught up</div>;
   const lagMs = number(agent.lagMs?.[index]);
   const lossMs = number(agent.untilLossMs?.[index] ?? -1);
   return (
     <div role="cell" class={`heat heat-${hold ? "held" : tone(lagMs, lossMs)}`} title={wordsOf(records, lagMs, lossMs, hold)}>
       {hold ? "held" : duration(lagMs / 1000)}
+      {lossMs >= 0 && <small> / {duration(lossMs / 1000)}</small>}
     </div>
   );
 }
@@ -63,7 +65,7 @@ function Heat({ agents, types }) {
   const [from, setFrom] = useState(0); // the first row of the window, in steps
   const first = Math.max(0, from * STEP - MARGIN);
   const last = Math.min(agents.length, from * STEP + STEP + SEEN + MARGIN);
-  const style = { "--types": types.length, minWidth: `${270 + types.length * 96}px` };
+  const style = { "--types": types.length, minWidth: `${270 + types.length * 92}px` };
   return (
     <div class="scroll heat-box" ref={box} tabIndex={0} role="region" aria-label="lag of every agent and data type"
       style={{ maxHeight: `${Math.min(agents.length, SEEN) * ROW + 46}px` }} onScroll={() => setFrom(Math.floor(box.current.scrollTop / ROW / STEP))}>
@@ -83,6 +85,22 @@ function Heat({ agents, types }) {
   );
 }
 
+const LEGEND = [
+  ["good", "caught up, or nearly"],
+  ["near", "over 5 s behind"],
+  ["warn", "over 60 s behind, or a loss within 10 min"],
+  ["bad", "a loss within 60 s"],
+  ["held", "held"],
+];
+
+const Legend = () => (
+  <p class="legend">
+    {LEGEND.map(([name, words]) => <span key={name}><i class={`swatch heat-${name}`} />{words}</span>)}
+    <span>?: it does not answer</span>
+    <span>In a cell: how far behind <small>/ until the first loss</small></span>
+  </p>
+);
+
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const RANK = { away: 0, degraded: 1, unseen: 2, healthy: 3 };
 
@@ -97,7 +115,7 @@ export function Fleet() {
   return (
     <View title="Fleet" what="a colony" asked={asked} command="tidemark status">
       <div class="figures">
-        <Figure value={count(unexplained)} label="numbers unexplained" tone={unexplained ? "bad big" : "good big"} />
+        <Figure value={count(unexplained)} label="unexplained gaps, in numbers" tone={unexplained ? "bad big" : "good big"} />
         <Figure value={count(all.length)} label="agents" />
         <Figure value={count(all.filter((agent) => agent.health === "away").length)} label="away" />
         <Figure value={count(asked.data?.openGaps)} label="open gaps" />
@@ -110,8 +128,8 @@ export function Fleet() {
           <input type="search" value={find || ""} onInput={(event) => setFilter("find", event.currentTarget.value)} />
         </label>
       </div>
-      {agents.length ? <Heat agents={agents} types={asked.data.dataTypes || []} /> : (
-        <p class="note">No agents{health ? ` that are ${health}` : ""}{find ? " of such a name" : ""}. <code>tidemark colony agent add NAME HOST:PORT</code> adds one.</p>
+      {agents.length ? <><Heat agents={agents} types={asked.data.dataTypes || []} /><Legend /></> : (
+        <p class="note">No agents{health ? ` that are ${health}` : ""}{find ? " of such a name" : ""}. <code>{placed("tidemark colony agent add NAME HOST:PORT")}</code> adds one.</p>
       )}
     </View>
   );

@@ -1,31 +1,37 @@
 // Every missing number: where, since when, what became of it.
 import { colony, quote, select } from "../api.js";
-import { ago, count, micros, when, word } from "../format.js";
+import { ago, count, micros, plain, word } from "../format.js";
 import { useAsked } from "../hooks.js";
+import { Lanes } from "../lanes.jsx";
 import { Act, Filter, State, Table, Text, View } from "../parts.jsx";
 import { address, place } from "../place.js";
 
 const SHOWN = 500;
+const LINES = 12; // of the timeline
 const STATES = ["detected", "recovering", "recovered", "void", "permanent"];
+
+const LEGEND = [["detected", "open: detected, recovering"], ["recovered", "recovered"], ["void", "void"], ["permanent", "permanent: lost, with a reason"]];
 
 const width = (gap) => BigInt(gap.endSeqId) - BigInt(gap.startSeqId) + 1n;
 
+// A line per agent and type, those with the newest gaps first.
 function Timeline({ gaps }) {
   if (!gaps.length) return null;
   const now = Date.now() / 1000;
-  const from = Math.min(...gaps.map((gap) => micros(gap.detectedAtUs)));
-  const span = Math.max(1, now - from);
-  const end = (gap) => (Number(gap.settledAtUs) > 0 ? micros(gap.settledAtUs) : now);
+  const rows = new Map();
+  for (const gap of gaps) {
+    const key = `${gap.agentId} ${gap.dataType}`;
+    if (!rows.has(key)) rows.set(key, { key, label: <a href={address("gaps", [], { agent: gap.agentId, type: gap.dataType })}><Text value={key} max={60} /></a>, bars: [] });
+    const until = Number(gap.settledAtUs) > 0 ? micros(gap.settledAtUs) : now;
+    rows.get(key).bars.push({ key: gap.id, from: micros(gap.detectedAtUs), until, tone: gap.status, title: `${plain(key)} ${gap.startSeqId} – ${gap.endSeqId}: ${gap.status}` });
+  }
+  const shown = [...rows.values()].slice(0, LINES);
+  const from = Math.min(...shown.flatMap((row) => row.bars.map((bar) => bar.from)));
   return (
-    <figure class="timeline">
-      <figcaption>When gaps were open, from {when(from * 1e6)} until now</figcaption>
-      <svg viewBox={`0 0 1000 ${gaps.length * 14}`} role="img" aria-label={`${gaps.length} gaps over time; the table below says the same`} preserveAspectRatio="none">
-        {gaps.map((gap, row) => {
-          const left = ((micros(gap.detectedAtUs) - from) / span) * 1000;
-          return <rect key={gap.id} class={`bar bar-${gap.status}`} x={left} y={row * 14 + 2} height={10} width={Math.max(4, ((end(gap) - from) / span) * 1000 - left)} rx={2} />;
-        })}
-      </svg>
-    </figure>
+    <>
+      <Lanes caption={`When gaps were open${rows.size > LINES ? `; the ${LINES} agents and types with the newest` : ""}`} rows={shown} from={from} until={now} words={(row) => `${plain(row.key)}: ${row.bars.length} gaps; the table below says the same`} />
+      <p class="legend">{LEGEND.map(([state, words]) => <span key={state}><i class={`swatch bar-${state}`} />{words}</span>)}</p>
+    </>
   );
 }
 
@@ -46,12 +52,12 @@ export function Gaps() {
     asked.refresh();
   };
   return (
-    <View title="Gaps" what="a colony" asked={asked} command={`tidemark gaps ls${agent ? ` --agent ${word(agent)}` : ""}${status ? ` --status ${status}` : ""}`}>
+    <View title="Gaps" what="a colony" asked={asked} command={`tidemark gaps ls${agent ? ` --agent ${word(agent)}` : ""}${type ? ` --data-type ${word(type)}` : ""}${status ? ` --status ${word(status)}` : ""}`}>
       <div class="filters">
         <Filter name="status" label="state" options={STATES} />
         {(agent || type) && <a href={address("gaps", [], { status })}>of all agents</a>}
       </div>
-      <Timeline gaps={gaps.slice(0, 60)} />
+      <Timeline gaps={gaps} />
       <Table caption="Gaps, newest first" rows={gaps} rowKey={(row) => row.id} empty="No number is missing." columns={[
         { name: "id", align: "right" },
         { name: "agentId", title: "agent", cell: (row) => <a href={address("agent", [row.agentId])}><Text value={row.agentId} max={60} /></a> },

@@ -2,7 +2,7 @@
 import { lake } from "../api.js";
 import { ago, bytes, count, micros, plain, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
-import { Command, Failure, Figure, State, Table, Text, View } from "../parts.jsx";
+import { Command, Failure, Figure, State, Table, Text, View, placed } from "../parts.jsx";
 import { address, place } from "../place.js";
 
 const PAGE = 50;
@@ -93,7 +93,7 @@ function Difference({ catalog, from, to }) {
         { name: "name", cell: (row) => <code><Text value={row.name} max={80} /></code> },
         { name: "records", title: "rows", align: "right", cell: (row) => (Number(row.records) ? count(row.records) : "") },
       ]} />
-      <Command text={`tidemark lake diff ${word(catalog)} ${from} ${to}`} />
+      <Command text={`tidemark lake diff ${word(catalog)} ${word(from)} ${word(to)}`} />
     </>
   );
 }
@@ -154,7 +154,7 @@ function Contents({ catalog, catalogs }) {
       </p>
       {at && previous && <Difference catalog={catalog.name} from={previous.snapshotId} to={at} />}
       <Command text={`tidemark lake snapshots ${word(catalog.name)}`} />
-      <Command text={`tidemark lake table ls ${word(catalog.name)}${at ? ` --at ${at}` : ""}`} />
+      <Command text={`tidemark lake table ls ${word(catalog.name)}${at ? ` --at ${word(at)}` : ""}`} />
     </section>
   );
 }
@@ -176,7 +176,7 @@ export function Lake({ chosen }) {
           <nav aria-label="catalogs"><ul class="tree">{rootsOf(catalogs).map((one) => <Branch key={one.catalogId} catalogs={catalogs} catalog={one} chosen={shown?.name} depth={0} />)}</ul></nav>
           <Lines catalogs={catalogs} />
         </>
-      ) : <p class="note">No catalogs. <code>tidemark lake catalog create NAME</code> makes one.</p>}
+      ) : <p class="note">No catalogs. <code>{placed("tidemark lake catalog create NAME")}</code> makes one.</p>}
       {shown ? <Contents key={shown.catalogId} catalog={shown} catalogs={catalogs} /> : chosen && <p class="failure">There is no catalog <Text value={chosen} max={60} />.</p>}
       <Table caption="Commits that were refused, since this process began" rows={conflicts} empty="No commit was refused." columns={[
         { name: "when", cell: (row) => ago(row.timeUs) },

@@ -1,12 +1,14 @@
 // What agents have told: spans with their traces, metrics over time, profiles as flames.
 import { quote, select } from "../api.js";
 import { Chart } from "../chart.jsx";
-import { duration, plain } from "../format.js";
-import { useAsked } from "../hooks.js";
+import { bytes, count, duration, plain, word } from "../format.js";
+import { SLOW_MS, useAsked } from "../hooks.js";
 import { Table, Text, View } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
 
 const TABS = ["spans", "metrics", "cpu", "memory"];
+// Names come from whoever sends telemetry: in a shell they are one word, whatever they say.
+const sqlCommand = (sql) => `tidemark query ${word(sql)}`;
 const parse = (text) => Date.parse(`${String(text).replace(" ", "T").slice(0, 23)}Z`) / 1000;
 
 function Spans() {
@@ -14,7 +16,7 @@ function Spans() {
     "SELECT timestamp, trace_id, service_name, span_name, duration_ms, is_error, agent_id FROM spans ORDER BY timestamp DESC LIMIT 100", abort), [], ["colony"]);
   const rows = asked.data?.rows || [];
   return (
-    <View title="Spans" what="a colony's rows" asked={asked} command={'tidemark query "SELECT * FROM spans ORDER BY timestamp DESC LIMIT 100"'}>
+    <View title="Spans" what="a colony's rows" asked={asked} command={sqlCommand("SELECT * FROM spans ORDER BY timestamp DESC LIMIT 100")}>
       <Table caption="Spans, newest first" rows={rows} empty="No spans yet." columns={[
         { name: "time", cell: (row) => String(row[0]).slice(11, 23) },
         { name: "trace", cell: (row) => <a href={address("telemetry", ["trace", row[1]])}><code><Text value={row[1]} max={12} /></code></a> },
@@ -58,7 +60,8 @@ function Trace({ id }) {
   const from = Math.min(...spans.map((span) => span.start));
   const total = Math.max(0.000001, Math.max(...spans.map((span) => span.start + span.length)) - from);
   return (
-    <View title={<>Trace <Text value={id} max={32} /></>} what="a colony's rows" asked={asked} command={`tidemark query "SELECT * FROM spans WHERE trace_id = ${quote(plain(id))}"`}>
+    <View title={<>Trace <Text value={id} max={32} /></>} what="a colony's rows" asked={asked} command={sqlCommand(`SELECT * FROM spans WHERE trace_id = ${quote(id)}`)}>
+      {asked.data && !spans.length && <p class="note">No span of this trace is here: it was not read yet, or its rows have expired.</p>}
       <ol class="waterfall" aria-label="spans of the trace">
         {spans.map((span) => (
           <li key={span.id}>
@@ -80,7 +83,7 @@ function Metrics() {
   const list = (names.data?.rows || []).map((row) => row[0]);
   const metric = chosen || list.find((name) => /cpu/.test(name)) || list[0];
   const values = useAsked(async (abort) => metric ? select(
-    `SELECT timestamp, agent_id, value FROM system_metrics WHERE metric_name = ${quote(metric)} ORDER BY timestamp DESC LIMIT 1000`, abort) : null, [metric], ["colony"]);
+    `SELECT timestamp, agent_id, value FROM system_metrics WHERE metric_name = ${quote(metric)} ORDER BY timestamp DESC LIMIT 1000`, abort) : null, [metric], ["colony"], SLOW_MS);
   const rows = (values.data?.rows || []).slice().reverse();
   const agents = [...new Set(rows.map((row) => row[1]))].slice(0, 8);
   const times = [...new Set(rows.map((row) => parse(row[0])))];
@@ -89,7 +92,7 @@ function Metrics() {
     return { name: plain(agent).slice(0, 40), values: times.map((time) => byTime.get(time) ?? null) };
   });
   return (
-    <View title="Metrics" what="a colony's rows" asked={names} command={`tidemark query "SELECT timestamp, agent_id, value FROM system_metrics WHERE metric_name = ${quote(plain(metric || ""))}"`}>
+    <View title="Metrics" what="a colony's rows" asked={names} command={sqlCommand(`SELECT timestamp, agent_id, value FROM system_metrics WHERE metric_name = ${quote(metric || "")}`)}>
       <label class="filter">metric
         <select value={metric} onChange={(event) => setFilter("metric", event.currentTarget.value)}>
           {list.map((name) => <option key={name} value={name}>{plain(name)}</option>)}
@@ -127,8 +130,8 @@ function boxes(node, left, depth, total, out) {
 }
 
 const PROFILES = {
-  cpu: { table: "cpu_profile_samples", value: "sample_count", title: "CPU" },
-  memory: { table: "memory_profile_samples", value: "alloc_bytes", title: "Memory" },
+  cpu: { table: "cpu_profile_samples", value: "sample_count", title: "CPU", unit: (total) => `${count(total)} samples` },
+  memory: { table: "memory_profile_samples", value: "alloc_bytes", title: "Memory", unit: (total) => `${bytes(total)} allocated` },
 };
 
 function frameIds(text) {
@@ -136,7 +139,7 @@ function frameIds(text) {
 }
 
 function Profile({ kind }) {
-  const { table, value, title } = PROFILES[kind];
+  const { table, value, title, unit } = PROFILES[kind];
   const asked = useAsked(async (abort) => {
     const samples = await select(`SELECT agent_id, session_id, stack_frame_ids, ${value} FROM ${table} ORDER BY timestamp DESC LIMIT 5000`, abort, 5000);
     const frames = await select("SELECT agent_id, session_id, frame_id, frame_name FROM profile_frames LIMIT 10000", abort, 10000);
@@ -145,16 +148,17 @@ function Profile({ kind }) {
       frames: frameIds(row[2]).map((id) => names.get(`${row[0]} ${row[1]} ${id}`) || `frame ${id}`).reverse(),
       value: Number(row[3]) || 0,
     }));
-  }, [kind], ["colony"]);
+  }, [kind], ["colony"], SLOW_MS);
   const root = flame(asked.data || []);
   const drawn = root.value ? boxes(root, 0, 0, root.value, []) : [];
   const depth = Math.max(0, ...drawn.map((box) => box.depth));
   return (
-    <View title={`${title} profile`} what="a colony's rows" asked={asked} command={`tidemark query "SELECT * FROM ${table} LIMIT 100"`}>
+    <View title={`${title} profile`} what="a colony's rows" asked={asked} command={sqlCommand(`SELECT * FROM ${table} LIMIT 100`)}>
+      {drawn.length > 0 && <p class="soft">The newest {count(asked.data.length)} stacks, {unit(root.value)} in all; the wider, the more. The root is at the top.</p>}
       {drawn.length ? (
         <div class="flame scroll" role="img" tabIndex={0} aria-label={`${title} flame graph of ${asked.data.length} samples`} style={{ height: `${(depth + 1) * 20}px` }}>
           {drawn.map(({ node, left, depth: row, width }, index) => (
-            <span key={index} class={`flame-box flame-${[...node.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % 5}`} title={`${plain(node.name)}: ${((node.value / root.value) * 100).toFixed(1)} %`}
+            <span key={index} class={`flame-box flame-${[...node.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % 5}`} title={`${plain(node.name)}: ${((node.value / root.value) * 100).toFixed(1)} %, ${unit(node.value)}`}
               style={{ left: `${left * 100}%`, width: `${width * 100}%`, top: `${row * 20}px` }}>{plain(node.name)}</span>
           ))}
         </div>
@@ -168,7 +172,7 @@ export function Telemetry({ parts }) {
   return (
     <>
       <nav class="tabs" aria-label="telemetry">
-        {TABS.map((name) => <a key={name} href={address("telemetry", [name])} aria-current={tab === name ? "page" : undefined}>{name === "cpu" || name === "memory" ? `${name} profile` : name}</a>)}
+        {TABS.map((name) => <a key={name} href={address("telemetry", [name])} aria-current={tab === name || (tab === "trace" && name === "spans") ? "page" : undefined}>{name === "cpu" || name === "memory" ? `${name} profile` : name}</a>)}
       </nav>
       {tab === "trace" ? <Trace id={parts[1] || ""} /> : tab === "metrics" ? <Metrics /> : tab === "cpu" || tab === "memory" ? <Profile kind={tab} /> : <Spans />}
     </>

@@ -1,16 +1,19 @@
 // Work items: what waits, runs, failed and why; and one item with its leases and attempts.
 import { useState } from "preact/hooks";
 import { journal, work } from "../api.js";
-import { ago, count, duration, word } from "../format.js";
+import { ago, count, duration, micros, word } from "../format.js";
 import { useAsked } from "../hooks.js";
+import { Lanes } from "../lanes.jsx";
 import { Act, Figure, Filter, State, Table, Text, View } from "../parts.jsx";
 import { address, place } from "../place.js";
 
+const RETRIED = ["failed", "cancelled", "quarantined"];
 const STATES = ["pending", "in_progress", "completed", "failed", "cancelled", "quarantined"];
 
 export function Work() {
   const { status, type } = place.value.filters;
   const [chosen, setChosen] = useState(() => new Set());
+  const [made, setMade] = useState([]); // items that a retry has made
   const asked = useAsked(async (abort) => {
     const [items, stats] = await Promise.all([
       work("ListItems", { status: status || "", workType: type || "", limit: 200 }, abort),
@@ -27,20 +30,29 @@ export function Work() {
     return after;
   });
   const chooseAll = (event) => setChosen(new Set(event.currentTarget.checked ? items.map((one) => one.workItemId) : []));
+  // Only what is seen: one that left the list is not acted on behind somebody's back.
+  const picked = items.map((one) => one.workItemId).filter((id) => chosen.has(id));
+  // Each for itself: one that cannot does not keep the others from it, and stays chosen. A retry is an item of its own; the failed one stays as it is.
   const bulk = (method) => async () => {
-    for (const id of chosen) await work(method, { workItemId: id, ...(method === "Cancel" ? { reason: "dashboard" } : {}) });
-    setChosen(new Set());
+    const refused = new Map();
+    const answers = [];
+    for (const id of picked)
+      await work(method, { workItemId: id, ...(method === "Cancel" ? { reason: "dashboard" } : {}) }).then((answer) => answers.push(answer.workItemId), (error) => refused.set(id, error.message));
+    setChosen(new Set(refused.keys()));
+    setMade(answers.filter(Boolean));
     asked.refresh();
+    if (refused.size) throw new Error(`${refused.size} of ${picked.length} not: ${[...refused.values()][0]}`);
   };
   return (
-    <View title="Work" asked={asked} what="work items" command={`tidemark work ls${status ? ` --status ${status}` : ""}${type ? ` --type ${word(type)}` : ""}`}>
+    <View title="Work" asked={asked} what="work items" command={`tidemark work ls${status ? ` --status ${word(status)}` : ""}${type ? ` --type ${word(type)}` : ""}`}>
       <div class="figures">{STATES.map((name) => <Figure key={name} value={count(total(name))} label={name.replace("_", " ")} tone={name === "failed" && total(name) ? "warn" : ""} />)}</div>
       <div class="filters">
         <Filter name="status" label="state" options={STATES} />
         <Filter name="type" label="type" options={[...new Set(stats.map((one) => one.workType).filter(Boolean))].sort()} />
-        <Act disabled={!chosen.size} run={bulk("Retry")}>retry {chosen.size || ""}</Act>
-        <Act disabled={!chosen.size} confirm={`Cancel ${chosen.size} items?`} run={bulk("Cancel")}>cancel {chosen.size || ""}</Act>
+        <Act disabled={!picked.length} run={bulk("Retry")}>retry {picked.length || ""}</Act>
+        <Act disabled={!picked.length} confirm={`Cancel ${picked.length} items?`} run={bulk("Cancel")}>cancel {picked.length || ""}</Act>
       </div>
+      <p class="note" role="status">{made.length > 0 && <>Tried again as {made.slice(0, 5).map((id) => <a key={id} class="made" href={address("work", [id])}>{id}</a>)}{made.length > 5 && `and ${made.length - 5} more`}</>}</p>
       <Table caption="Items, newest first" rows={items} rowKey={(row) => row.workItemId} empty="No such items." columns={[
         { name: "choose", title: <input type="checkbox" aria-label="choose all that are shown" checked={items.length > 0 && items.every((one) => chosen.has(one.workItemId))} onChange={chooseAll} />, cell: (row) => <input type="checkbox" aria-label={`choose ${row.workItemId}`} checked={chosen.has(row.workItemId)} onChange={() => toggle(row.workItemId)} /> },
         { name: "id", title: "item", cell: (row) => <a href={address("work", [row.workItemId])}><Text value={row.workItemId} max={36} /></a> },
@@ -56,21 +68,15 @@ export function Work() {
 }
 
 function Leases({ attempts }) {
-  const now = Date.now() * 1000;
-  const from = Math.min(...attempts.map((one) => Number(one.startedAt)));
-  const span = Math.max(1, Math.max(...attempts.map((one) => Number(one.endedAt) || now)) - from);
-  return (
-    <figure class="timeline">
-      <figcaption>Leases: {duration(span / 1e6)} from the first to the end of the last</figcaption>
-      <svg viewBox={`0 0 1000 ${attempts.length * 18}`} role="img" aria-label="leases over time; the table below says the same" preserveAspectRatio="none">
-        {attempts.map((one, row) => {
-          const left = ((Number(one.startedAt) - from) / span) * 1000;
-          const right = (((Number(one.endedAt) || now) - from) / span) * 1000;
-          return <rect key={one.attempt} class={`bar bar-${one.outcome || "open"}`} x={left} y={row * 18 + 3} width={Math.max(4, right - left)} height={12} rx={2} />;
-        })}
-      </svg>
-    </figure>
-  );
+  const now = Date.now() / 1000;
+  const rows = attempts.map((one) => {
+    const until = micros(one.endedAt) || now;
+    const bar = { key: 1, from: micros(one.startedAt), until, tone: one.outcome || "open", title: `${one.outcome || "open"} after ${duration(until - micros(one.startedAt))}` };
+    return { key: one.attempt, label: <>{one.attempt} <Text value={one.worker} max={30} /></>, bars: [bar] };
+  });
+  const from = Math.min(...rows.map((row) => row.bars[0].from));
+  const until = Math.max(...rows.map((row) => row.bars[0].until));
+  return <Lanes caption={`Leases: ${duration(until - from)} from the first to the end of the last`} rows={rows} from={from} until={until} words={(row) => `attempt ${row.key}: ${row.bars[0].title}; the table below says the same`} />;
 }
 
 export function Item({ id }) {
@@ -88,9 +94,12 @@ export function Item({ id }) {
     await work(method, { workItemId: id, ...extra });
     asked.refresh();
   };
+  const retry = async () => {
+    location.hash = address("work", [(await work("Retry", { workItemId: id })).workItemId]);
+  };
   return (
     <View title={<>Item <Text value={id} max={40} /></>} what="work items" asked={asked} command={`tidemark work explain ${word(id)}`}
-      actions={<span class="acts"><Act disabled={item?.status === "completed"} run={act("Retry")}>retry</Act><Act disabled={item?.status === "completed"} confirm="Cancel this item?" run={act("Cancel", { reason: "dashboard" })}>cancel</Act></span>}>
+      actions={<span class="acts"><Act disabled={!RETRIED.includes(item?.status)} run={retry}>retry</Act><Act disabled={item?.status === "completed"} confirm="Cancel this item?" run={act("Cancel", { reason: "dashboard" })}>cancel</Act></span>}>
       {item && (
         <dl class="facts">
           <dt>state</dt><dd><State value={item.status} /></dd>
@@ -98,6 +107,7 @@ export function Item({ id }) {
           <dt>type</dt><dd><Text value={item.workType} /></dd>
           <dt>task</dt><dd><a href={address("checkpoints", [], { task: item.taskId })}><Text value={item.taskId} /></a></dd>
           <dt>held by</dt><dd><Text value={item.leaseHolder || "nobody"} /></dd>
+          {item.retriedFrom && <><dt>retry of</dt><dd><a href={address("work", [item.retriedFrom])}><Text value={item.retriedFrom} /></a></dd></>}
           <dt>input</dt><dd><pre><Text value={item.inputData} max={2000} /></pre></dd>
           <dt>output</dt><dd><pre><Text value={item.outputData} max={2000} /></pre></dd>
           {item.errorMessage && <><dt>error</dt><dd><Text value={item.errorMessage} max={1000} /></dd></>}
