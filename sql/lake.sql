@@ -42,6 +42,18 @@ UPDATE lake_sequence SET last = last + :count WHERE name = :name RETURNING last;
 -- Every one of :count ids.
 SELECT nextval(CAST(quote_ident(CAST(:sequence AS text)) AS regclass)) FROM generate_series(1, CAST(:count AS int));
 
+-- The greatest ids that are known to be given: what a counter gives lies above them.
+
+-- statement: lake_given_objects
+-- The newest snapshot says what was the next when it was made.
+SELECT next_catalog_id - 1 FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1;
+
+-- statement: lake_given_columns
+SELECT coalesce(max(column_id), 0) FROM ducklake_column WHERE table_id = :table_id;
+
+-- statement: lake_given_snapshots
+SELECT snapshot_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1;
+
 -- statement: lake_counters  engine: sqlite
 -- Where each counter stands, and the greatest id that is there: what it must not be below.
 SELECT s.name, s.name, s.last, CASE s.name

@@ -213,28 +213,6 @@ tide_status lake_check_open(const tide_lake_change *change, tide_error *err)
     return TIDE_OK;
 }
 
-/* ---- ids ---- */
-
-typedef struct id_request {
-    tide_lake_counter counter;
-    int count;
-    int64_t *ids;
-} id_request;
-
-static tide_status take_ids(tide_tx *tx, void *arg, tide_error *err)
-{
-    id_request *request = arg;
-    return tide_lake_next_ids(tx, request->counter, request->count, request->ids, err);
-}
-
-tide_status lake_take_ids(tide_lake_change *change, tide_lake_counter counter, int count,
-                          int64_t *ids, /* NOLINT(readability-non-const-parameter): filled */
-                          tide_error *err)
-{
-    id_request request = {.counter = counter, .count = count, .ids = ids};
-    return tide_write(change->store, take_ids, &request, err);
-}
-
 /* ---- new things ---- */
 
 static void name_paths(tide_lake_change *change, lake_thing *thing)
@@ -259,7 +237,7 @@ tide_status lake_new_thing(tide_lake_change *change, tide_lake_kind kind, lake_t
                            const char *name, lake_thing **out, tide_error *err)
 {
     int64_t id = 0;
-    TIDE_TRY(lake_take_ids(change, TIDE_LAKE_OBJECT_IDS, 1, &id, err));
+    TIDE_TRY(tide_lake_spend_ids(change->lake, TIDE_LAKE_OBJECT_IDS, 0, 1, &id, err));
     lake_thing *thing = lake_add_thing(change);
     if (!thing)
         return lake_fail_memory(change, err);

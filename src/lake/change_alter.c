@@ -67,7 +67,8 @@ tide_status tide_lake_add_column(tide_lake_change *change, const char *schema, c
     TIDE_TRY(check_added(owner, column, err));
     int64_t id = 0;
     int64_t order = 0;
-    TIDE_TRY(lake_take_ids(change, TIDE_LAKE_COLUMN_IDS, 1, &id, err));
+    TIDE_TRY(
+        tide_lake_spend_ids(change->lake, TIDE_LAKE_COLUMN_IDS, owner->is.seen.id, 1, &id, err));
     const size_t count = (size_t)owner->column_count;
     tide_lake_column_row *rows =
         tide_arena_alloc(&change->memory, (count + 1) * sizeof *owner->columns);
@@ -206,7 +207,7 @@ tide_status tide_lake_partition_table(tide_lake_change *change, const char *sche
                        transforms[i]);
     }
     if (count > 0)
-        TIDE_TRY(lake_take_ids(change, TIDE_LAKE_PARTITION_IDS, 1, &wanted.id, err));
+        TIDE_TRY(tide_lake_spend_ids(change->lake, TIDE_LAKE_PARTITION_IDS, 0, 1, &wanted.id, err));
     owner->partition = wanted;
     return TIDE_OK;
 }

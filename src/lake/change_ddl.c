@@ -132,7 +132,7 @@ tide_status tide_lake_create_table(tide_lake_change *change, const char *schema,
     int64_t *ids = tide_arena_alloc(&change->memory, (size_t)count * sizeof *ids);
     if (!rows || !ids)
         return lake_fail_memory(change, err);
-    TIDE_TRY(lake_take_ids(change, TIDE_LAKE_COLUMN_IDS, count, ids, err));
+    TIDE_TRY(tide_lake_spend_ids(change->lake, TIDE_LAKE_COLUMN_IDS, 0, count, ids, err));
     TIDE_TRY(lake_new_thing(change, TIDE_LAKE_TABLE, in, table, &made, err));
     for (int i = 0; i < count; i++)
         fill_column(&rows[i], &columns[i], ids[i], i, change->catalog.catalog_id);

@@ -114,9 +114,6 @@ TIDE_MUST_CHECK tide_status lake_know_columns(tide_lake_change *change, lake_thi
 TIDE_MUST_CHECK tide_status lake_new_thing(tide_lake_change *change, tide_lake_kind kind,
                                            lake_thing *schema, const char *name, lake_thing **out,
                                            tide_error *err);
-/* Ids, at once: what is written before the commit must carry them. */
-TIDE_MUST_CHECK tide_status lake_take_ids(tide_lake_change *change, tide_lake_counter counter,
-                                          int count, int64_t *ids, tide_error *err);
 /* Not after its commit. */
 TIDE_MUST_CHECK tide_status lake_check_open(const tide_lake_change *change, tide_error *err);
 
@@ -203,6 +200,7 @@ typedef struct lake_try {
     bool has_key;    /* the caller's */
     int runs;        /* of the closure */
     int tries;
+    tide_lake_left left; /* file ids */
     int64_t snapshot;
     int64_t parent;
     bool is_committed; /* together with others */

@@ -52,12 +52,13 @@ tide_status lake_number_files(lake_try *c, const int64_t *ids, tide_lake_digest 
 
 static tide_status number_files(tide_tx *tx, lake_try *c, tide_lake_digest *digest, tide_error *err)
 {
+    c->left.count = 0;
     if (c->plan.file_count == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
     if (!ids)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", c->plan.file_count);
-    TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, err));
+    TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, &c->left, err));
     return lake_number_files(c, ids, digest, err);
 }
 
@@ -308,6 +309,7 @@ static tide_status try_again(lake_try *c, tide_lake_committed *out, tide_error *
         c->tries = attempt + 1;
         tide_status status = tide_write(c->change->store, write_commit, c, &failure);
         if (status >= TIDE_OK) {
+            tide_lake_keep_ids(c->change->lake, &c->left);
             *out = (tide_lake_committed){.snapshot_id = c->snapshot,
                                          .parent_snapshot_id = c->parent,
                                          .rows_added = c->plan.rows_added,

@@ -31,6 +31,7 @@ typedef struct group {
     int64_t catalog_id;
     int64_t head; /* that was locked */
     tide_crew_turn *turn;
+    tide_lake_left left; /* file ids */
 } group;
 
 static bool is_plain(const lake_try *c)
@@ -49,8 +50,7 @@ static bool is_plain(const lake_try *c)
 /* ---- files ---- */
 
 /* The ids of all files in one go; a member's digest is what the state has gained with it and everybody before it. */
-static tide_status number_members(tide_tx *tx, const group *g, tide_lake_digest *digests,
-                                  tide_error *err)
+static tide_status number_members(tide_tx *tx, group *g, tide_lake_digest *digests, tide_error *err)
 {
     int count = 0;
     for (int i = 0; i < g->count; i++)
@@ -58,7 +58,7 @@ static tide_status number_members(tide_tx *tx, const group *g, tide_lake_digest 
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)count, sizeof *ids);
     if (!ids)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", count);
-    TIDE_TRY(tide_lake_file_ids(g->members[0]->change->lake, tx, count, ids, err));
+    TIDE_TRY(tide_lake_file_ids(g->members[0]->change->lake, tx, count, ids, &g->left, err));
     tide_lake_digest sum = {.sums = {0, 0}};
     int next = 0;
     for (int i = 0; i < g->count; i++) {
@@ -198,6 +198,8 @@ static void commit_members(tide_crew_turn *turn, void **whats, int count)
                .catalog_id = members[0]->change->catalog.catalog_id};
     tide_error ignored; /* who goes alone finds the reason, or none */
     const tide_status status = tide_write(members[0]->change->store, write_together, &g, &ignored);
+    if (status >= TIDE_OK)
+        tide_lake_keep_ids(members[0]->change->lake, &g.left);
     for (int i = 0; i < count; i++) {
         members[i]->tries = 1;
         members[i]->is_committed = status >= TIDE_OK;

@@ -1,6 +1,7 @@
 /* ids.c - the counters of lake.h. */
 #include "lake/lake_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +15,18 @@
 static const struct {
     const char *name;     /* in lake_sequence */
     const char *sequence; /* on PostgreSQL */
+    const tide_sql *
+        given; /* the greatest that is known to be given; NULL: a key of its rows refuses a second one */
 } counters[] = {
-    [TIDE_LAKE_CATALOG_IDS] = {"catalog", "ducklake_catalog_id_seq"},
-    [TIDE_LAKE_OBJECT_IDS] = {"object", "ducklake_object_id_seq"},
-    [TIDE_LAKE_COLUMN_IDS] = {"column", "ducklake_column_id_seq"},
-    [TIDE_LAKE_FILE_IDS] = {"file", "ducklake_file_id_seq"},
+    [TIDE_LAKE_CATALOG_IDS] = {"catalog", "ducklake_catalog_id_seq", NULL},
+    [TIDE_LAKE_OBJECT_IDS] = {"object", "ducklake_object_id_seq", TIDE_LAKE_SQL_LAKE_GIVEN_OBJECTS},
+    [TIDE_LAKE_COLUMN_IDS] = {"column", "ducklake_column_id_seq", TIDE_LAKE_SQL_LAKE_GIVEN_COLUMNS},
+    [TIDE_LAKE_FILE_IDS] = {"file", "ducklake_file_id_seq", NULL},
     /* As DuckLake takes them: a stock client's partition must not meet one of ours. */
-    [TIDE_LAKE_PARTITION_IDS] = {"object", "ducklake_object_id_seq"},
+    [TIDE_LAKE_PARTITION_IDS] = {"object", "ducklake_object_id_seq",
+                                 TIDE_LAKE_SQL_LAKE_GIVEN_OBJECTS},
+    [TIDE_LAKE_SNAPSHOT_IDS] = {"snapshot", "ducklake_snapshot_id_seq",
+                                TIDE_LAKE_SQL_LAKE_GIVEN_SNAPSHOTS},
 };
 
 static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence, int count,
@@ -56,6 +62,55 @@ tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter counter, int count
     return take_ids(tx, counters[counter].name, counters[counter].sequence, count, ids, err);
 }
 
+/* ---- ids of a transaction of their own ---- */
+
+typedef struct spending {
+    tide_lake_counter counter;
+    int64_t table_id;
+    int count;
+    int64_t *ids;
+    bool is_behind; /* the counter gave what is there already */
+} spending;
+
+static tide_status find_given(tide_tx *tx, const spending *s, int64_t *given, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, counters[s->counter].given, err));
+    if (s->counter == TIDE_LAKE_COLUMN_IDS)
+        tide_bind_i64(query, "table_id", s->table_id);
+    TIDE_TRY(tide_query_one(query, err));
+    *given = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+/* What is given comes first: who takes ids meanwhile takes higher ones. */
+static tide_status spend(tide_tx *tx, void *arg, tide_error *err)
+{
+    spending *s = arg;
+    int64_t given = 0;
+    TIDE_TRY(find_given(tx, s, &given, err));
+    TIDE_TRY(tide_lake_next_ids(tx, s->counter, s->count, s->ids, err));
+    s->is_behind = s->count > 0 && s->ids[0] <= given;
+    return TIDE_OK;
+}
+
+tide_status tide_lake_spend_ids(tide_lake *lake, tide_lake_counter counter, int64_t table_id,
+                                int count, int64_t *ids, tide_error *err)
+{
+    assert(counters[counter].given);
+    spending s = {.counter = counter, .table_id = table_id, .count = count, .ids = ids};
+    TIDE_TRY(tide_write(lake->store, spend, &s, err));
+    if (!s.is_behind)
+        return TIDE_OK;
+    TIDE_TRY(tide_lake_heal_behind(lake, err));
+    TIDE_TRY(tide_write(lake->store, spend, &s, err));
+    if (s.is_behind)
+        return tide_fail(err, TIDE_E_DAMAGED,
+                         "the counter of %s ids gave %" PRId64 ", which is there already",
+                         counters[counter].name, ids[0]);
+    return TIDE_OK;
+}
+
 /* ---- spare ids ---- */
 
 static void hold(tide_lake_spare *spare)
@@ -84,11 +139,12 @@ static bool take_spare(tide_lake_spare *spare, int count, int64_t *ids)
     return is_enough;
 }
 
-static void put_spare(tide_lake_spare *spare, const int64_t *ids, int count)
+void tide_lake_keep_ids(tide_lake *lake, const tide_lake_left *left)
 {
+    tide_lake_spare *spare = &lake->spare;
     hold(spare);
-    for (int i = 0; i < count && spare->count < TIDE_LAKE_SPARE_IDS; i++)
-        spare->ids[spare->count++] = ids[i];
+    for (int i = 0; i < left->count && spare->count < TIDE_LAKE_SPARE_IDS; i++)
+        spare->ids[spare->count++] = left->ids[i];
     let_go(spare);
 }
 
@@ -104,8 +160,9 @@ static int next_step(tide_lake_spare *spare)
 }
 
 tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t *ids,
-                               tide_error *err)
+                               tide_lake_left *left, tide_error *err)
 {
+    left->count = 0; /* the closure may run again */
     const bool is_plain = tide_store_engine(lake->store) == TIDE_ENGINE_SQLITE;
     if (count == 0 || is_plain || count > TIDE_LAKE_SPARE_IDS)
         return tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count, ids, err);
@@ -115,7 +172,8 @@ tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count, int64_t 
     const int step = next_step(&lake->spare);
     TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_FILE_IDS, count + step, fresh, err));
     memcpy(ids, fresh, (size_t)count * sizeof *ids);
-    put_spare(&lake->spare, fresh + count, step);
+    memcpy(left->ids, fresh + count, (size_t)step * sizeof *ids);
+    left->count = step;
     return TIDE_OK;
 }
 
@@ -161,15 +219,10 @@ tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, 
     return tide_tx_take(tx, key, &take, head, err);
 }
 
-static tide_status spend(tide_tx *tx, void *number, tide_error *err)
-{
-    return take_ids(tx, "snapshot", "ducklake_snapshot_id_seq", 1, number, err);
-}
-
 tide_status tide_lake_spend_snapshot(tide_lake *lake, int64_t *number, tide_error *err)
 {
     int64_t spent = 0;
-    TIDE_TRY(tide_write(lake->store, spend, &spent, err));
+    TIDE_TRY(tide_lake_spend_ids(lake, TIDE_LAKE_SNAPSHOT_IDS, 0, 1, &spent, err));
     *number = spent;
     return TIDE_OK;
 }

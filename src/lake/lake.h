@@ -68,6 +68,7 @@ typedef enum tide_lake_counter {
     TIDE_LAKE_COLUMN_IDS,
     TIDE_LAKE_FILE_IDS,
     TIDE_LAKE_PARTITION_IDS,
+    TIDE_LAKE_SNAPSHOT_IDS, /* of no commit: tide_lake_spend_snapshot */
 } tide_lake_counter;
 
 /* The next `count` ids, ascending, into ids; inside a write. On PostgreSQL they are spent at once, on SQLite when the transaction commits. */

@@ -13,13 +13,20 @@ enum {
 };
 
 /* File ids that were taken from the store's counter and not yet given away (PostgreSQL: so that an append needs no round trip for them). What
- * is left when the process ends is a gap. */
+ * is left when the process ends is a gap. Only ids of a transaction that is on disk: a crash of the server puts the counter back to before any other, and their ids
+ * are given again. */
 typedef struct tide_lake_spare {
     atomic_flag is_held; /* for a few instructions */
     int64_t ids[TIDE_LAKE_SPARE_IDS];
     int count;
     int step; /* how many were taken at once the last time */
 } tide_lake_spare;
+
+/* What a transaction has taken beyond what it needs. */
+typedef struct tide_lake_left {
+    int64_t ids[TIDE_LAKE_SPARE_IDS];
+    int count;
+} tide_lake_left;
 
 enum { TIDE_LAKE_KNOWN_MAX = 256 };
 
@@ -39,9 +46,17 @@ struct tide_lake {
     tide_crew *crew;  /* who commits at the same time (commit_together.c) */
 };
 
-/* File ids for a commit: from the spare ones, else from the counter. */
+/* File ids for a commit: from the spare ones, else from the counter, and then more of them than are needed: *left. */
 TIDE_MUST_CHECK tide_status tide_lake_file_ids(tide_lake *lake, tide_tx *tx, int count,
-                                               int64_t *ids, tide_error *err);
+                                               int64_t *ids, tide_lake_left *left, tide_error *err);
+/* Its transaction is on disk: what is left is spare. */
+void tide_lake_keep_ids(tide_lake *lake, const tide_lake_left *left);
+
+/* The next `count` ids, spent in a transaction of its own. table_id: whose COLUMN_IDS; 0: nobody's yet. A counter that stands behind what is there (a dump was restored
+ * under us) is raised first. */
+TIDE_MUST_CHECK tide_status tide_lake_spend_ids(tide_lake *lake, tide_lake_counter counter,
+                                                int64_t table_id, int count, int64_t *ids,
+                                                tide_error *err);
 
 /* Declares that this transaction locks the catalog's head, for snapshots that its deferred statements number themselves (commit_together.c). As
  * tide_lake_next_snapshot otherwise. */

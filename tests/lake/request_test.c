@@ -310,6 +310,37 @@ static void ids_are_never_issued_twice(void **state)
     lake_case_done(&l);
 }
 
+/* D5. A crash of the server puts a counter back to before what was taken and is not on disk: those ids come again. */
+static void ids_of_a_commit_that_failed_are_nobodys(void **state)
+{
+    enum { FILES = 4 };
+    lake_case l = open_work(state);
+    for (int i = 0; i < FILES; i++)
+        lake_insert(&l, "work", "main", "t", 2);
+    lake_sql(&l,
+             "CREATE TABLE before_it AS SELECT last_value, is_called FROM ducklake_file_id_seq");
+    tide_lake_closep(&l.lake); /* so that it has no spare ones */
+    assert_ok_err(tide_lake_open(&l.lake, l.t->store, &l.err), &l.err);
+    tide_lake_change *change = lake_begin(&l, "work");
+    lake_op_insert(&l, change, "main", "t", 1);
+    lake_sql(&l, "ALTER TABLE ducklake_data_file ADD CONSTRAINT refuse_all CHECK (data_file_id < "
+                 "0) NOT VALID");
+    assert_true(lake_try_commit(&l, change) < TIDE_OK);
+    lake_sql(&l, "ALTER TABLE ducklake_data_file DROP CONSTRAINT refuse_all;"
+                 "SELECT setval('ducklake_file_id_seq', last_value, is_called) FROM before_it;"
+                 "DROP TABLE before_it");
+    lake_case other = l;
+    assert_ok_err(tide_lake_open(&other.lake, l.t->store, &l.err), &l.err);
+    for (int i = 0; i < FILES; i++) { /* delete files have ids of the same counter */
+        tide_lake_change *deleting = lake_begin(&other, "work");
+        lake_op_delete_of(&other, deleting, "main", "t", i, false);
+        lake_commit(&other, deleting);
+    }
+    tide_lake_close(other.lake);
+    lake_insert(&l, "work", "main", "t", 1);
+    lake_case_done(&l);
+}
+
 static void put_counters_back(lake_case *l)
 {
     if (l->t->engine == TIDE_ENGINE_SQLITE)
@@ -361,6 +392,47 @@ static void counters_that_are_put_back_under_an_open_lake_are_healed_by_the_comm
     const int64_t snapshot = lake_insert(&l, "work", "main", "t", 1);
     assert_true(snapshot > head);
     assert_true(lake_catalog(&l, "more") > lake_find(&l, "work").catalog_id);
+    lake_case_done(&l);
+}
+
+/* The id of a table, and the greatest of its columns'. */
+static void find_ids(lake_case *l, const char *table, int64_t *id, int64_t *column)
+{
+    tide_lake_change *change = lake_begin(l, "work");
+    TIDE_CLEANUP(tide_lake_table_done) tide_lake_table_seen seen = {0};
+    assert_ok_err(tide_lake_change_table(change, "main", table, &seen, &l->err), &l->err);
+    *id = seen.table.id;
+    *column = 0;
+    for (int i = 0; i < seen.column_count; i++)
+        *column = seen.columns[i].id > *column ? seen.columns[i].id : *column;
+    tide_lake_drop_change(change);
+}
+
+/* D9. Tables and columns have no key that would refuse a second one of their id: rows of both would be mixed. */
+static void what_is_made_while_counters_stand_behind_has_ids_of_its_own(void **state)
+{
+    lake_case l = open_work(state);
+    int64_t before[2];
+    int64_t after[2];
+    int64_t number = 0;
+    fill(&l);
+    find_ids(&l, "t", &before[0], &before[1]);
+    put_counters_back(&l);
+    lake_table(&l, "work", "main", "u");
+    find_ids(&l, "u", &after[0], &after[1]);
+    assert_true(after[0] > before[0]);
+    put_counters_back(&l);
+    tide_lake_change *change = lake_begin(&l, "work");
+    const tide_lake_column_def more = {.name = "more", .type = "int32"};
+    assert_ok_err(tide_lake_add_column(change, "main", "t", &more, &l.err), &l.err);
+    lake_commit(&l, change);
+    find_ids(&l, "t", &after[0], &after[1]);
+    assert_int_equal(after[0], before[0]);
+    assert_true(after[1] > before[1]);
+    put_counters_back(&l);
+    const int64_t head = lake_head(&l, "work");
+    assert_ok_err(tide_lake_spend_snapshot(l.lake, &number, &l.err), &l.err);
+    assert_true(number > head);
     lake_case_done(&l);
 }
 
@@ -423,8 +495,10 @@ int main(void)
         STORE_CASE(a_lost_answer_to_creating_or_forking_is_found_again),
         STORE_CASE(a_path_that_is_used_already_is_told),
         STORE_CASE(ids_are_never_issued_twice),
+        STORE_CASE_POSTGRES(ids_of_a_commit_that_failed_are_nobodys),
         STORE_CASE(a_metabase_restored_with_its_counters_behind_is_healed_when_opened),
         STORE_CASE(counters_that_are_put_back_under_an_open_lake_are_healed_by_the_commit),
+        STORE_CASE(what_is_made_while_counters_stand_behind_has_ids_of_its_own),
         STORE_CASE(several_may_bootstrap_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
