@@ -238,11 +238,15 @@ static tide_status publish(const char *partial, const char *path, bool is_forced
 /* "name.<uuid>.partial", and the journal beside it. */
 static bool is_partial_of(const char *found, const char *name)
 {
+    enum { TOKEN_LEN = TIDE_UUID_TEXT_SIZE - 1 };
     const size_t len = strlen(name);
-    const char *rest = found + len + 1 + TIDE_UUID_TEXT_SIZE - 1;
-    return strlen(found) > len + TIDE_UUID_TEXT_SIZE && strncmp(found, name, len) == 0 &&
-           found[len] == '.' &&
-           (strcmp(rest, ".partial") == 0 || strcmp(rest, ".partial-journal") == 0);
+    tide_uuid token;
+    if (strlen(found) <= len + 1 + TOKEN_LEN || strncmp(found, name, len) != 0 ||
+        found[len] != '.' ||
+        tide_uuid_parse(&token, tide_view_bytes(found + len + 1, TOKEN_LEN)) < TIDE_OK)
+        return false;
+    const char *rest = found + len + 1 + TOKEN_LEN;
+    return strcmp(rest, ".partial") == 0 || strcmp(rest, ".partial-journal") == 0;
 }
 
 /* What exports have left here that died: nobody has touched it for an hour. */

@@ -11,7 +11,8 @@
  *
  * Exporting writes a SQLite file with the same tables, all snapshots of a catalog, forks made flat: nothing in it needs our store. Data files are where they are.
  *
- * Survives: exposing is one transaction. The exported file appears whole, or not at all. Threads: as the store. */
+ * Survives: exposing is one transaction. The exported file appears whole, or not at all; what an export that died has left beside it goes with the next one to that
+ * name, when nobody has touched it for an hour. Threads: as the store. */
 #ifndef TIDE_LAKE_EXPOSE_H
 #define TIDE_LAKE_EXPOSE_H
 

@@ -1,10 +1,12 @@
 /* A catalog as a file for stock clients: its tables are DuckLake's on SQLite, and hold what the catalog holds, at every snapshot. */
 #include "lake_fixture.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -231,6 +233,58 @@ static void an_export_replaces_nothing_that_it_was_not_told_to(void **state)
     lake_case_done(&l);
 }
 
+static void put_file_of(lake_case *l, const char *name, int64_t age_s)
+{
+    char path[TEMPDIR_PATH_MAX];
+    tide_env *env = tide_store_env(l->t->store);
+    const time_t then = (time_t)(env->wall_us(env) / 1000000 - age_s);
+    const struct timespec times[] = {{.tv_sec = then}, {.tv_sec = then}};
+    tempdir_join(&l->t->dir, name, path);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(0, futimens(fd, times));
+    assert_int_equal(0, close(fd));
+}
+
+static bool is_there(lake_case *l, const char *name)
+{
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&l->t->dir, name, path);
+    return access(path, F_OK) == 0;
+}
+
+/* An export that was killed leaves a file that nobody knows the name of. */
+static void what_a_dead_export_has_left_goes_with_the_next(void **state)
+{
+#define TOKEN "01890a5d-ac96-774b-bcce-b302099a8057"
+    enum { OLD_S = 3700, YOUNG_S = 3500 };
+    static const char *const leavings[] = {"books.sqlite." TOKEN ".partial",
+                                           "books.sqlite." TOKEN ".partial-journal"};
+    static const char *const others[] = {
+        "books.sqlite." TOKEN ".partial.mine",
+        "books.sqlite.this-is-a-file-of-somebody-elses-own.partial",
+        "books.sqlite.partial",
+        "other.sqlite." TOKEN ".partial",
+    };
+    static const char young[] = "books.sqlite.01890a5d-ac96-774b-bcce-b302099a8058.partial";
+    lake_case l = lake_case_open(state);
+    char path[TEMPDIR_PATH_MAX];
+    lake_catalog(&l, "books");
+    for (size_t i = 0; i < sizeof leavings / sizeof leavings[0]; i++)
+        put_file_of(&l, leavings[i], OLD_S);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        put_file_of(&l, others[i], OLD_S);
+    put_file_of(&l, young, YOUNG_S); /* somebody may be writing it */
+    export_to(&l, "books", path);
+    for (size_t i = 0; i < sizeof leavings / sizeof leavings[0]; i++)
+        assert_false(is_there(&l, leavings[i]));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_true(is_there(&l, others[i]));
+    assert_true(is_there(&l, young));
+    lake_case_done(&l);
+#undef TOKEN
+}
+
 /* Whoever adds a file widens the bounds of its columns: a bound that is too narrow would hide rows. */
 static void bounds_of_columns_hold_for_all_files_also_in_forks(void **state)
 {
@@ -315,6 +369,7 @@ int main(void)
         STORE_CASE_POSTGRES(an_exported_file_has_the_rows_of_the_views),
         STORE_CASE_SQLITE(an_exported_file_has_ducklakes_tables),
         STORE_CASE_SQLITE(an_export_replaces_nothing_that_it_was_not_told_to),
+        STORE_CASE_SQLITE(what_a_dead_export_has_left_goes_with_the_next),
         STORE_CASE(bounds_of_columns_hold_for_all_files_also_in_forks),
         STORE_CASE(bounds_of_a_column_that_came_later_are_not_known),
     };
