@@ -48,18 +48,22 @@ function isThere(name) {
     return existsSync(path.join(source, folder)) && readdirSync(path.join(source, folder)).some((entry) => entry.startsWith(start));
 }
 
-// Names of test cases: four words and more.
-const CASE = /`([a-z][a-z0-9]*(?:_[a-z0-9]+){3,})`/g;
+// Names of test cases: four words and more, alone or behind their program (`lake/fork: a_fork_equals_its_parent_at_its_point`).
+const CASE = /`(?:[a-z_/]+: )?([a-z][a-z0-9]*(?:_[a-z0-9]+){3,})`/g;
 const tests = readdirSync(path.join(source, 'tests'), { recursive: true })
     .filter((name) => /\.(c|h|mjs)$/.test(name))
     .map((name) => readFileSync(path.join(source, 'tests', name), 'utf8'))
     .join('\n');
 
-test('docs/guarantees.md: the cases that it names exist', async () => {
-    const cases = [...textOf('docs/guarantees.md').matchAll(CASE)].map(([, name]) => name);
-    const missing = cases.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests));
-    if (cases.length === 0 || missing.length > 0) throw `not cases of tests/: ${missing.join(', ')}`;
-});
+// Pages, and behind which heading of theirs cases are named.
+const NAMING = [['docs/guarantees.md', ''], ['docs/colony.md', '## How it is tested'], ['docs/lake.md', '## How it is tested']];
+for (const [page, heading] of NAMING)
+    test(`${page}: the cases that it names exist`, async () => {
+        const text = textOf(page);
+        const cases = [...text.slice(text.indexOf(heading)).matchAll(CASE)].map(([, name]) => name);
+        const missing = cases.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests));
+        if (cases.length === 0 || missing.length > 0) throw `not cases of tests/: ${missing.join(', ')}`;
+    });
 for (const page of pages)
     test(`${page}: what it points at is there`, async () => {
         const wrong = [...proseOf(page).matchAll(LINK)].map(([, target]) => brokenLink(page, target)).filter(Boolean);
