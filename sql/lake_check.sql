@@ -174,6 +174,16 @@ ORDER BY f.begin_snapshot, f.data_file_id LIMIT :limit;
 
 -- The same, of all catalogs at once.
 
+-- statement: check_object_ids
+-- Schemas, tables and views have ids of one counter. A thing that changes keeps its UUID.
+SELECT max(q.begin_snapshot), q.id, count(DISTINCT q.uuid), max(q.name) FROM (
+    SELECT schema_id AS id, begin_snapshot, CAST(schema_uuid AS text) AS uuid, schema_name AS name FROM ducklake_schema
+    UNION ALL
+    SELECT table_id, begin_snapshot, CAST(table_uuid AS text), table_name FROM ducklake_table
+    UNION ALL
+    SELECT view_id, begin_snapshot, CAST(view_uuid AS text), view_name FROM ducklake_view) q
+GROUP BY q.id HAVING count(DISTINCT q.uuid) > 1 ORDER BY q.id LIMIT :limit;
+
 -- statement: check_file_ids
 SELECT max(q.begin_snapshot), q.id, count(*), max(q.path) FROM (
     SELECT data_file_id AS id, begin_snapshot, path FROM ducklake_data_file

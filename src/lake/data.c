@@ -1,9 +1,11 @@
 #include "lake/data_parts.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "lake/lake_parts.h"
@@ -95,6 +97,18 @@ tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int co
         TIDE_TRY(tide_lake_run_made(duck, TIDE_TEMPLATE_DUCK_NO_FILES, &context, err));
     TIDE_TRY(tide_lake_run_made(duck, TIDE_TEMPLATE_DUCK_NO_ACCESS, NULL, err));
     return tide_lake_run_made(duck, TIDE_TEMPLATE_DUCK_LOCK, NULL, err);
+}
+
+tide_status tide_lake_blame_files(const char *const *paths, int count, tide_status status,
+                                  tide_error *err)
+{
+    if (status != TIDE_E_DENIED && status != TIDE_E_IO)
+        return status;
+    for (int i = 0; i < count; i++)
+        if (access(paths[i], F_OK) != 0 && errno == ENOENT)
+            return tide_fail(err, TIDE_E_IO,
+                             "the data file %s is not there, though the catalog has it", paths[i]);
+    return status;
 }
 
 static tide_status take_directory(tide_lake_data *data, const char *dir, tide_error *err)

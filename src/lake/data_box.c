@@ -210,7 +210,8 @@ tide_status tide_lake_ask_shown(tide_lake_data *data, const tide_lake_shown *sho
 {
     box b = {.data = data};
     tide_arena_init(&b.arena, TIDE_LAKE_ARENA_MAX);
-    const tide_status status = run(&b, shown, count, ask, err);
+    tide_status status = run(&b, shown, count, ask, err);
+    status = tide_lake_blame_files(b.paths, b.path_count, status, err);
     close_box(&b);
     return status;
 }

@@ -221,7 +221,8 @@ tide_status tide_lake_find_deletes(tide_lake_data *data, const tide_lake_table_s
     job j = {.data = data, .table = table, .files = files, .out = out, .which = which};
     tide_arena_init(&j.arena, TIDE_LAKE_ARENA_MAX);
     j.found = calloc((size_t)files->count + 1, sizeof *j.found);
-    const tide_status status = j.found ? run(&j, condition, rows, err) : tide_lake_no_memory(err);
+    tide_status status = j.found ? run(&j, condition, rows, err) : tide_lake_no_memory(err);
+    status = tide_lake_blame_files(j.scan.paths, j.scan.path_count, status, err);
     if (status < TIDE_OK)
         *rows = 0;
     end(&j, status);

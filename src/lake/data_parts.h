@@ -53,6 +53,9 @@ TIDE_MUST_CHECK tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb
                                                tide_duck **duck, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int count,
                                                tide_error *err);
+/* Why a question over these files failed: where one of them is gone, DuckDB speaks of what it may not read. TIDE_E_IO with its name then, else the status as it is. */
+tide_status tide_lake_blame_files(const char *const *paths, int count, tide_status status,
+                                  tide_error *err);
 
 /* Whether a table's columns have types that DuckDB keeps in Parquet as they are: TIDE_E_UNSUPPORTED names the one that has not. types: one
  * text of 256 bytes per column, free with free(). */

@@ -48,6 +48,8 @@ static const suspicion of_a_catalog[] = {
 };
 
 static const suspicion of_all[] = {
+    {"names", TIDE_LAKE_SQL_CHECK_OBJECT_IDS,
+     "id %2$" PRId64 " names %3$" PRId64 " schemas, tables or views, '%1$s' among them"},
     {"files", TIDE_LAKE_SQL_CHECK_FILE_IDS,
      "file id %2$" PRId64 " names %3$" PRId64 " files, '%1$s' among them"},
     {"files", TIDE_LAKE_SQL_CHECK_FILE_PATHS, "'%1$s' is file %2$" PRId64 " and file %3$" PRId64},

@@ -8,7 +8,7 @@
  *     conflict     no two commits, of which the later began before the earlier was there (its base), collide by the matrix (mark.h)
  *     files        one file id is one file for ever; one path has one id; a delete file belongs to a data file that lives with it; nothing that a row names is
  *                  scheduled for deletion
- *     names        no two live objects of one name at any snapshot
+ *     names        no two live objects of one name at any snapshot; one id is one schema, table or view for ever
  *     counters     next_catalog_id and next_file_id never go back, and lie above all ids issued before; the counters of the store above all rows
  *     observed     what an observer saw (tide_lake_look) is what is there now
  *

@@ -285,6 +285,22 @@ static void a_data_file_that_is_gone_is_named(void **state)
     assert_contains(t->err.text, t->files.all[0].path);
 }
 
+/* DuckDB looks at the first file to see what a table is, and at the others when it reads. */
+static void a_later_file_that_is_gone_is_named(void **state)
+{
+    data_test *t = *state;
+    data_table(t, "a BIGINT");
+    data_append_rows(t, "a\n1\n");
+    data_append_rows(t, "a\n2\n");
+    tide_lake_written_discard(t->data, &t->table.table, &t->last);
+    assert_status(TIDE_E_IO, data_try_ask(t, "FROM t"));
+    assert_contains(t->err.text, t->files.all[1].path);
+    assert_contains(t->err.text, "is not there");
+    assert_status(TIDE_E_IO, data_try_delete(t, "a > 0"));
+    assert_contains(t->err.text, t->files.all[1].path);
+    assert_contains(t->err.text, "is not there");
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
 int main(void)
@@ -297,6 +313,7 @@ int main(void)
         CASE(a_delete_that_fails_leaves_nothing),
         CASE(a_directory_that_may_not_be_written_is_named),
         CASE(a_data_file_that_is_gone_is_named),
+        CASE(a_later_file_that_is_gone_is_named),
     };
     return cmocka_run_group_tests_name("lake data disk", tests, NULL, NULL);
 }

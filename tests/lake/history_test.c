@@ -413,6 +413,21 @@ static void a_sequence_behind_its_rows_breaks_counters(void **state)
     with_history(state, sequence_behind);
 }
 
+/* What a counter makes that was put back: tables of one id, whose files are each other's. */
+static void one_id_two_tables(hand *h)
+{
+    hand_table(h, 1, 8, 101, 350, "twin");
+    hand_commit(h, 1, 8, 0, "created_table:\"main\".\"twin\"");
+    hand_expect_sound(h);
+    hand_sql(h, "UPDATE ducklake_table SET table_id = 301 WHERE table_id = 350");
+    hand_expect_among(h, "names");
+}
+
+static void an_id_of_two_tables_breaks_names(void **state)
+{
+    with_history(state, one_id_two_tables);
+}
+
 /* ---- what was seen ---- */
 
 typedef struct look_ask {
@@ -494,6 +509,7 @@ int main(void)
         HAND_CASE(a_file_scheduled_while_a_row_names_it_breaks_files),
         HAND_CASE(a_view_with_a_tables_name_breaks_names),
         HAND_CASE(an_inherited_name_given_again_breaks_names),
+        HAND_CASE(an_id_of_two_tables_breaks_names),
         HAND_CASE(next_file_id_that_goes_back_breaks_counters),
         HAND_CASE(next_catalog_id_at_an_issued_id_breaks_counters),
         HAND_CASE(a_sequence_behind_its_rows_breaks_counters),
