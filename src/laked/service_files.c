@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "lake/mark.h"
@@ -106,7 +107,7 @@ tide_status tide_laked_list_conflicts(tide_lake_turn *turn, const ProtobufCMessa
     TIDE_TRY(tide_laked_bound(&limit, given->limit, TIDE_RPC_LIST_DEFAULT, TIDE_REFUSALS_KEPT,
                               "limit", err));
     for (uint64_t i = 0; limit > 0 && tide_refusals_get(&turn->laked->refusals, i, &refusal); i++) {
-        if (given->catalog[0] && strcmp(given->catalog, refusal.catalog) != 0)
+        if (given->catalog[0] && strcasecmp(given->catalog, refusal.catalog) != 0)
             continue;
         limit--;
         LAKE(Conflict) row = LAKE_INIT(CONFLICT);

@@ -124,6 +124,14 @@ def every_method(lake):
     lake.Append(catalog="books", operation=dict(schema="s", table="t", format="json", rows=b'{"a": 4, "b": "w"}\n'))
     gone = lake.Delete(catalog="books", operation=dict(schema="s", table="t", where="a <= 2"))
     assert gone.rows_deleted == 2
+    files = lake.ListFiles(catalog="books", schema="s", table="t")
+    assert [(f.rows, f.deleted_rows, f.begin_snapshot_id) for f in files.files][0] == (3, 2, first.snapshot_id), files
+    assert files.snapshot_id == gone.snapshot_id and files.files_total == 2 and files.rows_total == 2 and not files.cut, files
+    assert files.bytes_total == sum(f.bytes for f in files.files) > 0
+    one = lake.ListFiles(catalog="books", schema="s", table="t", limit=1)
+    assert one.cut and len(one.files) == 1 and one.files_total == 2 and one.rows_total == 2, one
+    assert lake.ListFiles(catalog="books", schema="s", table="t", at=str(first.snapshot_id)).rows_total == 3
+    refused(CODE.NOT_FOUND, lambda: lake.ListFiles(catalog="books", schema="s", table="nobody"))
     nothing = lake.Delete(catalog="books", operation=dict(schema="s", table="t", where="a > 100"))
     assert nothing.unchanged and nothing.snapshot_id == gone.snapshot_id
 
@@ -158,6 +166,10 @@ def every_method(lake):
     assert [s.snapshot_id for s in lake.ListSnapshots(catalog="books", after=made.snapshot_id, limit=1).snapshots] == [
         schema.snapshot_id
     ]
+    newest = [s.snapshot_id for s in lake.ListSnapshots(catalog="books", newest_first=True, limit=3).snapshots]
+    assert newest == [s.snapshot_id for s in snapshots][: -4 : -1], newest
+    below = lake.ListSnapshots(catalog="books", newest_first=True, before=schema.snapshot_id).snapshots
+    assert [s.snapshot_id for s in below] == [made.snapshot_id]
     diff = lake.Diff(catalog="books", **{"from": str(made.snapshot_id), "to": str(first.snapshot_id)})
     assert ("schema", "s", True) in [(d.kind, d.name, d.added) for d in diff.differences]
     assert lake.Diff(catalog="books", limit=1, **{"from": str(made.snapshot_id)}).cut
@@ -241,10 +253,15 @@ def conflicts(lake):
     except urllib.error.HTTPError as error:
         told = json.load(error)
         assert error.code == 409 and told["details"][0]["metadata"]["author"] == "bob", told
+    refused(CODE.ABORTED, lambda: append(lake, "c", "a,b\n3,y\n", base_snapshot_id=base, author="eve"))
+    seen = lake.ListConflicts(catalog="C").conflicts  # the newest first
+    assert [(one.author, one.with_author, one.snapshot_id, one.base_snapshot_id) for one in seen][0] == ("eve", "bob", dropped.snapshot_id, base)
+    assert len(seen) == 3 and seen[0].mark.startswith("drop ") and seen[0].what and seen[0].time_us >= seen[2].time_us, seen
+    assert len(lake.ListConflicts(limit=2).conflicts) == 2 and not lake.ListConflicts(catalog="nobody").conflicts
     with urllib.request.urlopen(f"http://{lake.address}/metrics", timeout=20) as page:
         text = page.read().decode()
-    assert 'tidemark_lake_conflicts_total{with="drop"} 2' in text, text
-    assert 'tidemark_lake_commits_total{result="conflict"} 2' in text
+    assert 'tidemark_lake_conflicts_total{with="drop"} 3' in text, text
+    assert 'tidemark_lake_commits_total{result="conflict"} 3' in text
     assert "\ntidemark_lake_catalogs " in text and "\ntidemark_lake_data_bytes " in text
     # What lost has left nothing behind.
     assert lake.Cleanup(orphans=True, grace_ms=0, dry_run=True).orphans == 0
