@@ -12,6 +12,7 @@ enum {
     THINGS_MAX = 256,  /* tables and views of one question */
     CATALOGS_MAX = 64, /* of one question */
     DEPTH_MAX = 32,    /* views that name views */
+    PIN_TRIES = 10,    /* of a catalog's newest snapshot */
 };
 static const int64_t grace_us = 60000000;         /* of a pin, beyond the question's own time */
 static const int64_t time_max_us = 2505600000000; /* a pin is held for 30 days at most */
@@ -81,10 +82,15 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
     if (!fresh)
         return tide_lake_no_memory(err);
     place_look look = {.name = name, .at = s->ask->at ? s->ask->at : "", .out = fresh};
-    TIDE_TRY(tide_read(tide_lake_store(s->lake), look_place, &look, err));
     const int64_t time_us = s->ask->timeout_us < time_max_us ? s->ask->timeout_us : time_max_us;
-    TIDE_TRY(tide_lake_pin_take(s->lake, fresh->catalog.catalog_id, fresh->snapshot, "query",
-                                time_us + grace_us, &fresh->pin, err));
+    tide_status status = TIDE_E_NOT_FOUND;
+    /* Others may commit, and expire the newest snapshot, before it is held. */
+    for (int tries = 0; status == TIDE_E_NOT_FOUND && tries < (*look.at ? 1 : PIN_TRIES); tries++) {
+        TIDE_TRY(tide_read(tide_lake_store(s->lake), look_place, &look, err));
+        status = tide_lake_pin_take(s->lake, fresh->catalog.catalog_id, fresh->snapshot, "query",
+                                    time_us + grace_us, &fresh->pin, err);
+    }
+    TIDE_TRY(status);
     fresh->is_pinned = true;
     *out = s->places[s->place_count++] = TIDE_TAKE(fresh);
     return TIDE_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "lake/change_parts.h"
 
 /* Renewed before the commit. Who dies leaves it behind for so long. */
 #define PIN_US INT64_C(3600000000)
@@ -28,17 +29,54 @@ tide_status tide_lake_work_begin(tide_lake_work *work, const char *catalog, tide
 
 /* ---- files ---- */
 
-static tide_status need_files(tide_lake_work *work, tide_error *err)
+/* Nothing was done in it yet. */
+static bool is_untouched(const tide_lake_change *change)
 {
-    if (!work->data)
-        TIDE_TRY(work->open_data(work->arg, &work->data, err));
-    if (work->has_pin)
-        return TIDE_OK;
-    TIDE_TRY(tide_lake_pin_take(work->lake, tide_lake_change_catalog(work->change)->catalog_id,
-                                tide_lake_change_base(work->change), work->holder, PIN_US,
-                                &work->pin, err));
-    work->has_pin = true;
+    lake_plan plan = {0};
+    tide_error ignored;
+    const tide_status status = lake_plan_make(change, &plan, &ignored);
+    lake_plan_done(&plan);
+    return status == TIDE_NONE;
+}
+
+static tide_status begin_again(tide_lake_work *work, tide_error *err)
+{
+    tide_lake_change *fresh = NULL;
+    TIDE_TRY(
+        tide_lake_begin(&fresh, work->lake, tide_lake_change_catalog(work->change)->name, 0, err));
+    tide_lake_drop_change(work->change);
+    work->change = fresh;
     return TIDE_OK;
+}
+
+/* Others may commit, and expire the base, before it is held: who has done nothing yet begins again. */
+static tide_status pin_base(tide_lake_work *work, tide_error *err)
+{
+    for (int tries = 1;; tries++) {
+        const tide_lake_catalog *catalog = tide_lake_change_catalog(work->change);
+        const int64_t base = tide_lake_change_base(work->change);
+        const tide_status status = tide_lake_pin_take(work->lake, catalog->catalog_id, base,
+                                                      work->holder, PIN_US, &work->pin, err);
+        work->has_pin = status >= TIDE_OK;
+        if (status != TIDE_E_NOT_FOUND)
+            return status;
+        if (work->base != 0 || tries == TIDE_LAKE_TRIES_MAX || !is_untouched(work->change))
+            return tide_fail(err, TIDE_E_CONFLICT,
+                             "snapshot %" PRId64 " of catalog %s, which this change is based on, "
+                             "has expired meanwhile: begin it again",
+                             base, catalog->name);
+        TIDE_TRY(begin_again(work, err));
+    }
+}
+
+/* The pin first: DuckDB takes its time. */
+static tide_status need_files(tide_lake_work *work, tide_lake_batch *batch, const char *schema,
+                              const char *table, tide_error *err)
+{
+    if (!work->has_pin)
+        TIDE_TRY(pin_base(work, err));
+    TIDE_TRY(tide_lake_change_table(work->change, schema, table, &batch->table, err));
+    return work->data ? TIDE_OK : work->open_data(work->arg, &work->data, err);
 }
 
 static void count_files(tide_lake_work *work, const tide_lake_written *written)
@@ -65,8 +103,7 @@ tide_status tide_lake_work_append(tide_lake_work *work, const char *schema, cons
     tide_lake_batch *batch = add_batch(work);
     if (!batch)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
-    TIDE_TRY(tide_lake_change_table(work->change, schema, table, &batch->table, err));
-    TIDE_TRY(need_files(work, err));
+    TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(tide_lake_write_rows(work->data, &batch->table, source, format, &batch->written, err));
     count_files(work, &batch->written);
     for (int i = 0; i < batch->written.count; i++)
@@ -112,9 +149,8 @@ tide_status tide_lake_work_delete(tide_lake_work *work, const char *schema, cons
     tide_lake_batch *batch = add_batch(work);
     if (!batch)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
-    TIDE_TRY(tide_lake_change_table(work->change, schema, table, &batch->table, err));
+    TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(check_untouched(work, batch, table, err));
-    TIDE_TRY(need_files(work, err));
     file_look look = {work, batch};
     TIDE_TRY(tide_read(tide_lake_store(work->lake), read_files, &look, err));
     TIDE_CLEANUP(tide_freep) int *which = calloc((size_t)batch->files.count + 1, sizeof *which);

@@ -44,7 +44,7 @@ typedef struct tide_lake_work {
 /* TIDE_E_CONFLICT: the key is another request's. TIDE_E_NOT_FOUND: no such catalog, or base. */
 TIDE_MUST_CHECK tide_status tide_lake_work_begin(tide_lake_work *work, const char *catalog,
                                                  tide_error *err);
-/* As tide_lake_write_rows. */
+/* As tide_lake_write_rows. TIDE_E_CONFLICT: the base has expired since the change began, and something was done in it; who has done nothing yet begins again by itself. */
 TIDE_MUST_CHECK tide_status tide_lake_work_append(tide_lake_work *work, const char *schema,
                                                   const char *table, const char *source,
                                                   tide_lake_format format, tide_error *err);
