@@ -49,19 +49,13 @@ int64_t tide_links_held(const tide_links *links)
     return atomic_load(&links->held);
 }
 
-/* Whoever has certificates speaks TLS. */
-static const char *get_scheme(const tide_links *links, const char *address)
-{
-    if (strstr(address, "://") || strncmp(address, "unix:", 5) == 0)
-        return "";
-    return links->security.ca_file || links->security.cert_file ? "https://" : "http://";
-}
-
 tide_status tide_links_client(tide_links *links, const char *address, tide_client **out,
                               tide_error *err)
 {
     char target[TARGET_MAX];
-    (void)snprintf(target, sizeof target, "%s%s", get_scheme(links, address), address);
+    /* Whoever has certificates speaks TLS. */
+    const bool is_tls = links->security.ca_file || links->security.cert_file;
+    (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(address, is_tls), address);
     const tide_client_options options = {
         .target = target,
         .hub = links->hub,

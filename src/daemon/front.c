@@ -1,10 +1,12 @@
 #include "daemon/front.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <pthread.h>
 
@@ -26,6 +28,7 @@ struct tide_front {
     tide_tls *tls;
     tide_access *access;
     tide_server *server;
+    tide_server *inside; /* NULL: there is none */
     tide_service *service;
     pthread_t drainer;
     bool has_drainer;
@@ -308,6 +311,14 @@ tide_status tide_front_join(tide_front *front, const tide_front_part *part, tide
     return TIDE_OK;
 }
 
+static void close_servers(tide_front *front)
+{
+    tide_server_close(front->server);
+    front->server = NULL;
+    tide_server_close(front->inside); /* the parts call until they are told to leave */
+    front->inside = NULL;
+}
+
 void tide_front_stop(tide_front *front)
 {
     if (!front)
@@ -315,8 +326,7 @@ void tide_front_stop(tide_front *front)
     if (front->has_drainer)
         (void)pthread_join(front->drainer, NULL);
     front->has_drainer = false;
-    tide_server_close(front->server);
-    front->server = NULL;
+    close_servers(front);
 }
 
 void tide_front_close(tide_front *front)
@@ -348,6 +358,11 @@ tide_metrics *tide_front_metrics(tide_front *front)
 const char *tide_front_address(const tide_front *front, int port)
 {
     return tide_server_address(front->server, (size_t)port);
+}
+
+const char *tide_front_inside(const tide_front *front)
+{
+    return front->inside ? tide_server_address(front->inside, 0) : tide_front_address(front, 0);
 }
 
 /* Services are told healthy by their names: what stands between the slashes of a path. */
@@ -398,8 +413,7 @@ static tide_status reload(void *arg, tide_error *err)
 static void *drain_server(void *arg)
 {
     tide_front *front = arg;
-    tide_server_close(front->server);
-    front->server = NULL;
+    close_servers(front);
     tide_service_finish(front->service);
     return NULL;
 }
@@ -410,6 +424,8 @@ static void drain(void *arg)
     atomic_store(&front->is_ready, false);
     tide_health_close(front->health);
     tide_server_drain(front->server);
+    if (front->inside)
+        tide_server_drain(front->inside);
     for (int i = 0; i < front->part_count; i++)
         if (front->parts[i].leave)
             front->parts[i].leave(front->parts[i].arg);
@@ -429,9 +445,32 @@ static void say_ready(tide_front *front)
     tide_service_ready(front->service, "%s", line);
 }
 
+/* Nobody else can open the file: who comes by it need not show anything. */
+static tide_status listen_inside(tide_front *front, tide_error *err)
+{
+    const char *listen[] = {front->options.inside, NULL};
+    tide_net_limits limits = front->options.limits;
+    limits.loops = 1;
+    if (!front->options.inside)
+        return TIDE_OK;
+    TIDE_TRY(tide_server_open(&front->inside,
+                              &(tide_server_options){.listen = listen,
+                                                     .routes = front->routes,
+                                                     .limits = &limits,
+                                                     .env = front->options.env,
+                                                     .on_ended = observe_call,
+                                                     .on_ended_arg = front},
+                              err));
+    const char *path = front->options.inside + strlen("unix:");
+    return chmod(path, S_IRUSR | S_IWUSR) == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_IO, "%s: %s", path, strerror(errno));
+}
+
 static tide_status listen_all(tide_front *front, tide_error *err)
 {
     TIDE_TRY(find_series(front, err));
+    TIDE_TRY(listen_inside(front, err));
     const char *listen[TIDE_FRONT_PORTS_MAX + 1] = {NULL};
     for (int i = 0; i < front->options.port_count; i++)
         listen[i] = front->options.ports[i].address;

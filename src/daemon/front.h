@@ -56,6 +56,8 @@ typedef struct tide_front_options {
         *hosts; /* names of this machine besides addresses and localhost; see net/auth.h */
     size_t host_count;
     int64_t drain_us; /* 0: the default of service.h */
+    const char *
+        inside; /* unix:PATH, for the daemon's own user alone: the same services without TLS and credentials, for parts that call each other; NULL: none */
 } tide_front_options;
 
 TIDE_MUST_CHECK tide_status tide_front_open(tide_front **out, const tide_front_options *options,
@@ -71,6 +73,9 @@ const tide_metric_row *tide_front_metric_rows(size_t *count);
 
 /* Where a port really is, with its number: from `start` on. Borrowed. */
 const char *tide_front_address(const tide_front *front, int port);
+
+/* Where the daemon's own parts reach each other, whatever strangers have to show: inside, or the first port. From `start` on. Borrowed. */
+const char *tide_front_inside(const tide_front *front);
 
 /* The tables must outlive the front. */
 TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,

@@ -62,6 +62,13 @@ static tide_status copy_options(tide_client *client, const tide_client_options *
     return copy_text(client, 6, &own->user_agent, err);
 }
 
+const char *tide_client_scheme(const char *address, bool is_tls)
+{
+    if (strstr(address, "://") || strncmp(address, "unix:", strlen("unix:")) == 0)
+        return "";
+    return is_tls ? "https://" : "http://";
+}
+
 /* http://HOST:PORT without anything behind it. */
 static tide_status check_target(const char *target, const char *host, tide_error *err)
 {

@@ -149,6 +149,9 @@ typedef struct tide_client_reply {
 void tide_client_reply_init(tide_client_reply *reply);
 void tide_client_reply_done(tide_client_reply *reply); /* fits TIDE_CLEANUP */
 
+/* What stands before an address (HOST:PORT, unix:PATH, or with a scheme already) in a target. */
+const char *tide_client_scheme(const char *address, bool is_tls);
+
 /* The options are copied. TIDE_E_INVALID: no such target, files that are not what they should be (tls.h), a token that may
  * not be sent. TIDE_E_NOT_FOUND, TIDE_E_DENIED: a file. Connects to nobody yet. */
 TIDE_MUST_CHECK tide_status tide_client_open(tide_client **out, const tide_client_options *options,

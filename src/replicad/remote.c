@@ -188,13 +188,6 @@ tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *a
 
 /* ---- life ---- */
 
-static const char *get_scheme(const tide_remote_options *options)
-{
-    if (strstr(options->address, "://") || strncmp(options->address, "unix:", 5) == 0)
-        return "";
-    return options->ca_file || options->cert_file ? "https://" : "http://";
-}
-
 /* A service that has several databases has each below a path: what follows the host is before the names of methods. */
 static void take_path(char *target, char under[ADDRESS_MAX])
 {
@@ -213,10 +206,14 @@ static tide_status open_client(tide_remote *remote, const tide_remote_options *o
                                tide_error *err)
 {
     char target[ADDRESS_MAX + 16];
-    if ((size_t)snprintf(remote->address, sizeof remote->address, "%s", options->address) >=
-        sizeof remote->address)
+    const char *under = options->under ? options->under : "";
+    const bool is_tls = options->ca_file || options->cert_file;
+    if ((size_t)snprintf(remote->address, sizeof remote->address, "%s%s", options->address,
+                         under) >= sizeof remote->address)
         return tide_fail(err, TIDE_E_INVALID, "an address has at most %d bytes", ADDRESS_MAX - 1);
-    (void)snprintf(target, sizeof target, "%s%s", get_scheme(options), remote->address);
+    (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(options->address, is_tls),
+                   options->address);
+    (void)snprintf(remote->under, sizeof remote->under, "%s", under);
     take_path(target, remote->under);
     const tide_client_options client = {.target = target,
                                         .env = options->env,

@@ -15,6 +15,8 @@ typedef struct tide_remote tide_remote;
 typedef struct tide_remote_options {
     const char *
         address; /* HOST:PORT, https://HOST:PORT, unix:PATH; HOST:PORT/PATH where a service has several databases */
+    const char *
+        under; /* that path, where the address cannot have one (unix:PATH); NULL: as the address has it */
     const char *ca_file; /* speak TLS */
     const char *cert_file;
     const char *key_file;

@@ -85,15 +85,16 @@ static tide_status join(void *arg, tide_front *front, tide_error *err)
     return tide_front_add(front, tide_demo_methods, NULL, demo, err);
 }
 
-static tide_status begin(void *arg, tide_store *store, const char *address, tide_error *err)
+static tide_status begin(void *arg, tide_store *store, const tide_front *front, tide_error *err)
 {
     tide_demo *demo = arg;
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
     if (options->greet)
-        options->greet(address);
+        options->greet(tide_front_address(front, 0));
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
-    TIDE_TRY(tide_demo_lake_open(&demo->lake, address, options->env, options->log, err));
+    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_front_inside(front), options->env, options->log,
+                                 err));
     return tide_demo_work_open(&demo->work,
                                &(tide_demo_work_options){.program = options->program,
                                                          .data_dir = options->data_dir,

@@ -279,7 +279,7 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
     lake->env = env;
     lake->log = log;
     lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    (void)snprintf(target, sizeof target, "http://%s", address);
+    (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(address, false), address);
     tide_status status = tide_client_open(
         &lake->client, &(tide_client_options){.target = target, .timeout_us = CALL_US}, err);
     if (status >= TIDE_OK && pthread_create(&lake->thread, NULL, run, lake) != 0)

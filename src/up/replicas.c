@@ -107,13 +107,16 @@ static tide_status name_peers(void *arg, tide_error *err)
         for (int k = 0; k < db->given->peer_count; k++) {
             const char *peer = db->given->peers[k];
             const database *ours = find_database(replicas, peer);
-            const int len = ours ? snprintf(db->addresses[k], ADDRESS_SIZE, "http://%s%s",
+            const int len = ours ? snprintf(db->addresses[k], ADDRESS_SIZE, "%s://%s%s",
+                                            replicas->options.is_tls ? "https" : "http",
                                             tide_front_address(replicas->front, 0), ours->under)
                                  : snprintf(db->addresses[k], ADDRESS_SIZE, "%s", peer);
             if (len >= ADDRESS_SIZE)
                 return tide_fail(err, TIDE_E_INVALID, "the peer's address '%s' is too long", peer);
-            db->options.remotes[k] =
-                (tide_remote_options){.address = db->addresses[k], .env = replicas->options.env};
+            db->options.remotes[k] = (tide_remote_options){
+                .address = ours ? tide_front_inside(replicas->front) : db->addresses[k],
+                .under = ours ? ours->under : NULL,
+                .env = replicas->options.env};
         }
     }
     return TIDE_OK;

@@ -27,6 +27,7 @@ typedef struct tide_replicas_options {
     int64_t every_us;          /* between syncs when nothing changes; 0: 5 s */
     int64_t collect_us;        /* between collections; 0: 1 h */
     int64_t snapshot_every_us; /* 0: 24 h */
+    bool is_tls;               /* the front's port speaks it */
     tide_env *env;
     tide_log *log;
 } tide_replicas_options;

@@ -43,6 +43,7 @@ typedef struct up {
     char about[512];
     char *place; /* JSON; NULL: not to be told */
     char colony_id[32];
+    char inside[PATH_SIZE];
 } up;
 
 /* ---- the directory ---- */
@@ -59,6 +60,19 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
     char path[PATH_SIZE];
     TIDE_TRY(make_path(u, name, path, err));
     return tide_store_open(out, path, &(tide_store_options){.env = u->options->front.env}, err);
+}
+
+/* Where others have to show something, the parts have a door of their own to each other. */
+static tide_status choose_inside(up *u, tide_front_options *front, tide_error *err)
+{
+    if (!front->tls_cert && !front->wants_tokens)
+        return TIDE_OK;
+    const int len =
+        snprintf(u->inside, sizeof u->inside, "unix:%s/%s", u->options->data_dir, TIDE_UP_INSIDE);
+    if (len >= (int)sizeof u->inside)
+        return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+    front->inside = u->inside;
+    return TIDE_OK;
 }
 
 /* ---- parts ---- */
@@ -78,10 +92,10 @@ static uint64_t replicas_version(void *arg)
 static tide_status begin(void *arg, tide_error *err)
 {
     const up *u = arg;
-    const char *address = tide_front_address(u->front, 0);
-    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, address, "option", err));
+    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_front_inside(u->front),
+                               "option", err));
     return u->options->extra.begin
-               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, address, err)
+               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, u->front, err)
                : TIDE_OK;
 }
 
@@ -147,6 +161,7 @@ static tide_status open_replicas(up *u, tide_error *err)
         return TIDE_OK;
     options.env = u->options->front.env;
     options.log = u->options->front.log;
+    options.is_tls = u->options->front.tls_cert;
     return tide_replicas_open(&u->replicas, u->front, &options, err);
 }
 
@@ -210,6 +225,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     front.store = u.colony_store;
     front.ports[0] = (tide_front_port){.name = "http", .address = options->http};
     front.port_count = 1;
+    TIDE_TRY(choose_inside(&u, &front, err));
     TIDE_TRY(tide_front_open(&u.front, &front, err));
     TIDE_TRY(open_parts(&u, err));
     const tide_status status = tide_front_serve(u.front, err);

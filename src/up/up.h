@@ -4,6 +4,7 @@
  *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens; the lake's metabase
  *     DIR/lake/         data files of the lake's tables
  *     DIR/lock          held by the process that is up (claim.h)
+ *     DIR/inside.sock   where its parts call each other, if TLS or tokens are demanded of others: for its own user alone
  *
  * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, replica.v1 of
  * each database that is named (replicas.h), /metrics, /healthz.
@@ -20,13 +21,14 @@
 #include "up/replicas.h"
 
 #define TIDE_UP_AGENT "local"
+#define TIDE_UP_INSIDE "inside.sock"
 
 /* Something more that lives with it (the demonstration). */
 typedef struct tide_up_extra {
     /* Called before anything is served, to add parts and services. */
     tide_status (*join)(void *arg, tide_front *front, tide_error *err);
-    /* Called with the colony's store and the address, when everything listens; before `ready`. */
-    tide_status (*begin)(void *arg, tide_store *store, const char *address, tide_error *err);
+    /* Called with the colony's store, when everything listens; before `ready`. */
+    tide_status (*begin)(void *arg, tide_store *store, const tide_front *front, tide_error *err);
     /* Called before that store is closed. */
     void (*end)(void *arg);
     const char *views; /* of the dashboard: ",\"demo\""; NULL: none */

@@ -1,10 +1,12 @@
 // `tidemark up`: one process, one directory, one port.
 import assert from 'node:assert/strict';
-import { existsSync, realpathSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import path from 'node:path';
 
 import { after, runCases, test } from '../clients/cases.mjs';
+import { tidemark } from '../clients/deps.mjs';
 import { Up, span, until } from './up.mjs';
 
 const up = await Up.start();
@@ -147,6 +149,19 @@ test('kill -9, and a second start goes on where it stopped', async () => {
     await until(spanCount, (count) => count === before + 1);
     const fleet = await up.call('tidemark.colony.v1.ColonyService/Fleet');
     assert.equal(fleet.unexplained, '0');
+});
+
+test('where tokens are demanded of others, its own parts still reach each other', async () => {
+    const token = execFileSync(tidemark, ['token', 'create', 'page', '--store', path.join(up.data, 'colony.db')]).toString().trim();
+    const shown = { authorization: `Bearer ${token}` };
+    await up.stop();
+    await up.again(['--require-token']);
+    assert.equal(await post({}), 401);
+    const count = async () =>
+        Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM system_metrics' }, shown)).rows[0].cells[0].whole);
+    const before = await count();
+    await until(count, (now) => now > before); // the agent's own collector goes on, and the colony reads it
+    assert.equal(statSync(path.join(up.data, 'inside.sock')).mode & 0o777, 0o600);
 });
 
 await runCases();
