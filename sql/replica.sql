@@ -162,6 +162,9 @@ INSERT OR IGNORE INTO tide_replica_events
     (origin, epoch, seq, cut_seq, id, table_name, operation_type, record_id, data, timestamp, processed, stamp, body)
 VALUES (:origin, 0, :seq, :seq, :id, :table_name, :operation_type, :record_id, :data, :timestamp, :processed, 0, x'');
 
+-- template: replica_seed_origin
+INSERT OR IGNORE INTO tide_replica_state (key, value) VALUES ('origin/' || hex(:origin), :name);
+
 -- template: replica_seed_last
 SELECT coalesce(max(seq), 0) FROM tide_replica_events WHERE origin = :origin AND epoch = 0;
 

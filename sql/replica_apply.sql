@@ -164,7 +164,7 @@ DELETE FROM tide_replica_quarantine WHERE origin = :origin AND epoch = :epoch AN
 SELECT e.body FROM tide_replica_quarantine q
 JOIN tide_replica_events e ON e.origin = q.origin AND e.epoch = q.epoch AND e.seq = q.seq
 WHERE (q.reason = 'drift' AND e.stamp <= :horizon)
-   OR (q.reason NOT IN ('drift', 'size') AND q.tried < :counter)
+   OR (q.reason NOT IN ('drift', 'size', 'null') AND q.tried < :counter)
 ORDER BY q.origin, q.epoch, q.seq LIMIT :limit;
 
 -- template: apply_quarantine_has_size
@@ -177,6 +177,12 @@ WHERE reason = 'size' AND origin = :origin AND (:column IS NULL OR substr(detail
     AND (epoch, seq) IN (SELECT o.epoch, o.seq FROM tide_replica_events o
         JOIN tide_replica_events n ON n.table_name = o.table_name AND n.record_id = o.record_id
         WHERE o.origin = :origin AND n.origin = :origin AND n.epoch = :epoch AND n.seq = :seq AND (o.epoch, o.seq) <> (n.epoch, n.seq));
+
+-- template: apply_quarantine_end_null
+-- Rows without a key cannot be told apart: the oldest stands for the one. Details begin with the table's name.
+DELETE FROM tide_replica_quarantine WHERE (origin, epoch, seq) IN (
+    SELECT origin, epoch, seq FROM tide_replica_quarantine
+    WHERE reason = 'null' AND substr(detail, 1, length(:table) + 2) = :table || ': ' ORDER BY epoch, seq LIMIT 1);
 
 -- template: apply_quarantine_any
 SELECT EXISTS (SELECT 1 FROM tide_replica_quarantine);

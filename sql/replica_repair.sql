@@ -2,33 +2,33 @@
 -- key's columns: the key that it ends with.
 
 -- template: range_all
-SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}{{if nullable}} WHERE {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: range_after
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: range_through
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
+WHERE ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: range_between
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) AND ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}})
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) AND ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}}
 ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: range_count_all
-SELECT count(*) FROM {{table}};
+SELECT count(*) FROM {{table}}{{if nullable}} WHERE {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
 
 -- template: range_count_after
-SELECT count(*) FROM {{table}} WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}});
+SELECT count(*) FROM {{table}} WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
 
 -- template: range_count_through
-SELECT count(*) FROM {{table}} WHERE ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}});
+SELECT count(*) FROM {{table}} WHERE ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
 
 -- template: range_count_between
 SELECT count(*) FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) AND ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}});
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) AND ({{each key ,}}{{name}}{{end}}) <= ({{each key ,}}?{{p}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
 
 -- template: repair_conflict_put
 -- A value that was chosen against although its stamp was the same: under a stamp of its own, which no write will ever name as known.

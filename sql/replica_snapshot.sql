@@ -10,7 +10,7 @@ SELECT table_name, origin, epoch, cursor, last_seq FROM tide_replica_cursors ORD
 -- template: snapshot_events
 -- What the rows do not tell: events that wait, that lie beyond a hole, or whose table is not tracked here.
 SELECT e.processed, q.reason, q.detail, q.found_at, e.body FROM tide_replica_events e
-LEFT JOIN tide_replica_quarantine q ON q.origin = e.origin AND q.epoch = e.epoch AND q.seq = e.seq AND q.reason <> 'size'
+LEFT JOIN tide_replica_quarantine q ON q.origin = e.origin AND q.epoch = e.epoch AND q.seq = e.seq AND q.reason NOT IN ('size', 'null')
 WHERE e.origin = :origin AND e.epoch = :epoch
     AND (q.reason IS NOT NULL OR (e.processed <> 0
         AND (e.seq > :prefix OR e.table_name NOT IN (SELECT name FROM tide_replica_tables WHERE is_tracked UNION

@@ -1,5 +1,5 @@
 -- Statements made for a table of an application (replica/table.h). {{table}} is its name; the lists are its stored columns, its key, its unique
--- keys. ?1 to ?64 are key values in the key's order, ?65 and on the stored columns (hole p).
+-- keys. Rows without a key (nullable) are nobody's but their node's. ?1 to ?64 are key values in the key's order, ?65 and on the stored columns (hole p).
 
 -- template: table_row_get
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
@@ -19,15 +19,15 @@ WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLAT
 
 -- template: table_row_walk
 -- By the collation of the key, which may be another than the column's: two rows that the column takes for equal are two.
-SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}{{if nullable}} WHERE {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: table_row_walk_from
 SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
-WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}) ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
+WHERE ({{each key ,}}{{name}}{{end}}) > ({{each key ,}}?{{n}}{{if wide}} COLLATE {{sql}}{{end}}{{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}} ORDER BY {{each key ,}}{{name}}{{if wide}} COLLATE {{sql}}{{end}}{{end}};
 
 -- template: table_row_walk_added
 -- Rows that have something else than its default in a column that was added.
-SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} WHERE {{each some OR}}{{name}} IS NOT ({{sql}}){{end}};
+SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}} WHERE ({{each some OR}}{{name}} IS NOT ({{sql}}){{end}}){{if nullable}} AND {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
 
 -- template: table_row_added
 -- Which columns of one row have something else than their defaults?
@@ -66,7 +66,11 @@ WHERE {{each pairs AND}}{{name}} IS NOT NULL{{end}}
 AND NOT EXISTS (SELECT 1 FROM {{parent}} AS tide_parent WHERE {{each pairs AND}}tide_parent.{{sql}} = tide_child.{{name}}{{end}});
 
 -- template: table_count
-SELECT count(*) FROM {{table}};
+SELECT count(*) FROM {{table}}{{if nullable}} WHERE {{each key AND}}{{name}} IS NOT NULL{{end}}{{end}};
+
+-- template: table_count_nameless
+-- Rows without a key.
+SELECT count(*) FROM {{table}} WHERE {{each key OR}}{{name}} IS NULL{{end}};
 
 -- The log: one row per change. op 1 create (all columns), 2 update (those of the masks), 3 delete (all, as they were: a
 -- concurrent write may bring the row back), 4 delete of which only the key is known (a scan found the row gone). Columns without a type keep a value as it is.
@@ -214,10 +218,12 @@ DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_insert;
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_update;
 
 -- template: events_view
+-- Origins of imported history (epoch 0) may have had names that are no UUIDs.
 CREATE VIEW {{view}} AS
 SELECT id, table_name, operation_type, record_id, data, timestamp,
-    lower(substr(hex(origin), 1, 8) || '-' || substr(hex(origin), 9, 4) || '-' || substr(hex(origin), 13, 4) || '-' ||
-          substr(hex(origin), 17, 4) || '-' || substr(hex(origin), 21)) AS origin_node_id,
+    coalesce((SELECT value FROM tide_replica_state WHERE epoch = 0 AND key = 'origin/' || hex(origin)),
+        lower(substr(hex(origin), 1, 8) || '-' || substr(hex(origin), 9, 4) || '-' || substr(hex(origin), 13, 4) || '-' ||
+              substr(hex(origin), 17, 4) || '-' || substr(hex(origin), 21))) AS origin_node_id,
     seq AS origin_seq, processed
 FROM tide_replica_events
 WHERE table_name IN (SELECT name FROM tide_replica_tables WHERE id = {{id}}

@@ -6,6 +6,9 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "cli/cmd_replica.h"
+#include "replica/value_text.h"
+
+enum { VALUE_TEXT_MAX = 1 << 30 };
 
 /* ---- status ---- */
 
@@ -203,38 +206,60 @@ tide_status tide_cli_replica_digest(tide_cli *cli, tide_error *err)
 
 /* ---- conflicts ---- */
 
+static const char *class_name(tide_class class)
+{
+    static const char *const names[] = {"null", "integer", "real", "text", "blob"};
+    return names[class];
+}
+
+static tide_status print_value(tide_cli_output *out, const tide_any *value, tide_error *err)
+{
+    tide_json json;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, VALUE_TEXT_MAX);
+    tide_json_init(&json, &text);
+    tide_value_json(&json, value);
+    TIDE_TRY(tide_json_finish(&json) < TIDE_OK
+                 ? tide_fail(err, TIDE_E_NOMEM, "no memory for a value")
+                 : TIDE_OK);
+    tide_cli_json_raw(out, "value", tide_buffer_view(&text));
+    tide_cli_json_text(out, "value_type", class_name(value->class));
+    return TIDE_OK;
+}
+
+/* The values of a row that is kept out are its data: nothing that was written is to be found nowhere. */
 static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
 {
     tide_cli *cli = arg;
-    TIDE_CLEANUP(tide_freep) char *key = malloc(2 * conflict->key.len + 1);
+    tide_cli_output *out = &cli->out;
     char node[TIDE_CLI_NODE_SIZE];
-    if (!key)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a key");
-    tide_hex_encode(key, conflict->key.ptr, conflict->key.len);
+    const bool is_write = conflict->column[0] != '\0';
     tide_cli_replica_node(node, &conflict->stamp.node);
-    if (!cli->out.is_json) {
-        tide_cli_print(cli->out.file, "%s %s: %s %s (of %s)\n", conflict->table, key,
-                       conflict->reason, conflict->column, node);
+    if (!out->is_json) {
+        tide_cli_print(out->file, "%s %.*s: %s%s%s", conflict->table, (int)conflict->record_id.len,
+                       conflict->record_id.ptr, conflict->reason, is_write ? " " : "",
+                       conflict->column);
+        if (conflict->stamp.time)
+            tide_cli_print(out->file, " (of %s)", node);
+        tide_cli_print(out->file, "%s%.*s\n", conflict->data.len > 0 ? " " : "",
+                       (int)conflict->data.len, conflict->data.ptr ? conflict->data.ptr : "");
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_text(&cli->out, "table", conflict->table);
-    tide_cli_json_text(&cli->out, "key", key);
-    tide_cli_json_text(&cli->out, "reason", conflict->reason);
-    tide_cli_json_text(&cli->out, "column", conflict->column[0] ? conflict->column : NULL);
-    tide_cli_json_text(&cli->out, "node", conflict->stamp.time ? node : NULL);
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "table", conflict->table);
+    tide_cli_json_view(out, "record_id", conflict->record_id);
+    tide_cli_json_text(out, "reason", conflict->reason);
+    tide_cli_json_text(out, "column", is_write ? conflict->column : NULL);
+    tide_cli_json_text(out, "node", conflict->stamp.time ? node : NULL);
     if (conflict->stamp.time)
-        tide_cli_json_time(&cli->out, "written_at", tide_stamp_us(&conflict->stamp));
-    if (conflict->value.class == TIDE_CLASS_INTEGER)
-        tide_cli_json_i64(&cli->out, "value", conflict->value.integer);
-    else if (conflict->value.class == TIDE_CLASS_REAL)
-        tide_cli_json_double(&cli->out, "value", conflict->value.real);
-    else if (conflict->value.class == TIDE_CLASS_TEXT)
-        tide_cli_json_view(&cli->out, "value", conflict->value.bytes);
-    else
-        tide_cli_json_null(&cli->out, "value");
-    tide_cli_json_time(&cli->out, "found_at", conflict->found_at_us);
-    return tide_cli_json_end(&cli->out, err);
+        tide_cli_json_time(out, "written_at", tide_stamp_us(&conflict->stamp));
+    if (is_write)
+        TIDE_TRY(print_value(out, &conflict->value, err));
+    if (conflict->data.len > 0)
+        tide_cli_json_raw(out, "data", conflict->data);
+    if (conflict->found_at_us > 0)
+        tide_cli_json_time(out, "found_at", conflict->found_at_us);
+    return tide_cli_json_end(out, err);
 }
 
 tide_status tide_cli_replica_conflicts(tide_cli *cli, tide_error *err)

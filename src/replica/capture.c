@@ -410,17 +410,6 @@ static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *is_know
     return tide_app_run(add, NULL, err);
 }
 
-static void advise(tide_tracked *out, const tide_table *table)
-{
-    if (table->is_rowid_key)
-        (void)snprintf(
-            out->advice, sizeof out->advice,
-            "%s: nodes that number their rows by themselves will give the same number to "
-            "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
-            "UUIDs, or a range of numbers per node",
-            table->name, table->columns[table->key[0]].name);
-}
-
 static tide_status run_for_table(tide_app_tx *tx, const tide_template *template, int64_t id,
                                  int64_t retain_us, tide_error *err)
 {
@@ -482,7 +471,6 @@ static tide_status track_table(tide_app_tx *tx, request *r, tide_error *err)
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_read(&table, tx, r->name, err));
     TIDE_TRY(take_name(tx, &table, err));
-    advise(r->out, &table);
     bool is_known = false;
     TIDE_TRY(find_record(tx, &table, &is_known, &r->out->was_tracked, err));
     if (is_known)
@@ -539,28 +527,6 @@ static tide_status write_folded(request *r, tide_app_fn *fn, tide_error *err)
     return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", r->name);
 }
 
-/* An application that does not switch foreign keys on may have children without parents. They go aside with the next look: it is told before. */
-static tide_status tell_orphans(tide_app_tx *tx, void *arg, tide_error *err)
-{
-    const request *r = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORPHANS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(r->name));
-    /* A foreign key that fits no unique key is an error here, and the application's own business. */
-    if (tide_app_step(query, err) != TIDE_OK)
-        return TIDE_OK;
-    const tide_view child = tide_app_col_bytes(query);
-    const tide_view parent = tide_app_col_bytes(query);
-    const int64_t count = tide_app_col_i64(query);
-    const size_t len = strlen(r->out->advice);
-    (void)snprintf(r->out->advice + len, sizeof r->out->advice - len,
-                   "%s%lld rows of %.*s refer to rows of %.*s that are not there: they are kept "
-                   "aside, out of their table, until those come ('replica conflicts')",
-                   len > 0 ? "; " : "", (long long)count, (int)child.len, child.ptr,
-                   (int)parent.len, parent.ptr);
-    return TIDE_OK;
-}
-
 static tide_status track_and_scan(tide_node *node, request *r, const char *table, tide_tracked *out,
                                   tide_error *err)
 {
@@ -584,7 +550,7 @@ tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_u
 {
     request r = {.node = node, .name = table, .retain_us = retain_us, .out = out};
     TIDE_TRY(track_and_scan(node, &r, table, out, err));
-    return tide_app_read(node->file, tell_orphans, &r, err);
+    return tide_capture_advise(node->file, table, out, err);
 }
 
 tide_status tide_node_rescan(tide_node *node, const char *table, int64_t *found, tide_error *err)

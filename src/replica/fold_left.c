@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "replica/capture.h"
 #include "replica/quarantine.h"
+#include "tidemark_templates.h"
 
 /* ---- values ---- */
 
@@ -39,6 +40,19 @@ tide_status tide_fold_encode(tide_buffer *out, tide_fold_left *left_out, tide_ev
     return status;
 }
 
+static tide_status tell_null(tide_desk *desk, const tide_event *event, tide_change_kind kind,
+                             tide_error *err)
+{
+    if (kind == TIDE_ROW_CREATE)
+        return tide_quarantine_put(desk, event, TIDE_HOLD_NULL, err);
+    if (kind == TIDE_ROW_DELETE)
+        TIDE_TRY(tide_quarantine_end_null(desk, event, err));
+    /* What it had in unique columns may have kept others out. */
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
+    return tide_app_run(query, NULL, err);
+}
+
 /* Said in status: what stays here alone, and what does so no more. */
 tide_status tide_fold_tell_left(tide_desk *desk, const tide_event *event, const tide_table *table,
                                 const tide_fold_left *left_out, tide_error *err)
@@ -48,6 +62,8 @@ tide_status tide_fold_tell_left(tide_desk *desk, const tide_event *event, const 
     for (int i = 0; desk->has_oversize && i < event->column_count; i++)
         TIDE_TRY(tide_quarantine_end_size(desk, event,
                                           table->columns[event->columns[i].column].name, err));
+    if (left_out->is_null)
+        return tell_null(desk, event, left_out->kind, err);
     if (!left_out->column || left_out->is_bent)
         return TIDE_OK;
     desk->has_oversize = true;
@@ -71,6 +87,14 @@ static tide_status take_stand_in(tide_event *event, tide_fold_left *left_out, ti
     }
     event->kind = TIDE_ROW_DELETE;
     return TIDE_OK;
+}
+
+static bool is_key_null(const tide_event *event)
+{
+    for (int i = 0; i < event->key_count; i++)
+        if (event->key[i].class == TIDE_CLASS_NULL)
+            return true;
+    return false;
 }
 
 /* ---- keys that SQLite has bent ---- */
@@ -139,6 +163,11 @@ tide_status tide_fold_find_row(tide_desk_row **out, tide_event *event, tide_fold
                                tide_desk *desk, const tide_table *table, tide_error *err)
 {
     tide_view key;
+    if (is_key_null(event)) {
+        left_out->is_null = true;
+        left_out->kind = event->kind;
+        TIDE_TRY(take_stand_in(event, left_out, desk, table, err));
+    }
     if (find_bent(table, event) >= 0)
         TIDE_TRY(take_bent(event, left_out, desk, table, err));
     tide_status status = tide_desk_key(&key, desk, event->key, event->key_count, err);

@@ -2,6 +2,8 @@
  *
  *     a value that is too large    the event goes without it; told in status (quarantine.h)
  *     a key that is too large      the delete of a row that nobody has takes its number: numbers of a cut have no holes
+ *     a key that is NULL           the same: SQLite allows it in a PRIMARY KEY, and no other node could find the row. As many as there are stand in status; such
+ *                                  rows cannot be told apart, so they are counted
  *     a key that SQLite has bent   Where a child's column is numeric and its parent's key is a text, SQLite applies the child's affinity to OLD before AFTER triggers of
  *                                  the parent read it: '01' is captured as 1. If that text is a row that is gone, it is meant; else a stand-in takes the
  *                                  number, and a scan finds what is gone (rescan.c)
@@ -15,7 +17,9 @@
 typedef struct tide_fold_left {
     const char *column; /* NULL: none */
     size_t len;
-    bool is_bent; /* a key that is not known for sure: nothing stays here alone */
+    bool is_bent;          /* a key that is not known for sure: nothing stays here alone */
+    bool is_null;          /* there is no key */
+    tide_change_kind kind; /* of the change, where there is no key */
 } tide_fold_left;
 
 /* The row of a change; the event's key and kind may be replaced. */

@@ -85,18 +85,21 @@ static tide_status find_node_column(const char **out, tide_app_tx *tx, const cha
                      name);
 }
 
-/* A node's id as it was written: a UUID, or any text, of which a digest is taken. */
-static tide_node_id make_origin(tide_view text)
+/* A node's id as it was written: a UUID, or any text, of which a digest is taken; the view shows the text. */
+static tide_status take_origin(tide_node_id *out, tide_app_tx *tx, tide_view text, tide_error *err)
 {
-    tide_node_id id;
     tide_uuid uuid;
     if (tide_uuid_parse(&uuid, text) == TIDE_OK) {
-        memcpy(id.bytes, uuid.bytes, sizeof id.bytes);
-        return id;
+        memcpy(out->bytes, uuid.bytes, sizeof out->bytes);
+        return TIDE_OK;
     }
     const tide_digest128 digest = tide_digest128_of(text);
-    memcpy(id.bytes, digest.bytes, sizeof id.bytes);
-    return id;
+    memcpy(out->bytes, digest.bytes, sizeof out->bytes);
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_ORIGIN->text, err));
+    tide_app_bind_blob(query, "origin", tide_view_bytes(out->bytes, sizeof out->bytes));
+    tide_app_bind_text(query, "name", text);
+    return tide_app_run(query, NULL, err);
 }
 
 static tide_status next_number(int64_t *out, tide_app_tx *tx, const tide_node_id *origin,
@@ -134,7 +137,8 @@ static tide_status import_row(tide_app_tx *tx, const tide_table *table, tide_app
     bind_any(put, "record_id", from);
     bind_any(put, "data", from);
     bind_any(put, "timestamp", from);
-    const tide_node_id origin = make_origin(tide_app_col_bytes(from));
+    tide_node_id origin;
+    TIDE_TRY(take_origin(&origin, tx, tide_app_col_bytes(from), err));
     bind_any(put, "processed", from);
     int64_t seq = 0;
     TIDE_TRY(next_number(&seq, tx, &origin, err));

@@ -5,7 +5,10 @@
 #include "replica/conflict.h"
 #include "replica/desk.h"
 #include "replica/node.h"
+#include "replica/value_text.h"
 #include "tidemark_templates.h"
+
+enum { TEXT_BYTES_MAX = 1 << 30 };
 
 typedef struct conflicts_call {
     tide_node *node;
@@ -24,9 +27,37 @@ static const char *reason_of(int64_t column, int64_t aside)
     return column == TIDE_CONFLICT_DELETE ? "delete" : "write";
 }
 
+/* The columns of a row that is kept out of its table (desk.c, images). */
+static tide_status put_row(tide_buffer *out, const tide_table *table, tide_view image)
+{
+    tide_json json;
+    tide_reader from = tide_reader_of(image);
+    tide_json_init(&json, out);
+    tide_json_object_begin(&json);
+    while (tide_reader_left(&from) > 0) {
+        uint64_t column = 0;
+        tide_any value;
+        TIDE_TRY(tide_reader_varint_shortest(&from, &column));
+        TIDE_TRY(tide_any_decode(&value, &from));
+        if (column < (uint64_t)table->column_count)
+            tide_value_json_member(&json, tide_view_of(table->columns[column].name), &value);
+    }
+    tide_json_object_end(&json);
+    return tide_json_finish(&json);
+}
+
+static tide_status fail_damaged(const char *table, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_DAMAGED, "a conflict of table %s is damaged", table);
+}
+
 static tide_status give_conflict(const conflicts_call *call, const tide_desk *desk,
                                  tide_app_query *query, tide_error *err)
 {
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
+    tide_buffer_init(&record, TEXT_BYTES_MAX);
+    tide_buffer_init(&row, TEXT_BYTES_MAX);
     char name[TIDE_EVENT_TABLE_MAX + 1] = "";
     const tide_view table_name = tide_app_col_bytes(query);
     if (table_name.len < sizeof name)
@@ -45,10 +76,15 @@ static tide_status give_conflict(const conflicts_call *call, const tide_desk *de
     if (aside == 0 && column >= 0) {
         tide_reader from = tide_reader_of(value);
         if (tide_any_decode(&conflict.value, &from) < TIDE_OK)
-            return tide_fail(err, TIDE_E_DAMAGED, "a conflict of table %s is damaged", name);
+            return fail_damaged(name, err);
         if (table && column < table->column_count)
             conflict.column = table->columns[column].name;
     }
+    if (tide_key_text_encoded(&record, conflict.key) < TIDE_OK ||
+        (aside != 0 && table && put_row(&row, table, value) < TIDE_OK))
+        return fail_damaged(name, err);
+    conflict.record_id = tide_buffer_view(&record);
+    conflict.data = tide_buffer_view(&row);
     return call->fn(call->arg, &conflict, err);
 }
 

@@ -8,10 +8,10 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/json.h"
 #include "base/uuid.h"
 #include "replica/again.h"
 #include "replica/schemas.h"
+#include "replica/value_text.h"
 #include "tidemark_templates.h"
 
 /* ---- origins ---- */
@@ -149,66 +149,6 @@ tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx, tide
 
 /* ---- events ---- */
 
-/* The seed's record_id: the key as a text; of several columns, with a colon between. */
-static tide_status put_value_text(tide_buffer *out, const tide_any *value)
-{
-    static const char digits[] = "0123456789abcdef";
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
-        return tide_buffer_append_text(out, "NULL");
-    case TIDE_CLASS_INTEGER:
-        return tide_buffer_printf(out, "%" PRId64, value->integer);
-    case TIDE_CLASS_REAL:
-        return tide_buffer_printf(out, "%.17g", value->real);
-    case TIDE_CLASS_TEXT:
-        return tide_buffer_append_view(out, value->bytes);
-    case TIDE_CLASS_BLOB:
-        break;
-    }
-    for (size_t i = 0; i < value->bytes.len; i++) {
-        const uint8_t byte = (uint8_t)value->bytes.ptr[i];
-        TIDE_TRY(tide_buffer_append_byte(out, (uint8_t)digits[byte >> 4]));
-        TIDE_TRY(tide_buffer_append_byte(out, (uint8_t)digits[byte & 15]));
-    }
-    return TIDE_OK;
-}
-
-static tide_status put_record_id(tide_buffer *out, const tide_event *event)
-{
-    for (int i = 0; i < event->key_count; i++) {
-        if (i > 0)
-            TIDE_TRY(tide_buffer_append_text(out, ":"));
-        TIDE_TRY(put_value_text(out, &event->key[i]));
-    }
-    return TIDE_OK;
-}
-
-static void put_json_value(tide_json *json, const tide_any *value)
-{
-    char *hex = NULL;
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
-        tide_json_null(json);
-        return;
-    case TIDE_CLASS_INTEGER:
-        tide_json_i64(json, value->integer);
-        return;
-    case TIDE_CLASS_REAL:
-        tide_json_double(json, value->real);
-        return;
-    case TIDE_CLASS_TEXT:
-        tide_json_view(json, value->bytes);
-        return;
-    case TIDE_CLASS_BLOB:
-        break;
-    }
-    hex = malloc(2 * value->bytes.len + 1);
-    if (hex)
-        tide_hex_encode(hex, value->bytes.ptr, value->bytes.len);
-    tide_json_text(json, hex);
-    free(hex);
-}
-
 /* The names that an event's columns had. */
 typedef struct column_names {
     const tide_table *table; /* whose schema it is; NULL: one that the table has had, below */
@@ -236,17 +176,6 @@ static int key_column(const column_names *names, int index)
     return (int)position;
 }
 
-static void put_member(tide_json *json, tide_view name, const tide_any *value)
-{
-    char text[1024];
-    if (name.len == 0 || name.len >= sizeof text)
-        return;
-    memcpy(text, name.ptr, name.len);
-    text[name.len] = '\0';
-    tide_json_key(json, text);
-    put_json_value(json, value);
-}
-
 /* The seed's data, for people: written columns by the names that they had, the same on every node. The event's own bytes are what is replicated. TIDE_NONE:
  * its schema is not known here (yet). */
 static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_event *event,
@@ -266,9 +195,10 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     tide_json_init(&json, out);
     tide_json_object_begin(&json);
     for (int i = 0; i < event->key_count; i++)
-        put_member(&json, name_of(&names, key_column(&names, i)), &event->key[i]);
+        tide_value_json_member(&json, name_of(&names, key_column(&names, i)), &event->key[i]);
     for (int i = 0; event->kind != TIDE_ROW_DELETE && i < event->column_count; i++)
-        put_member(&json, name_of(&names, event->columns[i].column), &event->columns[i].value);
+        tide_value_json_member(&json, name_of(&names, event->columns[i].column),
+                               &event->columns[i].value);
     tide_json_object_end(&json);
     return tide_json_finish(&json) < TIDE_OK
                ? tide_fail(err, TIDE_E_NOMEM, "no memory for an event's data")
@@ -285,7 +215,7 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     char id[37];
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
-    if (put_record_id(&record, event) < TIDE_OK)
+    if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a record's id");
     tide_event_id(id, event);
     TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PUT->text, err));

@@ -11,7 +11,7 @@
 #include "replica/schemas.h"
 #include "tidemark_templates.h"
 
-static const char *const hold_names[] = {"", "table", "column", "key", "drift", "size"};
+static const char *const hold_names[] = {"", "table", "column", "key", "drift", "size", "null"};
 
 /* ---- columns by name ---- */
 
@@ -182,6 +182,10 @@ tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_h
         (void)snprintf(detail, sizeof detail, "%s: stamped %" PRId64 " s ahead of this clock",
                        event->table, (tide_stamp_us(&event->stamp) - desk->now_us) / 1000000);
         break;
+    case TIDE_HOLD_NULL:
+        (void)snprintf(detail, sizeof detail,
+                       "%s: a row whose key is NULL stays here alone; give it a key", event->table);
+        break;
     case TIDE_HOLD_SIZE:
     case TIDE_HOLD_NOT:
         break;
@@ -212,6 +216,15 @@ tide_status tide_quarantine_end_size(const tide_desk *desk, const tide_event *ev
     tide_app_bind_i64(query, "seq", event->seq);
     if (column)
         tide_app_bind_text(query, "column", tide_view_of(column));
+    return tide_app_run(query, NULL, err);
+}
+
+tide_status tide_quarantine_end_null(const tide_desk *desk, const tide_event *event,
+                                     tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_NULL->text, err));
+    tide_app_bind_text(query, "table", tide_view_of(event->table));
     return tide_app_run(query, NULL, err);
 }
 

@@ -129,6 +129,14 @@ static tide_status read_columns(tide_table *table, tide_app_tx *tx, bool *is_int
 
 /* ---- the key ---- */
 
+bool tide_table_is_key_nullable(const tide_table *table)
+{
+    for (int i = 0; i < table->key_count; i++)
+        if (!table->columns[table->key[i]].is_not_null)
+            return true;
+    return false;
+}
+
 static bool is_never_null(const tide_table *table, const int *columns, int count)
 {
     for (int i = 0; i < count; i++)
@@ -167,18 +175,16 @@ static tide_status choose_key(tide_table *table, tide_app_tx *tx, bool is_intege
         !table->is_without_rowid && table->key_count == 1 && is_integer && !has_key_index;
     const bool is_sound = table->is_without_rowid || table->is_rowid_key ||
                           is_never_null(table, table->key, table->key_count);
-    if (!is_sound && !take_unique(table))
-        return tide_fail(
-            err, TIDE_E_UNSUPPORTED,
-            table->key_count > 0
-                ? "table %s: a column of its PRIMARY KEY may be NULL, so it does not name every "
-                  "row; declare the key's columns NOT NULL, or the table WITHOUT ROWID"
-                : "table %s has no key that names every row on every node; give it a PRIMARY KEY "
-                  "or a UNIQUE index over columns that are NOT NULL",
-            table->name);
+    const bool is_nullable = !is_sound && !take_unique(table);
+    if (is_nullable && table->key_count == 0)
+        return tide_fail(err, TIDE_E_UNSUPPORTED,
+                         "table %s has no key that names every row on every node; give it a "
+                         "PRIMARY KEY, or a UNIQUE index over columns that are NOT NULL",
+                         table->name);
     for (int i = 0; i < table->key_count; i++) {
-        table->columns[table->key[i]].is_key = true;
-        table->columns[table->key[i]].is_not_null = true;
+        tide_table_column *column = &table->columns[table->key[i]];
+        column->is_key = true;
+        column->is_not_null = column->is_not_null || !is_nullable;
     }
     tide_table_uniques_done(table); /* which of them is the key is known only now */
     return tide_table_read_uniques(table, tx, err);

@@ -4,9 +4,10 @@
  * unique keys, WITHOUT ROWID, STRICT, foreign keys. The schema digest covers the names, order and key columns of what is stored (generated columns
  * are not), so that two nodes know whether they speak of the same table.
  *
- * A usable key: the PRIMARY KEY if none of its columns can be NULL (INTEGER PRIMARY KEY, WITHOUT ROWID, NOT NULL), or a UNIQUE NOT NULL index. A rowid
- * that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide (R12): told when tracking, with
- * advice, and resolved as conflicts.
+ * A usable key: the PRIMARY KEY if none of its columns can be NULL (INTEGER PRIMARY KEY, WITHOUT ROWID, NOT NULL), or a UNIQUE NOT NULL index; else the
+ * PRIMARY KEY as it is (SQLite allows NULL in `id TEXT PRIMARY KEY`), of which rows with NULL have no name on other nodes and stay where they are
+ * (fold_left.h). A rowid that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide (R12): told when tracking,
+ * with advice, and resolved as conflicts.
  *
  * Limits: TIDE_TABLE_COLUMNS_MAX stored columns (the log of a table has a few columns more, and SQLite allows 2,000); collations of
  * SQLite's own; no functions of the application in what a write has to compute (checks, indexes).
@@ -105,6 +106,9 @@ TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_app_tx *tx, co
                                             tide_error *err);
 void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
 
+/* May rows have no key? */
+bool tide_table_is_key_nullable(const tide_table *table);
+
 /* A tracked table by name, with the columns that were recorded when it was tracked (the log's are these), and the unique and foreign keys that it has
  * now. TIDE_NONE: not tracked. */
 TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
@@ -139,11 +143,12 @@ typedef enum tide_table_statement {
     TIDE_TABLE_FOREIGN_CHILDREN, /* index: the foreign key; c 0.. (values of the parent, in the key's order) -> keys of this table */
     TIDE_TABLE_FOREIGN_ORPHANS, /* index: the foreign key -> keys of rows whose parent is missing */
     TIDE_TABLE_COUNT,
-    TIDE_TABLE_LOG_READ,  /* :after, :through; see tide_log_next */
-    TIDE_TABLE_LOG_CUT,   /* :through: they were folded */
-    TIDE_TABLE_LOG_ADD,   /* capture.c */
-    TIDE_TABLE_LOG_PUT,   /* the same with a number that it has already: ?1 */
-    TIDE_TABLE_LOG_FIRST, /* -> the lowest number, or NULL */
+    TIDE_TABLE_COUNT_NAMELESS, /* rows without a key */
+    TIDE_TABLE_LOG_READ,       /* :after, :through; see tide_log_next */
+    TIDE_TABLE_LOG_CUT,        /* :through: they were folded */
+    TIDE_TABLE_LOG_ADD,        /* capture.c */
+    TIDE_TABLE_LOG_PUT,        /* the same with a number that it has already: ?1 */
+    TIDE_TABLE_LOG_FIRST,      /* -> the lowest number, or NULL */
     TIDE_TABLE_LOG_IS_EMPTY,
     TIDE_TABLE_GONE_READ,
     TIDE_TABLE_GONE_CUT,

@@ -43,6 +43,8 @@ static const tide_template *find_template(tide_table_statement which)
         return TIDE_TEMPLATE_TABLE_FOREIGN_ORPHANS;
     case TIDE_TABLE_COUNT:
         return TIDE_TEMPLATE_TABLE_COUNT;
+    case TIDE_TABLE_COUNT_NAMELESS:
+        return TIDE_TEMPLATE_TABLE_COUNT_NAMELESS;
     case TIDE_TABLE_LOG_READ:
         return TIDE_TEMPLATE_TABLE_LOG_READ;
     case TIDE_TABLE_LOG_CUT:

@@ -368,8 +368,9 @@ tide_status tide_table_text(tide_buffer *out, const tide_table *table,
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement of %s", table->name);
     char flags[64];
     const bool is_doubled = all[7].count > 0; /* doubles */
-    (void)snprintf(flags, sizeof flags, "%s%s%s", watched,
-                   tide_table_is_narrow(table) ? " narrow" : "", is_doubled ? " doubled" : "");
+    (void)snprintf(flags, sizeof flags, "%s%s%s%s", watched,
+                   tide_table_is_narrow(table) ? " narrow" : "", is_doubled ? " doubled" : "",
+                   tide_table_is_key_nullable(table) ? " nullable" : "");
     const tide_template_value values[] = {
         {.hole = "table", .name = table->name},
         {.hole = "id", .number = table->id},

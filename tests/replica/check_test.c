@@ -246,6 +246,9 @@ static void events_of_another_implementation_are_imported(void **state)
                "processed, ' ') "
                "FROM (SELECT * FROM todos_Events ORDER BY timestamp, id)",
                "e1:create:1:1 e2:update:2:1 e3:delete:1:0");
+    assert_app(t,
+               "SELECT group_concat(origin_node_id) FROM (SELECT * FROM todos_Events ORDER BY id)",
+               "n1,n1,n2");
     assert_app(t, "SELECT count(*) FROM todos_Events_imported", "3");
     assert_app(t, "SELECT group_concat(name) FROM pragma_table_info('todos_Events')",
                "id,table_name,operation_type,record_id,data,timestamp,origin_node_id,origin_seq,"

@@ -1,4 +1,5 @@
 /* Unique keys that only SQLite can compute: of expressions, of generated columns, partial ones. Who stands is decided by stamps, the same everywhere. */
+#include <stdio.h>
 #include <time.h>
 
 #include "replica/world.h"
@@ -133,6 +134,39 @@ static void a_row_aside_does_not_make_the_others_slow(void **state)
     assert_int_equal(ROWS + 1, world_number(w, 1, "SELECT count(*) FROM part"));
 }
 
+typedef struct listed {
+    int count;
+    char record_id[64];
+    char data[256];
+} listed;
+
+static tide_status keep_listed(void *arg, const tide_conflict *conflict, tide_error *err)
+{
+    listed *out = arg;
+    (void)err;
+    out->count++;
+    (void)snprintf(out->record_id, sizeof out->record_id, "%.*s", (int)conflict->record_id.len,
+                   conflict->record_id.ptr);
+    (void)snprintf(out->data, sizeof out->data, "%.*s", (int)conflict->data.len,
+                   conflict->data.ptr);
+    return TIDE_OK;
+}
+
+/* What was acknowledged is shown or listed: a row that does not stand is listed with what was written to it. */
+static void a_row_that_is_kept_out_is_listed_with_its_values(void **state)
+{
+    world *w = *state;
+    write_both(w, "INSERT INTO part(id, u, a) VALUES(1, 'u', x'00ff')",
+               "INSERT INTO part(id, u, a) VALUES(2, 'u', 2.5)");
+    for (int i = 0; i < w->count; i++) {
+        listed found = {.count = 0};
+        assert_ok_err(tide_node_conflicts(w->nodes[i].node, keep_listed, &found, &w->err), &w->err);
+        assert_int_equal(1, found.count);
+        assert_string_equal("1", found.record_id);
+        assert_string_equal("{\"id\":1,\"u\":\"u\",\"a\":\"00ff\",\"is_on\":null}", found.data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +179,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_row_outside_a_partial_index_displaces_nobody_by_it, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(conflict_clauses_of_the_table_decide_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_row_that_is_kept_out_is_listed_with_its_values, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_row_aside_does_not_make_the_others_slow, setup, teardown),
     };

@@ -1,0 +1,94 @@
+/* advise.c - what whoever tracks a table should know of it (capture.h). */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "replica/capture.h"
+#include "tidemark_templates.h"
+
+typedef struct advising {
+    const char *name;
+    tide_tracked *out;
+    size_t len; /* of what stood there before */
+} advising;
+
+__attribute__((format(printf, 2, 3))) static void say(tide_tracked *out, const char *format, ...)
+{
+    const size_t len = strlen(out->advice);
+    const int dash =
+        snprintf(out->advice + len, sizeof out->advice - len, "%s", len > 0 ? "; " : "");
+    const size_t at = len + (size_t)dash;
+    va_list args;
+    if (at >= sizeof out->advice)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(out->advice + at, sizeof out->advice - at, format, args);
+    va_end(args);
+}
+
+static void tell_numbers(tide_tracked *out, const tide_table *table)
+{
+    if (table->is_rowid_key)
+        say(out,
+            "%s: nodes that number their rows by themselves will give the same number to "
+            "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
+            "UUIDs, or a range of numbers per node",
+            table->name, table->columns[table->key[0]].name);
+}
+
+static tide_status tell_nameless(tide_tracked *out, tide_app_tx *tx, const tide_table *table,
+                                 tide_error *err)
+{
+    if (!tide_table_is_key_nullable(table))
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_COUNT_NAMELESS, err));
+    TIDE_TRY(tide_app_step(query, err));
+    const int64_t count = tide_app_col_i64(query);
+    if (count > 0)
+        say(out,
+            "%lld rows of %s have NULL in their PRIMARY KEY: no other node could find them, so "
+            "they stay here alone",
+            (long long)count, table->name);
+    return TIDE_OK;
+}
+
+/* An application that does not switch foreign keys on may have children without parents. They go aside with the next look: it is told before. */
+static void tell_orphans(tide_tracked *out, tide_app_tx *tx, const char *name)
+{
+    tide_error why;
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORPHANS->text, &why) < TIDE_OK)
+        return;
+    tide_app_bind_text(query, "name", tide_view_of(name));
+    /* A foreign key that fits no unique key is an error here, and the application's own business. */
+    if (tide_app_step(query, &why) != TIDE_OK)
+        return;
+    const tide_view child = tide_app_col_bytes(query);
+    const tide_view parent = tide_app_col_bytes(query);
+    const int64_t count = tide_app_col_i64(query);
+    say(out,
+        "%lld rows of %.*s refer to rows of %.*s that are not there: they are kept "
+        "aside, out of their table, until those come ('replica conflicts')",
+        (long long)count, (int)child.len, child.ptr, (int)parent.len, parent.ptr);
+}
+
+static tide_status advise(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    const advising *a = arg;
+    TIDE_CLEANUP(tide_table_done) tide_table table = {0};
+    a->out->advice[a->len] = '\0'; /* a closure may run again */
+    TIDE_TRY(tide_table_read(&table, tx, a->name, err));
+    tell_numbers(a->out, &table);
+    TIDE_TRY(tell_nameless(a->out, tx, &table, err));
+    tell_orphans(a->out, tx, a->name);
+    return TIDE_OK;
+}
+
+tide_status tide_capture_advise(tide_app *file, const char *table, tide_tracked *out,
+                                tide_error *err)
+{
+    advising a = {.name = table, .out = out, .len = strlen(out->advice)};
+    return tide_app_read(file, advise, &a, err);
+}
