@@ -65,9 +65,21 @@ static void set_deadline(tide_app_connection *connection)
     connection->busy_until_us = app->env->mono_us(app->env) + app->options.wait_us;
 }
 
+/* A REAL as a text has 17 digits since SQLite 3.52, 15 before. Indexes of expressions and generated columns hold such texts: an application with an older SQLite
+ * would find ours damaged. */
+static void write_reals_as_ever(sqlite3 *db)
+{
+#ifdef SQLITE_DBCONFIG_FP_DIGITS
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_FP_DIGITS, 15, NULL);
+#else
+    (void)db;
+#endif
+}
+
 static tide_status configure(tide_app_connection *connection, bool is_writer, tide_error *err)
 {
     sqlite3 *db = connection->db;
+    write_reals_as_ever(db);
     (void)sqlite3_extended_result_codes(db, 1);
     (void)sqlite3_busy_handler(db, wait_for_lock, connection);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);

@@ -48,6 +48,27 @@ static void files_that_are_none_are_refused(void **state)
     assert_status(TIDE_E_FOREIGN, tide_app_open(&app, t->path, NULL, &t->err));
 }
 
+static tide_status add_reals(tide_app_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    return run(tx, "INSERT INTO r (v) VALUES (0.1), (-9.223372036854775807e18), (1e300), (1.0 / 3)",
+               err);
+}
+
+/* An index may hold a REAL as a text: the application's SQLite finds the same one there. */
+static void reals_in_indexes_are_what_an_older_sqlite_makes_of_them(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE r (v REAL, g AS (v || '!') STORED UNIQUE);"
+                  "CREATE UNIQUE INDEX r1 ON r (v || '?');");
+    tide_app *app = open_file(t, 0);
+    assert_ok_err(tide_app_write(app, add_reals, NULL, &t->err), &t->err);
+    tide_app_close(app);
+    assert_app(t, "SELECT integrity_check FROM pragma_integrity_check", "ok");
+    app_write_sql(t, APP_SHELL, "DELETE FROM r;");
+}
+
 static tide_status collide(tide_app_tx *tx, void *arg, tide_error *err)
 {
     tide_status *found = arg;
@@ -167,6 +188,8 @@ static void a_killed_writer_leaves_changes_with_their_events(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
+        cmocka_unit_test_setup_teardown(reals_in_indexes_are_what_an_older_sqlite_makes_of_them,
+                                        app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(files_that_are_none_are_refused, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_failed_statement_is_undone_alone, app_setup,
                                         app_teardown),
