@@ -518,9 +518,28 @@ static void the_newest_two_are_kept_and_those_below_the_floor_are_not_offered(vo
     world_done(&t.w);
 }
 
+/* Keys that are equal and not the same bits: 0.0 and -0.0, -2^63 as INTEGER and as REAL. */
+static void keys_of_two_forms_are_in_a_snapshot(void **state)
+{
+    (void)state;
+    snapshots t;
+    tide_tracked tracked;
+    snapshots_begin(&t, 1, 8);
+    world_run(&t.w, 0, "CREATE TABLE forms (k BLOB NOT NULL PRIMARY KEY, v)");
+    world_run(&t.w, 0, "CREATE TABLE lows (k INT NOT NULL PRIMARY KEY, v)");
+    assert_ok_err(tide_node_track(t.w.nodes[0].node, "forms", DAY_US, &tracked, &t.w.err),
+                  &t.w.err);
+    assert_ok_err(tide_node_track(t.w.nodes[0].node, "lows", DAY_US, &tracked, &t.w.err), &t.w.err);
+    world_run(&t.w, 0, "INSERT INTO forms VALUES (-0.0, 1)");
+    world_run(&t.w, 0, "INSERT INTO lows VALUES (-9.223372036854775808e18, 1)");
+    snapshots_make(&t, 0);
+    world_done(&t.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_two_forms_are_in_a_snapshot),
         cmocka_unit_test(
             snapshot_bootstrap_applying_snapshot_and_post_cut_events_yields_identical_state),
         cmocka_unit_test(a_restore_into_a_node_with_its_own_data_equals_applying_all_events),
