@@ -361,6 +361,28 @@ static tide_status has_parents(bool *out, tide_desk *desk, const tide_desk_row *
     return TIDE_OK;
 }
 
+static bool is_any_generated(const tide_table_foreign *foreign)
+{
+    for (int i = 0; i < foreign->count; i++)
+        if (foreign->column[i] < 0)
+            return true;
+    return false;
+}
+
+/* '3.0' in a column of texts refers to 3 in one of numbers: who looks for 3 among the texts does not find it. */
+static bool is_found_by_parent_alone(const tide_table *table, const tide_table_foreign *foreign,
+                                     const tide_table *parent)
+{
+    for (int i = 0; i < foreign->count; i++) {
+        const tide_affinity child = table->columns[foreign->column[i]].affinity;
+        const tide_affinity of = parent->columns[foreign->parent_column[i]].affinity;
+        if ((child == TIDE_AFFINITY_TEXT || child == TIDE_AFFINITY_NONE) &&
+            of != TIDE_AFFINITY_TEXT && of != TIDE_AFFINITY_NONE)
+            return true;
+    }
+    return false;
+}
+
 /* Rows that referred to these values of a row that has left, or has other ones now. */
 static tide_status check_children(check *c, tide_desk *desk, const tide_table *parent,
                                   const tide_any *values, const tide_any *now, tide_error *err)
@@ -368,11 +390,15 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
     for (int t = 0; t < desk->table_count; t++) {
         const tide_table *table = desk->tables[t];
         for (int i = 0; i < table->foreign_count; i++) {
-            const tide_table_foreign *foreign = &table->foreign[i];
+            tide_table_foreign *foreign = &table->foreign[i];
             if (tide_desk_table(desk, foreign->parent) != parent ||
                 is_null_among(values, foreign->parent_column, foreign->count) ||
                 (now && is_equal_among(values, now, foreign->parent_column, foreign->count)))
                 continue;
+            if (!is_any_generated(foreign) && is_found_by_parent_alone(table, foreign, parent)) {
+                foreign->is_touched = true;
+                continue;
+            }
             TIDE_CLEANUP(tide_found_done) tide_found children = {.keys = NULL};
             TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
             TIDE_TRY(
@@ -414,6 +440,15 @@ static tide_status check_orphans(check *c, tide_desk *desk, tide_error *err)
     return TIDE_OK;
 }
 
+static bool is_any_touched(const tide_desk *desk)
+{
+    for (int t = 0; t < desk->table_count; t++)
+        for (int i = 0; i < desk->tables[t]->foreign_count; i++)
+            if (desk->tables[t]->foreign[i].is_touched)
+                return true;
+    return false;
+}
+
 static bool has_foreign_keys(const tide_desk *desk)
 {
     for (int i = 0; i < desk->table_count; i++)
@@ -452,9 +487,12 @@ static tide_status keep_referring(tide_desk *desk, tide_error *err)
         if (row == last)
             break;
     }
-    TIDE_TRY(check_orphans(&c, desk, err));
-    for (size_t i = 0; i < c.count; i++)
-        TIDE_TRY(check_row(&c, desk, c.rows[i], err));
+    size_t checked = 0;
+    do { /* what goes aside may leave others without a parent */
+        TIDE_TRY(check_orphans(&c, desk, err));
+        for (; checked < c.count; checked++)
+            TIDE_TRY(check_row(&c, desk, c.rows[checked], err));
+    } while (is_any_touched(desk));
     return TIDE_OK;
 }
 
