@@ -7,7 +7,7 @@ WERROR := $(if $(CI),true,false)
 CONFIGURE = scripts/configure
 TEST = scripts/test-report --jobs $(JOBS)
 
-.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference install deb deb-test clean
+.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference screenshot install deb deb-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,9 @@ reference: build ## write docs/reference from the program's tables, the headers,
 	@scripts/make-c-api
 	@scripts/make-services
 	@scripts/make-schema build/tidemark
+
+screenshot: build ## take the pictures of docs/images anew: the demonstration in a browser
+	@scripts/make-screenshot
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR
 	@meson install -C build --no-rebuild --quiet

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 import { after, runCases, test } from '../clients/cases.mjs';
 import { blocksOf, difference, hiddenCommand, unitsOf } from './blocks.mjs';
@@ -17,7 +18,7 @@ const fenced = (language, ...lines) => ['```' + language, ...lines, '```', ''].j
 function run(text) {
     const page = path.join(directory, 'page.md');
     writeFileSync(page, text);
-    const { status, stdout } = spawnSync('node', [path.join(import.meta.dirname, 'shell_test.mjs'), page], { encoding: 'utf8' });
+    const { status, stdout } = spawnSync('node', [fileURLToPath(new URL('shell_test.mjs', import.meta.url)), page], { encoding: 'utf8' });
     return { status, stdout };
 }
 

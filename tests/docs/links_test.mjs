@@ -3,9 +3,9 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 
 import { runCases, test } from '../clients/cases.mjs';
+import { source } from '../clients/deps.mjs';
 
-const source = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
-const LINK = /\[[^\]]*\]\(([^)\s]+)\)/g;
+const LINK = /\[[^\]]*\]\(([^)\s]+)\)|\b(?:src|srcset|href)="([^"]+)"/g;
 const NAMED = /`((?:bench|docs|examples|fuzz|include|models|packaging|proto|scripts|sql|src|tests|tools|web)\/[\w./*{},-]+)`/g;
 const BENCH = /`build\/bench\/([a-z]\w+)/g;
 
@@ -13,7 +13,7 @@ function pagesBelow(folder) {
     const entries = readdirSync(path.join(source, folder), { withFileTypes: true });
     return entries.filter((entry) => entry.name.endsWith('.md')).map((entry) => path.join(folder, entry.name));
 }
-const pages = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', ...pagesBelow('docs'), ...pagesBelow('docs/reference')];
+const pages = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'examples/README.md', ...pagesBelow('docs'), ...pagesBelow('docs/reference')];
 const textOf = (page) => readFileSync(path.join(source, page), 'utf8');
 const proseOf = (page) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
 
@@ -66,7 +66,7 @@ for (const [page, heading] of NAMING)
     });
 for (const page of pages)
     test(`${page}: what it points at is there`, async () => {
-        const wrong = [...proseOf(page).matchAll(LINK)].map(([, target]) => brokenLink(page, target)).filter(Boolean);
+        const wrong = [...proseOf(page).matchAll(LINK)].map(([, target, attribute]) => brokenLink(page, target ?? attribute)).filter(Boolean);
         for (const [, name] of proseOf(page).matchAll(NAMED)) if (!isThere(name)) wrong.push(`${name} is not there`);
         for (const [, name] of textOf(page).matchAll(BENCH))
             if (!existsSync(path.join(source, 'bench', `${name}.c`))) wrong.push(`bench/${name}.c is not there`);

@@ -3,9 +3,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 
 import { runCases, test } from '../clients/cases.mjs';
-import { tidemark } from '../clients/deps.mjs';
-
-const source = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
+import { source, tidemark } from '../clients/deps.mjs';
 
 const pages = [
     ['the C interface', 'make-c-api'],

@@ -11,10 +11,11 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { source } from '../clients/deps.mjs';
+
 export const DOCUMENT_MS = 140_000; // a sanitizer makes it many times slower
 const READY_S = 20;
 
-const source = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
 const build = process.env.TIDEMARK_BUILD_DIR ?? path.join(source, 'build');
 
 const PRELUDE = `

@@ -11,10 +11,10 @@ import path from 'node:path';
 import readline from 'node:readline';
 
 import { after, runCases, test } from '../clients/cases.mjs';
+import { source } from '../clients/deps.mjs';
 import { blocksOf, difference, hiddenCommand, isShell, unitsOf } from './blocks.mjs';
 import { DOCUMENT_MS, runUnits } from './shell.mjs';
 
-const source = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
 const helpers = process.env.TIDEMARK_HELPER_DIR ?? path.join(source, 'build/tests');
 
 const SHOWN_LEN = 2000; // of what a command printed that failed
