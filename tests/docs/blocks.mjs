@@ -3,12 +3,14 @@
 //     ```sh          commands; each has to succeed
 //     ```console     "$ COMMAND" (continued by "> "), then what it prints: "..." in a line stands for any text, a line of its own
 //                    for any lines
-//     other          shown, not run; must not hold commands of ours
+//     other          shown, not run; must not hold commands of ours, and not be a shell by another name (bash, shell, ...)
 //
 // <!-- not run: REASON --> above a block leaves it out, visibly.
 const FENCE = /^(\s*)```(\S*)\s*$/;
 const NOT_RUN = /^\s*<!-- not run: (.+) -->\s*$/;
 const COMMAND = /^\s*(\$ |tidemark (?!<)|make [a-z]|curl |sqlite3 |systemctl |apt |docker |psql |createdb )/;
+
+const OTHER_SHELL = /^(bash|dash|fish|shell|shell-session|shellsession|zsh)$/;
 
 export function blocksOf(text) {
     const blocks = [];
@@ -37,7 +39,8 @@ export const isShell = (block) => block.language === 'sh' || block.language === 
 
 // A block that looks like commands and says of itself that it is none.
 export function hiddenCommand(block) {
-    return isShell(block) ? undefined : block.lines.find((line) => block.language !== 'python' && COMMAND.test(line));
+    if (isShell(block) || block.language === 'python') return undefined;
+    return block.lines.find((line) => OTHER_SHELL.test(block.language) || COMMAND.test(line));
 }
 
 // The commands of a block with what they should print; expected is null where nothing is said.

@@ -51,7 +51,7 @@ function isThere(name) {
 // Names of test cases: four words and more, alone or behind their program (`lake/fork: a_fork_equals_its_parent_at_its_point`).
 const CASE = /`(?:[a-z_/]+: )?([a-z][a-z0-9]*(?:_[a-z0-9]+){3,})`/g;
 const tests = readdirSync(path.join(source, 'tests'), { recursive: true })
-    .filter((name) => /\.(c|h|mjs)$/.test(name))
+    .filter((name) => /\.[ch]$/.test(name))
     .map((name) => readFileSync(path.join(source, 'tests', name), 'utf8'))
     .join('\n');
 
@@ -61,7 +61,7 @@ for (const [page, heading] of NAMING)
     test(`${page}: the cases that it names exist`, async () => {
         const text = textOf(page);
         const cases = [...text.slice(text.indexOf(heading)).matchAll(CASE)].map(([, name]) => name);
-        const missing = cases.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests));
+        const missing = cases.filter((name) => !new RegExp(`\\bvoid ${name}\\(void \\*\\*`).test(tests));
         if (cases.length === 0 || missing.length > 0) throw `not cases of tests/: ${missing.join(', ')}`;
     });
 for (const page of pages)

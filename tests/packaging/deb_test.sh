@@ -72,7 +72,16 @@ duckdb_is_found() {
 
 pages_are_there() {
     man -w tidemark tidemark-agent tidemark-lake && test -f /usr/share/bash-completion/completions/tidemark &&
-        test -f /usr/share/zsh/vendor-completions/_tidemark && test -f /usr/share/fish/vendor_completions.d/tidemark.fish
+        test -f /usr/share/zsh/vendor-completions/_tidemark && test -f /usr/share/fish/vendor_completions.d/tidemark.fish || return 1
+    local page
+    for page in $(sed -n 's/^Documentation=.*file:\/\///p' /lib/systemd/system/tidemark*.service); do test -f "$page" || return 1; done
+}
+
+# As docs/sql.md has it.
+extension_loads() {
+    local extension=/usr/lib/x86_64-linux-gnu/tidemark/tidemark_sqlite
+    tidemark sequence next orders --store "$work/numbers.db" &&
+        [ "$(sqlite3 "$work/numbers.db" ".load $extension" "SELECT nextval('orders')")" = 2 ]
 }
 
 sbom_is_there() {
@@ -216,6 +225,7 @@ check 'nothing runs before it is asked for' nothing_runs
 check 'there is a user, and settings that only it and root read' user_is_there
 check 'manual pages and completions are where they are looked for' pages_are_there
 check 'DuckDB is found beside the program' duckdb_is_found
+check 'a foreign SQLite loads the extension' extension_loads
 check 'the list of parts has the digests of what is installed' sbom_is_there
 check 'programs are built with the library, shared and static' programs_can_be_built
 check 'every unit starts, as the user, and says where it serves' all_start
