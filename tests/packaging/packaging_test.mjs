@@ -155,6 +155,27 @@ test('what the program is linked with, has inside and opens is in the list', asy
     for (const [name, installed] of versions.trim().split('\n').map((line) => line.split(' '))) assert.equal(named.get(name).version, installed);
 });
 
+// ---- Debian 12's own Node ----
+
+const NODE_MAJOR = 18;
+
+// A machine that has nothing yet gets Node from Debian (scripts/packages.txt); here there may be a later one.
+test('the packages that tests and the dashboard are made of run on the Node that Debian 12 has', () => {
+    const late = [];
+    for (const folder of ['test-npm', 'web-npm'])
+        for (const [name, { engines }] of Object.entries(JSON.parse(read('deps', folder, 'package-lock.json')).packages)) {
+            const lowest = [...(engines?.node ?? '').matchAll(/[>^~]=? *v?(\d+)/g)].map((match) => Number(match[1]));
+            if (lowest.length > 0 && Math.min(...lowest) > NODE_MAJOR) late.push(`${folder}: ${name} wants ${engines.node}`);
+        }
+    assert.deepEqual(late, []);
+});
+
+test('tests use nothing that came after it', () => {
+    const scripts = readdirSync(inTree('tests'), { recursive: true }).filter((name) => name.endsWith('.mjs'));
+    const LATER = /import\.meta\.(dirname|filename)\b|\bPromise\.withResolvers\b|\b(Object|Map)\.groupBy\b|\.to(Sorted|Reversed|Spliced)\(|from 'node:sqlite'/;
+    assert.deepEqual(scripts.filter((name) => LATER.test(read('tests', name).replace(/^ *const LATER = .*$/m, ''))), []);
+});
+
 // ---- versions ----
 
 test('the changelog of the packages is at the version of the program', async () => {
