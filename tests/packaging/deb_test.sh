@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deb_test.sh DIRECTORY - the life of the packages in DIRECTORY on a machine that is thrown away (scripts/deb-machine): installed, started, used,
-# killed, upgraded, removed, installed again, purged. Speaks TAP.
+# killed, upgraded, removed, installed again, purged. Speaks TAP. (grep without -q: whoever still writes to it must not fail.)
 set -uo pipefail
 debs=$1
 work=$(mktemp -d)
@@ -67,7 +67,7 @@ user_is_there() {
 duckdb_is_found() {
     local place=(--store "$work/trial.db")
     tidemark lake init "${place[@]}" --data "$work/trial" && tidemark lake catalog create books "${place[@]}" &&
-        tidemark lake query 'SELECT 42' "${place[@]}" | grep -q 42
+        tidemark lake query 'SELECT 42' "${place[@]}" | grep 42
 }
 
 pages_are_there() {
@@ -111,9 +111,9 @@ int main(void)
 }
 END
     cd "$work" && gcc use.c -o shared $(pkg-config --cflags --libs tidemark) && ./shared &&
-        ldd shared | grep -q libtidemark.so.0 &&
+        ldd shared | grep libtidemark.so.0 &&
         gcc use.c -o static $(pkg-config --cflags tidemark) -Wl,-Bstatic -ltidemark -Wl,-Bdynamic $(pkg-config --static --libs tidemark | sed 's/-ltidemark//') &&
-        ./static && ! ldd static | grep -q libtidemark
+        ./static && ! ldd static | grep libtidemark
 }
 
 all_start() {
@@ -138,13 +138,13 @@ all_work() {
         post 4322 tidemark.lake.v1.LakeService/CreateCatalog '{"name":"books"}' &&
         post 4322 tidemark.lake.v1.LakeService/CreateTable '{"catalog":"books","operation":{"schema":"main","table":"t","columns":"a BIGINT"}}' &&
         post 4322 tidemark.lake.v1.LakeService/Append '{"catalog":"books","operation":{"schema":"main","table":"t","text":"a\n1\n2\n"}}' &&
-        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM books.main.t"}' | grep -q '"3"' &&
-        curl -sS --fail http://127.0.0.1:8340/ | grep -qi '<html' &&
+        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM books.main.t"}' | grep '"3"' &&
+        curl -sS --fail http://127.0.0.1:8340/ | grep -i '<html' &&
         curl -sS --fail http://127.0.0.1:4321/readyz
 }
 
 agent_sees_machine() {
-    curl -sS --fail http://127.0.0.1:4318/metrics | grep -q '^tidemark_' &&
+    curl -sS --fail http://127.0.0.1:4318/metrics | grep '^tidemark_' &&
         runuser -u tidemark -- tidemark feed ls --store /var/lib/tidemark/agent/agent.db
 }
 
@@ -187,7 +187,7 @@ upgrade() {
 }
 
 state_is_kept() {
-    post 4319 tidemark.work.v1.WorkService/ListTasks '{}' | grep -q kept
+    post 4319 tidemark.work.v1.WorkService/ListTasks '{}' | grep kept
 }
 
 scripts_run_twice() {
