@@ -321,11 +321,12 @@ static int64_t plan_renewal(const tide_work_messages *messages, tide_env *env)
     return env->boot_us(env) + (third_us > RENEWAL_MIN_US ? third_us : RENEWAL_MIN_US);
 }
 
-/* How long what is left may take when the command has ended: not so long that the lease ends over it. */
+/* How long what is left may take when the command has ended: not so long that the lease ends over it. When it is over already there is nothing to
+ * hurry for, and what the command said is in the pipe. */
 static int64_t find_linger_us(const tide_work_messages *messages)
 {
     const int64_t left_us = tide_job_lease_left_us(messages->job) / 4;
-    return left_us < LINGER_US ? left_us : LINGER_US;
+    return left_us > 0 && left_us < LINGER_US ? left_us : LINGER_US;
 }
 
 void *tide_work_messages_serve(void *arg)

@@ -542,6 +542,34 @@ static void a_command_is_killed_before_its_lease_ends(void **state)
     assert_member(t, "a", "crash_count", "1");
 }
 
+/* A worker that is stalled while it waits for its store, until its lease is over: what its command said meanwhile is heard. */
+static void what_a_command_said_while_its_worker_was_stalled_is_heard(void **state)
+{
+    const double lease = 3;
+    cli_fixture *t = *state;
+    proc child;
+    store_lock lock;
+    work_add(t, "--type x --work-item a");
+    work_start(t, &child,
+               "exec $T work run --type x --lease 3s --limit 1 -- sh -c 'echo $$ > pid; "
+               "while [ ! -e go ]; do sleep 0.01; done; echo last words >&2; echo > said; "
+               "exec sleep 600'");
+    const pid_t pid = read_pid(t, "pid");
+    const double expires = lock_store(t, &lock);
+    while (read_clock(CLOCK_BOOTTIME) <= expires - lease * 0.6)
+        usleep(5000); /* what it renews after a third of the lease waits for the lock now */
+    assert_ok_err(proc_kill(&child, SIGSTOP, &t->err), &t->err);
+    cli_write_file(t, "go", "", 0);
+    wait_for_file(t, "said");
+    while (read_clock(CLOCK_BOOTTIME) <= expires)
+        usleep(5000);
+    assert_ok_err(proc_kill(&child, SIGCONT, &t->err), &t->err);
+    wait_until_gone(pid);
+    unlock_store(&lock);
+    assert_contains(work_finish(t, &child, 0), "0 finished, 0 failed, 0 released, 1 lost");
+    assert_contains(read_text(t, "err"), "last words");
+}
+
 /* Nobody reads our stderr, and the command fills it: it is ended in time all the same. */
 static void a_stderr_that_nobody_reads_does_not_keep_a_command_alive(void **state)
 {
@@ -593,6 +621,7 @@ int main(void)
         WORK_EVERY_ENGINE(a_killed_worker_is_resumed_from_its_checkpoint),
         WORK_EVERY_ENGINE(the_last_real_checkpoint_is_handed_over),
         WORK_EVERY_ENGINE(a_command_is_killed_before_its_lease_ends),
+        WORK_TEST_SQLITE(what_a_command_said_while_its_worker_was_stalled_is_heard),
         WORK_EVERY_ENGINE(a_stderr_that_nobody_reads_does_not_keep_a_command_alive),
         WORK_EVERY_ENGINE(a_cancelled_item_stops_its_command),
     };

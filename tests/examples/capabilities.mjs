@@ -58,6 +58,18 @@ function declareWork({ workAdd, workRun, journal, isOverHttp, needsSweep, ownLin
         (await json('checkpoint', 'ls', '--work-item', item, '--type', 'manual_checkpoint', '--store', store)).length;
     const attemptsOf = async (item) => (await json('work', 'show', item, '--store', store))[0].attempts.map(({ outcome }) => outcome);
 
+    // Not in the middle of a write: nobody else could write to the file until it goes on.
+    async function freeze(worker) {
+        for (;;) {
+            worker.signal('SIGSTOP');
+            try {
+                return await run(['sqlite3', '-bail', '-cmd', '.timeout 300', store, 'BEGIN IMMEDIATE; ROLLBACK']);
+            } catch {
+                worker.signal('SIGCONT');
+            }
+        }
+    }
+
     test('work: an item is added once, worked on, and has its effect once', async () => {
         served = await start('serve', '--store', store, '--listen', '127.0.0.1:0');
         assert.equal(await run(workAdd(place(), 'one', 3)), 'added\n');
@@ -75,7 +87,7 @@ function declareWork({ workAdd, workRun, journal, isOverHttp, needsSweep, ownLin
         await run(workAdd(place(), 'long', 20));
         const stalled = new Running(workRun(place(), effects, { name: 'stalled', leaseMs: 1000, items: -1 }));
         await stalled.line(/^page 3$/);
-        stalled.signal('SIGSTOP');
+        await freeze(stalled);
         const others = run(workRun(place(), effects, { name: 'other', leaseMs: 30000, items: 1 }));
         while (needsSweep && (await attemptsOf('long'))[0] !== 'expired') await cli('work', 'sweep', '--store', store);
         const other = ownLines(await others);
