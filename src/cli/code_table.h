@@ -227,7 +227,10 @@
       "set the clocks; it is merged when its time has come")                                       \
     X(QUARANTINE, "size",                                                                          \
       "a value of this node that is too large for an event: it stays here alone",                  \
-      "replace it by a smaller one")
+      "replace it by a smaller one")                                                               \
+    X(QUARANTINE, "null",                                                                          \
+      "a row of this node with NULL in its primary key: no other node could find it",              \
+      "give it a key")
 
 #define TIDE_CLI_CODES_CHECKS(X)                                                                   \
     X(CHECK, "OK", "tidemark check: everything below the thresholds (exit code 0)", "")            \

@@ -102,7 +102,7 @@ static void every_word_of_the_lists_in_the_sources_is_explained(void **state)
 {
     (void)state;
     check_list("src/colony/poller.c", "*find_hold(", "\n}\n", '"', 4);
-    check_list("src/replica/quarantine.c", "hold_names[] = {", "}", '"', 5);
+    check_list("src/replica/quarantine.c", "hold_names[] = {", "}", '"', 6);
     check_list("src/replica/list.c", "*reason_of(", "\n}\n", '"', 5);
     check_list("src/feed/loss.c", "REASONS[] = {", "}", '"', 4);
     check_list("sql/recovery_schema.sql", "failure_kind IN (", "))", '\'', 5);
