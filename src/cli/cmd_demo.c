@@ -1,4 +1,5 @@
 /* cmd_demo.c - tidemark demo: break something in `tidemark up --demo`, and see who takes part. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +64,7 @@ static tide_status disturb(tide_cli *cli, const char *fault, tide_error *err)
         request.agent = (char *)cli->args[0];
     TIDE_TRY(ask(cli, "Disturb", &request.base, &tidemark__up__v1__disturb_response__descriptor,
                  &response, err));
+    assert(response);
     const UP(DisturbResponse) *answer = (const UP(DisturbResponse) *)response;
     tide_status status = TIDE_OK;
     if (cli->out.is_json) {
@@ -125,6 +127,7 @@ static tide_status print_line(tide_cli *cli, tide_cli_table *table, const line *
 
 static tide_status print_all(tide_cli *cli, const UP(GetDemoResponse) * demo, tide_error *err)
 {
+    assert(demo);
     static const tide_cli_column columns[] = {
         {.title = "NAME"}, {.title = "KIND"}, {.title = "STATE"}, {.title = "FOR"}};
     tide_cli_table table;

@@ -55,7 +55,7 @@ static tide_status number_members(tide_tx *tx, group *g, tide_lake_digest *diges
     int count = 0;
     for (int i = 0; i < g->count; i++)
         count += g->members[i]->plan.file_count;
-    TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)count, sizeof *ids);
+    TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)count + 1, sizeof *ids);
     if (!ids)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", count);
     TIDE_TRY(tide_lake_file_ids(g->members[0]->change->lake, tx, count, ids, &g->left, err));
@@ -172,7 +172,7 @@ static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest
 static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
 {
     group *g = arg;
-    tide_lake_digest digests[TIDE_CREW_BATCH_MAX];
+    tide_lake_digest digests[TIDE_CREW_BATCH_MAX] = {{.sums = {0, 0}}};
     const tide_lake_change *changes[TIDE_CREW_BATCH_MAX];
     for (int i = 0; i < g->count; i++) {
         g->members[i]->runs++;
@@ -190,6 +190,7 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
 static void commit_members(tide_crew_turn *turn, void **whats, int count)
 {
     lake_try *members[TIDE_CREW_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_CREW_BATCH_MAX);
     for (int i = 0; i < count; i++)
         members[i] = whats[i];
     group g = {.turn = turn,

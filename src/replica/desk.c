@@ -375,7 +375,7 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value
 {
     const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
     if (at + TIDE_TABLE_PRINT_LEN <= row->prints.len) /* memory of the desk */
-        tide_table_print((uint8_t *)(uintptr_t)row->prints.ptr + at, value);
+        tide_table_print((uint8_t *)row->prints.ptr + at, value);
 }
 
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)

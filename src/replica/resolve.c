@@ -1,5 +1,6 @@
 #include "replica/resolve.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ static int compare(const tide_desk_row *a, const tide_desk_row *b)
 
 static void sift_up(queue *q, size_t at)
 {
+    assert(q->rows);
     while (at > 0 && compare(q->rows[at], q->rows[(at - 1) / 2]) > 0) {
         tide_desk_row *kept = q->rows[at];
         q->rows[at] = q->rows[(at - 1) / 2];

@@ -88,7 +88,7 @@ static tide_status copy_at_cut(tide_node *node, const char *path, const tide_sna
 {
     TIDE_TRY(tide_peer_look(node, NULL, err));
     return tide_app_copy(tide_node_file(node), path, fold_or_stop, node, tell_pages,
-                         (void *)(uintptr_t)watch, err);
+                         (void *)watch, err);
 }
 
 /* ---- the file ---- */

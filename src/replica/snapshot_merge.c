@@ -108,7 +108,7 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock joined = {.columns = NULL};
     TIDE_CLEANUP(tide_freep)
     const tide_any **values =
-        (const tide_any **)calloc((size_t)target->table->column_count, sizeof *values);
+        (const tide_any **)calloc((size_t)target->table->column_count, sizeof(void *));
     if (!values)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
     for (int i = 0; i < from->column_count; i++)

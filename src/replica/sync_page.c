@@ -10,7 +10,7 @@
 static void free_table(tide_peer_table *table)
 {
     for (int i = 0; i < table->schema_count; i++)
-        free((void *)(uintptr_t)table->schemas[i].columns.ptr); /* one piece holds all three */
+        free((void *)table->schemas[i].columns.ptr); /* one piece holds all three */
     free(table->schemas);
     for (int i = 0; i < table->former_count; i++)
         free(table->former[i]);
@@ -18,7 +18,7 @@ static void free_table(tide_peer_table *table)
     for (char **sql = table->sql; sql && *sql; sql++)
         free(*sql);
     free((void *)table->sql);
-    free((void *)(uintptr_t)table->form.ptr);
+    free((void *)table->form.ptr);
 }
 
 void tide_peer_marks_cut_tables(tide_peer_marks *marks)
@@ -160,7 +160,7 @@ tide_status tide_peer_table_set_form(tide_peer_table *table, tide_view form, tid
     if (!copy)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
     memcpy(copy, form.len > 0 ? form.ptr : "", form.len);
-    free((void *)(uintptr_t)table->form.ptr);
+    free((void *)table->form.ptr);
     table->form = tide_view_bytes(copy, form.len);
     return TIDE_OK;
 }

@@ -196,7 +196,7 @@ static tide_status put_snapshot(void *arg, const tide_snapshot_info *info, tide_
     message.snapshot_id = tide_rpc_borrow(info->id);
     message.created_at_us = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
-    message.digest.data = (uint8_t *)(uintptr_t)info->digest;
+    message.digest.data = (uint8_t *)info->digest;
     message.digest.len = sizeof info->digest;
     message.verified = info->is_verified;
     message.serves = is_serving(l, info);

@@ -75,7 +75,7 @@ tide_status tide_wire_put_marks(tide_buffer *out, uint32_t field, const tide_pee
 
 static ProtobufCBinaryData data_of(tide_view bytes)
 {
-    return (ProtobufCBinaryData){.len = bytes.len, .data = (uint8_t *)(uintptr_t)bytes.ptr};
+    return (ProtobufCBinaryData){.len = bytes.len, .data = (uint8_t *)bytes.ptr};
 }
 
 static tide_status put_table(tide_buffer *out, uint32_t field, REPLICA(Table) * table,
@@ -83,7 +83,7 @@ static tide_status put_table(tide_buffer *out, uint32_t field, REPLICA(Table) * 
 {
     const size_t count = (size_t)from->schema_count;
     TIDE_CLEANUP(tide_freep) REPLICA(Schema) *schemas = calloc(count + 1, sizeof *schemas);
-    TIDE_CLEANUP(tide_freep) REPLICA(Schema) **list = calloc(count + 1, sizeof *list);
+    TIDE_CLEANUP(tide_freep) REPLICA(Schema) **list = calloc(count + 1, sizeof(void *));
     if (!schemas || !list)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
     for (size_t i = 0; i < count; i++) {

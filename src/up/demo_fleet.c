@@ -1,5 +1,6 @@
 #include "up/demo_fleet.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -389,6 +390,7 @@ tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index)
 
 static void place_members(tide_demo_fleet *fleet)
 {
+    assert(fleet->members && fleet->sims && fleet->by_name);
     for (int i = 0; i < fleet->options.count; i++) {
         member *m = &fleet->members[i];
         m->sim = &fleet->sims[i];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <unistd.h>
@@ -48,8 +49,11 @@ tide_status tide_demo_fleet_load(const char *file, tide_sim *sims, int count, ti
     while (fgets(line, sizeof line, in)) {
         char name[TIDE_SIM_NAME_SIZE];
         char session[37];
-        int64_t tick = 0;
-        if (sscanf(line, "%31s %36s %" SCNd64, name, session, &tick) != 3 || tick < 0)
+        int at = 0;
+        char *end = NULL;
+        const bool is_named = sscanf(line, "%31s %36s %n", name, session, &at) == 2 && at > 0;
+        const int64_t tick = is_named ? strtoll(line + at, &end, 10) : -1;
+        if (tick < 0 || end == line + at || *end != '\n')
             return tide_fail(err, TIDE_E_DAMAGED, "%s has a line that is none: %s", file, line);
         for (int i = 0; i < count; i++) {
             tide_sim *sim = &sims[(next + i) % count];

@@ -65,7 +65,8 @@ static void put_metric(tide_record_batch *batch, const tide_sim *sim, int64_t se
     static const char *const metrics[] = {"shop.requests_per_second", "shop.queue_length",
                                           "shop.cache_hit_ratio"};
     const int which = (int)((seq - 1) % 3);
-    const double phase = (double)(seq / 3) / 20 + sim->number;
+    const int64_t round = seq / 3; /* of all three */
+    const double phase = (double)round / 20 + sim->number;
     const double values[] = {120 + 60 * sin(phase), 8 + 6 * sin(phase / 3),
                              0.9 + 0.08 * cos(phase / 2)};
     tide_record_i64(batch, TIDE_SYSTEM_METRIC_TIMESTAMP, at_ms);
