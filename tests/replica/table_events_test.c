@@ -151,7 +151,7 @@ static void an_event_has_all_nine_columns(void **state)
     world_done(&w);
 }
 
-/* Both ways give every event once, in order; whatever comes meanwhile does not shift pages by token. */
+/* R16: both ways give every event once, in order; whatever comes meanwhile does not shift pages by token. */
 static void pages_by_token_and_by_number_cover_everything(void **state)
 {
     (void)state;
