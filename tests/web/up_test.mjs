@@ -162,6 +162,10 @@ test('where tokens are demanded of others, its own parts still reach each other'
     const before = await count();
     await until(count, (now) => now > before); // the agent's own collector goes on, and the colony reads it
     assert.equal(statSync(path.join(up.data, 'inside.sock')).mode & 0o777, 0o600);
+    await up.stop('SIGKILL'); // which leaves the socket behind
+    await up.again(['--require-token']);
+    const then = await count();
+    await until(count, (now) => now > then);
 });
 
 await runCases();
