@@ -125,13 +125,22 @@ DELETE FROM feed_losses WHERE stream_id = :stream AND last_seq <= :floor AND las
     ORDER BY last_seq DESC LIMIT 1 OFFSET :keep);
 
 -- statement: feed_reader_find  only: sqlite
-SELECT epoch, position, lease_token, seen_at FROM feed_readers WHERE stream_id = :stream AND reader = :reader;
+SELECT epoch, position, lease_token, seen_at, opened_seq FROM feed_readers WHERE stream_id = :stream AND reader = :reader;
 
 -- statement: feed_reader_put  only: sqlite
-INSERT INTO feed_readers (stream_id, reader, epoch, position, lease_token, seen_at)
-VALUES (:stream, :reader, :epoch, :position, :token, :now)
+INSERT INTO feed_readers (stream_id, reader, epoch, position, lease_token, seen_at, opened_seq)
+VALUES (:stream, :reader, :epoch, :position, :token, :now, :opened)
 ON CONFLICT (stream_id, reader) DO UPDATE
-SET epoch = excluded.epoch, position = excluded.position, lease_token = excluded.lease_token, seen_at = excluded.seen_at;
+SET epoch = excluded.epoch, position = excluded.position, lease_token = excluded.lease_token, seen_at = excluded.seen_at,
+    opened_seq = excluded.opened_seq;
+
+-- statement: feed_reader_unopened  only: sqlite
+SELECT count(*) FROM feed_readers WHERE opened_seq IS NULL;
+
+-- statement: feed_reader_open  only: sqlite
+UPDATE feed_readers SET opened_seq = coalesce((SELECT q.last FROM feed_streams s JOIN sequences q ON q.name = s.sequence
+                                               WHERE s.id = feed_readers.stream_id), 0)
+WHERE opened_seq IS NULL;
 
 -- statement: feed_reader_count  only: sqlite
 SELECT count(*) FROM feed_readers WHERE stream_id = :stream;

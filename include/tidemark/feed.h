@@ -226,7 +226,8 @@ typedef struct tide_feed_answer {
 } tide_feed_answer;
 
 /* A reader that names an epoch has diverged, also without a point that tells, when we never had that epoch or know it by another id, or when its
- * start lies behind the end of that epoch as we have it. One that shows neither points nor the epoch's id may not look at `standing`, and
+ * start lies behind the end of that epoch as we have it. So has a reader with a name whose point can no longer be checked, and lies above what there was
+ * when the store was first opened after this reader came last. One that shows neither points nor the epoch's id may not look at `standing`, and
  * gets TIDE_E_CONFLICT.
  *
  * A reader of this session that diverged though no epoch of ours tells of a cut there has seen what was taken back unnoticed (a volume put back to

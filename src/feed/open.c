@@ -157,6 +157,8 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
     TIDE_TRY(raise_counters(feed, err));
     if (feed->options.reserve_bytes > 0)
         tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
+    if (store->options.mode != TIDE_STORE_AS_IS)
+        (void)tide_reader_open_all(feed);
     *out = TIDE_TAKE(feed);
     return TIDE_OK;
 }

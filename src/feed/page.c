@@ -464,6 +464,25 @@ static void reset(tide_page *page)
     page->next_loss = (tide_loss){.last_seq = 0};
 }
 
+/* Points that cannot be checked any more are believed as far as this history can have given them to the reader. One above was given by a history that
+ * was cut off, and what has taken its place was dropped before the reader came back. */
+static tide_status doubt_points(tide_page *page, tide_tx *tx, tide_error *err)
+{
+    const tide_feed_request *request = page->request;
+    tide_feed_answer *answer = page->answer;
+    int64_t given = 0;
+    if (answer->standing != TIDE_FEED_STANDING_UNKNOWN || !request->reader)
+        return TIDE_OK;
+    const tide_status status = tide_reader_given(tx, &page->state, request->reader, &given, err);
+    TIDE_TRY(status);
+    for (int i = 0; status == TIDE_OK && i < request->point_count; i++)
+        if (request->points[i].seq > given)
+            answer->standing = TIDE_FEED_STANDING_DIVERGED;
+    if (answer->standing == TIDE_FEED_STANDING_DIVERGED && given > answer->matched_seq)
+        answer->matched_seq = given;
+    return TIDE_OK;
+}
+
 static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
 {
     const tide_feed_request *request = page->request;
@@ -477,6 +496,7 @@ static tide_status check_standing(tide_page *page, tide_tx *tx, tide_error *err)
     if (request->point_count > 0)
         TIDE_TRY(tide_point_judge(tx, &page->state, request->points, request->point_count,
                                   &answer->standing, &answer->matched_seq, err));
+    TIDE_TRY(doubt_points(page, tx, err));
     if (!page->has_diverged)
         return tide_epochs_judge(page, tx, err);
     answer->standing = TIDE_FEED_STANDING_DIVERGED;

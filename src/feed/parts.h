@@ -191,6 +191,13 @@ TIDE_MUST_CHECK tide_status tide_reader_check(tide_feed *feed, tide_tx *tx,
 /* In a transaction of its own. */
 TIDE_MUST_CHECK tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
                                              const tide_reader_standing *standing, tide_error *err);
+/* What this reader can have of this history, and has in common with it if it has more: so much was there when the store was first
+ * opened after the reader came last. TIDE_NONE: it has no row. */
+TIDE_MUST_CHECK tide_status tide_reader_given(tide_tx *tx, const tide_stream_state *state,
+                                              const char *reader, int64_t *given, tide_error *err);
+/* The store is opened: what has been given so far is noted for every reader that came since it was opened last. False: that cannot be
+ * written, and they are believed. */
+bool tide_reader_open_all(tide_feed *feed);
 /* What all readers of a stream have settled; INT64_MAX: nobody reads it. */
 TIDE_MUST_CHECK tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out,
                                                 tide_error *err);

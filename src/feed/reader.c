@@ -23,6 +23,7 @@ typedef struct reader_row {
     int64_t position;
     int64_t lease_token;
     int64_t seen_us;
+    int64_t opened_seq; /* -1: the store was not opened since */
 } reader_row;
 
 static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reader, reader_row *out,
@@ -39,6 +40,7 @@ static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reade
     out->position = tide_col_i64(query);
     out->lease_token = tide_col_i64(query);
     out->seen_us = tide_col_time(query);
+    out->opened_seq = tide_col_is_null(query) ? -1 : tide_col_i64(query);
     return TIDE_OK;
 }
 
@@ -76,7 +78,7 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
                          request->lease_token, row.lease_token);
     const int64_t position =
         clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
-    if (request->lease_token > row.lease_token)
+    if (request->lease_token > row.lease_token || row.opened_seq >= 0)
         *due = TIDE_READER_MUST;
     else if (row.epoch != state->epoch || position > row.position || row.seen_us > now_us ||
              now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS)
@@ -113,7 +115,7 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_reader_check(n->feed, tx, &state, n->request, now_us, &due, err));
     if (due == TIDE_READER_NOT_DUE)
         return TIDE_OK;
-    reader_row row = {.epoch = 0};
+    reader_row row = {.opened_seq = -1};
     const tide_status found = find_reader(tx, state.id, n->request->reader, &row, err);
     TIDE_TRY(found);
     if (found == TIDE_NONE)
@@ -128,6 +130,11 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
                   row.epoch == state.epoch && row.position > position ? row.position : position);
     tide_bind_i64(query, "token", n->request->lease_token);
     tide_bind_time(query, "now", now_us);
+    /* Who has diverged is judged by it again, until it comes with what this history has given it. */
+    if (n->standing.standing == TIDE_FEED_STANDING_DIVERGED && row.opened_seq >= 0)
+        tide_bind_i64(query, "opened", row.opened_seq);
+    else
+        tide_bind_null(query, "opened");
     return tide_query_run(query, NULL, err);
 }
 
@@ -139,6 +146,42 @@ tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
     const tide_status status = tide_write(feed->store, put_reader, &n, err);
     atomic_fetch_sub(&feed->notes, 1);
     return status;
+}
+
+tide_status tide_reader_given(tide_tx *tx, const tide_stream_state *state, const char *reader,
+                              int64_t *given, tide_error *err)
+{
+    reader_row row = {.epoch = 0};
+    const tide_status status = find_reader(tx, state->id, reader, &row, err);
+    if (status != TIDE_OK)
+        return status;
+    *given = row.opened_seq >= 0 ? row.opened_seq : state->head_seq;
+    return TIDE_OK;
+}
+
+static tide_status count_unopened(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_UNOPENED, err));
+    TIDE_TRY(tide_query_one(query, err));
+    *(int64_t *)arg = tide_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status put_opened(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_OPEN, err));
+    return tide_query_run(query, NULL, err);
+}
+
+bool tide_reader_open_all(tide_feed *feed)
+{
+    int64_t count = 0;
+    if (tide_read(feed->store, count_unopened, &count, NULL) < TIDE_OK)
+        return false;
+    return count == 0 || tide_feed_write_firmly(feed, put_opened, NULL, NULL) >= TIDE_OK;
 }
 
 tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, tide_error *err)

@@ -110,7 +110,6 @@ class Tables:
         return any(gap[:4] == (agent, stream, session, epoch) and gap[4] <= number <= gap[5] and gap[6] == "permanent"
                    for gap in self.gaps)
 
-
     def count_told_lost(self, agent, stream):
         lost = sum(gap[5] - gap[4] + 1 for gap in self.gaps if gap[:2] == (agent, stream) and gap[6] == "permanent")
         return lost + sum(first - 1 for key, first in self.firsts.items() if key[:2] == (agent, stream) and first > 0)
@@ -120,8 +119,14 @@ def is_forgotten(agent, item, tables):
     """Dropped before it was read, and told; or before the colony's time."""
     session, epoch, number = item.position
     epoch = tables.epoch_met(agent.name, STREAM, session, epoch)
-    return agent.is_forgetful and (tables.is_told_lost(agent.name, STREAM, session, epoch, number) or
-                                   number < tables.firsts.get((agent.name, STREAM, session, epoch), 0))
+    if not agent.is_forgetful:
+        return False
+    if number < tables.firsts.get((agent.name, STREAM, session, epoch), 0):
+        return True
+    # A number that was given twice is told as lost in the epoch that began when the cut was found.
+    told_in = {key[3] for key in tables.heads if key[:3] == (agent.name, STREAM, session) and key[3] > epoch}
+    return any(tables.is_told_lost(agent.name, STREAM, session, told, number)
+               for told in {epoch} | (told_in if agent.rolled_back() else set()))
 
 
 def check_loss_of_record(agent, item, tables):
