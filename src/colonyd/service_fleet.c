@@ -137,7 +137,7 @@ static int compare_agents(const void *a, const void *b)
 /* The first cell of an agent; NULL: it has none. */
 static cell *find_agent(const gathered *g, const char *agent_id)
 {
-    cell key;
+    cell key = {.records = 0};
     (void)snprintf(key.agent_id, sizeof key.agent_id, "%s", agent_id);
     cell *found =
         g->count > 0 ? bsearch(&key, g->cells, g->count, sizeof key, compare_agents) : NULL;

@@ -78,7 +78,7 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
                          request->lease_token, row.lease_token);
     const int64_t position =
         clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
-    if (request->lease_token > row.lease_token || row.opened_seq >= 0)
+    if (request->lease_token > row.lease_token || (row.opened_seq >= 0 && request->point_count > 0))
         *due = TIDE_READER_MUST;
     else if (row.epoch != state->epoch || position > row.position || row.seen_us > now_us ||
              now_us - row.seen_us > feed->options.reader_idle_us / SEEN_PARTS)
@@ -130,8 +130,9 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
                   row.epoch == state.epoch && row.position > position ? row.position : position);
     tide_bind_i64(query, "token", n->request->lease_token);
     tide_bind_time(query, "now", now_us);
-    /* Who has diverged is judged by it again, until it comes with what this history has given it. */
-    if (n->standing.standing == TIDE_FEED_STANDING_DIVERGED && row.opened_seq >= 0)
+    /* It has served once the reader has shown what it has, and that this history can have given it. */
+    if (row.opened_seq >= 0 && (n->standing.standing == TIDE_FEED_STANDING_NONE ||
+                                n->standing.standing == TIDE_FEED_STANDING_DIVERGED))
         tide_bind_i64(query, "opened", row.opened_seq);
     else
         tide_bind_null(query, "opened");

@@ -87,8 +87,8 @@ static tide_status copy_at_cut(tide_node *node, const char *path, const tide_sna
                                tide_error *err)
 {
     TIDE_TRY(tide_peer_look(node, NULL, err));
-    return tide_app_copy(tide_node_file(node), path, fold_or_stop, node, tell_pages,
-                         (void *)watch, err);
+    return tide_app_copy(tide_node_file(node), path, fold_or_stop, node, tell_pages, (void *)watch,
+                         err);
 }
 
 /* ---- the file ---- */

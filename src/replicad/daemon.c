@@ -61,7 +61,7 @@ static tide_status bring_snapshot(void *arg, tide_error *err)
         .node = p->r->options->node, .remote = p->r->remotes[p->index], .watch = &watch};
     TIDE_TRY(tide_bootstrap_run(&bootstrap, err));
     tide_log_write(p->r->options->front.log, TIDE_LOG_INFO, "restored a peer's snapshot",
-                   TIDE_F("peer", tide_remote_peer(p->r->remotes[p->index])->name), NULL);
+                   TIDE_F("peer", tide_remote_peer(p->r->remotes[p->index])->name), TIDE_F_END);
     return TIDE_OK;
 }
 
@@ -81,11 +81,11 @@ static void sync_with(running *r, int index)
     if (result.unlike[0] && !r->is_unlike[index])
         tide_log_write(r->options->front.log, TIDE_LOG_WARN,
                        "a peer has tables of other types: values may differ for good",
-                       TIDE_F("peer", there->name), TIDE_F("tables", result.unlike), NULL);
+                       TIDE_F("peer", there->name), TIDE_F("tables", result.unlike), TIDE_F_END);
     r->is_unlike[index] = result.unlike[0] != '\0';
     if (status < TIDE_OK)
         tide_log_write(r->options->front.log, TIDE_LOG_WARN, "not synced",
-                       TIDE_F("peer", there->name), TIDE_F("why", err.text), NULL);
+                       TIDE_F("peer", there->name), TIDE_F("why", err.text), TIDE_F_END);
     else
         r->is_proven[index] = true;
 }
@@ -110,7 +110,7 @@ static void collect(running *r)
     while (done.more && !atomic_load(&r->is_over)) {
         if (tide_node_collect(r->options->node, &options, &done, &err) < TIDE_OK) {
             tide_log_write(r->options->front.log, TIDE_LOG_WARN, "nothing collected",
-                           TIDE_F("why", err.text), NULL);
+                           TIDE_F("why", err.text), TIDE_F_END);
             return;
         }
         tide_replica_metrics_collected(r->figures, &done);
@@ -131,7 +131,7 @@ static void compare(running *r)
         if (differing > 0)
             tide_log_write(r->options->front.log, TIDE_LOG_WARN, "tables differ from a peer's",
                            TIDE_F("peer", peer), TIDE_F("next", "tidemark replica verify --repair"),
-                           NULL);
+                           TIDE_F_END);
     }
 }
 
@@ -170,7 +170,7 @@ static void log_report(void *arg, const char *text)
 {
     const running *r = arg;
     tide_log_write(r->options->front.log, TIDE_LOG_WARN, "the file was looked at",
-                   TIDE_F("found", text), NULL);
+                   TIDE_F("found", text), TIDE_F_END);
 }
 
 static tide_status start(void *arg, tide_error *err)

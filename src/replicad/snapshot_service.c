@@ -43,10 +43,10 @@ static void tell(const tide_snapshot_service *s, tide_status status, const char 
         return;
     if (status < TIDE_OK)
         tide_log_write(s->options.log, TIDE_LOG_WARN, "no snapshot was made",
-                       TIDE_F("why", err->text), NULL);
+                       TIDE_F("why", err->text), TIDE_F_END);
     else
         tide_log_write(s->options.log, TIDE_LOG_INFO, "a snapshot was made",
-                       TIDE_F("snapshot_id", id), NULL);
+                       TIDE_F("snapshot_id", id), TIDE_F_END);
 }
 
 static void *make(void *arg)

@@ -71,7 +71,7 @@ static json_t *make_traces(tide_env *env)
 {
     char trace[33];
     char ids[HOPS][17];
-    int64_t starts_ns[HOPS];
+    int64_t starts_ns[HOPS] = {0};
     json_t *resources = json_array();
     const int64_t now_ns = env->wall_us(env) * 1000;
     const bool is_error = below(env, 40) == 0;

@@ -414,6 +414,10 @@ static void a_reader_of_numbers_that_were_given_again_and_dropped_has_diverged(v
     assert_int_equal(TIDE_FEED_STANDING_UNKNOWN, answer.standing);
     assert_int_equal(1, answer.epoch);
     tide_feed_answer_done(&answer);
+    rolled.point_count = 0;
+    answer = read_feed(feed, rolled); /* who shows nothing is not judged, nor taken as judged */
+    tide_feed_answer_done(&answer);
+    rolled.point_count = 2;
     for (int i = 0; i < 2; i++) { /* asking again changes nothing */
         answer = read_feed(feed, rolled);
         assert_int_equal(TIDE_FEED_STANDING_DIVERGED, answer.standing);
