@@ -88,24 +88,27 @@ static int64_t step_tail(tide_call *call, tide_store *store, void *arg, bool is_
     return status == TIDE_NONE ? INT64_MAX : 0;
 }
 
+static tide_status park_tail(const tide_rpc_context *context, tide_call *call,
+                             const JOURNAL(TailRequest) * request, tide_error *err)
+{
+    if (request->global_sequence < 0 || request->event_id < 0)
+        return tide_fail(err, TIDE_E_INVALID, "positions are not below 0");
+    follower *f = calloc(1, sizeof *f);
+    if (!f)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a follower");
+    *f = (follower){
+        .position = {.global_sequence = request->global_sequence, .event_id = request->event_id},
+        .with_snapshot = request->with_snapshot};
+    return tide_waiter_park(context->journal, call, step_tail, f, INT64_MAX, err);
+}
+
 static void run_tail(tide_call *call, tide_view message, void *arg)
 {
-    const tide_rpc_context *context = arg;
     tide_error err = {0};
     ProtobufCMessage *decoded = NULL;
     tide_status status = tide_call_decode(call, message, &decoded, &err);
-    follower *f = status >= TIDE_OK ? calloc(1, sizeof *f) : NULL;
-    if (f) {
-        const JOURNAL(TailRequest) *request = (const JOURNAL(TailRequest) *)decoded;
-        *f = (follower){.position = {.global_sequence = request->global_sequence,
-                                     .event_id = request->event_id},
-                        .with_snapshot = request->with_snapshot};
-        status = request->global_sequence < 0 || request->event_id < 0
-                     ? tide_fail(&err, TIDE_E_INVALID, "positions are not below 0")
-                     : tide_waiter_park(context->journal, call, step_tail, f, INT64_MAX, &err);
-    } else if (status >= TIDE_OK) {
-        status = tide_fail(&err, TIDE_E_NOMEM, "no memory for a follower");
-    }
+    if (status >= TIDE_OK)
+        status = park_tail(arg, call, (const JOURNAL(TailRequest) *)decoded, &err);
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
 }
