@@ -270,3 +270,15 @@ DELETE FROM tide_replica_clocks WHERE (table_id, key) IN (
 -- template: apply_gc_known
 DELETE FROM tide_replica_known WHERE (table_id, key, col, time, node) IN (
     SELECT table_id, key, col, time, node FROM tide_replica_known WHERE time < :horizon LIMIT :limit);
+
+-- template: stamped_spans
+-- The numbers that the logs of an origin have, the newest first. Imported history (epoch 0) has no stamps.
+SELECT epoch, (SELECT min(e.seq) FROM tide_replica_events e WHERE e.origin = o.origin AND e.epoch = o.epoch),
+    (SELECT max(e.seq) FROM tide_replica_events e WHERE e.origin = o.origin AND e.epoch = o.epoch)
+FROM tide_replica_origins o
+WHERE origin = :origin AND epoch > 0 AND EXISTS (SELECT 1 FROM tide_replica_events e WHERE e.origin = o.origin AND e.epoch = o.epoch)
+ORDER BY epoch DESC;
+
+-- template: stamped_from
+SELECT seq, stamp, processed, body FROM tide_replica_events
+WHERE origin = :origin AND epoch = :epoch AND seq >= :from ORDER BY seq LIMIT 1;

@@ -14,6 +14,9 @@ VALUES (:table_name, :schema, :columns, NULL, :key_columns);
 -- template: schemas_find
 SELECT coalesce(becomes, columns) FROM tide_replica_schemas WHERE table_name = :table_name AND schema = :schema;
 
+-- template: schemas_has_other
+SELECT EXISTS (SELECT 1 FROM tide_replica_schemas WHERE table_name = :table_name AND schema <> :schema);
+
 -- template: schemas_columns
 SELECT columns, key_columns FROM tide_replica_schemas WHERE table_name = :table_name AND schema = :schema;
 

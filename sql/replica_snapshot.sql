@@ -59,10 +59,6 @@ SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after AND
 -- ... behind its last row.
 SELECT key FROM tide_replica_clocks WHERE table_id = :table AND key > :after ORDER BY key LIMIT :limit;
 
--- template: snapshot_event_of
--- The event that made a stamp: the index by time finds it.
-SELECT epoch, seq, processed FROM tide_replica_events WHERE timestamp = :ms AND origin = :origin AND stamp = :stamp LIMIT 1;
-
 -- template: snapshot_events_above
 -- Only what was merged: a batch whose rest is missing, or an event that waits, has replaced nothing yet, and may never do.
 SELECT body FROM tide_replica_events

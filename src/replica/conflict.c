@@ -1,6 +1,8 @@
 #include "replica/conflict.h"
 
 #include "base/cleanup.h"
+#include "replica/schemas.h"
+#include "replica/stamped.h"
 #include "tidemark_templates.h"
 
 /* ---- single records ---- */
@@ -74,18 +76,71 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     return TIDE_OK;
 }
 
-/* A write that the row does not show: listed unless somebody knew it. deleted is the row's deletion as it shall be. */
-static tide_status note(tide_desk *desk, const tide_desk_row *row, const tide_row_write *deleted,
-                        int column, const tide_stamp *stamp, const tide_any *value, tide_error *err)
+/* ---- what nobody wrote ---- */
+
+static tide_status has_other_schema(bool *out, tide_app_tx *tx, const tide_table *table,
+                                    tide_error *err)
 {
-    bool known = column >= 0 && deleted->stamp.time != 0 && is_same(&deleted->base, stamp);
-    if (stamp->time == 0 || known)
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err));
+    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
+    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
+    TIDE_TRY(tide_app_step(query, err));
+    *out = tide_app_col_i64(query) != 0;
+    return TIDE_OK;
+}
+
+tide_status tide_conflict_is_made_up(bool *out, tide_desk *desk, const tide_table *table,
+                                     const tide_row_clock *clock, int column, tide_error *err)
+{
+    int map[TIDE_EVENT_COLUMNS_MAX];
+    tide_stamped creation;
+    bool is_migrated = false;
+    const tide_row_write write = tide_row_clock_of(clock, column);
+    *out = false;
+    if (!is_same(&write.stamp, &clock->created.stamp))
         return TIDE_OK;
-    TIDE_TRY(is_known(&known, desk, row, column, stamp, err));
-    return known ? TIDE_OK : put_record(desk, row, column, stamp, value, err);
+    TIDE_TRY(has_other_schema(&is_migrated, desk->tx, table, err));
+    if (!is_migrated)
+        return TIDE_OK;
+    tide_status status = tide_stamped_find(&creation, desk->tx, &write.stamp, err);
+    if (status != TIDE_OK || creation.schema == table->schema)
+        return status < TIDE_OK ? status : TIDE_OK;
+    status = tide_schemas_map(map, desk->tx, table, creation.schema, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    *out = true;
+    for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX; i++)
+        if (map[i] == column)
+            *out = false;
+    return TIDE_OK;
 }
 
 /* ---- events ---- */
+
+/* A write that the row does not show: did anybody know it? deleted is the row's deletion as it shall be. */
+static tide_status is_lost(bool *out, tide_desk *desk, const tide_desk_row *row,
+                           const tide_row_write *deleted, int column, const tide_stamp *stamp,
+                           tide_error *err)
+{
+    bool known = column >= 0 && deleted->stamp.time != 0 && is_same(&deleted->base, stamp);
+    if (stamp->time != 0 && !known)
+        TIDE_TRY(is_known(&known, desk, row, column, stamp, err));
+    *out = stamp->time != 0 && !known;
+    return TIDE_OK;
+}
+
+/* The event's own value. */
+static tide_status note_given(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
+                              const tide_row_write *deleted, const tide_event_column *given,
+                              tide_error *err)
+{
+    bool lost = false;
+    if (given->is_made_up)
+        return TIDE_OK;
+    TIDE_TRY(is_lost(&lost, desk, row, deleted, given->column, &event->stamp, err));
+    return lost ? put_record(desk, row, given->column, &event->stamp, &given->value, err) : TIDE_OK;
+}
 
 static const tide_any *value_of(const tide_desk_row *row, int column)
 {
@@ -93,6 +148,21 @@ static const tide_any *value_of(const tide_desk_row *row, int column)
     if (row->image)
         return &row->image[column];
     return row->has[column] ? &row->values[column] : &nothing;
+}
+
+/* What the row had in a column until now. */
+static tide_status note_stored(tide_desk *desk, const tide_desk_row *row,
+                               const tide_row_write *deleted, int column, tide_error *err)
+{
+    bool lost = false;
+    bool is_made_up = false;
+    const tide_row_write here = tide_row_clock_of(&row->clock, column);
+    TIDE_TRY(is_lost(&lost, desk, row, deleted, column, &here.stamp, err));
+    if (lost)
+        TIDE_TRY(tide_conflict_is_made_up(&is_made_up, desk, row->table, &row->clock, column, err));
+    return lost && !is_made_up
+               ? put_record(desk, row, column, &here.stamp, value_of(row, column), err)
+               : TIDE_OK;
 }
 
 static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const tide_event *event,
@@ -108,14 +178,11 @@ static tide_status note_column(tide_desk *desk, const tide_desk_row *row, const 
         TIDE_TRY(forget(desk, row, given->column, &given->base, err));
         TIDE_TRY(mark_known(desk, row, given->column, &given->base, err));
     }
-    if (!merge->columns[index].is_written)
-        return note(desk, row, deleted, given->column, &event->stamp, &given->value, err);
-    if (!is_same(&here.stamp, &given->base))
-        TIDE_TRY(note(desk, row, deleted, given->column, &here.stamp, value_of(row, given->column),
-                      err));
-    if (!tide_row_clock_exists(&merge->clock))
-        TIDE_TRY(note(desk, row, deleted, given->column, &event->stamp, &given->value, err));
-    return TIDE_OK;
+    if (merge->columns[index].is_written && !is_same(&here.stamp, &given->base))
+        TIDE_TRY(note_stored(desk, row, deleted, given->column, err));
+    return merge->columns[index].is_written && tide_row_clock_exists(&merge->clock)
+               ? TIDE_OK
+               : note_given(desk, row, event, deleted, given, err);
 }
 
 /* What a delete knew is not lost. */
@@ -144,11 +211,9 @@ static bool is_key(const tide_table *table, int column)
 static tide_status note_hidden(tide_desk *desk, const tide_desk_row *row, const tide_merge *merge,
                                tide_error *err)
 {
-    for (int i = 0; i < row->table->column_count; i++) {
-        const tide_row_write here = tide_row_clock_of(&row->clock, i);
+    for (int i = 0; i < row->table->column_count; i++)
         if (!is_key(row->table, i))
-            TIDE_TRY(note(desk, row, &merge->clock.deleted, i, &here.stamp, value_of(row, i), err));
-    }
+            TIDE_TRY(note_stored(desk, row, &merge->clock.deleted, i, err));
     return TIDE_OK;
 }
 

@@ -7,7 +7,8 @@
  *
  * So the last promise holds: every write is in the state, was replaced by somebody who had seen it, or is listed here, on every
  * node (R13). Somebody's knowledge may come before the write itself: it waits in tide_replica_known. A delete that was outlived by a write that
- * did not know it is listed as a delete. A row that exists but breaks a constraint is kept aside (desk.h) and listed too.
+ * did not know it is listed as a delete. A row that exists but breaks a constraint is kept aside (desk.h) and listed too. A default that a row has in a
+ * column that its creator's table did not have is no write, and never listed.
  *
  * Threads: as the transaction. */
 #ifndef TIDE_REPLICA_CONFLICT_H
@@ -24,5 +25,11 @@ enum {
 TIDE_MUST_CHECK tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row,
                                                const tide_event *event, const tide_merge *merge,
                                                tide_error *err);
+
+/* Has a row with this clock its column from a creation that did not name it? Where the log does not have the creation any more: no. */
+TIDE_MUST_CHECK tide_status tide_conflict_is_made_up(bool *out, tide_desk *desk,
+                                                     const tide_table *table,
+                                                     const tide_row_clock *clock, int column,
+                                                     tide_error *err);
 
 #endif

@@ -44,6 +44,8 @@ typedef struct tide_event_column {
     int column; /* position in the table's schema of that digest: by name through the schema, see table.h */
     tide_any value;
     tide_stamp base; /* that was replaced; time 0: none was known */
+    bool
+        is_made_up; /* a default of ours: its writer's table did not have the column. Not encoded */
 } tide_event_column;
 
 typedef struct tide_event {

@@ -52,7 +52,7 @@ static tide_status add_defaults(tide_event *out, tide_desk *desk, const tide_tab
         if (key_place(table, i) >= 0 || has_column(out, given, i))
             continue;
         tide_event_column *column = &out->columns[out->column_count++];
-        *column = (tide_event_column){.column = i};
+        *column = (tide_event_column){.column = i, .is_made_up = true};
         TIDE_TRY(tide_desk_keep(&column->value, desk, &value, err));
     }
     return TIDE_OK;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "replica/conflict.h"
+#include "replica/stamped.h"
 #include "tidemark_templates.h"
 
 static bool is_key(const tide_table *table, int column)
@@ -21,32 +22,6 @@ static bool is_same(const tide_stamp *a, const tide_stamp *b)
 }
 
 /* ---- what the maker had ---- */
-
-typedef struct found_event {
-    bool is_found;
-    int64_t epoch;
-    int64_t seq;
-    bool is_processed;
-} found_event;
-
-static tide_status find_event(found_event *out, tide_restoring *r, const tide_stamp *stamp,
-                              tide_error *err)
-{
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENT_OF->text, err));
-    tide_app_bind_i64(query, "ms", tide_stamp_us(stamp) / 1000);
-    tide_app_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "stamp", (int64_t)stamp->time);
-    const tide_status status = tide_app_step(query, err);
-    TIDE_TRY(status);
-    *out = (found_event){.is_found = status == TIDE_OK};
-    if (out->is_found) {
-        out->epoch = tide_app_col_i64(query);
-        out->seq = tide_app_col_i64(query);
-        out->is_processed = tide_app_col_i64(query) != 0;
-    }
-    return TIDE_OK;
-}
 
 int64_t tide_snapshot_cut_of(const tide_restoring *r, const tide_node_id *origin, int64_t epoch)
 {
@@ -94,10 +69,11 @@ tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r, const tide_sta
     *out = is_any && has_all;
     if (*out || !is_any)
         return TIDE_OK;
-    found_event found;
-    TIDE_TRY(find_event(&found, r, stamp, err));
-    *out = found.is_found ? found.seq <= tide_snapshot_cut_of(r, &stamp->node, found.epoch)
-                          : has_collected;
+    tide_stamped found;
+    const tide_status status = tide_stamped_find(&found, r->tx, stamp, err);
+    TIDE_TRY(status);
+    *out = status == TIDE_OK ? found.seq <= tide_snapshot_cut_of(r, &stamp->node, found.epoch)
+                             : has_collected;
     return TIDE_OK;
 }
 
@@ -113,7 +89,7 @@ static int64_t prefix_here(const tide_restoring *r, const tide_origin_mark *mark
 /* Was a write of the maker's merged here before? Then what became of it is settled. Where it cannot be told any more: no. */
 static tide_status had_it(bool *out, tide_restoring *r, const tide_stamp *stamp, tide_error *err)
 {
-    found_event found;
+    tide_stamped found;
     bool has_all = true;
     for (int i = 0; i < r->decoder->origin_count; i++) {
         const tide_origin_mark *mark = &r->decoder->origins[i];
@@ -121,8 +97,9 @@ static tide_status had_it(bool *out, tide_restoring *r, const tide_stamp *stamp,
             mark->highest > mark->start)
             has_all = has_all && prefix_here(r, mark) >= mark->highest;
     }
-    TIDE_TRY(find_event(&found, r, stamp, err));
-    *out = found.is_found ? found.is_processed : has_all;
+    const tide_status status = tide_stamped_find(&found, r->tx, stamp, err);
+    TIDE_TRY(status);
+    *out = status == TIDE_OK ? found.is_processed : has_all;
     return TIDE_OK;
 }
 
@@ -341,6 +318,9 @@ static tide_status list_ours(const tide_snapshot_meeting *m, int column, tide_er
     TIDE_TRY(is_known(&known, m, column, &ours.stamp, err));
     if (!known && !shows_theirs(m, column, &ours.stamp))
         TIDE_TRY(tide_snapshot_maker_has(&known, m->r, &ours.stamp, err));
+    if (!known)
+        TIDE_TRY(tide_conflict_is_made_up(&known, m->r->desk, m->row->table, &m->row->clock, column,
+                                          err));
     return known ? TIDE_OK
                  : list_value(m, column, &ours.stamp,
                               m->row->has[column] ? &m->row->values[column] : NULL, err);
@@ -352,13 +332,17 @@ static tide_status list_theirs(const tide_snapshot_meeting *m, int column, tide_
     bool known = false;
     const tide_row_write ours = tide_row_clock_of(&m->row->clock, column);
     const tide_row_write theirs = tide_row_clock_of(m->theirs, column);
-    if (!m->is_theirs || theirs.stamp.time == 0 || shows(m, column, &theirs.stamp))
+    if (!m->is_theirs || theirs.stamp.time == 0 || shows(m, column, &theirs.stamp) ||
+        tide_snapshot_target_default(target_of(m), column)) /* nobody wrote that */
         return TIDE_OK;
     if (is_same(&ours.base, &theirs.stamp) && tide_stamp_compare(&ours.stamp, &theirs.stamp) > 0)
         return TIDE_OK;
     TIDE_TRY(is_known(&known, m, column, &theirs.stamp, err));
     if (!known)
         TIDE_TRY(had_it(&known, m->r, &theirs.stamp, err));
+    if (!known)
+        TIDE_TRY(
+            tide_conflict_is_made_up(&known, m->r->desk, m->row->table, m->theirs, column, err));
     return known ? TIDE_OK : list_value(m, column, &theirs.stamp, m->values[column], err);
 }
 

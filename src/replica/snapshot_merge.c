@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "replica/conflict.h"
+#include "replica/quarantine.h"
 #include "replica/snapshot_conflict.h"
 #include "replica/snapshot_parts.h"
 #include "tidemark_templates.h"
@@ -113,6 +114,9 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
     for (int i = 0; i < from->column_count; i++)
         values[target->map[i]] = given->has[i] ? &given->values[i] : NULL;
+    for (int i = 0; given->clock.created.stamp.time != 0 && i < target->table->column_count; i++)
+        if (tide_snapshot_target_default(target, i))
+            values[i] = tide_snapshot_target_default(target, i);
     TIDE_TRY(translate(&theirs, target, &given->clock, err));
     TIDE_TRY(tide_row_clock_join(&joined, &row->clock, &theirs, err));
     tide_snapshot_meeting m = {.r = r,
@@ -219,17 +223,22 @@ tide_status tide_snapshot_merge_absent(tide_restoring *r, const tide_snapshot_ta
 static tide_status keep_bases(tide_restoring *r, const tide_event *event, tide_error *err)
 {
     tide_view key;
+    tide_hold why = TIDE_HOLD_NOT;
     const tide_table *table = tide_desk_table(r->desk, event->table);
-    if (!table || table->schema != event->schema || event->key_count != table->key_count)
+    if (!table || event->key_count != table->key_count)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_event_done) tide_event ours;
+    ours.columns = NULL;
+    TIDE_TRY(tide_quarantine_translate(&why, &ours, r->desk, table, event, err));
+    if (why != TIDE_HOLD_NOT)
         return TIDE_OK;
     TIDE_TRY(tide_desk_key(&key, r->desk, event->key, event->key_count, err));
     tide_desk_row row = {.table = table, .key = key};
     const tide_snapshot_meeting m = {.r = r, .row = &row};
     if (event->kind == TIDE_ROW_DELETE)
         TIDE_TRY(tide_snapshot_mark_known(&m, TIDE_CONFLICT_ROW, &event->base, err));
-    for (int i = 0; i < event->column_count; i++)
-        TIDE_TRY(
-            tide_snapshot_mark_known(&m, event->columns[i].column, &event->columns[i].base, err));
+    for (int i = 0; i < ours.column_count; i++)
+        TIDE_TRY(tide_snapshot_mark_known(&m, ours.columns[i].column, &ours.columns[i].base, err));
     return TIDE_OK;
 }
 

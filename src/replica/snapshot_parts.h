@@ -74,7 +74,7 @@ TIDE_MUST_CHECK tide_status tide_snapshot_create_as(tide_node *node, const tide_
 TIDE_MUST_CHECK tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info,
                                                    tide_error *err);
 
-/* ---- restoring (snapshot_restore.c, snapshot_merge.c) ---- */
+/* ---- restoring (snapshot_restore.c, snapshot_target.c, snapshot_merge.c) ---- */
 
 /* tide_snapshot_restore into a node that is thrown away: to see whether it can be. */
 TIDE_MUST_CHECK tide_status tide_snapshot_try(tide_node *node, const char *path,
@@ -86,7 +86,17 @@ typedef struct tide_snapshot_target {
     const tide_table *table; /* of the desk */
     int *map;                /* the snapshot's columns -> columns here */
     bool is_same;            /* each is in its place */
+    const tide_any **
+        defaults; /* of columns here that the maker's table does not have, memory of the desk; NULL: it has the column. NULL as a whole: it has all */
 } tide_snapshot_target;
+
+/* TIDE_E_CONFLICT: not tracked here, another key, a column is missing here. */
+TIDE_MUST_CHECK tide_status tide_snapshot_target_init(tide_snapshot_target *out, tide_desk *desk,
+                                                      const tide_snapshot_table *from,
+                                                      tide_error *err);
+void tide_snapshot_target_done(tide_snapshot_target *target); /* fits TIDE_CLEANUP on {0} */
+/* The default of a column that the maker's table does not have, so that nobody wrote it there; NULL: it has it. */
+const tide_any *tide_snapshot_target_default(const tide_snapshot_target *target, int column);
 
 typedef struct tide_restoring {
     tide_node *node;

@@ -19,7 +19,7 @@ enum { BATCH_ROWS = 20000, BATCH_BYTES = 64 << 20, GAP_KEYS = 256, TELL_EVERY = 
 static void free_targets(tide_restore_run *u)
 {
     for (int i = 0; i < u->target_count; i++)
-        free(u->targets[i].map);
+        tide_snapshot_target_done(&u->targets[i]);
     free(u->targets);
     u->targets = NULL;
     u->target_count = 0;
@@ -42,46 +42,6 @@ static tide_status fail_memory(tide_error *err)
     return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
 }
 
-/* ---- tables ---- */
-
-static int find_column(const tide_table *table, const char *name)
-{
-    for (int i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static tide_status match_table(tide_snapshot_target *out, const tide_desk *desk,
-                               const tide_snapshot_table *from, tide_error *err)
-{
-    const tide_table *table = tide_desk_table(desk, from->name);
-    if (!table)
-        return tide_fail(err, TIDE_E_CONFLICT,
-                         "table %s is here and not tracked: 'tidemark replica track' it first",
-                         from->name);
-    out->table = table;
-    out->is_same = table->schema == from->schema && table->column_count == from->column_count;
-    out->map = calloc((size_t)from->column_count + 1, sizeof *out->map);
-    if (!out->map)
-        return fail_memory(err);
-    for (int i = 0; i < from->column_count; i++) {
-        out->map[i] = find_column(table, from->columns[i]);
-        if (out->map[i] < 0)
-            return tide_fail(err, TIDE_E_CONFLICT,
-                             "table %s has no column %s here, but in the snapshot: add it first",
-                             from->name, from->columns[i]);
-        out->is_same = out->is_same && out->map[i] == i;
-    }
-    bool is_key_same = table->key_count == from->key_count;
-    for (int i = 0; is_key_same && i < from->key_count; i++)
-        is_key_same = out->map[from->key[i]] == table->key[i];
-    return is_key_same
-               ? TIDE_OK
-               : tide_fail(err, TIDE_E_CONFLICT,
-                           "table %s has another key here than in the snapshot", from->name);
-}
-
 /* A desk for the next batch. */
 static tide_status begin_batch(tide_restore_run *u, tide_error *err)
 {
@@ -94,7 +54,7 @@ static tide_status begin_batch(tide_restore_run *u, tide_error *err)
         return fail_memory(err);
     for (int i = 0; i < decoder->table_count; i++) {
         u->target_count = i + 1;
-        TIDE_TRY(match_table(&u->targets[i], &u->desk, &decoder->tables[i], err));
+        TIDE_TRY(tide_snapshot_target_init(&u->targets[i], &u->desk, &decoder->tables[i], err));
     }
     u->r.desk = &u->desk;
     u->r.targets = u->targets;

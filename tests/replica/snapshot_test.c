@@ -536,10 +536,44 @@ static void keys_of_two_forms_are_in_a_snapshot(void **state)
     world_done(&t.w);
 }
 
+/* The maker's rows were created without a column that is here: they have its default, as they would by their events. */
+static void a_column_that_the_maker_does_not_have_gets_its_default(void **state)
+{
+    (void)state;
+    snapshots t;
+    tide_capture_found found;
+    snapshots_begin(&t, 3, 9);
+    world_run(&t.w, 0, "INSERT INTO todos VALUES ('a', 'first', 1, NULL)");
+    world_settle(&t.w);
+    for (int i = 1; i < 3; i++) {
+        world_run(&t.w, i, "ALTER TABLE todos ADD COLUMN extra TEXT NOT NULL DEFAULT 'none'");
+        assert_ok_err(tide_peer_look(t.w.nodes[i].node, &found, &t.w.err), &t.w.err);
+    }
+    world_run(&t.w, 1, "UPDATE todos SET extra = 'mine'");
+    world_fold(&t.w, 1);
+    (void)world_pull(&t.w, 2, 1, 100);
+    world_advance(&t.w, 1000000);
+    world_run(&t.w, 0, "REPLACE INTO todos VALUES ('a', 'second', 2, NULL)");
+    world_run(&t.w, 0, "INSERT INTO todos VALUES ('b', 'third', 3, NULL)");
+    snapshots_make(&t, 0);
+    (void)snapshots_restore(&t, 1);
+    (void)world_pull(&t.w, 2, 0, 100);
+    assert_int_equal(2, world_number(&t.w, 1, "SELECT count(*) FROM todos WHERE extra = 'none'"));
+    world_run(&t.w, 0, "ALTER TABLE todos ADD COLUMN extra TEXT NOT NULL DEFAULT 'none'");
+    assert_ok_err(tide_peer_look(t.w.nodes[0].node, &found, &t.w.err), &t.w.err);
+    world_settle(&t.w);
+    world_assert_same(&t.w, snapshots_tables, true);
+    assert_int_equal(1, world_number(&t.w, 1, "SELECT count(*) FROM tide_replica_conflicts"));
+    assert_int_equal(0, unlink(t.path));
+    snapshots_make(&t, 1); /* rows are as they were recorded */
+    world_done(&t.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_two_forms_are_in_a_snapshot),
+        cmocka_unit_test(a_column_that_the_maker_does_not_have_gets_its_default),
         cmocka_unit_test(
             snapshot_bootstrap_applying_snapshot_and_post_cut_events_yields_identical_state),
         cmocka_unit_test(a_restore_into_a_node_with_its_own_data_equals_applying_all_events),
