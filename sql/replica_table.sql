@@ -177,6 +177,32 @@ BEGIN
     VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}
 END
 
+-- template: hook_move_again
+-- The same for a table with foreign keys. Their actions come before AFTER triggers: a row that refers to itself has a new reference by now (ON UPDATE CASCADE),
+-- which was logged, and NEW has the old one. So the row that comes is read as it stands; where it does not stand any more, that was logged as well. (A row without a
+-- key cannot be found, and nobody refers to it.)
+CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE OF {{each keycolumns ,}}{{name}}{{end}}, rowid, _rowid_, oid ON {{table}}
+WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
+BEGIN
+    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT {{id}}, 1, {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};{{if nullable}}
+    INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT {{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};{{end}}{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_replica_seq (t) SELECT {{id}} FROM {{table}}
+    WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT last_insert_rowid(), 1, {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};{{if nullable}}
+    INSERT INTO tide_replica_seq (t) SELECT {{id}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};
+    INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};{{end}}{{end}}
+END
+
 -- template: hook_before_insert
 -- (The key's own index is among them where equal keys may be two: a collation, 1 and 1.0.)
 -- Rows that have a value of one of the new row's unique keys: REPLACE removes them unseen. Which of them are really gone is seen when the log is

@@ -25,7 +25,8 @@ static hooks choose_hooks(const tide_table *table)
     hooks h = {0};
     h.templates[h.count++] = TIDE_TEMPLATE_HOOK_INSERT;
     h.templates[h.count++] = TIDE_TEMPLATE_HOOK_DELETE;
-    h.templates[h.count++] = TIDE_TEMPLATE_HOOK_MOVE;
+    h.templates[h.count++] =
+        table->foreign_count > 0 ? TIDE_TEMPLATE_HOOK_MOVE_AGAIN : TIDE_TEMPLATE_HOOK_MOVE;
     if (table->column_count > table->key_count)
         h.templates[h.count++] = TIDE_TEMPLATE_HOOK_UPDATE;
     if (tide_table_has_doubles(table)) {

@@ -246,6 +246,37 @@ static void cascades_and_triggers_of_the_application(void **state)
 }
 
 /* last_insert_rowid() and changes() of the application are its own. */
+/* Foreign keys act before AFTER triggers: what comes under a new key is the row as it stands, also where a key may be NULL. */
+static void a_row_that_refers_to_itself_takes_its_new_key_along(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE tree (id TEXT PRIMARY KEY, up REFERENCES tree ON UPDATE CASCADE)");
+    app_track(t, "tree");
+    app_write_sql(t, APP_SHELL, "INSERT INTO tree VALUES ('a', 'a')");
+    assert_log(t, "tree", "create ('a') up='a'\n");
+    app_write_sql(t, APP_SHELL, "PRAGMA foreign_keys = ON; UPDATE tree SET id = 'b';");
+    assert_log(t, "tree", "update ('b') up='b'\ndelete ('a')\ncreate ('b') up='b'\n");
+    app_write_sql(t, APP_SHELL, "UPDATE tree SET up = NULL; UPDATE tree SET id = NULL;");
+    assert_log(t, "tree", "update ('b') up=NULL\ndelete ('b')\ncreate (NULL) up=NULL\n");
+}
+
+/* The same in a table with more columns than the rows of all others have room for. */
+static void a_broad_row_that_refers_to_itself_takes_its_new_key_along(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE broad (id INTEGER PRIMARY KEY, c1, c2, c3, c4, c5, c6, c7, c8, c9, "
+                  "c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23, "
+                  "up REFERENCES broad ON UPDATE CASCADE)");
+    app_track(t, "broad");
+    app_write_sql(t, APP_SHELL,
+                  "INSERT INTO broad (id, up) VALUES (1, 1); PRAGMA foreign_keys = ON; UPDATE "
+                  "broad SET id = 2;");
+    assert_app(t, "SELECT group_concat(op || ' ' || c1 || ' ' || c25) FROM tide_wide_1",
+               "1 1 1,2 2 2,3 1 1,1 2 2");
+}
+
 static void the_application_sees_its_own_numbers(void **state)
 {
     app_fixture *t = *state;
@@ -312,6 +343,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(recursive_triggers_change_nothing, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(cascades_and_triggers_of_the_application, app_setup,
                                         app_teardown),
+        cmocka_unit_test_setup_teardown(a_row_that_refers_to_itself_takes_its_new_key_along,
+                                        app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(a_broad_row_that_refers_to_itself_takes_its_new_key_along,
+                                        app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(the_application_sees_its_own_numbers, app_setup,
                                         app_teardown),
         cmocka_unit_test_setup_teardown(names_of_every_kind, app_setup, app_teardown),
