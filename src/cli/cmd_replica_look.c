@@ -212,39 +212,44 @@ static const char *class_name(tide_class class)
     return names[class];
 }
 
-static tide_status print_value(tide_cli_output *out, const tide_any *value, tide_error *err)
+static tide_status put_value(tide_buffer *out, const tide_any *value, tide_error *err)
 {
     tide_json json;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, VALUE_TEXT_MAX);
-    tide_json_init(&json, &text);
+    tide_json_init(&json, out);
     tide_value_json(&json, value);
-    TIDE_TRY(tide_json_finish(&json) < TIDE_OK
-                 ? tide_fail(err, TIDE_E_NOMEM, "no memory for a value")
-                 : TIDE_OK);
-    tide_cli_json_raw(out, "value", tide_buffer_view(&text));
-    tide_cli_json_text(out, "value_type", class_name(value->class));
-    return TIDE_OK;
+    return tide_json_finish(&json) < TIDE_OK ? tide_fail(err, TIDE_E_NOMEM, "no memory for a value")
+                                             : TIDE_OK;
+}
+
+static void print_view(const tide_cli *cli, const char *before, tide_view text)
+{
+    if (text.len > 0)
+        tide_cli_print(cli->out.file, "%s%.*s", before, (int)text.len, text.ptr);
+}
+
+/* One line, as people read it: "todos a: write title "bread" (of NODE)". */
+static void print_line(const tide_cli *cli, const tide_conflict *conflict, tide_view value)
+{
+    char node[TIDE_CLI_NODE_SIZE];
+    tide_cli_replica_node(node, &conflict->stamp.node);
+    print_view(cli, "", tide_view_of(conflict->table));
+    print_view(cli, " ", conflict->record_id);
+    tide_cli_print(cli->out.file, ": %s", conflict->reason);
+    print_view(cli, " ", tide_view_of(conflict->column));
+    print_view(cli, " ", value);
+    if (conflict->stamp.time)
+        tide_cli_print(cli->out.file, " (of %s)", node);
+    print_view(cli, " ", conflict->data);
+    tide_cli_print(cli->out.file, "\n");
 }
 
 /* The values of a row that is kept out are its data: nothing that was written is to be found nowhere. */
-static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
+static tide_status print_json(tide_cli_output *out, const tide_conflict *conflict, tide_view value,
+                              tide_error *err)
 {
-    tide_cli *cli = arg;
-    tide_cli_output *out = &cli->out;
     char node[TIDE_CLI_NODE_SIZE];
-    const bool is_write = conflict->column[0] != '\0';
+    const bool is_write = value.len > 0;
     tide_cli_replica_node(node, &conflict->stamp.node);
-    if (!out->is_json) {
-        tide_cli_print(out->file, "%s %.*s: %s%s%s", conflict->table, (int)conflict->record_id.len,
-                       conflict->record_id.ptr, conflict->reason, is_write ? " " : "",
-                       conflict->column);
-        if (conflict->stamp.time)
-            tide_cli_print(out->file, " (of %s)", node);
-        tide_cli_print(out->file, "%s%.*s\n", conflict->data.len > 0 ? " " : "",
-                       (int)conflict->data.len, conflict->data.ptr ? conflict->data.ptr : "");
-        return TIDE_OK;
-    }
     tide_cli_json_begin(out);
     tide_cli_json_text(out, "table", conflict->table);
     tide_cli_json_view(out, "record_id", conflict->record_id);
@@ -253,13 +258,28 @@ static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide
     tide_cli_json_text(out, "node", conflict->stamp.time ? node : NULL);
     if (conflict->stamp.time)
         tide_cli_json_time(out, "written_at", tide_stamp_us(&conflict->stamp));
-    if (is_write)
-        TIDE_TRY(print_value(out, &conflict->value, err));
+    if (is_write) {
+        tide_cli_json_raw(out, "value", value);
+        tide_cli_json_text(out, "value_type", class_name(conflict->value.class));
+    }
     if (conflict->data.len > 0)
         tide_cli_json_raw(out, "data", conflict->data);
     if (conflict->found_at_us > 0)
         tide_cli_json_time(out, "found_at", conflict->found_at_us);
     return tide_cli_json_end(out, err);
+}
+
+static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
+{
+    tide_cli *cli = arg;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer value;
+    tide_buffer_init(&value, VALUE_TEXT_MAX);
+    if (conflict->column[0] != '\0')
+        TIDE_TRY(put_value(&value, &conflict->value, err));
+    if (cli->out.is_json)
+        return print_json(&cli->out, conflict, tide_buffer_view(&value), err);
+    print_line(cli, conflict, tide_buffer_view(&value));
+    return TIDE_OK;
 }
 
 tide_status tide_cli_replica_conflicts(tide_cli *cli, tide_error *err)

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -14,6 +15,7 @@ typedef struct conflicts_call {
     tide_node *node;
     tide_conflict_fn *fn;
     void *arg;
+    tide_table recorded; /* the table of the last conflict, if it is tracked no more */
 } conflicts_call;
 
 static const char *reason_of(int64_t column, int64_t aside)
@@ -51,13 +53,44 @@ static tide_status fail_damaged(const char *table, tide_error *err)
     return tide_fail(err, TIDE_E_DAMAGED, "a conflict of table %s is damaged", table);
 }
 
-static tide_status give_conflict(const conflicts_call *call, const tide_desk *desk,
-                                 tide_app_query *query, tide_error *err)
+/* The table of a conflict, as it was recorded where it is not tracked any more. */
+static tide_status find_table(const tide_table **out, conflicts_call *call, const tide_desk *desk,
+                              const char *name, tide_error *err)
+{
+    *out = tide_desk_table(desk, name);
+    if (*out)
+        return TIDE_OK;
+    if (strcmp(call->recorded.name, name) != 0) {
+        tide_table_done(&call->recorded);
+        const tide_status status = tide_table_find_absent(&call->recorded, desk->tx, name, err);
+        if (status != TIDE_OK)
+            return status < TIDE_OK ? status : fail_damaged(name, err);
+    }
+    *out = &call->recorded;
+    return TIDE_OK;
+}
+
+/* The write that was lost. place: room for the name of a column that has none any more. */
+static tide_status take_write(tide_conflict *out, char place[32], const tide_table *table,
+                              int64_t column, tide_view value, tide_error *err)
+{
+    tide_reader from = tide_reader_of(value);
+    if (tide_any_decode(&out->value, &from) < TIDE_OK)
+        return fail_damaged(table->name, err);
+    (void)snprintf(place, 32, "#%" PRId64, column + 1);
+    out->column = column < table->column_count ? table->columns[column].name : place;
+    return TIDE_OK;
+}
+
+static tide_status give_conflict(conflicts_call *call, const tide_desk *desk, tide_app_query *query,
+                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
     tide_buffer_init(&record, TEXT_BYTES_MAX);
     tide_buffer_init(&row, TEXT_BYTES_MAX);
+    const tide_table *table = NULL;
+    char place[32] = "";
     char name[TIDE_EVENT_TABLE_MAX + 1] = "";
     const tide_view table_name = tide_app_col_bytes(query);
     if (table_name.len < sizeof name)
@@ -72,16 +105,11 @@ static tide_status give_conflict(const conflicts_call *call, const tide_desk *de
     const int64_t aside = tide_app_col_i64(query);
     conflict.found_at_us = tide_app_col_i64(query);
     conflict.reason = reason_of(column, aside);
-    const tide_table *table = tide_desk_table(desk, name);
-    if (aside == 0 && column >= 0) {
-        tide_reader from = tide_reader_of(value);
-        if (tide_any_decode(&conflict.value, &from) < TIDE_OK)
-            return fail_damaged(name, err);
-        if (table && column < table->column_count)
-            conflict.column = table->columns[column].name;
-    }
+    TIDE_TRY(find_table(&table, call, desk, name, err));
+    if (aside == 0 && column >= 0)
+        TIDE_TRY(take_write(&conflict, place, table, column, value, err));
     if (tide_key_text_encoded(&record, conflict.key) < TIDE_OK ||
-        (aside != 0 && table && put_row(&row, table, value) < TIDE_OK))
+        (aside != 0 && put_row(&row, table, value) < TIDE_OK))
         return fail_damaged(name, err);
     conflict.record_id = tide_buffer_view(&record);
     conflict.data = tide_buffer_view(&row);
@@ -90,7 +118,7 @@ static tide_status give_conflict(const conflicts_call *call, const tide_desk *de
 
 static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    const conflicts_call *call = arg;
+    conflicts_call *call = arg;
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
@@ -108,7 +136,9 @@ static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg, tide_error *err)
 {
     conflicts_call call = {.node = node, .fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), give_conflicts, &call, err);
+    const tide_status status = tide_app_read(tide_node_file(node), give_conflicts, &call, err);
+    tide_table_done(&call.recorded);
+    return status;
 }
 
 /* ---- quarantine ---- */

@@ -118,6 +118,29 @@ static void one_direction_leaves_the_other_alone(void **state)
     replica_end(a, SIGTERM);
 }
 
+/* What was lost is to be read, by people and programs, also after its table is tracked no more. */
+static void a_lost_value_is_shown(void **state)
+{
+    cli_fixture *t = *state;
+    char address[REPLICA_LINE_MAX];
+    char path[TEMPDIR_PATH_MAX];
+    cli_path(t, "b.db", path);
+    cli_sql(t, "a.db", SCHEMA "INSERT INTO todos VALUES('1','one',1)");
+    replica_ok(t, "track", "a.db", "todos");
+    proc *a = replica_serve(t, "a.db", NULL, address);
+    replica_ok(t, "sync", "b.db", address);
+    cli_sql(t, "a.db", "UPDATE todos SET title = 'by a'");
+    cli_sql(t, "b.db", "UPDATE todos SET title = 'by b'");
+    replica_ok(t, "sync", "b.db", address);
+    replica_end(a, SIGTERM);
+    const cli_result lines = cli_run(t, "replica", "conflicts", path, NULL);
+    assert_contains(lines.out, "todos 1: write title \"by ");
+    replica_ok(t, "untrack", "b.db", "todos");
+    const cli_result found = replica_call(t, "conflicts", "b.db", NULL, NULL);
+    assert_contains(found.out, "\"column\":\"title\"");
+    assert_contains(found.out, "\"value\":\"by ");
+}
+
 /* A daemon ships a change when it is made, in both directions. */
 static void a_daemon_stays_in_sync(void **state)
 {
@@ -199,6 +222,7 @@ int main(void)
         REPLICA_CASE(a_sync_into_nothing_makes_the_table),
         REPLICA_CASE(three_nodes_converge_through_one_that_is_killed),
         REPLICA_CASE(one_direction_leaves_the_other_alone),
+        REPLICA_CASE(a_lost_value_is_shown),
         REPLICA_CASE(a_daemon_stays_in_sync),
         REPLICA_CASE(below_the_floor_a_sync_begins_with_a_snapshot),
         REPLICA_CASE(bad_requests_are_refused),
