@@ -410,6 +410,8 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     if (p.has_holes)
         TIDE_TRY(pull_all(&p, true, err));
     TIDE_TRY(tide_app_read(tide_node_file(node), count_held, &out->held, err));
+    if (out->bodyless > 0) /* the next time they are asked for again, and told again */
+        return TIDE_OK;
     return tide_app_write(tide_node_file(node), put_times, &p, err);
 }
 

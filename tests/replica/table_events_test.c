@@ -371,8 +371,8 @@ static void a_batch_that_is_not_whole_waits_and_is_told(void **state)
     world_done(&w);
 }
 
-/* Events that only people can read are counted and left, not guessed at. */
-static void events_without_a_body_are_left(void **state)
+/* Events that only people can read are counted and left, not guessed at; they are told of as long as they are like that, and taken when they are not. */
+static void events_without_a_body_are_left_and_not_forgotten(void **state)
 {
     (void)state;
     world w;
@@ -385,6 +385,14 @@ static void events_without_a_body_are_left(void **state)
     const tide_table_events_pulled pulled = pull(&w, 1, &a);
     assert_int_equal(1, pulled.bodyless);
     assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM todos"));
+    world_advance(&w, INT64_C(86400000000));
+    world_run(&w, 0, "INSERT INTO todos VALUES(2, 'row', 1)");
+    world_fold(&w, 0);
+    (void)pull(&w, 1, &a);
+    assert_int_equal(2, pull(&w, 1, &a).bodyless);
+    a.is_bodyless = false;
+    assert_int_equal(0, pull(&w, 1, &a).bodyless);
+    assert_int_equal(2, world_number(&w, 1, "SELECT count(*) FROM todos"));
     asking_done(&a);
     world_done(&w);
 }
@@ -400,7 +408,7 @@ int main(void)
         cmocka_unit_test(cursors_go_along),
         cmocka_unit_test(what_came_late_by_relay_is_noticed),
         cmocka_unit_test(a_batch_that_is_not_whole_waits_and_is_told),
-        cmocka_unit_test(events_without_a_body_are_left),
+        cmocka_unit_test(events_without_a_body_are_left_and_not_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
