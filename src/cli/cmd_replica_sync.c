@@ -132,8 +132,8 @@ tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
     if (first == TIDE_E_NOT_FOUND)
         (void)snprintf(
             cli->hint, sizeof cli->hint,
-            "let the peer make a snapshot ('tidemark replica snapshot create DB FILE'), and "
-            "'snapshot restore' it here");
+            "'tidemark replica snapshot create' at the node that has it only above, 'snapshot "
+            "restore' at the other; or let the other 'sync' with it, which does the same");
     return first;
 }
 

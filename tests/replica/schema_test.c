@@ -460,11 +460,14 @@ static void plan(way *out, prng *random)
 
 static void migrate_node(world *w, const way *of, int node, int step)
 {
-    if (of->is_unhooked[step]) {
-        (void)look(w, node); /* as `replica migrate` does */
-        unhook(w, node);
+    if (!of->is_unhooked[step]) {
+        world_run(w, node, "%s", of->sql[step]);
+        return;
     }
+    (void)look(w, node); /* as `replica migrate` does, before and after */
+    unhook(w, node);
     world_run(w, node, "%s", of->sql[step]);
+    (void)look(w, node);
 }
 
 static void write_node(world *w, way *of, prng *random, int node, int step)
