@@ -137,12 +137,39 @@ static int list_stale(const tide_desk_row *row, int *out)
     return kept;
 }
 
+static bool is_whole(const tide_desk_row *row)
+{
+    for (int i = 0; i < row->table->column_count; i++)
+        if (!row->has[i])
+            return false;
+    return true;
+}
+
+/* A row that comes back has defaults in columns that were added while it was gone: its prints have to tell so. */
+static tide_status take_defaults(tide_desk *desk, tide_desk_row *row, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (is_whole(row))
+        return TIDE_OK;
+    TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
+    TIDE_TRY(tide_app_step(query, err));
+    for (int i = 0; i < row->table->column_count; i++) {
+        const tide_any value = tide_table_col(query);
+        if (!row->has[i])
+            TIDE_TRY(tide_desk_keep(&row->values[i], desk, &value, err));
+        row->has[i] = true;
+    }
+    return TIDE_OK;
+}
+
 /* TIDE_E_EXISTS: a unique value is taken. TIDE_E_INVALID: the table refuses the row. */
 static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
     tide_any key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    if (!row->is_here)
+        TIDE_TRY(take_defaults(desk, row, err));
     const int count =
         row->is_here ? list_stale(row, columns) : tide_rivals_columns(row, true, columns);
     if (count == 0 && row->is_here)

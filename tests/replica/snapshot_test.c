@@ -569,11 +569,36 @@ static void a_column_that_the_maker_does_not_have_gets_its_default(void **state)
     world_done(&t.w);
 }
 
+/* A row that was deleted before a column was added comes back with its default, and is recorded so: a snapshot can be made. */
+static void a_row_that_comes_back_has_the_default_of_a_new_column(void **state)
+{
+    (void)state;
+    snapshots t;
+    tide_capture_found found;
+    snapshots_begin(&t, 2, 10);
+    world_run(&t.w, 0, "INSERT INTO todos VALUES ('a', 'first', 1, NULL)");
+    world_settle(&t.w);
+    world_run(&t.w, 0, "DELETE FROM todos");
+    world_fold(&t.w, 0);
+    world_run(&t.w, 0, "ALTER TABLE todos ADD COLUMN extra TEXT NOT NULL DEFAULT 'none'");
+    assert_ok_err(tide_peer_look(t.w.nodes[0].node, &found, &t.w.err), &t.w.err);
+    world_advance(&t.w, 1000000);
+    world_run(&t.w, 1, "UPDATE todos SET title = 'second'");
+    world_fold(&t.w, 1);
+    assert_true(world_pull(&t.w, 0, 1, 100));
+    assert_int_equal(1, world_number(&t.w, 0,
+                                     "SELECT count(*) FROM todos WHERE title = 'second' AND "
+                                     "extra = 'none'"));
+    snapshots_make(&t, 0);
+    world_done(&t.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_two_forms_are_in_a_snapshot),
         cmocka_unit_test(a_column_that_the_maker_does_not_have_gets_its_default),
+        cmocka_unit_test(a_row_that_comes_back_has_the_default_of_a_new_column),
         cmocka_unit_test(
             snapshot_bootstrap_applying_snapshot_and_post_cut_events_yields_identical_state),
         cmocka_unit_test(a_restore_into_a_node_with_its_own_data_equals_applying_all_events),
