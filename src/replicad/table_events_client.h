@@ -33,8 +33,9 @@ typedef struct tide_table_events_source {
 
 typedef struct tide_table_events_pulled {
     tide_applied applied;
-    int64_t read;     /* events that came */
-    int64_t bodyless; /* that came without what is needed to apply them, and were left; asked for again the next time */
+    int64_t read; /* events that came */
+    int64_t
+        bodyless; /* that came without what is needed to apply them, and were left; asked for again the next time */
     bool is_full;     /* it was read from the beginning */
     bool has_missing; /* events name predecessors that did not come */
     int64_t
