@@ -45,7 +45,7 @@ static void check_request(const uint8_t *data, size_t len, tide_otlp_format form
     }
     if (len == 0)
         return;
-    const tide_otlp_signal signal = (tide_otlp_signal)(data[0] % 3);
+    const tide_otlp_signal signal = (tide_otlp_signal)(data[0] % TIDE_OTLP_SIGNAL_COUNT);
     tide_error err;
     const tide_status status = tide_otlp_decode(
         otlp, signal, format, tide_view_bytes(data + 1, len - 1), 1, &output, &err);
@@ -56,7 +56,7 @@ static void check_request(const uint8_t *data, size_t len, tide_otlp_format form
         return;
     }
     require(output.rejected + output.sampled_out + output.unchanged <= output.received);
-    if (signal != TIDE_OTLP_METRICS)
+    if (signal == TIDE_OTLP_TRACES || signal == TIDE_OTLP_LOGS)
         require(count + output.rejected + output.sampled_out == output.received);
     tide_buffer answer;
     tide_buffer_init(&answer, 4096);

@@ -87,7 +87,8 @@ static tide_status open_parts(tide_agent *a, tide_error *err)
     TIDE_TRY(tide_feed_writer_open(
         &a->writer, a->feed, options->front.env,
         &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
-    TIDE_TRY(tide_otlp_pool_new(&a->otlp, options->front.env, options->sample_fraction, err));
+    TIDE_TRY(
+        tide_otlp_pool_new(&a->otlp, options->front.env, a->feed, options->sample_fraction, err));
     TIDE_TRY(tide_streams_board_new(&a->board, err));
     a->services = (tide_agent_services){.board = a->board,
                                         .env = options->front.env,

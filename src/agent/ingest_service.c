@@ -12,7 +12,6 @@
 #include "agent/query.h"
 #include "agent/services.h"
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "net/grpc.h"
 #include "rpc/messages.h"
 
@@ -310,16 +309,9 @@ static tide_status map_stack(frame_map *map, const uint64_t *given, size_t count
     return TIDE_OK;
 }
 
-/* Of our numbers, so that the same stack has the same hash whoever sent it. */
 static uint64_t hash_of(uint64_t given, const frame_map *map, size_t count)
 {
-    uint64_t hash = given;
-    if (given == 0 && count > 0) {
-        const tide_digest128 digest =
-            tide_digest128_of(tide_view_bytes(map->stack, count * sizeof *map->stack));
-        memcpy(&hash, &digest, sizeof hash);
-    }
-    return hash;
+    return given != 0 ? given : tide_record_stack_hash(map->stack, (int)count);
 }
 
 static tide_status check_binaries(size_t count, tide_error *err)

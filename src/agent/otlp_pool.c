@@ -13,14 +13,21 @@ struct tide_otlp_pool {
     } places[DECODERS + 1];
 };
 
-tide_status tide_otlp_pool_new(tide_otlp_pool **out, tide_env *env, double sample_fraction,
-                               tide_error *err)
+static tide_status number_frames(void *arg, const tide_view *names, uint64_t *ids, int count,
+                                 tide_error *err)
+{
+    return tide_feed_frames_put(arg, names, ids, count, err);
+}
+
+tide_status tide_otlp_pool_new(tide_otlp_pool **out, tide_env *env, tide_feed *feed,
+                               double sample_fraction, tide_error *err)
 {
     tide_otlp_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for OTLP decoders");
     pool->env = env;
-    tide_otlp_options options = {.sample_fraction = sample_fraction,
+    tide_otlp_options options = {.frames = {.number = number_frames, .arg = feed},
+                                 .sample_fraction = sample_fraction,
                                  .started_ms = env->wall_us(env) / 1000};
     env->random(env, &options.hash_seed, sizeof options.hash_seed);
     tide_status status = TIDE_OK;

@@ -19,8 +19,10 @@ enum {
     GROWTH = 2, /* bytes of records that a byte of a request becomes, about: ids become texts */
 };
 
-static const char *const signal_names[] = {
-    [TIDE_OTLP_TRACES] = "traces", [TIDE_OTLP_METRICS] = "metrics", [TIDE_OTLP_LOGS] = "logs"};
+static const char *const signal_names[] = {[TIDE_OTLP_TRACES] = "traces",
+                                           [TIDE_OTLP_METRICS] = "metrics",
+                                           [TIDE_OTLP_LOGS] = "logs",
+                                           [TIDE_OTLP_PROFILES] = "profiles"};
 
 typedef struct export
 {
@@ -196,6 +198,11 @@ static void run_logs(tide_call *call, tide_view message, void *arg)
     receive(call, message, arg, TIDE_OTLP_LOGS, TIDE_OTLP_PROTOBUF, false);
 }
 
+static void run_profiles(tide_call *call, tide_view message, void *arg)
+{
+    receive(call, message, arg, TIDE_OTLP_PROFILES, TIDE_OTLP_PROTOBUF, false);
+}
+
 #define COLLECTOR "/opentelemetry.proto.collector."
 
 const tide_method tide_agent_otlp[] = {
@@ -211,6 +218,10 @@ const tide_method tide_agent_otlp[] = {
      .role = TIDE_ROLE_WRITE,
      .is_blocking = true,
      .run = run_logs},
+    {.path = COLLECTOR "profiles.v1development.ProfilesService/Export",
+     .role = TIDE_ROLE_WRITE,
+     .is_blocking = true,
+     .run = run_profiles},
     {.path = NULL},
 };
 
@@ -246,6 +257,11 @@ static void run_http_logs(tide_call *call, tide_view body, void *arg)
     receive_http(call, body, arg, TIDE_OTLP_LOGS);
 }
 
+static void run_http_profiles(tide_call *call, tide_view body, void *arg)
+{
+    receive_http(call, body, arg, TIDE_OTLP_PROFILES);
+}
+
 const tide_route tide_agent_otlp_routes[] = {
     {.method = "POST",
      .path = "/v1/traces",
@@ -262,5 +278,10 @@ const tide_route tide_agent_otlp_routes[] = {
      .role = TIDE_ROLE_WRITE,
      .is_blocking = true,
      .run = run_http_logs},
+    {.method = "POST",
+     .path = "/v1development/profiles",
+     .role = TIDE_ROLE_WRITE,
+     .is_blocking = true,
+     .run = run_http_profiles},
     {.method = NULL},
 };

@@ -312,6 +312,8 @@ void tide_record_blob(tide_record_batch *batch, int column, tide_view value);
 /* One entry of a MAP, also when its value is empty. Who gives a key twice: the last one counts. */
 void tide_record_pair(tide_record_batch *batch, int column, tide_view key, tide_view value);
 void tide_record_ids(tide_record_batch *batch, int column, const uint64_t *ids, int count);
+/* The hash of a stack by the numbers of its frames: the same stack has the same hash whoever sent it. 0: it is empty. */
+uint64_t tide_record_stack_hash(const uint64_t *ids, int count);
 /* Fields that are encoded already, as they are: for attributes of a whole resource, encoded once. The caller answers for them: fields of
  * this message, neither its time, its service nor its seq_id, texts cleaned (tide_utf8_clean). */
 void tide_record_fields(tide_record_batch *batch, tide_view fields);

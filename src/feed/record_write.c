@@ -390,3 +390,14 @@ void tide_record_ids(tide_record_batch *batch, int column, const uint64_t *ids, 
         put_bytes(batch, bytes, put_varint(bytes, ids[i]));
     }
 }
+
+uint64_t tide_record_stack_hash(const uint64_t *ids, int count)
+{
+    if (count == 0)
+        return 0;
+    const tide_digest128 digest =
+        tide_digest128_of(tide_view_bytes(ids, (size_t)count * sizeof *ids));
+    uint64_t hash;
+    memcpy(&hash, &digest, sizeof hash);
+    return hash;
+}

@@ -16,6 +16,7 @@ static const signal_words words[] = {
     [TIDE_OTLP_TRACES] = {"spans", "rejectedSpans"},
     [TIDE_OTLP_METRICS] = {"data points", "rejectedDataPoints"},
     [TIDE_OTLP_LOGS] = {"log records", "rejectedLogRecords"},
+    [TIDE_OTLP_PROFILES] = {"profiles", "rejectedProfiles"},
 };
 
 static const char *const reason_texts[] = {

@@ -15,7 +15,10 @@ tide_status tide_otlp_new(tide_otlp **out, const tide_otlp_options *options, tid
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an OTLP decoder");
     otlp->options = *options;
     for (int layer = 0; layer < TIDE_OTLP_LAYER_COUNT; layer++)
-        tide_arena_init(&otlp->arenas[layer], TIDE_OTLP_ARENA_MAX);
+        tide_arena_init(&otlp->arenas[layer], layer == TIDE_OTLP_LAYER_DICTIONARY
+                                                  ? TIDE_OTLP_DICTIONARY_BYTES_MAX
+                                                  : TIDE_OTLP_ARENA_MAX);
+    tide_otlp_dictionary_init(&otlp->dictionary);
     tide_otlp_attributes_init(&otlp->attributes, options->hash_seed);
     tide_otlp_series_init(&otlp->series, options->started_ms);
     tide_buffer_init(&otlp->json, TIDE_OTLP_RECORD_BYTES_MAX);
@@ -33,6 +36,7 @@ void tide_otlp_free(tide_otlp *otlp)
         tide_arena_done(&otlp->arenas[layer]);
     tide_otlp_attributes_done(&otlp->attributes);
     tide_otlp_series_done(&otlp->series);
+    tide_otlp_dictionary_done(&otlp->dictionary);
     tide_buffer_done(&otlp->json);
     tide_buffer_done(&otlp->events);
     tide_buffer_done(&otlp->links);
@@ -103,6 +107,13 @@ static tide_status push_attribute(tide_otlp *otlp, tide_view key, tide_view valu
     return TIDE_OK;
 }
 
+tide_view tide_otlp_key_text(const tide_otlp *otlp, const tide_otlp_field *field)
+{
+    return field->number == TIDE_OTLP_PAIR_KEY
+               ? field->text
+               : tide_otlp_dictionary_string(&otlp->dictionary, field->u64);
+}
+
 tide_status tide_otlp_read_attribute(tide_otlp *otlp, const tide_otlp_message *parent,
                                      const tide_otlp_field *field)
 {
@@ -113,8 +124,8 @@ tide_status tide_otlp_read_attribute(tide_otlp *otlp, const tide_otlp_message *p
     tide_otlp_field part;
     tide_status status;
     while ((status = tide_otlp_next(&pair, &part)) == TIDE_OK) {
-        if (part.number == TIDE_OTLP_PAIR_KEY) {
-            key = part.text;
+        if (part.number != TIDE_OTLP_PAIR_VALUE) {
+            key = tide_otlp_key_text(otlp, &part);
             continue;
         }
         tide_otlp_message any;
@@ -150,7 +161,11 @@ tide_view tide_otlp_find_attribute(const tide_otlp *otlp, const char *const *key
 
 int32_t tide_otlp_find_number(const tide_otlp *otlp, const char *const *keys)
 {
-    const tide_view text = tide_otlp_find_attribute(otlp, keys);
+    return tide_otlp_text_number(tide_otlp_find_attribute(otlp, keys));
+}
+
+int32_t tide_otlp_text_number(tide_view text)
+{
     int32_t number = 0;
     for (size_t i = 0; i < text.len; i++) {
         const char c = text.ptr[i];
@@ -180,7 +195,8 @@ static size_t get_output_len(const tide_otlp_output *output)
 
 tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch, int attributes_column)
 {
-    tide_otlp_attributes_write(&otlp->attributes, batch, attributes_column);
+    if (attributes_column >= 0)
+        tide_otlp_attributes_write(&otlp->attributes, batch, attributes_column);
     if (batch->count == TIDE_FEED_COMMIT_RECORDS_MAX) {
         tide_record_abandon(batch);
         return tide_fail(otlp->err, TIDE_E_LIMIT, "more than %d records of %s in one request",
@@ -326,7 +342,10 @@ static tide_status read_member(tide_otlp *otlp, const tide_otlp_message *group,
         return tide_otlp_read_span(otlp, &member);
     case TIDE_OTLP_METRICS:
         return tide_otlp_read_metric(otlp, &member);
+    case TIDE_OTLP_PROFILES:
+        return tide_otlp_read_profile(otlp, &member);
     case TIDE_OTLP_LOGS:
+    case TIDE_OTLP_SIGNAL_COUNT:
         break;
     }
     return tide_otlp_read_log(otlp, &member);
@@ -339,6 +358,8 @@ static tide_status read_group(tide_otlp *otlp, tide_otlp_message *group, bool is
         forget_scope(otlp);
     else
         forget_resource(otlp);
+    if (is_scope && otlp->signal == TIDE_OTLP_PROFILES)
+        TIDE_TRY(tide_otlp_look_at_profiles(otlp, group));
     bool has_owner = false;
     tide_otlp_field field;
     tide_status status;
@@ -368,15 +389,31 @@ static tide_status read_request(tide_otlp *otlp, tide_otlp_format format, tide_v
     tide_otlp_message root;
     TIDE_TRY(tide_otlp_read(&otlp->reader, &root, tide_otlp_request_type(otlp->signal), format,
                             request, &otlp->arenas[TIDE_OTLP_LAYER_RESOURCE], otlp->err));
+    if (otlp->signal == TIDE_OTLP_PROFILES && !otlp->dictionary.is_numbered)
+        TIDE_TRY(tide_otlp_dictionary_read(otlp, &root));
     tide_otlp_field field;
     tide_status status;
     while ((status = tide_otlp_next(&root, &field)) == TIDE_OK) {
+        if (field.number != TIDE_OTLP_REQUEST_RESOURCES)
+            continue;
         tide_otlp_message group;
         tide_otlp_enter(&group, &root, &field);
         TIDE_TRY(read_group(otlp, &group, false));
     }
     TIDE_TRY(status);
     return tide_otlp_read_end(&otlp->reader);
+}
+
+/* Profiles are read twice: their frames are numbered when everything has been found right. */
+static tide_status read_all(tide_otlp *otlp, tide_otlp_format format, tide_view request)
+{
+    TIDE_TRY(read_request(otlp, format, request));
+    if (otlp->signal != TIDE_OTLP_PROFILES || otlp->output->received == otlp->output->rejected)
+        return TIDE_OK;
+    TIDE_TRY(tide_otlp_dictionary_number(&otlp->dictionary, &otlp->options.frames, otlp->err));
+    tide_otlp_output_clear(otlp->output);
+    otlp->output->replaced = otlp->dictionary.replaced;
+    return read_request(otlp, format, request);
 }
 
 tide_status tide_otlp_decode(tide_otlp *otlp, tide_otlp_signal signal, tide_otlp_format format,
@@ -393,9 +430,10 @@ tide_status tide_otlp_decode(tide_otlp *otlp, tide_otlp_signal signal, tide_otlp
     otlp->now_ms = now_ms;
     const uint64_t replaced_before = otlp->attributes.replaced;
     tide_otlp_series_begin(&otlp->series);
-    const tide_status status = read_request(otlp, format, request);
+    const tide_status status = read_all(otlp, format, request);
     /* Nothing that is borrowed from the request stays behind. */
     tide_otlp_attributes_cut(&otlp->attributes, 0);
+    tide_otlp_dictionary_clear(&otlp->dictionary);
     otlp->output = NULL;
     otlp->err = NULL;
     if (status < TIDE_OK) {

@@ -3,7 +3,8 @@
  *
  *     decode.c     request > resource > scope, their attributes; a record's begin and end
  *     value.c      AnyValue into text
- *     traces.c, metrics.c, histogram.c, logs.c     records of a scope
+ *     traces.c, metrics.c, histogram.c, logs.c, profiles.c     records of a scope
+ *     dictionary.c     what profiles refer to
  *
  * Texts that have to be made (numbers, lists, escapes) live in the arena of the layer that is being
  * read: one for the resource, one for its scope, one for a metric, one for a record; each is
@@ -13,6 +14,7 @@
 
 #include "base/arena.h"
 #include "otlp/attributes.h"
+#include "otlp/dictionary.h"
 #include "otlp/histogram.h"
 #include "otlp/otlp.h"
 #include "otlp/reader.h"
@@ -25,6 +27,7 @@ enum {
 };
 
 typedef enum tide_otlp_layer {
+    TIDE_OTLP_LAYER_DICTIONARY, /* of profiles: lives as long as the request */
     TIDE_OTLP_LAYER_RESOURCE,
     TIDE_OTLP_LAYER_SCOPE,
     TIDE_OTLP_LAYER_METRIC,
@@ -60,6 +63,10 @@ struct tide_otlp {
 
     tide_otlp_reason flaw; /* of the record under way */
     tide_otlp_histogram histogram;
+
+    tide_otlp_dictionary dictionary; /* of profiles; empty with other signals */
+    bool
+        has_counts; /* the scope has profiles of counted samples: their CPU time is the same once more */
 };
 
 /* ---- steps (decode.c) ---- */
@@ -81,6 +88,9 @@ TIDE_MUST_CHECK tide_status tide_otlp_read_attribute(tide_otlp *otlp,
                                                      const tide_otlp_message *parent,
                                                      const tide_otlp_field *field);
 
+/* The key that a KeyValue's field says. */
+tide_view tide_otlp_key_text(const tide_otlp *otlp, const tide_otlp_field *field);
+
 /* An attribute of our own making, unless its value is empty. */
 TIDE_MUST_CHECK tide_status tide_otlp_add_attribute(tide_otlp *otlp, const char *key,
                                                     tide_view value);
@@ -92,6 +102,9 @@ void tide_otlp_expect_attribute(tide_otlp *otlp, size_t len);
 /* The value of the first of these keys (NULL ends them) that there is; empty: none. */
 tide_view tide_otlp_find_attribute(const tide_otlp *otlp, const char *const *keys);
 
+/* A whole number from 0 on; 0: it is none. */
+int32_t tide_otlp_text_number(tide_view text);
+
 /* The same as a number; 0: none. */
 int32_t tide_otlp_find_number(const tide_otlp *otlp, const char *const *keys);
 
@@ -101,7 +114,7 @@ bool tide_otlp_accept(tide_otlp *otlp, size_t texts_len);
 
 /* A record of this stream; columns are then put into the batch. */
 tide_record_batch *tide_otlp_record_begin(tide_otlp *otlp, tide_stream_kind kind);
-/* All attributes, and the record's end. TIDE_E_LIMIT: the request has too many records. */
+/* All attributes (-1: the stream has no column for them), and the record's end. TIDE_E_LIMIT: the request has too many records. */
 TIDE_MUST_CHECK tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch,
                                                  int attributes_column);
 
@@ -131,5 +144,10 @@ TIDE_MUST_CHECK tide_status tide_otlp_write_text(tide_otlp *otlp, tide_buffer *o
 TIDE_MUST_CHECK tide_status tide_otlp_read_span(tide_otlp *otlp, tide_otlp_message *span);
 TIDE_MUST_CHECK tide_status tide_otlp_read_metric(tide_otlp *otlp, tide_otlp_message *metric);
 TIDE_MUST_CHECK tide_status tide_otlp_read_log(tide_otlp *otlp, tide_otlp_message *log);
+TIDE_MUST_CHECK tide_status tide_otlp_read_profile(tide_otlp *otlp, tide_otlp_message *profile);
+
+/* Before the profiles of a scope: which kinds are there? */
+TIDE_MUST_CHECK tide_status tide_otlp_look_at_profiles(tide_otlp *otlp,
+                                                       const tide_otlp_message *scope);
 
 #endif

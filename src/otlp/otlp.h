@@ -13,6 +13,11 @@
  *     metrics   beyla_http, beyla_grpc, beyla_sql: histograms of durations by name, a record per
  *               non-empty bucket; everything else: system_metrics
  *     logs      logs
+ *     profiles  cpu_profile, memory_profile: a record per sample
+ *
+ * Samples of profiles name their frames by numbers that hold beyond the request. Who gives them is told by the options (frames):
+ * everything is read once, and when nothing is wrong with it, the frames that samples use are numbered and the records are made. So a request
+ * that fails leaves no frame behind.
  *
  * Counts in beyla_* are what happened since the point before: histograms with cumulative
  * temporality are compared with their last point, which is remembered per series (series.h). Nobody
@@ -49,6 +54,13 @@ enum {
     TIDE_OTLP_SERIES_BYTES_MAX = 16 << 20,     /* of their counts */
     TIDE_OTLP_MESSAGE_MAX = 512,     /* of the words about rejected records, with the NUL */
     TIDE_OTLP_OUTPUT_MAX = 96 << 20, /* bytes of all records of a request; TIDE_E_LIMIT */
+    TIDE_OTLP_TABLE_MAX = 262144,    /* entries of each table of a dictionary; TIDE_E_LIMIT */
+    TIDE_OTLP_INDICES_MAX =
+        4194304, /* locations of all its stacks, lines of all locations; TIDE_E_LIMIT */
+    TIDE_OTLP_DICTIONARY_BYTES_MAX = 16
+                                     << 20, /* of texts in it that had to be made; TIDE_E_LIMIT */
+    TIDE_OTLP_STACK_MAX = 2048,             /* frames of a sample; rejected */
+    TIDE_OTLP_FRAME_NAME_MAX = 16384,       /* bytes; longer names are cut */
     /* Records of one request and stream: TIDE_FEED_COMMIT_RECORDS_MAX; TIDE_E_LIMIT. */
 };
 
@@ -56,6 +68,8 @@ typedef enum tide_otlp_signal {
     TIDE_OTLP_TRACES,
     TIDE_OTLP_METRICS,
     TIDE_OTLP_LOGS,
+    TIDE_OTLP_PROFILES,
+    TIDE_OTLP_SIGNAL_COUNT,
 } tide_otlp_signal;
 
 typedef enum tide_otlp_format {
@@ -72,7 +86,10 @@ typedef enum tide_otlp_format {
     X(DEPTH, "with an attribute nested deeper than 16")                                            \
     X(NO_VALUE, "without a value")                                                                 \
     X(TEMPORALITY, "without an aggregation temporality")                                           \
-    X(BUCKETS, "with buckets that do not fit their bounds or are more than 2048")
+    X(BUCKETS, "with buckets that do not fit their bounds or are more than 2048")                  \
+    X(PROFILE_TYPE, "of a type other than samples, cpu, alloc_space, alloc_objects")               \
+    X(REFERENCE, "that refer to what the dictionary does not have")                                \
+    X(STACK, "with a stack of more than 2048 frames")
 
 typedef enum tide_otlp_reason {
     TIDE_OTLP_REASON_NONE = -1,
@@ -82,7 +99,15 @@ typedef enum tide_otlp_reason {
         TIDE_OTLP_REASON_COUNT,
 } tide_otlp_reason;
 
+/* Who numbers the frames of profiles; durable when it returns. names: valid UTF-8, not empty, some of them twice. */
+typedef struct tide_otlp_frames {
+    tide_status (*number)(void *arg, const tide_view *names, uint64_t *ids, int count,
+                          tide_error *err); /* NULL: frames have the numbers of their places */
+    void *arg;
+} tide_otlp_frames;
+
 typedef struct tide_otlp_options {
+    tide_otlp_frames frames;
     /* Of spans that neither failed nor took longer than 500 ms this share is kept, the same of a
      * trace everywhere. 1 (and every value above): all of them. */
     double sample_fraction;
@@ -96,13 +121,14 @@ typedef struct tide_otlp_options {
  * empty. */
 typedef struct tide_otlp_output {
     tide_record_batch batches[TIDE_STREAM_BUILT_IN_COUNT];
-    int64_t received; /* spans, data points, log records */
+    int64_t received; /* spans, data points, log records, profiles */
     int64_t rejected; /* of them, for these reasons */
     int64_t reasons[TIDE_OTLP_REASON_COUNT];
     int64_t sampled_out; /* spans that were left out by choice */
-    int64_t unchanged;   /* data points that told nothing new: first of their series, late, empty */
-    uint64_t replaced;   /* broken characters */
-    tide_buffer undo;    /* series.h */
+    int64_t
+        unchanged; /* data points and profiles that told nothing new: first of their series, late, empty */
+    uint64_t replaced; /* broken characters */
+    tide_buffer undo;  /* series.h */
     size_t undo_last;
 } tide_otlp_output;
 
@@ -126,7 +152,7 @@ void tide_otlp_freep(tide_otlp **otlp);
 
 /* Read one request; now_ms is the time of records that do not tell theirs. The output is cleared
  * first. TIDE_E_INVALID: malformed, the text says where (offset; line and column). TIDE_E_LIMIT:
- * too large, or too many records. TIDE_E_NOMEM. On failure the output is empty and no series has
+ * too large, or too many records. TIDE_E_NOMEM. What the options' frames say. On failure the output is empty and no series has
  * changed. */
 TIDE_MUST_CHECK tide_status tide_otlp_decode(tide_otlp *otlp, tide_otlp_signal signal,
                                              tide_otlp_format format, tide_view request,
@@ -144,7 +170,7 @@ void tide_otlp_undo(tide_otlp *otlp, tide_otlp_output *output);
 void tide_otlp_describe(tide_otlp_signal signal, const tide_otlp_output *output,
                         char out[TIDE_OTLP_MESSAGE_MAX]);
 
-/* Append Export{Trace,Metrics,Logs}ServiceResponse. On failure (TIDE_E_LIMIT, TIDE_E_NOMEM) out is
+/* Append Export{Trace,Metrics,Logs,Profiles}ServiceResponse. On failure (TIDE_E_LIMIT, TIDE_E_NOMEM) out is
  * as before. */
 TIDE_MUST_CHECK tide_status tide_otlp_answer(tide_buffer *out, tide_otlp_signal signal,
                                              tide_otlp_format format,

@@ -91,12 +91,14 @@ static const tide_otlp_field_type any_fields[] = {
     [TIDE_OTLP_ANY_ARRAY] = ONE("arrayValue", array_value),
     [TIDE_OTLP_ANY_KVLIST] = ONE("kvlistValue", kvlist_value),
     [TIDE_OTLP_ANY_BYTES] = FIELD("bytesValue", BYTES),
+    [TIDE_OTLP_ANY_STRINDEX] = FIELD("stringValueStrindex", INT),
 };
 static const tide_otlp_message_type any_value = MESSAGE_TYPE(any_fields);
 
 static const tide_otlp_field_type pair_fields[] = {
     [TIDE_OTLP_PAIR_KEY] = FIELD("key", TEXT),
     [TIDE_OTLP_PAIR_VALUE] = ONE("value", any_value),
+    [TIDE_OTLP_PAIR_KEY_STRINDEX] = FIELD("keyStrindex", INT),
 };
 static const tide_otlp_message_type key_value = MESSAGE_TYPE(pair_fields);
 
@@ -322,6 +324,94 @@ static const tide_otlp_field_type logs_fields[] = {
 };
 static const tide_otlp_message_type logs = MESSAGE_TYPE(logs_fields);
 
+/* ---- profiles ---- */
+
+static const tide_otlp_field_type mapping_fields[] = {
+    [TIDE_OTLP_MAPPING_FILENAME] = FIELD("filenameStrindex", INT),
+    [TIDE_OTLP_MAPPING_ATTRIBUTES] = LIST("attributeIndices", INT),
+};
+static const tide_otlp_message_type mapping = MESSAGE_TYPE(mapping_fields);
+
+static const tide_otlp_field_type line_fields[] = {
+    [TIDE_OTLP_LINE_FUNCTION] = FIELD("functionIndex", INT),
+};
+static const tide_otlp_message_type line = MESSAGE_TYPE(line_fields);
+
+static const tide_otlp_field_type location_fields[] = {
+    [TIDE_OTLP_LOCATION_MAPPING] = FIELD("mappingIndex", INT),
+    [TIDE_OTLP_LOCATION_ADDRESS] = FIELD("address", INT),
+    [TIDE_OTLP_LOCATION_LINES] = MANY("lines", line),
+};
+static const tide_otlp_message_type location = MESSAGE_TYPE(location_fields);
+
+static const tide_otlp_field_type function_fields[] = {
+    [TIDE_OTLP_FUNCTION_NAME] = FIELD("nameStrindex", INT),
+    [TIDE_OTLP_FUNCTION_SYSTEM_NAME] = FIELD("systemNameStrindex", INT),
+};
+static const tide_otlp_message_type function = MESSAGE_TYPE(function_fields);
+
+static const tide_otlp_field_type entry_fields[] = {
+    [TIDE_OTLP_ENTRY_KEY] = FIELD("keyStrindex", INT),
+    [TIDE_OTLP_ENTRY_VALUE] = ONE("value", any_value),
+};
+static const tide_otlp_message_type entry = MESSAGE_TYPE(entry_fields);
+
+static const tide_otlp_field_type stack_fields[] = {
+    [TIDE_OTLP_STACK_LOCATIONS] = LIST("locationIndices", INT),
+};
+static const tide_otlp_message_type stack = MESSAGE_TYPE(stack_fields);
+
+static const tide_otlp_field_type dictionary_fields[] = {
+    [TIDE_OTLP_DICTIONARY_MAPPINGS] = MANY("mappingTable", mapping),
+    [TIDE_OTLP_DICTIONARY_LOCATIONS] = MANY("locationTable", location),
+    [TIDE_OTLP_DICTIONARY_FUNCTIONS] = MANY("functionTable", function),
+    [TIDE_OTLP_DICTIONARY_STRINGS] = LIST("stringTable", TEXT),
+    [TIDE_OTLP_DICTIONARY_ATTRIBUTES] = MANY("attributeTable", entry),
+    [TIDE_OTLP_DICTIONARY_STACKS] = MANY("stackTable", stack),
+};
+static const tide_otlp_message_type dictionary = MESSAGE_TYPE(dictionary_fields);
+
+static const tide_otlp_field_type value_type_fields[] = {
+    [TIDE_OTLP_TYPE_NAME] = FIELD("typeStrindex", INT),
+    [TIDE_OTLP_TYPE_UNIT] = FIELD("unitStrindex", INT),
+};
+static const tide_otlp_message_type value_type = MESSAGE_TYPE(value_type_fields);
+
+static const tide_otlp_field_type sample_fields[] = {
+    [TIDE_OTLP_SAMPLE_STACK] = FIELD("stackIndex", INT),
+    [TIDE_OTLP_SAMPLE_ATTRIBUTES] = LIST("attributeIndices", INT),
+    [TIDE_OTLP_SAMPLE_VALUES] = LIST("values", INT),
+    [TIDE_OTLP_SAMPLE_TIMES] = LIST("timestampsUnixNano", FIXED64),
+};
+static const tide_otlp_message_type sample = MESSAGE_TYPE(sample_fields);
+
+static const tide_otlp_field_type profile_fields[] = {
+    [TIDE_OTLP_PROFILE_TYPE] = ONE("sampleType", value_type),
+    [TIDE_OTLP_PROFILE_SAMPLES] = MANY("samples", sample),
+    [TIDE_OTLP_PROFILE_TIME] = FIELD("timeUnixNano", FIXED64),
+    [TIDE_OTLP_PROFILE_PERIOD] = FIELD("period", INT),
+    [TIDE_OTLP_PROFILE_ATTRIBUTES] = LIST("attributeIndices", INT),
+};
+static const tide_otlp_message_type profile = MESSAGE_TYPE(profile_fields);
+
+static const tide_otlp_field_type scope_profiles_fields[] = {
+    [TIDE_OTLP_GROUP_OWNER] = ONE("scope", scope),
+    [TIDE_OTLP_GROUP_MEMBERS] = MANY("profiles", profile),
+};
+static const tide_otlp_message_type scope_profiles = MESSAGE_TYPE(scope_profiles_fields);
+
+static const tide_otlp_field_type resource_profiles_fields[] = {
+    [TIDE_OTLP_GROUP_OWNER] = ONE("resource", resource),
+    [TIDE_OTLP_GROUP_MEMBERS] = MANY("scopeProfiles", scope_profiles),
+};
+static const tide_otlp_message_type resource_profiles = MESSAGE_TYPE(resource_profiles_fields);
+
+static const tide_otlp_field_type profiles_fields[] = {
+    [TIDE_OTLP_REQUEST_RESOURCES] = MANY("resourceProfiles", resource_profiles),
+    [TIDE_OTLP_REQUEST_DICTIONARY] = ONE("dictionary", dictionary),
+};
+static const tide_otlp_message_type profiles = MESSAGE_TYPE(profiles_fields);
+
 /* ---- looking up ---- */
 
 const tide_otlp_message_type *tide_otlp_request_type(tide_otlp_signal signal)
@@ -331,7 +421,10 @@ const tide_otlp_message_type *tide_otlp_request_type(tide_otlp_signal signal)
         return &traces;
     case TIDE_OTLP_METRICS:
         return &metrics;
+    case TIDE_OTLP_PROFILES:
+        return &profiles;
     case TIDE_OTLP_LOGS:
+    case TIDE_OTLP_SIGNAL_COUNT:
         break;
     }
     return &logs;

@@ -57,8 +57,8 @@ typedef struct tide_otlp_message_type {
     uint32_t count;
 } tide_otlp_message_type;
 
-/* The same in all three signals. */
-enum { TIDE_OTLP_REQUEST_RESOURCES = 1 };
+/* The same in all signals; a dictionary is of profiles. */
+enum { TIDE_OTLP_REQUEST_RESOURCES = 1, TIDE_OTLP_REQUEST_DICTIONARY = 2 };
 enum {
     TIDE_OTLP_GROUP_OWNER = 1,
     TIDE_OTLP_GROUP_MEMBERS = 2
@@ -66,7 +66,7 @@ enum {
 
 enum { TIDE_OTLP_RESOURCE_ATTRIBUTES = 1 };
 enum { TIDE_OTLP_SCOPE_NAME = 1, TIDE_OTLP_SCOPE_VERSION = 2, TIDE_OTLP_SCOPE_ATTRIBUTES = 3 };
-enum { TIDE_OTLP_PAIR_KEY = 1, TIDE_OTLP_PAIR_VALUE = 2 };
+enum { TIDE_OTLP_PAIR_KEY = 1, TIDE_OTLP_PAIR_VALUE = 2, TIDE_OTLP_PAIR_KEY_STRINDEX = 3 };
 enum {
     TIDE_OTLP_ANY_STRING = 1,
     TIDE_OTLP_ANY_BOOL,
@@ -75,6 +75,7 @@ enum {
     TIDE_OTLP_ANY_ARRAY,
     TIDE_OTLP_ANY_KVLIST,
     TIDE_OTLP_ANY_BYTES,
+    TIDE_OTLP_ANY_STRINDEX, /* in the dictionary */
 };
 enum { TIDE_OTLP_LIST_VALUES = 1 };
 
@@ -159,6 +160,41 @@ enum {
     TIDE_OTLP_LOG_SPAN_ID = 10,
     TIDE_OTLP_LOG_OBSERVED_TIME = 11,
     TIDE_OTLP_LOG_EVENT_NAME = 12,
+};
+
+/* Profiles: opentelemetry.proto.profiles.v1development as it was published with OTLP v1.10.0. The signal
+ * is in development, and numbers have changed between versions: docs/otlp.md. */
+enum {
+    TIDE_OTLP_DICTIONARY_MAPPINGS = 1,
+    TIDE_OTLP_DICTIONARY_LOCATIONS = 2,
+    TIDE_OTLP_DICTIONARY_FUNCTIONS = 3,
+    TIDE_OTLP_DICTIONARY_STRINGS = 5,
+    TIDE_OTLP_DICTIONARY_ATTRIBUTES = 6,
+    TIDE_OTLP_DICTIONARY_STACKS = 7,
+};
+enum { TIDE_OTLP_MAPPING_FILENAME = 4, TIDE_OTLP_MAPPING_ATTRIBUTES = 5 };
+enum {
+    TIDE_OTLP_LOCATION_MAPPING = 1,
+    TIDE_OTLP_LOCATION_ADDRESS = 2,
+    TIDE_OTLP_LOCATION_LINES = 3
+};
+enum { TIDE_OTLP_LINE_FUNCTION = 1 };
+enum { TIDE_OTLP_FUNCTION_NAME = 1, TIDE_OTLP_FUNCTION_SYSTEM_NAME = 2 };
+enum { TIDE_OTLP_STACK_LOCATIONS = 1 };
+enum { TIDE_OTLP_ENTRY_KEY = 1, TIDE_OTLP_ENTRY_VALUE = 2 }; /* of the table of attributes */
+enum {
+    TIDE_OTLP_PROFILE_TYPE = 1,
+    TIDE_OTLP_PROFILE_SAMPLES = 2,
+    TIDE_OTLP_PROFILE_TIME = 3,
+    TIDE_OTLP_PROFILE_PERIOD = 6,
+    TIDE_OTLP_PROFILE_ATTRIBUTES = 11,
+};
+enum { TIDE_OTLP_TYPE_NAME = 1, TIDE_OTLP_TYPE_UNIT = 2 };
+enum {
+    TIDE_OTLP_SAMPLE_STACK = 1,
+    TIDE_OTLP_SAMPLE_ATTRIBUTES = 2,
+    TIDE_OTLP_SAMPLE_VALUES = 4,
+    TIDE_OTLP_SAMPLE_TIMES = 5,
 };
 
 /* The message of a signal's export request. */

@@ -159,9 +159,9 @@ static tide_status write_pair(tide_otlp *otlp, tide_buffer *out, tide_otlp_messa
     tide_otlp_field field;
     tide_status status;
     while ((status = tide_otlp_next(pair, &field)) == TIDE_OK) {
-        if (field.number == TIDE_OTLP_PAIR_KEY && !has_key) {
+        if (field.number != TIDE_OTLP_PAIR_VALUE && !has_key) {
             has_key = true;
-            TIDE_TRY(write_key(otlp, out, start, field.text, has_value));
+            TIDE_TRY(write_key(otlp, out, start, tide_otlp_key_text(otlp, &field), has_value));
         } else if (field.number == TIDE_OTLP_PAIR_VALUE && !has_value) {
             has_value = true;
             tide_otlp_message any;
@@ -215,6 +215,9 @@ static tide_status write_scalar(tide_otlp *otlp, tide_buffer *out, const tide_ot
     case TIDE_OTLP_ANY_BYTES:
         TIDE_TRY(base64_text(otlp, field->text, &text));
         return tide_otlp_write_text(otlp, out, text);
+    case TIDE_OTLP_ANY_STRINDEX:
+        return tide_otlp_write_text(otlp, out,
+                                    tide_otlp_dictionary_string(&otlp->dictionary, field->u64));
     default:
         return tide_otlp_write_text(otlp, out, field->text);
     }
@@ -276,6 +279,9 @@ tide_status tide_otlp_value_text(tide_otlp *otlp, tide_otlp_message *any, tide_v
         return tide_otlp_double_text(otlp, field.f64, out);
     case TIDE_OTLP_ANY_BYTES:
         return base64_text(otlp, field.text, out);
+    case TIDE_OTLP_ANY_STRINDEX:
+        *out = tide_otlp_dictionary_string(&otlp->dictionary, field.u64);
+        return TIDE_OK;
     default:
         return list_text(otlp, any, &field, out);
     }

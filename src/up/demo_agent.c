@@ -166,12 +166,16 @@ static void follow_orders(tide_demo_agent *agent)
 
 static void send_load(tide_demo_agent *agent)
 {
-    static const int every[TIDE_DEMO_KINDS] = {1, 5, 2, 3};
+    static const int every[TIDE_DEMO_KINDS] = {[TIDE_DEMO_TRACES] = 1,
+                                               [TIDE_DEMO_METRICS] = 5,
+                                               [TIDE_DEMO_PROFILES] = 2,
+                                               [TIDE_DEMO_EBPF] = 3,
+                                               [TIDE_DEMO_EBPF_TRACES] = 3};
     for (int kind = 0; kind < TIDE_DEMO_KINDS; kind++) {
         if (agent->turn % every[kind] != 0)
             continue;
-        tide_demo_request load =
-            tide_demo_load(agent->options.env, kind, agent->options.number, agent->turn);
+        tide_demo_request load = tide_demo_load(agent->options.env, (tide_demo_kind)kind,
+                                                agent->options.number, agent->turn);
         if (!load.body)
             continue;
         TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;

@@ -1,6 +1,6 @@
 /* demo_agent.h - one agent of the demonstration that is a process: a real `tidemark agent` as a child process, the cable to it, and the services that send it telemetry.
  *
- *     services (a thread) ---- OTLP, ingest ----> agent (child process) <---- relay <---- colony
+ *     services (a thread) -------- OTLP --------> agent (child process) <---- relay <---- colony
  *
  * Faults: pause (SIGSTOP for a while), drop (the relay is cut for a while), wipe (kill -9, its store is deleted, it starts again). It heals by itself.
  * Its store keeps records for ten minutes, up to 16 MiB (32 MiB unread), and a reserve of 16 MiB beside it.

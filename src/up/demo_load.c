@@ -1,5 +1,6 @@
 #include "up/demo_load.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -111,79 +112,170 @@ static json_t *make_metrics(tide_env *env, int agent, int64_t turn)
                      make_gauge("shop.cache_hit_ratio", time, 0.9 + 0.08 * cos(phase / 2)));
 }
 
-/* ---- profiles ---- */
+/* ---- profiles: a dictionary of texts, functions, locations and stacks, and samples that refer to it ---- */
 
-static const char *const frames[] = {"main",        "serve",    "handle_request", "render_page",
-                                     "json_encode", "db_query", "tls_write",      "gzip_deflate",
-                                     "malloc",      "memcpy"};
-static const uint64_t stacks[][5] = {
+static const char *const frames[] = {
+    "",         "main",      "serve",        "handle_request", "render_page", "json_encode",
+    "db_query", "tls_write", "gzip_deflate", "malloc",         "memcpy"};
+static const int stacks[][5] = {
     {1, 2, 3, 4, 5}, {1, 2, 3, 6, 10}, {1, 2, 3, 4, 8}, {1, 2, 7, 10, 0}, {1, 2, 3, 4, 9}};
 enum { FRAMES = sizeof frames / sizeof frames[0], STACKS = sizeof stacks / sizeof stacks[0] };
+
+/* What profiles count, behind the names of frames in the table of texts. */
+static const char *const words[] = {"samples", "count",         "alloc_space",
+                                    "bytes",   "alloc_objects", "process.executable.build_id.gnu"};
+enum { SAMPLES = FRAMES, COUNT, ALLOC_SPACE, BYTES, ALLOC_OBJECTS, BUILD_ID, TEXTS };
 
 /* Leaf first, as profilers tell stacks. */
 static json_t *make_stack(int index)
 {
-    json_t *ids = json_array();
+    json_t *locations = json_array();
     for (int i = 4; i >= 0; i--)
         if (stacks[index][i] != 0)
-            (void)json_array_append_new(ids, json_integer((json_int_t)stacks[index][i]));
-    return ids;
+            (void)json_array_append_new(locations, json_integer(stacks[index][i]));
+    return json_pack("{s:o}", "locationIndices", locations);
 }
 
-static json_t *make_frames(void)
+/* The first entry of every table stands for nothing. */
+static json_t *make_dictionary(void)
 {
-    json_t *all = json_array();
-    for (int i = 0; i < FRAMES; i++)
+    json_t *texts = json_array();
+    json_t *functions = json_array();
+    json_t *locations = json_array();
+    json_t *all_stacks = json_pack("[{}]");
+    for (int i = 0; i < TEXTS; i++)
+        (void)json_array_append_new(texts, json_string(i < FRAMES ? frames[i] : words[i - FRAMES]));
+    for (int i = 0; i < FRAMES; i++) {
+        (void)json_array_append_new(functions, json_pack("{s:i}", "nameStrindex", i));
+        (void)json_array_append_new(locations, i == 0
+                                                   ? json_object()
+                                                   : json_pack("{s:i, s:[{s:i}]}", "mappingIndex",
+                                                               1, "lines", "functionIndex", i));
+    }
+    for (int i = 0; i < STACKS; i++)
+        (void)json_array_append_new(all_stacks, make_stack(i));
+    return json_pack("{s:o, s:o, s:o, s:o, s:[{}, {s:[i]}], s:[{}, {s:i, s:{s:s}}]}", "stringTable",
+                     texts, "functionTable", functions, "locationTable", locations, "stackTable",
+                     all_stacks, "mappingTable", "attributeIndices", 1, "attributeTable",
+                     "keyStrindex", BUILD_ID, "value", "stringValue", "demo");
+}
+
+static json_t *make_profile(int type, int unit, const char *time, const int weights[STACKS],
+                            int factor)
+{
+    json_t *samples = json_array();
+    for (int i = 0; i < STACKS; i++)
         (void)json_array_append_new(
-            all, json_pack("{s:i, s:s}", "frameId", i + 1, "frameName", frames[i]));
-    return all;
+            samples, json_pack("{s:i, s:[i]}", "stackIndex", i + 1, "values", weights[i] * factor));
+    return json_pack("{s:{s:i, s:i}, s:o, s:s}", "sampleType", "typeStrindex", type, "unitStrindex",
+                     unit, "samples", samples, "timeUnixNano", time);
 }
 
 static json_t *make_profiles(tide_env *env, bool is_memory)
 {
-    json_t *samples = json_array();
-    const json_int_t now_ms = env->wall_us(env) / 1000;
-    for (int i = 0; i < STACKS; i++) {
-        const int weight = 1 + below(env, 20) * (STACKS - i);
-        json_t *sample =
-            is_memory
-                ? json_pack("{s:I, s:s, s:s, s:i, s:o, s:i, s:i}", "timestamp", now_ms, "serviceId",
-                            "storefront", "buildId", "demo", "stackHash", i + 1, "stackFrameIds",
-                            make_stack(i), "allocBytes", weight * 4096, "allocObjects", weight)
-                : json_pack("{s:I, s:s, s:s, s:i, s:i, s:o, s:i}", "timestamp", now_ms, "serviceId",
-                            "storefront", "buildId", "demo", "tgid", 1, "stackHash", i + 1,
-                            "stackFrameIds", make_stack(i), "sampleCount", weight);
-        (void)json_array_append_new(samples, sample);
-    }
-    return json_pack("{s:o, s:o}", "samples", samples, "frames", make_frames());
+    enum { OBJECT = 4096 };
+    char time[24];
+    int weights[STACKS];
+    (void)snprintf(time, sizeof time, "%" PRId64, env->wall_us(env) * 1000);
+    for (int i = 0; i < STACKS; i++)
+        weights[i] = 1 + below(env, 20) * (STACKS - i);
+    json_t *profiles =
+        is_memory ? json_pack("[o,o]", make_profile(ALLOC_SPACE, BYTES, time, weights, OBJECT),
+                              make_profile(ALLOC_OBJECTS, COUNT, time, weights, 1))
+                  : json_pack("[o]", make_profile(SAMPLES, COUNT, time, weights, 1));
+    return json_pack("{s:[{s:{s:[{s:s, s:{s:s}}, {s:s, s:{s:i}}]}, s:[{s:o}]}], s:o}",
+                     "resourceProfiles", "resource", "attributes", "key", "service.name", "value",
+                     "stringValue", "storefront", "key", "process.pid", "value", "intValue", 1,
+                     "scopeProfiles", "profiles", profiles, "dictionary", make_dictionary());
 }
 
-/* ---- eBPF ---- */
+/* ---- eBPF: what an instrumentation that sees the network tells ---- */
+
+static json_t *make_owner(const char *service)
+{
+    return json_pack("{s:[{s:s, s:{s:s}}, {s:s, s:{s:s}}]}", "attributes", "key", "service.name",
+                     "value", "stringValue", service, "key", "telemetry.sdk.name", "value",
+                     "stringValue", "beyla");
+}
+
+/* One bucket of durations that something fell into. */
+static json_t *make_durations(const char *name, const char *time, double bound_s, int count,
+                              json_t *attributes)
+{
+    return json_pack("{s:s, s:s, s:{s:i, s:[{s:s, s:i, s:[i,i], s:[f], s:o}]}}", "name", name,
+                     "unit", "s", "histogram", "aggregationTemporality", 1, "dataPoints",
+                     "timeUnixNano", time, "count", count, "bucketCounts", count, 0,
+                     "explicitBounds", bound_s, "attributes", attributes);
+}
 
 static json_t *make_ebpf(tide_env *env)
 {
-    const json_int_t now_ms = env->wall_us(env) / 1000;
-    return json_pack(
-        "{s:[{s:I, s:s, s:s, s:s, s:i, s:i, s:i}], s:[{s:I, s:s, s:s, s:s, s:i, s:i}]}",
-        "httpMetrics", "timestamp", now_ms, "serviceName", "storefront", "httpMethod", "GET",
-        "httpRoute", "/checkout", "httpStatusCode", below(env, 30) ? 200 : 500, "latencyBucketMs",
-        10 << below(env, 5), "count", 1 + below(env, 50), "sqlMetrics", "timestamp", now_ms,
-        "serviceName", "payment", "sqlOperation", "INSERT", "tableName", "orders",
-        "latencyBucketMs", 5 << below(env, 4), "count", 1 + below(env, 20));
+    char time[24];
+    (void)snprintf(time, sizeof time, "%" PRId64, env->wall_us(env) * 1000);
+    json_t *http = json_pack(
+        "[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:i}}]", "key", "http.request.method", "value",
+        "stringValue", "GET", "key", "http.route", "value", "stringValue", "/checkout", "key",
+        "http.response.status_code", "value", "intValue", below(env, 30) ? 200 : 500);
+    json_t *grpc =
+        json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:i}}]", "key", "rpc.service", "value",
+                  "stringValue", "shop.Cart", "key", "rpc.method", "value", "stringValue",
+                  "GetCart", "key", "rpc.grpc.status_code", "value", "intValue", 0);
+    json_t *sql = json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}]", "key", "db.operation.name", "value",
+                            "stringValue", "INSERT", "key", "db.collection.name", "value",
+                            "stringValue", "orders");
+    return json_pack("{s:[{s:o, s:[{s:[o,o]}]}, {s:o, s:[{s:[o]}]}]}", "resourceMetrics",
+                     "resource", make_owner("storefront"), "scopeMetrics", "metrics",
+                     make_durations("http.server.request.duration", time,
+                                    0.01 * (1 << below(env, 5)), 1 + below(env, 50), http),
+                     make_durations("rpc.client.duration", time, 0.005 * (1 << below(env, 4)),
+                                    1 + below(env, 30), grpc),
+                     "resource", make_owner("payment"), "scopeMetrics", "metrics",
+                     make_durations("db.client.operation.duration", time,
+                                    0.005 * (1 << below(env, 4)), 1 + below(env, 20), sql));
 }
 
-tide_demo_request tide_demo_load(tide_env *env, int kind, int agent, int64_t turn)
+static json_t *make_ebpf_traces(tide_env *env)
 {
-#define AGENT "/tidemark.agent.v1.AgentService/"
-    const bool is_memory = turn / 2 % 2 == 1;
-    const char *const paths[TIDE_DEMO_KINDS] = {"/v1/traces", "/v1/metrics",
-                                                is_memory ? AGENT "IngestMemoryProfileSamples"
-                                                          : AGENT "IngestCPUProfileSamples",
-                                                AGENT "IngestEbpfMetrics"};
-    json_t *body = kind == 0   ? make_traces(env)
-                   : kind == 1 ? make_metrics(env, agent, turn)
-                   : kind == 2 ? make_profiles(env, is_memory)
-                               : make_ebpf(env);
+    static const hop seen = {"storefront", "GET /checkout", -1, 180};
+    char trace[33];
+    char id[17];
+    make_id(trace, 32, env);
+    make_id(id, 16, env);
+    json_t *span = make_span(env, &seen, trace, id, "", env->wall_us(env) * 1000 - 200000000,
+                             (int64_t)(1 + below(env, 200)) * 1000000, false);
+    return json_pack("{s:[{s:o, s:[{s:[o]}]}]}", "resourceSpans", "resource",
+                     make_owner("storefront"), "scopeSpans", "spans", span);
+}
+
+static json_t *make_body(tide_env *env, tide_demo_kind kind, int agent, int64_t turn)
+{
+    switch (kind) {
+    case TIDE_DEMO_METRICS:
+        return make_metrics(env, agent, turn);
+    case TIDE_DEMO_PROFILES:
+        return make_profiles(env, turn / 2 % 2 == 1);
+    case TIDE_DEMO_EBPF:
+        return make_ebpf(env);
+    case TIDE_DEMO_EBPF_TRACES:
+        return make_ebpf_traces(env);
+    case TIDE_DEMO_TRACES:
+    case TIDE_DEMO_KINDS:
+        break;
+    }
+    return make_traces(env);
+}
+
+tide_demo_request tide_demo_load(tide_env *env, tide_demo_kind kind, int agent, int64_t turn)
+{
+    static const char *const paths[TIDE_DEMO_KINDS] = {
+        [TIDE_DEMO_TRACES] = "/v1/traces",
+        [TIDE_DEMO_METRICS] = "/v1/metrics",
+        [TIDE_DEMO_PROFILES] = "/v1development/profiles",
+        [TIDE_DEMO_EBPF] = "/v1/metrics",
+        [TIDE_DEMO_EBPF_TRACES] = "/v1/traces",
+    };
+    assert(kind < TIDE_DEMO_KINDS);
+    json_t *body = make_body(env, kind, agent, turn);
     const tide_demo_request request = {.path = paths[kind],
                                        .body = body ? json_dumps(body, JSON_COMPACT) : NULL};
     json_decref(body);

@@ -1,4 +1,4 @@
-/* demo_load.h - what the services of the demonstration tell their agent: traces, metrics, profiles, eBPF figures, as JSON of OTLP/HTTP and of the ingest service.
+/* demo_load.h - what the services of the demonstration tell their agent: traces, metrics, profiles, eBPF figures and spans, all of it as OTLP/HTTP in JSON.
  *
  * Threads: pure, apart from the random numbers of the env. */
 #ifndef TIDE_UP_DEMO_LOAD_H
@@ -11,9 +11,16 @@ typedef struct tide_demo_request {
     char *body; /* JSON; free() */
 } tide_demo_request;
 
-enum { TIDE_DEMO_KINDS = 4 };
+typedef enum tide_demo_kind {
+    TIDE_DEMO_TRACES,
+    TIDE_DEMO_METRICS,
+    TIDE_DEMO_PROFILES, /* of CPU and of memory by turns */
+    TIDE_DEMO_EBPF,     /* durations of HTTP, gRPC and SQL */
+    TIDE_DEMO_EBPF_TRACES,
+    TIDE_DEMO_KINDS,
+} tide_demo_kind;
 
-/* The request of one kind (0: traces, 1: metrics, 2: profiles, 3: eBPF) of a turn. body NULL: no memory. */
-tide_demo_request tide_demo_load(tide_env *env, int kind, int agent, int64_t turn);
+/* The request of one kind of a turn. body NULL: no memory. */
+tide_demo_request tide_demo_load(tide_env *env, tide_demo_kind kind, int agent, int64_t turn);
 
 #endif
