@@ -81,7 +81,7 @@ deb: ## Debian packages in build/deb, looked at by lintian
 
 deb-test: ## install, start, upgrade and purge the packages of build/deb on a machine that is thrown away (root)
 	@scripts/setup deb
-	@ls build/deb/tidemark_*.deb >/dev/null 2>&1 || scripts/make-deb
+	@scripts/make-deb --if-older
 	@scripts/deb-machine $(CURDIR)/tests/packaging/deb_test.sh $(CURDIR)/build/deb
 
 clean: ## remove everything that was built; what setup obtained stays

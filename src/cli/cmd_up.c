@@ -58,17 +58,22 @@ static const char *name_program(char buffer[4096])
                                                                             : buffer;
 }
 
-/* For people: what they can look at and try. */
-static void tell_newcomer(const char *address)
+/* For people: what they can look at and try. tls_cert NULL: no TLS. */
+static void tell_newcomer(const char *address, const char *tls_cert)
 {
     char buffer[4096];
     const char *program = name_program(buffer);
+    const char *option = tls_cert ? " --service-ca " : "";
+    const char *file = tls_cert ? tls_cert : "";
     tide_cli_print(stderr, "\n");
-    tide_cli_print(stderr, "  Dashboard   http://%s/\n", address);
-    tide_cli_print(stderr, "  Try         %s demo late --address %s     a gap, and its recovery\n",
-                   program, address);
-    tide_cli_print(stderr, "              %s gaps ls --address %s\n", program, address);
-    tide_cli_print(stderr, "              %s top --address %s\n", program, address);
+    tide_cli_print(stderr, "  Dashboard   %s://%s/\n", tls_cert ? "https" : "http", address);
+    tide_cli_print(stderr,
+                   "  Try         %s demo late --address %s%s%s     a gap, and its recovery\n",
+                   program, address, option, file);
+    tide_cli_print(stderr, "              %s gaps ls --address %s%s%s\n", program, address, option,
+                   file);
+    tide_cli_print(stderr, "              %s top --address %s%s%s\n", program, address, option,
+                   file);
     tide_cli_print(stderr, "  Ctrl-C stops; a second start goes on where it stopped.\n");
     tide_cli_print(stderr, "\n");
 }
@@ -151,6 +156,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
                                  .data_dir = options.data_dir,
                                  .agent_count = (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
                                  .greet = tell_newcomer,
+                                 .tls_cert = options.front.tls_cert,
                                  .env = options.front.env,
                                  .log = &log},
             err));

@@ -617,6 +617,8 @@ void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tid
         const bool is_unread = tide_poll_plan_is_unread(poller, stream);
         tide_poller_lag lag = {.data_type = stream->name,
                                .records = head > highest ? head - highest : 0,
+                               .checkpoint = stream->position.cursor.contiguous,
+                               .head = head,
                                .loss_us =
                                    is_unread ? tide_poll_plan_loss_us(stream, mono_us) : INT64_MAX,
                                .hold = find_hold(poller, stream, mono_us)};

@@ -132,7 +132,9 @@ bool tide_poller_is_failing(const tide_poller *poller);
 /* How the agent stands, per stream, for metrics: fn per position. */
 typedef struct tide_poller_lag {
     const char *data_type;
-    int64_t records; /* head - highest */
+    int64_t records;    /* head - highest */
+    int64_t checkpoint; /* everything up to it is settled */
+    int64_t head;       /* as far as we were told */
     int64_t
         bytes; /* of them, about: by the mean length of those that have come so far; 0: none has */
     int64_t lag_us;  /* age of the oldest unread record on the agent's clock; 0: caught up */

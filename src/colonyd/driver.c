@@ -37,6 +37,7 @@ void tide_job_free(tide_job *job)
     tide_poller_free(job->poller);
     tide_recovery_free(job->recovery);
     tide_buffer_done(&job->answer);
+    tide_driver_course_forget(job);
     free(job->lags);
     free(job);
 }
@@ -398,18 +399,27 @@ void tide_driver_closep(tide_driver **driver)
 
 /* ---- looks ---- */
 
+/* What is unread grows older while its seat waits. */
 void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg)
 {
+    const int64_t now_us = tide_driver_now(driver);
     pthread_mutex_lock(&driver->lock);
     for (const tide_job *job = driver->jobs; job; job = job->next) {
+        const int64_t since_us = now_us > job->lags_us ? now_us - job->lags_us : 0;
         for (int i = 0; i < job->lag_count; i++) {
             const tide_seat_lag *kept = &job->lags[i];
-            const tide_poller_lag lag = {.data_type = kept->data_type,
-                                         .records = kept->records,
-                                         .bytes = kept->bytes,
-                                         .lag_us = kept->lag_us,
-                                         .loss_us = kept->loss_us,
-                                         .hold = kept->hold};
+            const bool has_loss = kept->loss_us != INT64_MAX;
+            const tide_poller_lag lag = {
+                .data_type = kept->data_type,
+                .records = kept->records,
+                .checkpoint = kept->checkpoint,
+                .head = kept->head,
+                .bytes = kept->bytes,
+                .lag_us = kept->records > 0 ? kept->lag_us + since_us : kept->lag_us,
+                .loss_us = has_loss && kept->loss_us > since_us ? kept->loss_us - since_us
+                           : has_loss                           ? 0
+                                                                : INT64_MAX,
+                .hold = kept->hold};
             fn(arg, job->agent_id, &lag);
         }
     }

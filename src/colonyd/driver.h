@@ -93,6 +93,23 @@ void tide_driver_look(tide_driver *driver);
 typedef void tide_driver_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
 void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg);
 
+/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_DRIVER_COURSE_US, the last
+ * TIDE_DRIVER_COURSE_POINTS of them (15 minutes), of at most TIDE_DRIVER_COURSES_MAX streams (24 MiB); the seats' memory, gone with them. One call per
+ * stream and look, the oldest first. data_type NULL: all. */
+enum {
+    TIDE_DRIVER_COURSE_POINTS = 180,
+    TIDE_DRIVER_COURSE_US = 5000000,
+    TIDE_DRIVER_COURSES_MAX = 8192,
+};
+typedef struct tide_course_point {
+    int64_t checkpoint;
+    int64_t head; /* -1: it was not known */
+} tide_course_point;
+typedef void tide_driver_course_fn(void *arg, const char *data_type, int64_t wall_ms,
+                                   const tide_course_point *point);
+void tide_driver_courses(tide_driver *driver, const char *agent_id, const char *data_type,
+                         tide_driver_course_fn *fn, void *arg);
+
 /* Positions of an agent (NULL: of all) were changed by somebody else: read them again now. */
 void tide_driver_touch(tide_driver *driver, const char *agent_id);
 

@@ -22,6 +22,7 @@ typedef struct keeper {
     int64_t recover_due_us;
     int64_t sweep_due_us;
     int64_t retain_due_us;
+    int64_t course_due_us;
     int64_t told_us;
 } keeper;
 
@@ -261,6 +262,10 @@ static void step(keeper *k)
     }
     if (!driver->options.is_once && now_us >= k->retain_due_us)
         retain(k, now_us);
+    if (!driver->options.is_once && now_us >= k->course_due_us) {
+        tide_driver_course_look(driver);
+        k->course_due_us = now_us + TIDE_DRIVER_COURSE_US;
+    }
 }
 
 static int64_t min_of(int64_t a, int64_t b)
@@ -275,7 +280,7 @@ static bool wait_for_due(keeper *k)
     int64_t due_us = min_of(k->hold_due_us, min_of(k->plan_due_us, k->sweep_due_us));
     due_us = min_of(due_us, k->recover_due_us);
     if (!driver->options.is_once)
-        due_us = min_of(due_us, k->retain_due_us);
+        due_us = min_of(due_us, min_of(k->retain_due_us, k->course_due_us));
     pthread_mutex_lock(&driver->lock);
     const int64_t left_us = due_us - tide_driver_now(driver);
     const bool is_now = (driver->is_look_due || driver->is_plan_due) && !driver->is_stopping;

@@ -29,8 +29,17 @@ typedef struct tide_seat_lag {
     int64_t bytes;
     int64_t lag_us;
     int64_t loss_us;
+    int64_t checkpoint;
+    int64_t head;
     const char *hold; /* static */
 } tide_seat_lag;
+
+/* One stream's course: a ring by the number of the look. */
+typedef struct tide_course {
+    char data_type[TIDE_FEED_NAME_MAX + 1];
+    struct tide_course *next;
+    tide_course_point points[TIDE_DRIVER_COURSE_POINTS];
+} tide_course;
 
 typedef struct tide_job tide_job;
 struct tide_job {
@@ -48,6 +57,8 @@ struct tide_job {
     tide_seat_lag *lags;
     int lag_count;
     int lag_capacity;
+    int64_t lags_us; /* when they were kept; monotonic */
+    tide_course *courses;
     int begun_count;      /* of lags: types whose counters are there */
     uint64_t poll_wanted; /* the last pass that somebody waits for */
     uint64_t poll_done;   /* ... and that this one is through with */
@@ -117,6 +128,8 @@ struct tide_driver {
     tide_job_heap answered;  /* ready: an answer has come; by urgency */
     tide_job_heap questions; /* ready: to ask; by urgency */
     int recovery_count;
+    int64_t course_look;    /* looks so far */
+    int64_t course_wall_ms; /* of the last */
     int64_t budget_used;
     tide_job *reserved; /* those whose answers are expected, in the order of their questions */
     tide_job **reserved_end;
@@ -126,6 +139,7 @@ struct tide_driver {
     int done_capacity;
 
     tide_holding holding;         /* the keeper's alone */
+    atomic_int course_count;      /* streams whose course is kept */
     atomic_uint_fast64_t version; /* tide_driver_version */
 };
 
@@ -168,5 +182,10 @@ void tide_driver_listen_end(tide_driver *driver);
 void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type);
 tide_poller_events tide_driver_events(tide_driver *driver);
 void tide_driver_note(tide_job *job, tide_status status, const char *text);
+
+/* Note how every stream stands now; driver_course.c. */
+void tide_driver_course_look(tide_driver *driver);
+/* The job is going. */
+void tide_driver_course_forget(tide_job *job);
 
 #endif

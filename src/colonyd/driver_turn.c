@@ -120,6 +120,8 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
                             .bytes = lag->bytes,
                             .lag_us = lag->lag_us,
                             .loss_us = lag->loss_us,
+                            .checkpoint = lag->checkpoint,
+                            .head = lag->head,
                             .hold = lag->hold};
     (void)snprintf(kept->data_type, sizeof kept->data_type, "%s", lag->data_type);
 }
@@ -129,6 +131,7 @@ static void keep_lags(tide_job *job)
     tide_driver *driver = job->driver;
     pthread_mutex_lock(&driver->lock);
     job->lag_count = 0;
+    job->lags_us = tide_driver_now(driver);
     tide_poller_lags(job->poller, keep_lag, job);
     const bool is_new =
         job->lag_count > job->begun_count && driver->job_count <= TIDE_DRIVER_ZEROS_MAX;

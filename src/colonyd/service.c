@@ -8,15 +8,19 @@
 
 #define SERVICE "/tidemark.colony.v1.ColonyService"
 
-/* X(method, role, request, response, function) */
+/* X(method, role, request, response, function). Fleet answers in a way of its own. */
 #define METHODS(X)                                                                                 \
+    PLAIN_METHODS(X)                                                                               \
+    X("Fleet", READ, fleet_request, fleet_response, fleet)
+#define PLAIN_METHODS(X)                                                                           \
     X("ListAgents", READ, list_agents_request, list_agents_response, list_agents)                  \
     X("PutAgent", ADMIN, put_agent_request, agent, put_agent)                                      \
     X("RemoveAgent", ADMIN, remove_agent_request, agent, remove_agent)                             \
-    X("Fleet", READ, fleet_request, fleet_response, fleet)                                         \
     X("Poll", ADMIN, poll_request, poll_response, poll)                                            \
     X("ListCheckpoints", READ, list_checkpoints_request, list_checkpoints_response,                \
       list_checkpoints)                                                                            \
+    X("CheckpointHistory", READ, checkpoint_history_request, checkpoint_history_response,          \
+      checkpoint_history)                                                                          \
     X("ResetCheckpoints", ADMIN, reset_checkpoints_request, change_checkpoints_response,           \
       reset_checkpoints)                                                                           \
     X("MoveCheckpoint", ADMIN, move_checkpoint_request, change_checkpoints_response,               \
@@ -52,7 +56,8 @@ static void run(tide_call *call, tide_view message, void *arg, tide_colony_fn *f
     {                                                                                              \
         run(call, message, arg, tide_colony_##fn_);                                                \
     }
-METHODS(RUN)
+PLAIN_METHODS(RUN)
+#define run_fleet tide_colony_run_fleet
 
 #define ROW(method_, role_, request_, response_, fn_)                                              \
     {.path = SERVICE "/" method_,                                                                  \

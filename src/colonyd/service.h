@@ -49,11 +49,14 @@ tide_colony_fn tide_colony_remove_agent;
 tide_colony_fn tide_colony_poll;
 /* service_fleet.c */
 tide_colony_fn tide_colony_fleet;
+/* The method by the network: its JSON is compressed once for all who ask. arg: the colony. */
+void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg);
 /* NULL: no memory. */
 struct tide_fleet *tide_fleet_new(void);
 void tide_fleet_free(struct tide_fleet *fleet); /* takes NULL */
 /* service_checkpoints.c */
 tide_colony_fn tide_colony_list_checkpoints;
+tide_colony_fn tide_colony_checkpoint_history;
 tide_colony_fn tide_colony_reset_checkpoints;
 tide_colony_fn tide_colony_move_checkpoint;
 /* service_gaps.c */

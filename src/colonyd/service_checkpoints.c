@@ -1,4 +1,5 @@
 /* service_checkpoints.c - positions: looking at them, and what an operator does to them; see service.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,64 @@ tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMes
     return sink->ops->positions(sink, tide_rpc_text(given->agent_id),
                                 tide_rpc_text(given->data_type), given->with_closed, put_position,
                                 out, err);
+}
+
+/* ---- history ---- */
+
+typedef struct courses {
+    char data_type[TIDE_FEED_NAME_MAX + 1]; /* of the one under way */
+    size_t count;
+    int64_t times[TIDE_DRIVER_COURSE_POINTS];
+    uint64_t checkpoints[TIDE_DRIVER_COURSE_POINTS];
+    uint64_t heads[TIDE_DRIVER_COURSE_POINTS];
+    tide_buffer *out;
+    tide_status status;
+    tide_error *err;
+} courses;
+
+static void end_course(courses *c)
+{
+    COLONY(CheckpointCourse) course = COLONY_INIT(CHECKPOINT_COURSE);
+    course.data_type = c->data_type;
+    course.n_time_ms = course.n_last_seq_id = course.n_head_seq_id = c->count;
+    course.time_ms = c->times;
+    course.last_seq_id = c->checkpoints;
+    course.head_seq_id = c->heads;
+    if (c->count > 0 && c->status >= TIDE_OK)
+        c->status = tide_rpc_put_message(c->out, 2, &course.base, c->err);
+    c->count = 0;
+}
+
+static void add_point(void *arg, const char *data_type, int64_t wall_ms,
+                      const tide_course_point *point)
+{
+    courses *c = arg;
+    if (strcmp(c->data_type, data_type) != 0) {
+        end_course(c);
+        (void)snprintf(c->data_type, sizeof c->data_type, "%s", data_type);
+    }
+    c->times[c->count] = wall_ms;
+    c->checkpoints[c->count] = (uint64_t)point->checkpoint;
+    c->heads[c->count++] = (uint64_t)point->head;
+}
+
+tide_status tide_colony_checkpoint_history(tide_colony *colony, const ProtobufCMessage *request,
+                                           tide_buffer *out, tide_error *err)
+{
+    const COLONY(CheckpointHistoryRequest) *given =
+        (const COLONY(CheckpointHistoryRequest) *)request;
+    if (!*given->agent_id)
+        return tide_fail(err, TIDE_E_INVALID, "whose history? agent_id is missing");
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
+    COLONY(CheckpointHistoryResponse) head = COLONY_INIT(CHECKPOINT_HISTORY_RESPONSE);
+    head.step_ms = TIDE_DRIVER_COURSE_US / 1000;
+    TIDE_TRY(tide_rpc_pack(out, &head.base, err));
+    courses c = {.out = out, .err = err};
+    if (colony->driver)
+        tide_driver_courses(colony->driver, given->agent_id, tide_rpc_text(given->data_type),
+                            add_point, &c);
+    end_course(&c);
+    return c.status;
 }
 
 /* ---- changing ---- */

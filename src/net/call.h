@@ -38,6 +38,8 @@
 #include <tidemark/error.h>
 #include <tidemark/view.h>
 
+#include "base/buffer.h"
+
 typedef struct tide_call tide_call;
 
 typedef enum tide_call_kind {
@@ -138,6 +140,9 @@ size_t tide_call_reserve(tide_call *call, size_t wanted_len);
 void tide_call_reply(tide_call *call, tide_view message);
 void tide_call_reply_owned(tide_call *call, char *message, size_t len);
 void tide_call_reply_message(tide_call *call, const ProtobufCMessage *message);
+/* The same with an answer that many calls are given: its JSON is made and compressed by the first of them that takes it so, into packed (empty
+ * before), and the others get those bytes. Who calls keeps packed beside the message, and others away from both meanwhile. */
+void tide_call_reply_shared(tide_call *call, tide_view message, tide_buffer *packed);
 
 /* Answer an HTTP route and end it, with any status; content_type NULL: none. The body is copied. */
 void tide_call_http_reply(tide_call *call, int http_code, const char *content_type, tide_view body);

@@ -233,11 +233,10 @@ static void add_answer_field(tide_call *call, const char *name, const char *valu
         TIDE_IGNORE(tide_head_add(&call->answer, tide_view_of(name), tide_view_of(value)));
 }
 
-/* The whole body of an HTTP answer, and its end. */
-static void reply_body(tide_call *call, int http_code, const char *content_type, char *body,
-                       size_t len)
+/* The whole body of an HTTP answer as it is sent, and its end. */
+static void reply_bytes(tide_call *call, int http_code, const char *content_type, char *body,
+                        size_t len, bool is_packed)
 {
-    const bool is_packed = call->accepts_gzip && pack_bytes(call, &body, &len);
     tide_call_lock(call);
     if (!charge_answer(call, len)) {
         tide_call_unlock(call);
@@ -255,6 +254,13 @@ static void reply_body(tide_call *call, int http_code, const char *content_type,
     const tide_ending ending = {.grpc_code = TIDE_GRPC_OK, .http_code = http_code};
     tide_call_finish(call, &ending);
     tide_call_unlock(call);
+}
+
+static void reply_body(tide_call *call, int http_code, const char *content_type, char *body,
+                       size_t len)
+{
+    const bool is_packed = call->accepts_gzip && pack_bytes(call, &body, &len);
+    reply_bytes(call, http_code, content_type, body, len, is_packed);
 }
 
 static void reply_grpc(tide_call *call, char *message, size_t len)
@@ -291,6 +297,36 @@ void tide_call_reply(tide_call *call, tide_view message)
     char *copy = copy_bytes(message);
     if (copy)
         tide_call_reply_owned(call, copy, message.len);
+    else
+        tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
+}
+
+/* Fill packed. false: the call was ended with the reason. */
+static bool pack_answer(tide_call *call, tide_view message, tide_buffer *packed)
+{
+    size_t len = message.len;
+    TIDE_CLEANUP(tide_freep) char *json = translate_answer(call, message.ptr, &len);
+    tide_error err = {0};
+    if (!json)
+        return false;
+    const tide_status status =
+        tide_gzip_append(packed, tide_view_bytes(json, len), GZIP_LEVEL, &err);
+    if (status != TIDE_OK)
+        tide_call_refuse_status(call, status, &err);
+    return status == TIDE_OK;
+}
+
+void tide_call_reply_shared(tide_call *call, tide_view message, tide_buffer *packed)
+{
+    if (call->form != TIDE_FORM_JSON || !call->accepts_gzip) {
+        tide_call_reply(call, message);
+        return;
+    }
+    if (packed->len == 0 && !pack_answer(call, message, packed))
+        return;
+    char *copy = copy_bytes(tide_buffer_view(packed));
+    if (copy)
+        reply_bytes(call, 200, "application/json", copy, packed->len, true);
     else
         tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
 }

@@ -91,7 +91,7 @@ static tide_status begin(void *arg, tide_store *store, const tide_front *front, 
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
     if (options->greet)
-        options->greet(tide_front_address(front, 0));
+        options->greet(tide_front_address(front, 0), options->tls_cert);
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
     TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_front_inside(front), options->env, options->log,
                                  err));

@@ -25,10 +25,12 @@ enum {
 typedef struct tide_demo tide_demo;
 
 typedef struct tide_demo_options {
-    const char *program;                /* tidemark: its own path */
-    const char *data_dir;               /* as of up */
-    int agent_count;                    /* 0: TIDE_DEMO_AGENTS */
-    void (*greet)(const char *address); /* called when it serves, before `ready`; NULL: nobody */
+    const char *program;  /* tidemark: its own path */
+    const char *data_dir; /* as of up */
+    int agent_count;      /* 0: TIDE_DEMO_AGENTS */
+    /* Called when it serves, before `ready`; NULL: nobody. tls_cert as below. */
+    void (*greet)(const char *address, const char *tls_cert);
+    const char *tls_cert; /* what it serves TLS with; NULL: no TLS */
     tide_env *env;
     tide_log *log;
 } tide_demo_options;

@@ -128,16 +128,6 @@ static member *meet(tide_demo_fleet *fleet, tide_call *call)
 
 /* ---- calls ---- */
 
-/* One that does not answer: the caller's own patience ends it. */
-static void keep_silent(member *m, tide_call *call, bool is_query)
-{
-    if (m->watcher.call)
-        tide_call_release(m->watcher.call);
-    tide_call_hold(call);
-    m->watcher =
-        (watcher){.call = call, .is_query = is_query, .until_us = m->until_us[TIDE_DEMO_PAUSE]};
-}
-
 static void reply_or_end(tide_call *call, tide_status status, const tide_buffer *out,
                          const tide_error *err)
 {
@@ -145,6 +135,17 @@ static void reply_or_end(tide_call *call, tide_status status, const tide_buffer 
         tide_call_end(call, status, err);
     else
         tide_call_reply(call, tide_buffer_view(out));
+}
+
+static void end_watch(tide_demo_fleet *fleet, member *m);
+
+/* A question that is not answered: the caller's own patience ends it. */
+static void keep_silent(tide_demo_fleet *fleet, member *m, tide_call *call)
+{
+    end_watch(fleet, m);
+    tide_call_hold(call);
+    m->watcher =
+        (watcher){.call = call, .is_query = true, .until_us = m->until_us[TIDE_DEMO_PAUSE]};
 }
 
 static void run_query(tide_call *call, tide_view message, void *arg)
@@ -157,7 +158,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     (void)pthread_mutex_lock(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
-        keep_silent(m, call, true);
+        keep_silent(fleet, m, call);
     } else if (m) {
         const tide_sim_time time = time_of(fleet);
         tide_status status = tide_sim_read_question(&question, tide_call_path(call), message, &err);
@@ -222,9 +223,7 @@ static void run_watch(tide_call *call, tide_view message, void *arg)
     const watch_request *request = (const watch_request *)decoded;
     (void)pthread_mutex_lock(&fleet->lock);
     member *m = meet(fleet, call);
-    if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
-        keep_silent(m, call, false);
-    } else if (m && (has_news(m, request) || request->wait_ms == 0)) {
+    if (m && (has_news(m, request) || request->wait_ms == 0)) {
         tell_streams(fleet, m, call);
     } else if (m) {
         const uint32_t wait_ms =
@@ -286,7 +285,7 @@ static void wipe(tide_demo_fleet *fleet, member *m)
 
 static void pass_time(tide_demo_fleet *fleet, member *m, int64_t now_us)
 {
-    const bool is_paused = now_us < m->until_us[TIDE_DEMO_PAUSE];
+    const bool is_kept = m->watcher.is_query && now_us < m->until_us[TIDE_DEMO_PAUSE];
     bool has_moved = false;
     if (m->is_wiping && now_us >= m->until_us[TIDE_DEMO_WIPE]) {
         wipe(fleet, m);
@@ -301,7 +300,7 @@ static void pass_time(tide_demo_fleet *fleet, member *m, int64_t now_us)
             m->due_us = now_us + fleet->tick_us;
         has_moved = true;
     }
-    if (m->watcher.call && !is_paused && (has_moved || now_us >= m->watcher.until_us))
+    if (m->watcher.call && !is_kept && (has_moved || now_us >= m->watcher.until_us))
         end_watch(fleet, m);
 }
 

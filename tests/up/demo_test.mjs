@@ -47,8 +47,23 @@ test('real agents and simulated ones are read, all data types', async () => {
     assert.equal(kinds.filter((kind) => kind === 'simulated').length, 16);
     assert.equal(kinds.filter((kind) => kind === 'worker').length, 2);
     await until(() => count('SELECT count(DISTINCT agent_id) FROM spans'), (seen) => seen >= 20);
-    for (const table of ['system_metrics', 'ebpf_http_metrics', 'ebpf_sql_metrics', 'cpu_profile_samples', 'memory_profile_samples'])
+    for (const table of ['system_metrics', 'ebpf_http_metrics', 'ebpf_grpc_metrics', 'ebpf_sql_metrics', 'ebpf_traces', 'cpu_profile_samples', 'memory_profile_samples'])
         await until(() => count(`SELECT count(DISTINCT agent_id) FROM ${table}`), (seen) => seen >= 20);
+    // What the services of real agents say goes by OTLP alone.
+    await until(() => count("SELECT count(*) FROM cpu_profile_samples WHERE agent_id = 'shop-berlin-1' AND service_id = 'storefront' AND build_id = 'demo' AND tgid = 1"), (seen) => seen > 0);
+});
+
+test('how checkpoints and heads have gone is remembered', async () => {
+    const history = await until(() => up.call(`${colony}/CheckpointHistory`, { agentId: 'shop-berlin-1' }), ({ courses }) => courses?.some((one) => one.dataType === 'telemetry' && one.timeMs.length > 1));
+    for (const { timeMs, lastSeqId, headSeqId } of history.courses) {
+        assert.equal(lastSeqId.length, timeMs.length);
+        assert.equal(headSeqId.length, timeMs.length);
+        timeMs.forEach((time, at) => {
+            assert(Math.abs(Date.now() - Number(time)) < 900000);
+            assert(BigInt(lastSeqId[at]) <= BigInt(headSeqId[at]));
+        });
+    }
+    await assert.rejects(up.call(`${colony}/CheckpointHistory`, {}), /agent_id/);
 });
 
 // Faults that take their time begin here, and are looked at below.
@@ -67,6 +82,15 @@ test('who is disturbed is shown, and a pause is ended', async () => {
     const now = await members();
     assert.equal(now.get('shop-lyon-2').state, 'paused');
     assert.equal(now.get('shop-berlin-1').state, 'dropped');
+    // Its head is told, its records are not given: a lag that grows.
+    const lagOf = async () => {
+        const fleet = await up.call(`${colony}/Fleet`, { brief: true });
+        const at = fleet.dataTypes.indexOf('telemetry');
+        const line = fleet.agents.find((one) => one.agentId === 'shop-lyon-2');
+        return { records: Number(line.lagRecords?.[at] ?? 0), ms: Number(line.lagMs?.[at] ?? 0) };
+    };
+    const first = await until(lagOf, (lag) => lag.records > 0 && lag.ms > 0);
+    await until(lagOf, (lag) => lag.ms > first.ms);
     await ask('demo', 'resume', 'shop-lyon-2');
     assert.equal((await members()).get('shop-lyon-2').state, 'well');
 });

@@ -43,7 +43,23 @@ async function refuse(answer) {
   throw new Refusal(answer.status, message || `HTTP ${answer.status}`, code);
 }
 
-export async function call(service, method, request = {}, abort) {
+// Questions that were asked before their view was there (askEarly): the first who asks the same gets that answer.
+const early = new Map();
+
+export function call(service, method, request = {}, abort) {
+  const key = `${service}/${method} ${JSON.stringify(request)}`;
+  const begun = early.get(key);
+  early.delete(key);
+  return begun || post(service, method, request, abort);
+}
+
+export function askEarly(service, method, request) {
+  const answer = post(service, method, request);
+  answer.catch(() => {}); // told to whoever takes it
+  early.set(`${service}/${method} ${JSON.stringify(request)}`, answer);
+}
+
+async function post(service, method, request, abort) {
   const answer = await fetch(`/${service}/${method}`, {
     method: "POST",
     headers: headers({ "content-type": "application/json" }),

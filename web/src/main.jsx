@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { about, askAbout, askPlace, isLive, keepToken, needsToken, stayLive, token } from "./api.js";
+import { about, askAbout, askEarly, askPlace, isLive, keepToken, needsToken, stayLive, token } from "./api.js";
 import { useKey } from "./hooks.js";
 import { View } from "./parts.jsx";
 import { address, place } from "./place.js";
@@ -99,6 +99,8 @@ function App() {
   );
 }
 
+// The first view waits for one answer: it is under way while the page is being made.
+if (place.value.view === "fleet") askEarly("tidemark.colony.v1.ColonyService", "Fleet", { brief: true });
 askAbout();
 askPlace();
 render(<App />, document.getElementById("app"));

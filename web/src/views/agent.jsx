@@ -23,9 +23,43 @@ const ask = async (agentId, abort) => {
 const isCurrent = (checkpoint) => checkpoint.closedAtUs === "0" || !checkpoint.closedAtUs;
 const unread = (checkpoint) => Number(checkpoint.books?.pending ?? 0);
 
-// What was seen since the page is open: the service tells the present, the page remembers.
-function useSeen(checkpoints) {
+// What the colony remembers of the time before: its looks are the same for all data types.
+function remembered(courses) {
+  const times = [...new Set(courses.flatMap((course) => (course.timeMs || []).map(Number)))].sort((a, b) => a - b);
+  const at = new Map(times.map((time, index) => [time, index]));
+  const byType = {};
+  for (const course of courses) {
+    const points = Array(times.length).fill({});
+    (course.timeMs || []).forEach((time, index) => {
+      const checkpoint = Number(course.lastSeqId[index]);
+      const head = Number(course.headSeqId[index]);
+      points[at.get(Number(time))] = { checkpoint, head, unread: Math.max(0, head - checkpoint) };
+    });
+    byType[course.dataType] = points;
+  }
+  return { times: times.map((time) => time / 1000), byType };
+}
+
+// The past as the colony remembers it, and from then on what the page sees.
+function useSeen(name, checkpoints) {
   const [seen, setSeen] = useState({ times: [], byType: {} });
+  useEffect(() => {
+    const abort = new AbortController();
+    setSeen({ times: [], byType: {} });
+    colony("CheckpointHistory", { agentId: name }, abort.signal).then(
+      ({ courses }) => setSeen((since) => {
+        const before = remembered(courses || []);
+        const byType = {};
+        for (const type of new Set([...Object.keys(before.byType), ...Object.keys(since.byType)])) {
+          const none = (times) => Array(times.length).fill({});
+          byType[type] = [...(before.byType[type] || none(before.times)), ...(since.byType[type] || none(since.times))];
+        }
+        return { times: [...before.times, ...since.times], byType };
+      }),
+      () => {}, // an older colony: the page begins with the present
+    );
+    return () => abort.abort();
+  }, [name]);
   useEffect(() => {
     if (!checkpoints?.length) return;
     setSeen((before) => {
@@ -55,7 +89,7 @@ function Course({ seen, checkpoints }) {
           {Object.keys(seen.byType).sort().map((name) => <option key={name} value={name}>{plain(name)}</option>)}
         </select>
       </label>
-      <Chart title={`Checkpoint against head of ${plain(type)}, since this page is open`} times={points.length ? seen.times : []} series={[{ ...line("head", points, "head"), width: 5 }, line("checkpoint", points, "checkpoint")]} />
+      <Chart title={`Checkpoint against head of ${plain(type)}, of the last minutes`} times={points.length ? seen.times : []} series={[{ ...line("head", points, "head"), width: 5 }, line("checkpoint", points, "checkpoint")]} />
       <Chart title="Records behind the head, all data types" times={seen.times} series={Object.entries(seen.byType).map(([name, all]) => line(name, all, "unread"))} />
     </>
   );
@@ -102,7 +136,7 @@ const Sessions = ({ checkpoints }) => (
 export function Agent({ name }) {
   const asked = useAsked((abort) => ask(name, abort), [name], ["colony"]);
   const checkpoints = asked.data?.checkpoints;
-  const seen = useSeen(checkpoints);
+  const seen = useSeen(name, checkpoints);
   const current = (checkpoints || []).filter(isCurrent);
   const agent = asked.data?.agent;
   return (
