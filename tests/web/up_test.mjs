@@ -6,6 +6,7 @@ import { request } from 'node:http';
 import path from 'node:path';
 
 import { after, runCases, test } from '../clients/cases.mjs';
+import { makeCertificates } from '../clients/certificates.mjs';
 import { tidemark } from '../clients/deps.mjs';
 import { Up, span, until } from './up.mjs';
 
@@ -49,6 +50,17 @@ test('the fleet counts what is behind, and a second question gets the same answe
     const [one, two] = await Promise.all([up.call('tidemark.colony.v1.ColonyService/Fleet'), up.call('tidemark.colony.v1.ColonyService/Fleet')]);
     assert.deepEqual(one, two);
     assert.equal(one.dataTypes.length, one.agents[0].lagRecords.length);
+});
+
+// Compressed it is made once for everybody (the first asker, those behind it); who takes no gzip, and who speaks protobuf, gets the same.
+test('the fleet is the same however it is asked for', async () => {
+    const ask = (headers) => fetch(`${up.url}/tidemark.colony.v1.ColonyService/Fleet`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: '{}' });
+    const answers = await Promise.all([ask({}), ask({}), ask({ 'accept-encoding': 'identity' })]);
+    assert.deepEqual(answers.map((one) => one.headers.get('content-encoding')), ['gzip', 'gzip', null]);
+    assert.deepEqual(answers.map((one) => one.headers.get('content-type')), Array(3).fill('application/json'));
+    const texts = await Promise.all(answers.map((one) => one.text()));
+    assert.deepEqual(JSON.parse(texts[0]).dataTypes, JSON.parse(texts[2]).dataTypes);
+    assert.equal(texts[0], texts[1]);
 });
 
 test('work and checkpoints are served on the same port', async () => {
@@ -166,6 +178,23 @@ test('where tokens are demanded of others, its own parts still reach each other'
     await up.again(['--require-token']);
     const then = await count();
     await until(count, (now) => now > then);
+});
+
+test('with TLS the greeting names an address and commands that work', async () => {
+    const own = new Up();
+    own.prepare();
+    after(() => own.remove());
+    const { options } = makeCertificates(own.directory);
+    const child = own.spawn(['--http', '127.0.0.1:0', '--demo', '--demo-agents', '1', ...options], 'pipe');
+    let told = '';
+    child.stderr.on('data', (bytes) => (told += bytes));
+    const ended = new Promise((resolve) => child.once('exit', (code) => resolve(code)));
+    const [, address] = /^ready http=(\S+)/.exec(String(await new Promise((resolve) => child.stdout.once('data', resolve))));
+    await until(() => told, (text) => text.includes('Ctrl-C'));
+    assert(told.includes(`  Dashboard   https://${address}/\n`), told);
+    assert(told.includes(`demo late --address ${address} --service-ca ${path.join(own.directory, 'server.pem')} `), told);
+    child.kill('SIGTERM');
+    assert.equal(await ended, 0);
 });
 
 await runCases();
