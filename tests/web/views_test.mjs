@@ -95,6 +95,17 @@ for (const [name, addressOf] of Object.entries(views))
         assert.deepEqual(looker.troubles, []);
     });
 
+// The colony remembers: the first picture has a past.
+test('the course of an agent is there at once', async () => {
+    const points = async () => Math.min(...((await up.call('tidemark.colony.v1.ColonyService/CheckpointHistory', { agentId: LATE })).courses || []).map((one) => one.timeMs.length));
+    await until(points, (count) => count >= 3 && Number.isFinite(count));
+    const page = await browser.open();
+    await show(page, `agent/${LATE}`);
+    const chart = page.locator('[role=img][aria-label^="Checkpoint against head"]');
+    await until(async () => Number(/, (\d+) points/.exec((await chart.count()) ? await chart.getAttribute('aria-label') : '')?.[1] ?? 0), (count) => count >= 4);
+    assert.deepEqual(page.troubles, []);
+});
+
 test('the command that a view names does what it says, typed anywhere', async () => {
     const elsewhere = path.join(up.directory, 'elsewhere');
     const env = { ...process.env, PATH: `${path.dirname(tidemark)}:${process.env.PATH}`, TIDEMARK_STATE_DIR: path.join(up.directory, 'state'), XDG_CONFIG_HOME: elsewhere };

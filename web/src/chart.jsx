@@ -61,7 +61,7 @@ export function Chart({ title, times, series, unit = "", height = 180, isMerged 
   return (
     <figure class="chart">
       <figcaption>{title}</figcaption>
-      {times.length ? <div ref={box} role="img" aria-label={`${title}. Last values: ${last}`} /> : <p class="note">No values yet.</p>}
+      {times.length ? <div ref={box} role="img" aria-label={`${title}, ${times.length} points. Last values: ${last}`} /> : <p class="note">No values yet.</p>}
     </figure>
   );
 }
