@@ -11,7 +11,7 @@
  * there is, so that a record does not become longer by it.
  *
  * Texts are borrowed from the request, or made in the dictionary's layer (decode.h).
- * Limits: TIDE_OTLP_TABLE_MAX, TIDE_OTLP_INDICES_MAX, TIDE_OTLP_DICTIONARY_BYTES_MAX: about 60 MiB in all, given back behind each request.
+ * Limits: TIDE_OTLP_TABLE_MAX, TIDE_OTLP_INDICES_MAX, TIDE_OTLP_DICTIONARY_BYTES_MAX: about 60 MiB in all (docs/otlp.md), given back behind each request.
  * Threads: belongs to its decoder. */
 #ifndef TIDE_OTLP_DICTIONARY_H
 #define TIDE_OTLP_DICTIONARY_H

@@ -54,9 +54,9 @@ enum {
     TIDE_OTLP_SERIES_BYTES_MAX = 16 << 20,     /* of their counts */
     TIDE_OTLP_MESSAGE_MAX = 512,     /* of the words about rejected records, with the NUL */
     TIDE_OTLP_OUTPUT_MAX = 96 << 20, /* bytes of all records of a request; TIDE_E_LIMIT */
-    TIDE_OTLP_TABLE_MAX = 262144,    /* entries of each table of a dictionary; TIDE_E_LIMIT */
+    TIDE_OTLP_TABLE_MAX = 131072,    /* entries of each table of a dictionary; TIDE_E_LIMIT */
     TIDE_OTLP_INDICES_MAX =
-        4194304, /* locations of all its stacks, lines of all locations; TIDE_E_LIMIT */
+        2097152, /* locations of all its stacks, lines of all locations; TIDE_E_LIMIT */
     TIDE_OTLP_DICTIONARY_BYTES_MAX = 16
                                      << 20, /* of texts in it that had to be made; TIDE_E_LIMIT */
     TIDE_OTLP_STACK_MAX = 2048,             /* frames of a sample; rejected */
