@@ -49,9 +49,8 @@ bench: build ## the benchmarks, one after the other, some beside the servers of 
 	@scripts/run-each build/bench
 	@scripts/bench-work --rounds 3 --seconds 2
 
-bench-long: build ## what a record costs beside 10^8 others, a sync beside 10^7 events: long, tens of GB of disk
+bench-long: build ## what a record costs beside 10^8 others: long, tens of GB of disk
 	@build/bench/feed_scale --long
-	@build/bench/replica_sync --growth --long
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
 	@CC=clang $(CONFIGURE) build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \
