@@ -78,6 +78,19 @@ tide_status tide_buffer_append_text(tide_buffer *buffer, const char *text)
     return tide_buffer_append(buffer, text, strlen(text));
 }
 
+tide_status tide_buffer_append_decimal(tide_buffer *buffer, int64_t number)
+{
+    char text[20]; /* 19 digits and a sign */
+    char *at = text + sizeof text;
+    uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (number < 0)
+        *--at = '-';
+    return tide_buffer_append(buffer, at, (size_t)(text + sizeof text - at));
+}
+
 tide_status tide_buffer_append_byte(tide_buffer *buffer, uint8_t byte)
 {
     return tide_buffer_append(buffer, &byte, 1);

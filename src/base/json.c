@@ -1,7 +1,6 @@
 #include "base/json.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,12 +83,47 @@ static void fix_decimal_point(char *text)
     memmove(text + head_len + 1, rest, strlen(rest) + 1);
 }
 
+enum { DECIMALS_SIZE = 32 };
+
+/* Numbers of few decimals, like prices. A double is the nearest one to at most one decimal number of 15 digits: if m / 10^k gives it back, those are the
+ * shortest digits. NULL: none are found here. */
+static const char *find_decimals(char text[DECIMALS_SIZE], double number)
+{
+    const double size = fabs(number);
+    int64_t power = 1;
+    if (size < 1e-3 || size >= 1e9)
+        return NULL;
+    for (int decimals = 1; decimals <= 6; decimals++) {
+        power *= 10;
+        const double found = nearbyint(size * (double)power);
+        if (found >= 1e15 || found / (double)power != size)
+            continue;
+        int64_t digits = (int64_t)found;
+        char *at = text + DECIMALS_SIZE;
+        *--at = '\0';
+        for (int i = 0; digits > 0 || i <= decimals; i++, digits /= 10) {
+            if (i == decimals)
+                *--at = '.';
+            *--at = (char)('0' + digits % 10);
+        }
+        if (number < 0)
+            *--at = '-';
+        return at;
+    }
+    return NULL;
+}
+
 tide_status tide_json_append_double(tide_buffer *out, double number)
 {
+    char decimals[DECIMALS_SIZE];
     if (!isfinite(number))
         return tide_buffer_append_text(out, "null");
-    if (fabs(number) < 1e15 && floor(number) == number)
-        return tide_buffer_printf(out, "%.0f", number); /* 100, not 1e+02 */
+    if (fabs(number) < 1e15 && floor(number) == number) /* 100, not 1e+02 */
+        return number == 0 && signbit(number) ? tide_buffer_append_text(out, "-0")
+                                              : tide_buffer_append_decimal(out, (int64_t)number);
+    const char *found = find_decimals(decimals, number);
+    if (found)
+        return tide_buffer_append_text(out, found);
     char text[64];
     for (int digits = 1; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, number);
@@ -216,7 +250,7 @@ void tide_json_i64(tide_json *json, int64_t number)
 {
     begin_value(json);
     if (json->status == TIDE_OK)
-        note(json, tide_buffer_printf(json->out, "%" PRId64, number));
+        note(json, tide_buffer_append_decimal(json->out, number));
 }
 
 void tide_json_double(tide_json *json, double number)

@@ -1,6 +1,5 @@
 #include "replica/value_text.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@ static tide_status put_value(tide_buffer *out, const tide_any *value)
     case TIDE_CLASS_NULL:
         return tide_buffer_append_text(out, "NULL");
     case TIDE_CLASS_INTEGER:
-        return tide_buffer_printf(out, "%" PRId64, value->integer);
+        return tide_buffer_append_decimal(out, value->integer);
     case TIDE_CLASS_REAL:
         return tide_buffer_printf(out, "%.17g", value->real);
     case TIDE_CLASS_TEXT:

@@ -88,6 +88,21 @@ static void fixed_integers_are_little_endian(void **state)
     assert_int_equal(tide_reader_left(&r), 0);
 }
 
+static void decimals_are_those_of_printf(void **state)
+{
+    (void)state;
+    static const int64_t numbers[] = {0, 7, -1, 10, -99, 1000000007, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer got;
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer want;
+        tide_buffer_init(&got, BIG);
+        tide_buffer_init(&want, BIG);
+        assert_ok(tide_buffer_append_decimal(&got, numbers[i]));
+        assert_ok(tide_buffer_printf(&want, "%lld", (long long)numbers[i]));
+        assert_true(tide_view_equal(tide_buffer_view(&want), tide_buffer_view(&got)));
+    }
+}
+
 /* Known encodings: 7 bits per byte, lowest first. */
 static void varints_have_their_known_bytes(void **state)
 {
@@ -206,6 +221,7 @@ int main(void)
         cmocka_unit_test(growing_keeps_the_bytes),
         cmocka_unit_test(a_buffer_can_be_used_again),
         cmocka_unit_test(fixed_integers_are_little_endian),
+        cmocka_unit_test(decimals_are_those_of_printf),
         cmocka_unit_test(varints_have_their_known_bytes),
         cmocka_unit_test(zigzag_brings_back_every_sign),
         cmocka_unit_test(malformed_varints_are_refused),

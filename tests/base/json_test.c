@@ -3,6 +3,7 @@
 #include <float.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,40 @@ static void doubles_are_as_short_as_they_can_be(void **state)
     expect_double(-INFINITY, "null");
 }
 
+static void shortest(char text[64], double number)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(text, 64, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
+}
+
+/* Few decimals are written by another way than many: the digits are the same. */
+static void few_decimals_are_as_short_as_many(void **state)
+{
+    (void)state;
+    static const double powers[] = {10, 100, 1e3, 1e4, 1e5, 1e6, 1e7};
+    uint64_t seed = 1;
+    for (int i = 0; i < 200000; i++) {
+        char want[64];
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const int64_t digits = (int64_t)(seed >> 11) >> (seed % 50);
+        double number = (double)digits / powers[i % 7];
+        if (i % 3 == 1)
+            number = nextafter(number, 0);
+        if (i % 2 == 1)
+            number = -number;
+        if (fabs(number) < 1e15 && floor(number) == number)
+            continue;
+        shortest(want, number);
+        expect_double(number, want);
+    }
+    expect_double(0.001, "0.001");
+    expect_double(-0.5, "-0.5");
+    expect_double(999999999.5, "999999999.5");
+}
+
 /* No double changes on its way. */
 static void random_doubles_come_back(void **state)
 {
@@ -183,6 +218,7 @@ int main(void)
         cmocka_unit_test(a_document_is_written_piece_by_piece),
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(doubles_are_as_short_as_they_can_be),
+        cmocka_unit_test(few_decimals_are_as_short_as_many),
         cmocka_unit_test(random_doubles_come_back),
         cmocka_unit_test(a_locale_does_not_change_the_decimal_point),
         cmocka_unit_test(a_full_buffer_is_reported_at_the_end),
