@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "replica/again.h"
 #include "replica/fold.h"
@@ -16,16 +17,32 @@ enum { PAGE_EVENTS_MAX = 200000, PAGE_BYTES_MAX = 64 << 20 };
 /* ---- what can be told without looking ---- */
 
 typedef struct page {
-    tide_event *events;
+    tide_arena arena; /* events without the room for further columns of a key, most of their size */
+    tide_event **events;
     const tide_view *bytes;
     int count;
 } page;
 
 static void page_done(page *p)
 {
-    for (int i = 0; p->events && i < p->count; i++)
-        tide_event_done(&p->events[i]);
-    free(p->events);
+    for (int i = 0; i < p->count; i++)
+        tide_event_done(p->events[i]);
+    free((void *)p->events);
+    tide_arena_done(&p->arena);
+}
+
+static tide_status add_event(page *out, tide_view bytes, tide_error *err)
+{
+    tide_event event;
+    TIDE_TRY(tide_event_decode(&event, bytes, err));
+    tide_event *kept = tide_arena_alloc(&out->arena, tide_event_size(&event));
+    if (!kept) {
+        tide_event_done(&event);
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", out->count + 1);
+    }
+    tide_event_copy(kept, &event);
+    out->events[out->count++] = kept;
+    return TIDE_OK;
 }
 
 static tide_status check_follows(const tide_event *before, const tide_event *event, tide_error *err)
@@ -56,21 +73,21 @@ static tide_status decode_page(page *out, const tide_view *events, int count, ti
     if (bytes > PAGE_BYTES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "a page of %zu bytes, at most %d", bytes,
                          PAGE_BYTES_MAX);
-    out->events = calloc((size_t)count + 1, sizeof *out->events);
+    tide_arena_init(&out->arena, (size_t)PAGE_EVENTS_MAX * sizeof(tide_event));
+    out->events = (tide_event **)calloc((size_t)count + 1, sizeof(tide_event *));
     if (!out->events)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", count);
     out->bytes = events;
     for (int i = 0; i < count; i++) {
-        TIDE_TRY(tide_event_decode(&out->events[i], events[i], err));
-        out->count = i + 1;
-        const tide_event *event = &out->events[i];
+        TIDE_TRY(add_event(out, events[i], err));
+        const tide_event *event = out->events[i];
         if (memcmp(&event->stamp.node, &event->origin, sizeof event->origin) != 0)
             return tide_fail(err, TIDE_E_INVALID, "event %" PRId64 " has the stamp of another node",
                              event->seq);
         if (event->epoch > TIDE_EPOCH_MAX)
             return tide_fail(err, TIDE_E_INVALID, "epoch %" PRId64 " cannot be", event->epoch);
         if (i > 0)
-            TIDE_TRY(check_follows(event - 1, event, err));
+            TIDE_TRY(check_follows(out->events[i - 1], event, err));
     }
     return TIDE_OK;
 }
@@ -90,7 +107,7 @@ static tide_status check_numbers(tide_node *node, const tide_log_origin *origin,
 {
     const tide_node_id self = tide_node_get_id(node);
     const int64_t epoch = tide_node_epoch(node);
-    const tide_event *last = &p->events[p->count - 1];
+    const tide_event *last = p->events[p->count - 1];
     const int64_t highest = tide_cursor_highest(&origin->cursor);
     const bool is_ours = memcmp(&self, &origin->origin, sizeof self) == 0;
     if (is_ours && (last->epoch > epoch || (last->epoch == epoch && last->seq > highest)))
@@ -126,7 +143,7 @@ static tide_status look_at_batch(batch *out, const tide_desk *desk, const tide_l
 static tide_status take_event(apply_call *call, tide_desk *desk, const tide_log_origin *origin,
                               batch *of, int index, tide_error *err)
 {
-    const tide_event *event = &call->page->events[index];
+    const tide_event *event = call->page->events[index];
     const tide_view bytes = call->page->bytes[index];
     tide_hold why = TIDE_HOLD_NOT;
     call->applied.events++;
@@ -152,7 +169,7 @@ static tide_status settle_page(apply_call *call, tide_app_tx *tx, tide_log_origi
                                bool *is_new, tide_error *err)
 {
     for (int i = 0; i < call->page->count; i++) {
-        const tide_event *event = &call->page->events[i];
+        const tide_event *event = call->page->events[i];
         is_new[i] = !tide_cursor_has(&origin->cursor, event->seq);
         if (is_new[i])
             TIDE_TRY(tide_log_settle(origin, tx, event, err));
@@ -198,7 +215,7 @@ static tide_status apply_page(tide_app_tx *tx, void *arg, tide_error *err)
     if (call->is_behind || p->count == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
-    TIDE_TRY(tide_log_origin_load(&origin, tx, &p->events[0].origin, p->events[0].epoch, err));
+    TIDE_TRY(tide_log_origin_load(&origin, tx, &p->events[0]->origin, p->events[0]->epoch, err));
     TIDE_TRY(take_page(call, tx, &origin, err));
     return call->applied.events > 0
                ? tide_spool_release(call->node, tx, &origin, &call->applied, err)

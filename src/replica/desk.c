@@ -492,7 +492,7 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
     tide_event bare;
     const tide_event *written = event;
     if (event->kind == TIDE_ROW_DELETE) {
-        bare = *event;
+        tide_event_copy(&bare, event);
         bare.column_count = 0; /* what it knew, not what it wrote */
         written = &bare;
     }

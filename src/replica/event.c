@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/digest.h"
 #include "base/utf8.h"
+#include "base/uuid.h"
 
 enum { EVENT_VERSION = 2, CRC_LEN = 4, BASE_OWN = 0, BASE_OTHER = 1 };
 
@@ -197,9 +198,14 @@ static tide_status fail_damaged(tide_error *err)
     return tide_fail(err, TIDE_E_DAMAGED, "these bytes are not an event");
 }
 
+size_t tide_event_size(const tide_event *event)
+{
+    return offsetof(tide_event, key) + (size_t)event->key_count * sizeof event->key[0];
+}
+
 void tide_event_copy(tide_event *out, const tide_event *event)
 {
-    memcpy(out, event, offsetof(tide_event, key) + (size_t)event->key_count * sizeof event->key[0]);
+    memcpy(out, event, tide_event_size(event));
 }
 
 tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
@@ -233,24 +239,28 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
 
 /* ---- the id ---- */
 
-void tide_event_id(char out[37], const tide_event *event)
+static tide_digest128 digest_identity(const tide_event *event)
 {
-    static const char hex[] = "0123456789abcdef";
     uint8_t identity[TIDE_NODE_LEN + 16];
     memcpy(identity, event->origin.bytes, TIDE_NODE_LEN);
     for (int i = 0; i < 8; i++) {
         identity[TIDE_NODE_LEN + i] = (uint8_t)((uint64_t)event->epoch >> (8 * i));
         identity[TIDE_NODE_LEN + 8 + i] = (uint8_t)((uint64_t)event->seq >> (8 * i));
     }
-    tide_digest128 digest = tide_digest128_of(tide_view_bytes(identity, sizeof identity));
-    digest.bytes[6] = (uint8_t)((digest.bytes[6] & 0x0f) | 0x80); /* a UUID of a kind of our own */
-    digest.bytes[8] = (uint8_t)((digest.bytes[8] & 0x3f) | 0x80);
-    char *at = out;
-    for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            *at++ = '-';
-        *at++ = hex[digest.bytes[i] >> 4];
-        *at++ = hex[digest.bytes[i] & 15];
-    }
-    *at = '\0';
+    return tide_digest128_of(tide_view_bytes(identity, sizeof identity));
+}
+
+/* 48 bits of milliseconds, 16 of their counter around version and variant, 58 of the digest. */
+void tide_event_id(char out[TIDE_UUID_TEXT_SIZE], const tide_event *event)
+{
+    const uint64_t time = event->stamp.time;
+    const tide_digest128 digest = digest_identity(event);
+    tide_uuid id;
+    memcpy(id.bytes, digest.bytes, sizeof id.bytes);
+    for (int i = 0; i < 6; i++)
+        id.bytes[i] = (uint8_t)(time >> (56 - 8 * i));
+    id.bytes[6] = (uint8_t)(0x80 | ((time >> 12) & 0x0f)); /* a UUID of a kind of our own */
+    id.bytes[7] = (uint8_t)(time >> 4);
+    id.bytes[8] = (uint8_t)(0x80 | ((time & 0x0f) << 2) | (digest.bytes[8] & 0x03));
+    tide_uuid_format(&id, out);
 }

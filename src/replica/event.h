@@ -16,13 +16,13 @@
  *
  * Key changes are a delete and a create of one batch.
  *
- * Encoding: version byte, fixed order, varints, values of value.h, CRC32C at the end; one event has one encoding, and its id is the
- * UUIDv5-like digest of (origin, epoch, seq). Bytes from outside are never trusted: TIDE_E_DAMAGED, TIDE_E_LIMIT.
+ * Encoding: version byte, fixed order, varints, values of value.h, CRC32C at the end; one event has one encoding. Bytes from outside are never trusted: TIDE_E_DAMAGED, TIDE_E_LIMIT.
  *
  * Threads: pure. */
 #ifndef TIDE_REPLICA_EVENT_H
 #define TIDE_REPLICA_EVENT_H
 
+#include "base/uuid.h"
 #include "replica/stamp.h"
 #include "replica/value.h"
 
@@ -68,6 +68,7 @@ typedef struct tide_event {
 
 /* All that an event says; columns are shared. What lies behind its key is left as it is. */
 void tide_event_copy(tide_event *out, const tide_event *event);
+size_t tide_event_size(const tide_event *event); /* of what is copied */
 
 TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event *event,
                                               tide_error *err);
@@ -81,7 +82,8 @@ TIDE_MUST_CHECK tide_status tide_base_encode(tide_buffer *out, const tide_stamp 
 /* false: not what tide_base_encode writes. */
 bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *writer);
 
-/* The seed's id of an event: a UUID made of its identity, the same on every node. */
-void tide_event_id(char out[37], const tide_event *event);
+/* The seed's id of an event: a UUID made of its stamp and identity, the same on every node. Ids rise with the stamps, so that an index of them grows at
+ * its end. */
+void tide_event_id(char out[TIDE_UUID_TEXT_SIZE], const tide_event *event);
 
 #endif

@@ -212,7 +212,7 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    char id[37];
+    char id[TIDE_UUID_TEXT_SIZE];
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
     if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)

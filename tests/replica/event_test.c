@@ -225,6 +225,30 @@ static void an_id_is_made_of_the_identity(void **state)
     event.epoch++;
     tide_event_id(two, &event);
     assert_string_not_equal(one, two);
+    event.origin.bytes[3] ^= 1; /* stamps of two nodes may tie */
+    tide_event_id(one, &event);
+    assert_string_not_equal(one, two);
+}
+
+/* What is ordered by (timestamp, id) is ordered by stamp, to the last bit of the counter. */
+static void ids_rise_with_stamps(void **state)
+{
+    (void)state;
+    tide_event_column columns[3];
+    tide_event event = sample(columns);
+    char before[37];
+    char after[37];
+    for (int bit = 0; bit < 63; bit++) {
+        event.seq = 2;
+        event.stamp.time = ((UINT64_C(1) << bit) - 1) | 1;
+        tide_event_id(before, &event);
+        event.seq = 1;
+        event.stamp.time = (UINT64_C(1) << bit) + 1;
+        tide_event_id(after, &event);
+        assert_true(strcmp(before, after) < 0);
+        assert_int_equal('8', after[14]); /* the version of UUIDs of a kind of one's own */
+        assert_non_null(strchr("89ab", after[19]));
+    }
 }
 
 int main(void)
@@ -239,6 +263,7 @@ int main(void)
         cmocka_unit_test(an_event_comes_back_whole),
         cmocka_unit_test(altered_events_are_refused),
         cmocka_unit_test(an_id_is_made_of_the_identity),
+        cmocka_unit_test(ids_rise_with_stamps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
