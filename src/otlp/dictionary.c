@@ -80,7 +80,7 @@ static uint32_t index_count(const tide_otlp_dictionary *dictionary)
 static tide_status read_mapping(tide_otlp *otlp, tide_otlp_message *message)
 {
     tide_otlp_dictionary *dictionary = &otlp->dictionary;
-    tide_otlp_binary mapping = {.first = index_count(dictionary)};
+    tide_otlp_binary mapping = {.first = index_count(dictionary), .build_id = tide_view_of("")};
     tide_otlp_field field;
     tide_status status;
     while ((status = tide_otlp_next(message, &field)) == TIDE_OK) {
@@ -285,6 +285,28 @@ static void name_pairs(tide_otlp_dictionary *dictionary)
         pairs[i].key = tide_otlp_dictionary_string(dictionary, pairs[i].key_index);
 }
 
+/* Conventions have one name for each way of making it. */
+static tide_view find_build_id(const tide_otlp_dictionary *dictionary,
+                               const tide_otlp_binary *mapping)
+{
+    static const char prefix[] = "process.executable.build_id.";
+    for (uint32_t i = 0; i < mapping->count; i++) {
+        const tide_otlp_pair *pair = tide_otlp_dictionary_pair(
+            dictionary, TABLE(uint32_t, dictionary->indices)[mapping->first + i]);
+        if (pair && pair->value.len > 0 && pair->key.len >= sizeof prefix - 1 &&
+            memcmp(pair->key.ptr, prefix, sizeof prefix - 1) == 0)
+            return pair->value;
+    }
+    return tide_view_of("");
+}
+
+static void name_mappings(tide_otlp_dictionary *dictionary)
+{
+    tide_otlp_binary *mappings = TABLE(tide_otlp_binary, dictionary->mappings);
+    for (size_t i = 0; i < COUNT(tide_otlp_binary, dictionary->mappings); i++)
+        mappings[i].build_id = find_build_id(dictionary, &mappings[i]);
+}
+
 tide_status tide_otlp_dictionary_read(tide_otlp *otlp, const tide_otlp_message *root)
 {
     tide_otlp_begin_layer(otlp, TIDE_OTLP_LAYER_DICTIONARY);
@@ -308,6 +330,7 @@ tide_status tide_otlp_dictionary_read(tide_otlp *otlp, const tide_otlp_message *
     TIDE_TRY(name_functions(otlp));
     TIDE_TRY(name_locations(otlp));
     name_pairs(&otlp->dictionary);
+    name_mappings(&otlp->dictionary);
     return TIDE_OK;
 }
 
@@ -363,21 +386,6 @@ tide_otlp_reason tide_otlp_dictionary_stack(tide_otlp_dictionary *dictionary, ui
     return TIDE_OTLP_REASON_NONE;
 }
 
-/* Conventions have one name for each way of making it. */
-static tide_view find_build_id(const tide_otlp_dictionary *dictionary,
-                               const tide_otlp_binary *mapping)
-{
-    static const char prefix[] = "process.executable.build_id.";
-    for (uint32_t i = 0; i < mapping->count; i++) {
-        const tide_otlp_pair *pair = tide_otlp_dictionary_pair(
-            dictionary, TABLE(uint32_t, dictionary->indices)[mapping->first + i]);
-        if (pair && pair->value.len > 0 && pair->key.len >= sizeof prefix - 1 &&
-            memcmp(pair->key.ptr, prefix, sizeof prefix - 1) == 0)
-            return pair->value;
-    }
-    return tide_view_of("");
-}
-
 tide_view tide_otlp_dictionary_build_id(const tide_otlp_dictionary *dictionary, uint64_t stack)
 {
     const tide_otlp_range *range = &TABLE(tide_otlp_range, dictionary->stacks)[stack];
@@ -386,8 +394,7 @@ tide_view tide_otlp_dictionary_build_id(const tide_otlp_dictionary *dictionary, 
         const uint32_t mapping = TABLE(tide_otlp_location, dictionary->locations)[at].mapping;
         if (mapping >= COUNT(tide_otlp_binary, dictionary->mappings))
             continue;
-        const tide_view build_id =
-            find_build_id(dictionary, &TABLE(tide_otlp_binary, dictionary->mappings)[mapping]);
+        const tide_view build_id = TABLE(tide_otlp_binary, dictionary->mappings)[mapping].build_id;
         if (build_id.len > 0)
             return build_id;
     }

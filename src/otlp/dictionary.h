@@ -32,6 +32,7 @@ typedef struct tide_otlp_binary {
     uint32_t filename; /* of strings */
     uint32_t first;    /* of indices: its attributes */
     uint32_t count;
+    tide_view build_id; /* found once, when everything is read: many samples ask for it */
 } tide_otlp_binary;
 
 typedef struct tide_otlp_location {

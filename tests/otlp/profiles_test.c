@@ -230,6 +230,31 @@ static void a_stack_has_a_limit(void **state)
     }
 }
 
+static void repeat(tide_buffer *out, int count, const char *text)
+{
+    for (int i = 0; i < count; i++)
+        assert_ok(tide_buffer_append_text(out, text));
+}
+
+/* Attributes of a binary are looked through once, however many samples and locations refer to it: a look at each of them for every location of every sample
+ * would be 80,000,000,000 looks, and would not end. */
+static void a_request_is_read_in_a_time_that_its_length_bounds(void **state)
+{
+    otlp_test *t = *state;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer notation;
+    tide_buffer_init(&notation, 1 << 20);
+    assert_ok(tide_buffer_append_text(&notation, "1{2{2{1{1#1}"));
+    repeat(&notation, 2000, "2{1#0 4[#1]}");
+    assert_ok(tide_buffer_append_text(&notation, "}}}2{2{3{}}3{}5''5'samples'6{}1{5["));
+    repeat(&notation, 20000, "#0 ");
+    assert_ok(tide_buffer_append_text(&notation, "]}7{1["));
+    repeat(&notation, TIDE_OTLP_STACK_MAX, "#0 ");
+    assert_ok(tide_buffer_append_text(&notation, "]}}"));
+    assert_ok_err(otlp_decode_notation(t, TIDE_OTLP_PROFILES, tide_buffer_text(&notation)),
+                  &t->err);
+    assert_int_equal(t->output.batches[TIDE_STREAM_CPU_PROFILE].count, 2000);
+}
+
 static void a_dictionary_has_a_limit(void **state)
 {
     otlp_test *t = *state;
@@ -304,6 +329,7 @@ int main(void)
         CASE(what_has_no_amount_is_rejected),
         CASE(types_without_a_stream_are_rejected),
         CASE(a_stack_has_a_limit),
+        CASE(a_request_is_read_in_a_time_that_its_length_bounds),
         CASE(a_dictionary_has_a_limit),
         CASE(a_broken_request_leaves_nothing),
         CASE(without_numbers_nothing_is_taken),
