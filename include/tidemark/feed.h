@@ -56,6 +56,7 @@ enum {
     TIDE_FEED_READER_MAX = 128,  /* bytes of a name */
     TIDE_FEED_READERS_MAX = 256, /* of one stream */
     TIDE_FEED_FRAMES_MAX = 1000000,
+    TIDE_FEED_FRAME_NAME_MAX = 65536, /* bytes of a frame's name */
     TIDE_FEED_BINARIES_MAX = 10000,
 };
 
@@ -336,12 +337,16 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_feed_dump(tide_feed *feed, const char 
 
 /* ---- frames and binaries of profiles ---- */
 
+#define TIDE_FEED_FRAME_FURTHER "[further frames]"
+
 /* The numbers of frames by name, given where they are new; durable when it returns. names: valid UTF-8.
- * TIDE_E_LIMIT: there are TIDE_FEED_FRAMES_MAX frames. */
+ * Where there are TIDE_FEED_FRAMES_MAX already, new ones share the number behind them, which is called TIDE_FEED_FRAME_FURTHER.
+ * TIDE_E_LIMIT: a name is longer than TIDE_FEED_FRAME_NAME_MAX. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names,
                                                           uint64_t *ids, int count,
                                                           tide_error *err);
-/* The names of frames, one call each in the order of ids; those that are not known are passed over. */
+/* The names of frames, one call each in the order of ids; those that are not known are passed over, and those that are longer than
+ * TIDE_FEED_FRAME_NAME_MAX, of which older stores may have some. Reads many in slices, so it takes no more memory than a page. */
 typedef tide_status tide_feed_frame_fn(void *arg, uint64_t id, tide_view name, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids,
                                                           int count, tide_feed_frame_fn *fn,

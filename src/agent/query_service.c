@@ -19,7 +19,8 @@ enum {
     PARTS_MAX = 4,
     STATE_FIELD = 20,
     FRAMES_FIELD = 21,
-    ANSWER_REST = 4096, /* bytes of an answer besides its records, about */
+    ANSWER_REST = 4096,  /* bytes of an answer besides its records, about */
+    NAMES_MAX = 8 << 20, /* bytes of the frames of an answer */
 };
 
 typedef struct question {
@@ -125,16 +126,29 @@ static tide_status gather_ids(frame_ids *set, const char *stream, int column,
     return TIDE_OK;
 }
 
+typedef struct frames_out {
+    tide_buffer *out;
+    size_t end;     /* where frames have to end */
+    bool is_single; /* records cannot be fewer: what does not fit costs names, not the sample */
+} frames_out;
+
 static tide_status put_frame(void *arg, uint64_t id, tide_view name, tide_error *err)
 {
     enum { NAME_FIELD = 2 };
+    const frames_out *to = arg;
     AGENT(ProfileFrame) row = AGENT_INIT(PROFILE_FRAME);
     row.frame_id = id;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, NAME_FIELD, name, err));
-    return tide_rpc_put_bytes(arg, FRAMES_FIELD, tide_buffer_view(&bytes), err);
+    if (to->out->len + bytes.len > to->end)
+        return to->is_single ? TIDE_OK
+                             : tide_fail(err, TIDE_E_LIMIT,
+                                         "more than %d bytes of names of frames: ask for fewer "
+                                         "records",
+                                         NAMES_MAX);
+    return tide_rpc_put_bytes(to->out, FRAMES_FIELD, tide_buffer_view(&bytes), err);
 }
 
 static void free_ids(frame_ids *set)
@@ -150,9 +164,8 @@ static tide_status put_frames(const tide_agent_services *services, const query_k
         return TIDE_OK;
     TIDE_CLEANUP(free_ids) frame_ids set = {0};
     TIDE_TRY(gather_ids(&set, q->parts[0].stream, kind->frames_column, &a->parts[0], err));
-    return set.count == 0
-               ? TIDE_OK
-               : tide_feed_frames_get(services->feed, set.ids, (int)set.count, put_frame, out, err);
+    frames_out to = {.out = out, .end = out->len + NAMES_MAX, .is_single = a->parts[0].count == 1};
+    return tide_feed_frames_get(services->feed, set.ids, (int)set.count, put_frame, &to, err);
 }
 
 /* ---- one look ---- */

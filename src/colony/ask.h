@@ -38,9 +38,9 @@ enum {
     TIDE_REPLY_BYTES_MAX = 64 << 20,
     TIDE_REPLY_RECORDS_MAX = 50000,
     TIDE_REPLY_HOLES_MAX = TIDE_FEED_HOLES_MAX,
-    TIDE_REPLY_EPOCHS_MAX = 64, /* the latest are kept */
-    TIDE_REPLY_FRAMES_MAX = 100000,
-    TIDE_AGENT_ID_MAX = 128, /* bytes */
+    TIDE_REPLY_EPOCHS_MAX = 64,                       /* the latest are kept */
+    TIDE_REPLY_FRAMES_MAX = TIDE_FEED_FRAMES_MAX + 1, /* an agent has no more */
+    TIDE_AGENT_ID_MAX = 128,                          /* bytes */
 };
 
 typedef struct tide_ask {

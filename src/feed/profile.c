@@ -11,6 +11,8 @@
 
 /* ---- frames ---- */
 
+enum { SLICE_MAX = TIDE_FEED_PAGE_BYTES_MAX / (TIDE_FEED_FRAME_NAME_MAX + 1) };
+
 typedef struct frames_request {
     const tide_view *names;
     uint64_t *ids;
@@ -29,19 +31,34 @@ static tide_status find_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_er
     return status;
 }
 
-static tide_status add_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_error *err)
+/* TIDE_NONE: there are max of them. */
+static tide_status add_frame(tide_tx *tx, tide_view name, int64_t max, uint64_t *id,
+                             tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_ADD, err));
     tide_bind_text_view(query, "name", name);
-    tide_bind_i64(query, "max", TIDE_FEED_FRAMES_MAX);
+    tide_bind_i64(query, "max", max);
     const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_OK)
+        *id = (uint64_t)tide_col_i64(query);
+    return status;
+}
+
+/* Samples are worth more than names: behind the last place stands one for all that have none. */
+static tide_status put_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_error *err)
+{
+    const tide_view further = tide_view_of(TIDE_FEED_FRAME_FURTHER);
+    tide_status status = find_frame(tx, name, id, err);
     if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_LIMIT, "the dictionary has %d frames already",
-                         TIDE_FEED_FRAMES_MAX);
-    TIDE_TRY(status);
-    *id = (uint64_t)tide_col_i64(query);
-    return TIDE_OK;
+        status = add_frame(tx, name, TIDE_FEED_FRAMES_MAX, id, err);
+    if (status == TIDE_NONE)
+        status = find_frame(tx, further, id, err);
+    if (status == TIDE_NONE)
+        status = add_frame(tx, further, TIDE_FEED_FRAMES_MAX + 1, id, err);
+    return status == TIDE_NONE ? tide_fail(err, TIDE_E_DAMAGED, "a frame has a number above %d",
+                                           TIDE_FEED_FRAMES_MAX)
+                               : status;
 }
 
 static tide_status find_frames(tide_tx *tx, void *arg, tide_error *err)
@@ -59,12 +76,8 @@ static tide_status find_frames(tide_tx *tx, void *arg, tide_error *err)
 static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 {
     frames_request *request = arg;
-    for (int i = 0; i < request->count; i++) {
-        tide_status status = find_frame(tx, request->names[i], &request->ids[i], err);
-        if (status == TIDE_NONE)
-            status = add_frame(tx, request->names[i], &request->ids[i], err);
-        TIDE_TRY(status);
-    }
+    for (int i = 0; i < request->count; i++)
+        TIDE_TRY(put_frame(tx, request->names[i], &request->ids[i], err));
     return TIDE_OK;
 }
 
@@ -74,6 +87,9 @@ tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(names[i]))
             return tide_fail(err, TIDE_E_INVALID, "a frame's name is UTF-8 text");
+        else if (names[i].len > TIDE_FEED_FRAME_NAME_MAX)
+            return tide_fail(err, TIDE_E_LIMIT, "a frame's name of %zu bytes, at most %d",
+                             names[i].len, TIDE_FEED_FRAME_NAME_MAX);
     frames_request request = {.names = names, .count = count};
     request.ids = ids;
     TIDE_TRY(tide_read(feed->store, find_frames, &request, err));
@@ -98,8 +114,9 @@ static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
         tide_bind_i64(query, "id", (int64_t)request->ids[i]);
         tide_status status = tide_query_one(query, err);
         TIDE_TRY(status);
-        if (status == TIDE_OK)
-            status = tide_buffer_append_view(&request->names, tide_col_text(query));
+        const tide_view name = status == TIDE_OK ? tide_col_text(query) : tide_view_of("");
+        if (name.len <= TIDE_FEED_FRAME_NAME_MAX)
+            status = tide_buffer_append_view(&request->names, name);
         if (status >= TIDE_OK)
             status = tide_buffer_append_byte(&request->names, 0);
         if (status < TIDE_OK)
@@ -108,18 +125,30 @@ static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids, int count,
-                                 tide_feed_frame_fn *fn, void *arg, tide_error *err)
+static tide_status get_slice(tide_feed *feed, names_request *request, tide_feed_frame_fn *fn,
+                             void *arg, tide_error *err)
 {
-    names_request request = {.ids = ids, .count = count};
-    tide_buffer_init(&request.names, TIDE_FEED_PAGE_BYTES_MAX);
-    tide_status status = tide_read(feed->store, find_names, &request, err);
-    const char *at = tide_buffer_text(&request.names);
-    for (int i = 0; i < count && status >= TIDE_OK; i++) {
+    TIDE_TRY(tide_read(feed->store, find_names, request, err));
+    const char *at = tide_buffer_text(&request->names);
+    for (int i = 0; i < request->count; i++) {
         const tide_view name = tide_view_of(at);
         at += name.len + 1;
         if (name.len > 0)
-            status = fn(arg, ids[i], name, err);
+            TIDE_TRY(fn(arg, request->ids[i], name, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids, int count,
+                                 tide_feed_frame_fn *fn, void *arg, tide_error *err)
+{
+    names_request request = {.count = 0};
+    tide_buffer_init(&request.names, TIDE_FEED_PAGE_BYTES_MAX);
+    tide_status status = TIDE_OK;
+    for (int at = 0; at < count && status >= TIDE_OK; at += SLICE_MAX) {
+        request.ids = ids + at;
+        request.count = count - at < SLICE_MAX ? count - at : SLICE_MAX;
+        status = get_slice(feed, &request, fn, arg, err);
     }
     tide_buffer_done(&request.names);
     return status;

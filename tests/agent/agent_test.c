@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/running_agent.h"
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "support/check.h"
 #include "support/tempdir.h"
@@ -510,6 +511,44 @@ static void a_refused_profile_leaves_no_frames(void **state)
     }
 }
 
+/* Two samples, each of the same 170 frames with names of 60,000 bytes: 10 MB of names. */
+static void write_long_names(tide_buffer *body)
+{
+    enum { FRAMES = 170, LEN = 60000 };
+    static char name[LEN + 1];
+    memset(name, 'x', LEN);
+    assert_ok(tide_buffer_append_text(body, "{\"frames\":["));
+    for (int i = 1; i <= FRAMES; i++)
+        assert_ok(tide_buffer_printf(body, "%s{\"frame_id\":%d,\"frame_name\":\"%d%s\"}",
+                                     i == 1 ? "" : ",", i, i, name));
+    assert_ok(tide_buffer_append_text(body, "],\"samples\":["));
+    for (int sample = 0; sample < 2; sample++) {
+        assert_ok(tide_buffer_printf(body, "%s{\"stack_frame_ids\":[", sample == 0 ? "" : ","));
+        for (int i = 1; i <= FRAMES; i++)
+            assert_ok(tide_buffer_printf(body, "%s%d", i == 1 ? "" : ",", i));
+        assert_ok(tide_buffer_append_text(body, "]}"));
+    }
+    assert_ok(tide_buffer_append_text(body, "]}"));
+}
+
+/* What was taken can be read: fewer records have fewer names, and a record alone comes with as many of them as fit. */
+static void long_names_of_frames_never_stop_a_reader(void **state)
+{
+    agent_case *c = *state;
+    static const char put[] = "/tidemark.agent.v1.AgentService/IngestCPUProfileSamples";
+    static const char get[] = "/tidemark.agent.v1.AgentDebugService/QueryCPUProfileSamples";
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer body;
+    tide_buffer_init(&body, 64 << 20);
+    write_long_names(&body);
+    start(c);
+    assert_int_equal(200, running_agent_http(&c->agent, put, tide_buffer_text(&body)));
+    assert_int_not_equal(200, running_agent_http(&c->agent, get, "{\"max_records\":2}"));
+    assert_int_equal(200, running_agent_http(&c->agent, get, "{\"max_records\":1}"));
+    assert_int_equal(
+        200, running_agent_http(&c->agent, get, "{\"max_records\":1,\"start_seq_id\":\"1\"}"));
+    stop(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_store_that_takes_nothing_is_not_ready, begin, end),
         cmocka_unit_test_setup_teardown(a_full_store_asks_to_come_again, begin, end),
         cmocka_unit_test_setup_teardown(a_refused_profile_leaves_no_frames, begin, end),
+        cmocka_unit_test_setup_teardown(long_names_of_frames_never_stop_a_reader, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

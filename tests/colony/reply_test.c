@@ -401,6 +401,24 @@ static void frames_come_with_profiles(void **state)
     assert_true(tide_view_equal(reply.frames[0].name, tide_view_of("main")));
 }
 
+/* As many as an agent may have: a page whose stacks are all different is no damage. */
+static void a_page_may_name_every_frame_of_its_agent(void **state)
+{
+    (void)state;
+    enum { COUNT = TIDE_FEED_FRAMES_MAX + 1 };
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_ASK_BYTES_MAX);
+    assert_ok(tide_buffer_append(&bytes, "\x0a\x02\x40\x05\x22\x02s1", 8));
+    for (int i = 0; i < COUNT; i++)
+        assert_ok(tide_buffer_append(&bytes, "\xaa\x01\x05\x08\x03\x12\x01x", 8));
+    TIDE_CLEANUP(tide_reply_done) tide_reply reply = {.len = 0};
+    tide_error err;
+    assert_ok_err(tide_reply_read(&reply, tide_colony_type_of(TIDE_STREAM_CPU_PROFILE),
+                                  tide_buffer_view(&bytes), &err),
+                  &err);
+    assert_int_equal(reply.frame_count, COUNT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +435,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_cut_is_no_trouble),
         cmocka_unit_test(one_of_four_streams_is_read),
         cmocka_unit_test(frames_come_with_profiles),
+        cmocka_unit_test(a_page_may_name_every_frame_of_its_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,6 +328,62 @@ static void frames_and_binaries_are_kept(void **state)
     tide_feed_close(feed);
 }
 
+static tide_status count_frame(void *arg, uint64_t id, tide_view name, tide_error *err)
+{
+    (void)id;
+    (void)err;
+    int64_t *bytes = arg;
+    *bytes += (int64_t)name.len;
+    return TIDE_OK;
+}
+
+/* However long their names are: they are read in slices. */
+static void many_frames_with_long_names_are_read(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    enum { COUNT = 600 };
+    static char texts[COUNT][TIDE_FEED_FRAME_NAME_MAX];
+    static tide_view names[COUNT];
+    static uint64_t ids[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        memset(texts[i], 'x', sizeof texts[i]);
+        texts[i][0] = (char)('a' + i % 26);
+        texts[i][1] = (char)('a' + i / 26);
+        names[i] = tide_view_bytes(texts[i], sizeof texts[i]);
+    }
+    assert_ok_err(tide_feed_frames_put(feed, names, ids, COUNT, &t->err), &t->err);
+    int64_t bytes = 0;
+    assert_ok_err(tide_feed_frames_get(feed, ids, COUNT, count_frame, &bytes, &t->err), &t->err);
+    assert_int_equal((int64_t)COUNT * TIDE_FEED_FRAME_NAME_MAX, bytes);
+    const tide_view longer = tide_view_bytes(texts[0], sizeof texts[0] + 1);
+    assert_status(TIDE_E_LIMIT, tide_feed_frames_put(feed, &longer, ids, 1, &t->err));
+    tide_feed_close(feed);
+}
+
+/* Names that are always new fill the dictionary: profiles are taken all the same, and what is known keeps its name. */
+static void a_full_dictionary_costs_names_and_no_samples(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    const tide_view names[] = {tide_view_of("main"), tide_view_of("new"), tide_view_of("newer")};
+    uint64_t ids[3] = {0};
+    assert_ok_err(tide_feed_frames_put(feed, names, ids, 1, &t->err), &t->err);
+    const uint64_t main_id = ids[0];
+    run_sql(t, "INSERT INTO profile_frame_dictionary (frame_id, frame_name) "
+               "VALUES (1000000, 'the last')");
+    for (int again = 0; again < 2; again++) {
+        assert_ok_err(tide_feed_frames_put(feed, names, ids, 3, &t->err), &t->err);
+        assert_int_equal(main_id, ids[0]);
+        assert_int_equal(TIDE_FEED_FRAMES_MAX + 1, ids[1]);
+        assert_int_equal(TIDE_FEED_FRAMES_MAX + 1, ids[2]);
+    }
+    char text[400] = "";
+    assert_ok_err(tide_feed_frames_get(feed, ids, 2, note_frame, text, &t->err), &t->err);
+    assert_string_equal("1=main 1000001=" TIDE_FEED_FRAME_FURTHER " ", text);
+    tide_feed_close(feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +395,8 @@ int main(void)
         STORE_CASE_SQLITE(dump_gives_a_line_per_record),
         STORE_CASE_SQLITE(the_list_tells_where_each_stream_stands),
         STORE_CASE_SQLITE(frames_and_binaries_are_kept),
+        STORE_CASE_SQLITE(many_frames_with_long_names_are_read),
+        STORE_CASE_SQLITE(a_full_dictionary_costs_names_and_no_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
