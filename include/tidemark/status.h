@@ -40,7 +40,7 @@ typedef enum tide_exit {
       "correct the value; nothing was changed")                                                    \
     X(E_NOT_FOUND, -3, false, 5, 404, NOT_FOUND, "not found",                                      \
       "check the name and the --store it is looked up in")                                         \
-    X(E_EXISTS, -4, false, 6, 409, CONFLICT, "already exists", "choose another name")              \
+    X(E_EXISTS, -4, false, 6, 409, CONFLICT, "already exists", "choose another name or address")   \
     X(E_CONFLICT, -5, false, 10, 409, CONFLICT, "conflict",                                        \
       "read the current state and try again")                                                      \
     X(E_LEASE_LOST, -6, false, 9, 412, CONFLICT, "lease lost",                                     \
