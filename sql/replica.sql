@@ -66,7 +66,7 @@ INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('ended/' || :id, 
 -- template: replica_absent
 -- Tables of which only the log can be read: dropped, or not tracked any more.
 SELECT name FROM tide_replica_tables t
-WHERE (is_tracked AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE))
+WHERE (is_tracked AND t.name NOT IN (SELECT name FROM sqlite_master WHERE type = 'table'))
    OR (NOT is_tracked AND EXISTS (SELECT 1 FROM tide_replica_state WHERE key = 'ended/' || t.id));
 
 -- template: replica_absent_cut
@@ -85,11 +85,18 @@ SELECT id, name, is_tracked, schema, retain_us FROM tide_replica_tables WHERE na
 -- template: replica_table_list
 -- Those that are there: the application may have dropped or renamed one since (check.c).
 SELECT name FROM tide_replica_tables t
-WHERE is_tracked AND EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE)
+WHERE is_tracked AND t.name IN (SELECT name FROM sqlite_master WHERE type = 'table')
 ORDER BY id;
 
 -- template: replica_table_names
 SELECT name FROM tide_replica_tables WHERE is_tracked ORDER BY id;
+
+-- template: replica_look_state
+-- Version of the schema, and whether something is noted for the next look at the file: to be scanned, told, imported.
+SELECT schema_version, EXISTS (SELECT 1 FROM tide_replica_state WHERE key >= 'scan/' AND key < 'scan0')
+    OR EXISTS (SELECT 1 FROM tide_replica_state WHERE key >= 'renamed/' AND key < 'renamed0')
+    OR EXISTS (SELECT 1 FROM tide_replica_state WHERE key >= 'seed/' AND key < 'seed0')
+FROM pragma_schema_version;
 
 -- template: replica_has_schema
 SELECT count(*) FROM sqlite_master WHERE name = 'tide_replica_tables';
@@ -109,7 +116,7 @@ WHERE table_id = :table_id ORDER BY position;
 SELECT type, name, sql FROM sqlite_master WHERE name = :name COLLATE NOCASE AND type IN ('table', 'view');
 
 -- template: schema_kind
-SELECT type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = :name COLLATE NOCASE;
+SELECT type, wr, strict FROM pragma_table_list(:name) WHERE schema = 'main';
 
 -- template: schema_columns
 -- hidden: 0 stored, 1 of a virtual table, 2 and 3 generated.

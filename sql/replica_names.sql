@@ -87,8 +87,8 @@ DELETE FROM tide_replica_state WHERE key = 'renamed/' || :table_id;
 -- template: names_lost
 -- Tracked tables that do not stand under their names. Where another one does by now, the triggers tell: they went along to a name that the table has elsewhere.
 SELECT id, name FROM tide_replica_tables t
-WHERE is_tracked AND (NOT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = t.name COLLATE NOCASE)
-   OR EXISTS (SELECT 1 FROM sqlite_master m JOIN tide_replica_names n ON n.table_id = t.id AND n.name = m.tbl_name
+WHERE is_tracked AND (t.name NOT IN (SELECT name FROM sqlite_master WHERE type = 'table')
+   OR EXISTS (SELECT 1 FROM tide_replica_names n CROSS JOIN sqlite_master m ON n.table_id = t.id AND n.name = m.tbl_name
               WHERE m.type = 'trigger' AND m.name = 'tide_capture_' || t.id || '_insert' AND m.tbl_name <> t.name COLLATE NOCASE
                 AND NOT EXISTS (SELECT 1 FROM tide_replica_tables o WHERE o.name = m.tbl_name)));
 

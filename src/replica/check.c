@@ -515,18 +515,47 @@ static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
 
 /* ---- all tables ---- */
 
+/* Everything that a look compares stands in the file's schema, whose version rises with every change, or is noted to be done. So a look at a version
+ * that was looked at, when nothing is noted, need not read the tables: an application may have hundreds. */
+typedef struct looking {
+    const tide_node *node;
+    name_list tables;
+    uint64_t state; /* epoch and schema_version: tide_node.looked after a look that found nothing */
+    bool is_due;
+} looking;
+
+static tide_status read_version(tide_app_tx *tx, looking *l, tide_error *err)
+{
+    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err));
+    TIDE_TRY(tide_app_step(query, err));
+    const uint32_t version = (uint32_t)tide_app_col_i64(query);
+    const bool is_noted = tide_app_col_i64(query) != 0;
+    l->state = (uint64_t)tide_node_epoch(l->node) << 32 | version;
+    l->is_due = is_noted || l->state != atomic_load(&l->node->looked);
+    return TIDE_OK;
+}
+
 static tide_status list_tables(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    name_list *list = arg;
+    looking *l = arg;
     TIDE_TRY(tide_capture_follow(tx, err));
-    name_list_done(list); /* a closure may run again */
-    *list = (name_list){.count = 0};
+    name_list_done(&l->tables); /* a closure may run again */
+    l->tables = (name_list){.count = 0};
+    TIDE_TRY(read_version(tx, l, err));
+    if (!l->is_due)
+        return TIDE_OK;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
     tide_status status = TIDE_OK;
     while ((status = tide_app_step(query, err)) == TIDE_OK)
-        TIDE_TRY(add_name(list, tide_app_col_bytes(query), 0, err));
+        TIDE_TRY(add_name(&l->tables, tide_app_col_bytes(query), 0, err));
     return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static void looking_done(looking *l)
+{
+    name_list_done(&l->tables);
 }
 
 static void add_found(tide_capture_found *out, const tide_capture_found *here)
@@ -587,11 +616,17 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
         report(out, "a migration is under way: the file is looked at when it has ended");
         return TIDE_OK;
     }
-    TIDE_CLEANUP(name_list_done) name_list tables = {.count = 0};
-    TIDE_TRY(tide_app_write(node->file, list_tables, &tables, err));
+    TIDE_CLEANUP(looking_done) looking l = {.node = node};
+    TIDE_TRY(tide_app_write(node->file, list_tables, &l, err));
     tide_status status = TIDE_OK;
-    for (int i = 0; i < tables.count && status >= TIDE_OK; i++)
-        status = tide_capture_check(node, tables.names[i], out, err);
+    for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++) {
+        status = tide_capture_check(node, l.tables.names[i], out, err);
+        out->looked++;
+    }
     tell(node, out);
-    return status < TIDE_OK ? status : TIDE_OK;
+    if (status < TIDE_OK)
+        return status;
+    if (l.is_due && out->changed + out->rescanned + out->lost_tables == 0 && !out->report[0])
+        atomic_store(&node->looked, l.state);
+    return TIDE_OK;
 }

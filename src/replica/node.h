@@ -68,6 +68,7 @@ typedef struct tide_capture_found {
     int64_t lost_tables; /* whose capture was gone (rebuilt by the application), and was put back */
     int64_t rescanned;   /* rows whose changes had not been captured, and became events */
     int64_t changed;     /* tables whose schema has changed */
+    int64_t looked;      /* tables that were compared: none where nothing can have changed */
     char report[1024];
 } tide_capture_found;
 

@@ -14,6 +14,7 @@ struct tide_node {
     tide_report_fn *report; /* NULL: nobody listens */
     void *report_arg;
     _Atomic uint64_t reported; /* digest of what was said last */
+    _Atomic uint64_t looked;   /* what the last look found in order (check.c); 0: nothing yet */
 };
 
 /* Inside a write transaction; tide_node_become tells the node. */

@@ -331,9 +331,40 @@ static void a_scan_goes_by_the_collation_of_the_key(void **state)
     assert_int_equal(4003, tracked.rows);
 }
 
+/* Tables are compared when the file's schema has changed, or when something is noted; a file that is as it was costs no look at each of its tables. */
+static void a_schema_that_was_looked_at_is_not_read_again(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(
+        t, APP_SHELL,
+        "CREATE TABLE a (id INTEGER PRIMARY KEY, v); CREATE TABLE b (id TEXT NOT NULL PRIMARY "
+        "KEY); INSERT INTO a VALUES (1, 1);");
+    app_track(t, "a");
+    app_track(t, "b");
+    assert_int_equal(2, check(t).looked);
+    assert_int_equal(0, check(t).looked);
+    app_write_sql(t, APP_SHELL, "UPDATE a SET v = 2;");
+    assert_int_equal(0, check(t).looked);
+    app_write_sql(t, APP_SHELL, "DROP TRIGGER tide_capture_1_update; UPDATE a SET v = 3;");
+    tide_capture_found found = check(t);
+    assert_int_equal(2, found.looked);
+    assert_int_equal(1, found.lost_tables);
+    assert_int_equal(2, check(t).looked); /* what was put right is looked at once more */
+    assert_int_equal(0, check(t).looked);
+    app_write_sql(t, APP_SHELL, "INSERT INTO tide_replica_state VALUES ('scan/1', 1);");
+    assert_int_equal(2, check(t).looked);
+    assert_int_equal(0, check(t).looked);
+    app_write_sql(t, APP_SHELL, "ALTER TABLE b RENAME TO c;");
+    found = check(t);
+    assert_int_equal(2, found.looked);
+    assert_int_equal(1, found.changed);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
+        cmocka_unit_test_setup_teardown(a_schema_that_was_looked_at_is_not_read_again, app_setup,
+                                        app_teardown),
         cmocka_unit_test_setup_teardown(an_added_column_is_captured, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(renamed_columns_and_tables_stay_captured, app_setup,
                                         app_teardown),
