@@ -235,6 +235,18 @@ CREATE TRIGGER tide_capture_{{id}}_before_update BEFORE UPDATE ON {{table}}
     AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});{{end}}
 END
 
+-- template: hook_before_move
+-- Of a table with foreign keys: UPDATE OR REPLACE removes the row that has the new key, and its ON DELETE CASCADE may come round to the row that is being
+-- updated. Then neither stands, and no AFTER trigger tells of the first.
+CREATE TRIGGER tide_capture_{{id}}_before_move BEFORE UPDATE OF {{each keycolumns ,}}{{name}}{{end}}, rowid, _rowid_, oid ON {{table}}
+WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
+BEGIN
+    INSERT INTO tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}})
+    SELECT {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}}
+    AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}} WHERE {{each keycolumns AND}}c{{n}} IS {{table}}.{{name}}{{if loose}} AND typeof(c{{n}}) = typeof({{table}}.{{name}}){{end}}{{end}});
+END
+
 -- template: hook_drop
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_insert;
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_delete;
@@ -242,6 +254,7 @@ DROP TRIGGER IF EXISTS tide_capture_{{id}}_update;
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_move;
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_insert;
 DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_update;
+DROP TRIGGER IF EXISTS tide_capture_{{id}}_before_move;
 
 -- template: events_view
 -- Origins of imported history (epoch 0) may have had names that are no UUIDs.

@@ -13,7 +13,7 @@
 
 /* ---- triggers ---- */
 
-enum { HOOKS_MAX = 6, FOLD_TURNS_MAX = 100 };
+enum { HOOKS_MAX = 7, FOLD_TURNS_MAX = 100 };
 
 typedef struct hooks {
     const tide_template *templates[HOOKS_MAX];
@@ -33,6 +33,8 @@ static hooks choose_hooks(const tide_table *table)
         h.templates[h.count++] = TIDE_TEMPLATE_HOOK_BEFORE_INSERT;
         h.templates[h.count++] = TIDE_TEMPLATE_HOOK_BEFORE_UPDATE;
     }
+    if (table->foreign_count > 0)
+        h.templates[h.count++] = TIDE_TEMPLATE_HOOK_BEFORE_MOVE;
     return h;
 }
 
@@ -334,8 +336,9 @@ tide_status tide_capture_settle_gone(tide_app_tx *tx, const tide_table *recorded
 
 static tide_status settle_table(void *arg, const tide_table *table, tide_error *err)
 {
-    return tide_table_has_doubles(table) ? tide_capture_settle_gone(arg, table, table, err)
-                                         : TIDE_OK;
+    return tide_table_has_doubles(table) || table->foreign_count > 0
+               ? tide_capture_settle_gone(arg, table, table, err)
+               : TIDE_OK;
 }
 
 /* The document's counter: origin_seq::<database name>. */

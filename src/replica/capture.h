@@ -3,7 +3,7 @@
  *     AFTER INSERT, DELETE, UPDATE     a row of tide_replica_seq, in the writer's own transaction (R4, R5): its number, and what the row is. What a
  *                                      table of many columns wrote stands in tide_wide_<id> beside the number; tide_log_<id> shows either
  *     BEFORE INSERT, UPDATE            only where the table has further unique keys: rows that a REPLACE could remove are noted in
- *                                      tide_gone_<id>
+ *                                      tide_gone_<id>. With foreign keys, also the row that has the key which another takes
  *
  * A row image is logged, not a statement (R12): whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
  * bit. The sign of a zero in a column without a type cannot be seen in SQL, and of the lowest integer and the REAL that is equal to it only dearly: these

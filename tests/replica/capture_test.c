@@ -261,7 +261,28 @@ static void a_row_that_refers_to_itself_takes_its_new_key_along(void **state)
     assert_log(t, "tree", "update ('b') up=NULL\ndelete ('b')\ncreate (NULL) up=NULL\n");
 }
 
-/* The same in a table with more columns than the rows of all others have room for. */
+/* The row that REPLACE removes takes others along (ON DELETE CASCADE), at last the one that was to get its key: nothing stands under that key then. */
+static void a_replaced_row_that_takes_its_successor_along_is_gone(void **state)
+{
+    app_fixture *t = *state;
+    app_write_sql(
+        t, APP_SHELL,
+        "CREATE TABLE tree (id INTEGER PRIMARY KEY, up REFERENCES tree ON DELETE CASCADE)");
+    app_track(t, "tree");
+    app_write_sql(t, APP_SHELL, "INSERT INTO tree VALUES (2, NULL), (4, 2), (6, 4), (7, NULL)");
+    assert_log(t, "tree",
+               "create (2) up=NULL\ncreate (4) up=2\ncreate (6) up=4\ncreate (7) up=NULL\n");
+    app_write_sql(t, APP_SHELL,
+                  "PRAGMA foreign_keys = ON; UPDATE OR REPLACE tree SET id = 2 WHERE id = 6;");
+    assert_app(t, "SELECT group_concat(id) FROM tree", "7");
+    assert_log(t, "tree", "delete (6)\ndelete (4)\ndelete (2)\n");
+    app_write_sql(
+        t, APP_SHELL,
+        "INSERT INTO tree VALUES (1, NULL); UPDATE OR REPLACE tree SET id = 7 WHERE id = 1;");
+    assert_log(t, "tree", "create (1) up=NULL\ndelete (1)\ncreate (7) up=NULL\n");
+}
+
+/* A row that refers to itself, in a table with more columns than the rows of all others have room for. */
 static void a_broad_row_that_refers_to_itself_takes_its_new_key_along(void **state)
 {
     app_fixture *t = *state;
@@ -343,6 +364,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(recursive_triggers_change_nothing, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(cascades_and_triggers_of_the_application, app_setup,
                                         app_teardown),
+        cmocka_unit_test_setup_teardown(a_replaced_row_that_takes_its_successor_along_is_gone,
+                                        app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_row_that_refers_to_itself_takes_its_new_key_along,
                                         app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_broad_row_that_refers_to_itself_takes_its_new_key_along,
