@@ -101,7 +101,8 @@ static void add_point(void *arg, const char *data_type, int64_t wall_ms,
                       const tide_course_point *point)
 {
     courses *c = arg;
-    if (strcmp(c->data_type, data_type) != 0) {
+    /* One seat's stream has no more points than fit; a seat that is leaving may stand beside the one that follows it. */
+    if (c->count == TIDE_DRIVER_COURSE_POINTS || strcmp(c->data_type, data_type) != 0) {
         end_course(c);
         (void)snprintf(c->data_type, sizeof c->data_type, "%s", data_type);
     }
