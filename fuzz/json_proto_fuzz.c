@@ -31,12 +31,13 @@ static const ProtobufCMessageDescriptor *const descriptors[] = {
     &grpc__reflection__v1__server_reflection_response__descriptor,
 };
 
-/* Broken text is mended on its way to JSON, and two keys may become one. */
-static bool is_sound(const ProtobufCMessageDescriptor *descriptor, tide_view bytes)
+/* Broken text is mended on its way to JSON, and two keys may become one. A NUL is text to us, but the scan ends there: whether text
+ * behind it is broken is seen by what it was mended with. */
+static bool is_sound(const ProtobufCMessageDescriptor *descriptor, tide_view bytes, tide_view json)
 {
     tide_error err = {0};
     return tide_protobuf_scan(descriptor, bytes, NULL, NULL, &err) == TIDE_OK ||
-           strstr(err.text, "NUL");
+           (strstr(err.text, "NUL") && !memmem(json.ptr, json.len, "\xEF\xBF\xBD", 3));
 }
 
 /* bytes to JSON, which is then read and written again. */
@@ -56,7 +57,7 @@ static void turn(const ProtobufCMessageDescriptor *descriptor, tide_view bytes, 
         return;
     }
     require(tide_json_check(tide_buffer_view(&json), &err) == TIDE_OK);
-    if (!is_sound(descriptor, bytes))
+    if (!is_sound(descriptor, bytes, tide_buffer_view(&json)))
         return;
     require(tide_json_to_proto(descriptor, tide_buffer_view(&json), &again, &err) == TIDE_OK);
     require(tide_proto_to_json(descriptor, tide_buffer_view(&again), &third, &err) == TIDE_OK);
@@ -78,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     tide_error err = {0};
     const tide_json_proto_options options = {.is_unknown_ignored = (data[0] & 0x20) != 0};
     if (tide_json_to_proto_with(descriptor, rest, &options, &bytes, &err) == TIDE_OK) {
-        require(is_sound(descriptor, tide_buffer_view(&bytes)));
+        require(is_sound(descriptor, tide_buffer_view(&bytes), tide_view_of("")));
         turn(descriptor, tide_buffer_view(&bytes), true);
     } else {
         require(bytes.len == 0 && err.text[0] != '\0');

@@ -220,6 +220,10 @@ static size_t feed_head(tide_http1 *http1, tide_view bytes)
         if (http1->has_served && bytes.len >= 2 && memcmp(bytes.ptr, "\r\n", 2) == 0)
             return 2;
         http1->since_us = http1->now_us;
+    } else if (http1->has_served && head->len == 1 && head->ptr[0] == '\r' && bytes.len > 0 &&
+               bytes.ptr[0] == '\n') {
+        tide_buffer_truncate(head, 0); /* the same empty line, in two pieces */
+        return 1;
     }
     const size_t room = head->max - head->len;
     const size_t part = bytes.len < room ? bytes.len : room;

@@ -280,6 +280,16 @@ static tide_status write_array(json_writer *w, const ProtobufCFieldDescriptor *f
 
 /* --- maps --- */
 
+/* What a varint means to its type: the bits that are more than it has do not tell keys apart. */
+static uint64_t narrow_number(ProtobufCType type, uint64_t value)
+{
+    if (type == PROTOBUF_C_TYPE_BOOL)
+        return value != 0;
+    const bool is_narrow = type == PROTOBUF_C_TYPE_INT32 || type == PROTOBUF_C_TYPE_SINT32 ||
+                           type == PROTOBUF_C_TYPE_UINT32;
+    return is_narrow ? (uint32_t)value : value;
+}
+
 /* The key of an entry: the last field 1 in it, or the type's default. */
 static tide_status read_key(json_writer *w, const ProtobufCFieldDescriptor *key, map_entry *entry)
 {
@@ -292,7 +302,7 @@ static tide_status read_key(json_writer *w, const ProtobufCFieldDescriptor *key,
             return TIDE_OK;
         if (wire.number == key->id && fits(key, &wire)) {
             entry->key = wire.bytes;
-            entry->number = wire.value;
+            entry->number = narrow_number(key->type, wire.value);
         }
     }
 }

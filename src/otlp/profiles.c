@@ -4,6 +4,8 @@
 #include "base/digest.h"
 #include "feed/record.h"
 
+#include <assert.h>
+
 typedef enum profile_kind {
     PROFILE_OTHER,
     PROFILE_SAMPLES,  /* cpu_profile: a count */
@@ -150,6 +152,7 @@ static tide_status read_sample(tide_otlp *otlp, const tide_otlp_message *message
     s->time_count = 0;
     s->pid = 0;
     s->flaw = TIDE_OTLP_REASON_NONE;
+    s->id_count = 0; /* a sample with a flaw has no stack */
     tide_otlp_field part;
     tide_status status;
     while ((status = tide_otlp_next(&entry, &part)) == TIDE_OK) {
@@ -293,6 +296,7 @@ tide_status tide_otlp_read_profile(tide_otlp *otlp, tide_otlp_message *message)
         if (field.number != TIDE_OTLP_PROFILE_SAMPLES)
             continue;
         TIDE_TRY(read_sample(otlp, message, &field, &s));
+        assert(s.flaw == TIDE_OTLP_REASON_NONE); /* check_profile has read the same bytes */
         TIDE_TRY(is_memory ? write_memory(otlp, &p, &s) : write_cpu(otlp, &p, &s));
     }
     return status;

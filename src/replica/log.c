@@ -443,7 +443,7 @@ static tide_status find_end(const read_call *call, tide_app_tx *tx, int64_t pref
     int64_t rows = 0;
     int64_t bytes = 0;
     int64_t last = call->after;
-    int64_t whole = call->after;
+    int64_t whole = last;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
     TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text, err));
     bind_origin(query, call->origin, call->epoch);

@@ -336,7 +336,7 @@ tide_status tide_snapshot_decoder_init(tide_snapshot_decoder *d, tide_snapshot_r
     tide_arena_init(&d->scratch, ARENA_MAX);
     tide_buffer_init(&d->last_key, TIDE_SNAPSHOT_RECORD_MAX);
     do {
-        tide_snapshot_record record;
+        tide_snapshot_record record = {.kind = TIDE_SNAPSHOT_END};
         const tide_status status = read_record(d, &record, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE || record.kind > TIDE_SNAPSHOT_TABLE)

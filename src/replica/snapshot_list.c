@@ -95,7 +95,7 @@ static tide_status read_texts(tide_peer_marks *cut, tide_view origins, tide_view
 
 static tide_status add(tide_app_tx *tx, void *arg, tide_error *err)
 {
-    const tide_snapshot_info *info = arg;
+    const tide_snapshot_info *info = *(const tide_snapshot_info *const *)arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer cut;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer tables;
     TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
@@ -117,7 +117,7 @@ static tide_status add(tide_app_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info, tide_error *err)
 {
-    return tide_app_write(tide_node_file(node), add, (void *)(uintptr_t)info, err);
+    return tide_app_write(tide_node_file(node), add, &info, err);
 }
 
 static tide_status cut_one(tide_app_tx *tx, void *arg, tide_error *err)
@@ -351,15 +351,14 @@ tide_status tide_snapshot_keep(tide_node *node, const char *dir, int kept, tide_
     sweep(full, &list, env->wall_us(env));
     int seen = 0;
     for (int i = list.count - 1; i >= 0; i--) {
-        const tide_snapshot_info *info = &list.of[i];
+        tide_snapshot_info *info = &list.of[i];
         const bool is_there = is_file_there(info);
         if (is_there && (!is_in(full, info->path) || ++seen <= kept))
             continue;
         if (is_there && unlink(info->path) != 0)
             continue;
         if (is_there || is_in(full, info->path))
-            TIDE_TRY(
-                tide_app_write(tide_node_file(node), cut_one, (void *)(uintptr_t)info->id, err));
+            TIDE_TRY(tide_app_write(tide_node_file(node), cut_one, info->id, err));
     }
     return TIDE_OK;
 }

@@ -37,6 +37,11 @@ typedef struct names {
     int count;
 } names;
 
+static void names_done(names *n)
+{
+    free(n->of);
+}
+
 static tide_status keep_name(void *arg, const tide_table *table, tide_error *err)
 {
     names *n = arg;
@@ -85,10 +90,8 @@ static void sort_tables(tide_snapshot_writing *w)
 
 static tide_status load_tables(tide_snapshot_writing *w, tide_error *err)
 {
-    names found = {.of = NULL};
-    const tide_status listed = tide_table_list(w->tx, keep_name, &found, err);
-    TIDE_CLEANUP(tide_freep) void *owned = found.of;
-    TIDE_TRY(listed);
+    TIDE_CLEANUP(names_done) names found = {.of = NULL};
+    TIDE_TRY(tide_table_list(w->tx, keep_name, &found, err));
     w->tables = calloc((size_t)found.count + 1, sizeof *w->tables);
     if (!w->tables)
         return tide_snapshot_write_no_memory(err);

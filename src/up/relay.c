@@ -184,7 +184,7 @@ static void turn(tide_relay *relay)
                                                         .events = wants(relay->pairs[i], side)};
         slots[count++] = &relay->pairs[i];
     }
-    (void)poll(fds, (nfds_t)(2 + 2 * count), IDLE_MS);
+    (void)poll(fds, 2 + 2 * (nfds_t)count, IDLE_MS);
     eventfd_t ignored = 0;
     if (fds[1].revents & POLLIN)
         (void)eventfd_read(relay->waker, &ignored);
