@@ -1,87 +1,127 @@
-# Every verb does its own set-up: on a fresh Debian 12 machine `make test` is enough.
+# Every verb installs what it needs itself: on a fresh Debian 12 machine `make test` is enough.
 PREFIX ?= /usr/local
 JOBS ?= $(shell echo $$((2 * $$(nproc) + 1)))
 FUZZ_SECONDS ?= 60
 WERROR := $(if $(CI),true,false)
 
-CONFIGURE = scripts/configure
-TEST = scripts/test-report --jobs $(JOBS)
+BUILD = scripts/build/build
+OPTIONS = -Dwerror=$(WERROR) -Dprefix=$(PREFIX)
+EVERYTHING = $(BUILD) everything --sets "build test" $(OPTIONS)
+CONFIGURE = scripts/build/configure
+TEST = scripts/check/test-report --jobs $(JOBS)
 
-.PHONY: help setup build run test test-quick check format asan tsan bench bench-long fuzz soak reference screenshot install deb deb-test clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' Makefile)
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what the build needs: Debian packages, and SQLite and DuckDB into build/deps
-	@scripts/setup
+run: ## build the program and start it with a dashboard and demonstration data
+	@TIDEMARK_STEPS=4 $(BUILD) program $(OPTIONS)
+	@scripts/build/start
 
-build: setup ## build/tidemark, build/libtidemark.so, build/libtidemark.a, tests and benchmarks
-	@$(CONFIGURE) build -Dwerror=$(WERROR) -Dprefix=$(PREFIX)
-	@scripts/quietly ninja -C build
+build: ## build/tidemark, build/libtidemark.so, build/libtidemark.a, the SQLite extension
+	@$(BUILD) libraries $(OPTIONS)
 
-run: build ## see it at work: a dashboard over agents, work and faults on request
-	@build/tidemark up --demo
+duckdb: ## download DuckDB's library, which the lake and duckdb: stores open at run time
+	@scripts/setup/npm duckdb
 
-test: build ## every test
+setup: ## install what build and tests need: Debian packages, npm packages into build/deps
+	@scripts/setup/setup build test
+
+test: ## every test
+	@$(EVERYTHING)
 	@$(TEST) build
 
-test-quick: build ## the tests that take seconds
+test-quick: ## the tests that take seconds
+	@$(EVERYTHING)
 	@$(TEST) build --suite quick
 
-check: build ## format, clang-tidy, cppcheck, gcc -fanalyzer, include direction
-	@scripts/check
+grid: ## the fault grid: every state that one party keeps about another, against every fault
+	@$(EVERYTHING)
+	@tests/grid/run --json build/grid.json
 
-format: setup ## lay out the source with clang-format
-	@scripts/sources | xargs clang-format -i
+check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
+	@$(BUILD) everything --sets "build test check" $(OPTIONS)
+	@scripts/check/check
 
-asan: setup ## every test under the address and undefined-behaviour sanitizers
-	@CC=clang $(CONFIGURE) build/asan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=address,undefined
-	@scripts/quietly ninja -C build/asan
+clang-pass: ## clang reads every source, with warnings as errors
+	@$(BUILD) everything --sets "build test check" $(OPTIONS)
+	@scripts/check/clang-pass
+
+format: ## lay out the source with clang-format
+	@scripts/setup/setup check
+	@scripts/check/sources | xargs clang-format -i
+
+asan: ## every test under the address and undefined-behaviour sanitizers
+	@CC=clang $(BUILD) everything --sets "build test check" --dir build/asan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=address,undefined
 	@$(TEST) build/asan --slower 4
 
-tsan: setup ## every test under the thread sanitizer
-	@CC=clang $(CONFIGURE) build/tsan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=thread
-	@scripts/quietly ninja -C build/tsan
+tsan: ## every test under the thread sanitizer
+	@CC=clang $(BUILD) everything --sets "build test check" --dir build/tsan -Dwerror=true -Dbench=false -Doptimization=1 -Db_lundef=false -Db_sanitize=thread
 	@$(TEST) build/tsan --slower 8 --fixed-addresses
 
-bench: build ## the benchmarks, one after the other, some beside the servers of others
-	-@scripts/bench-peers --install
-	@scripts/run-each build/bench
-	@scripts/bench-work --rounds 3 --seconds 2
+bench: ## the benchmarks, one after the other, some beside other servers
+	@$(BUILD) everything --sets "build test bench" $(OPTIONS)
+	-@scripts/bench/bench-peers --install
+	@scripts/bench/run-each build/bench
+	@scripts/bench/bench-work --rounds 3 --seconds 2
 
-bench-long: build ## what a record costs beside 10^8 others: long, tens of GB of disk
+bench-long: ## what a record costs beside 10^8 others: long, tens of GB of disk
+	@$(EVERYTHING)
 	@build/bench/feed_scale --long
 
-fuzz: setup ## every fuzz target for FUZZ_SECONDS (60)
-	@CC=clang $(CONFIGURE) build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \
+fuzz: ## every fuzz target for FUZZ_SECONDS (60)
+	@CC=clang $(BUILD) everything --sets "build test check" --dir build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \
 	    -Db_lundef=false -Db_sanitize=address,undefined
-	@scripts/quietly ninja -C build/fuzzers
-	@scripts/fuzz build/fuzzers/fuzz $(FUZZ_SECONDS)
+	@scripts/check/fuzz build/fuzzers/fuzz $(FUZZ_SECONDS)
 
-soak: build ## simulations and crash loops at length
+soak: ## simulations and crash loops at length
+	@$(EVERYTHING)
 	@TIDEMARK_SOAK=1 $(TEST) build --suite soak --slower 0
 
-reference: build ## write docs/reference from the program's tables, the headers, the services and the schemas
-	@scripts/make-reference build/tidemark
-	@scripts/make-config build/tidemark
-	@scripts/make-c-api
-	@scripts/make-services
-	@scripts/make-schema build/tidemark
+reference: ## write docs/reference and docs/internals/proof.md from the tables, headers, services, schemas and tests
+	@$(BUILD) libraries $(OPTIONS)
+	@scripts/docs/make-reference build/tidemark
+	@scripts/docs/make-config build/tidemark
+	@scripts/docs/make-c-api
+	@scripts/docs/make-services
+	@scripts/docs/make-schema build/tidemark
+	@scripts/docs/make-proof
 
-screenshot: build ## take the pictures of docs/images anew: the demonstration in a browser
-	@scripts/make-screenshot
+screenshot: ## take the pictures of docs/images again: the demonstration in a browser
+	@$(EVERYTHING)
+	@scripts/docs/make-screenshot
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR
 	@meson install -C build --no-rebuild --quiet
 
-deb: ## Debian packages in build/deb, looked at by lintian
-	@scripts/setup deb
-	@scripts/make-deb
+deb: ## Debian packages in build/deb, checked by lintian
+	@scripts/setup/setup build deb
+	@scripts/release/make-deb
 
-deb-test: ## install, start, upgrade and purge the packages of build/deb on a machine that is thrown away (root)
-	@scripts/setup deb
-	@scripts/make-deb --if-older
-	@scripts/deb-machine $(CURDIR)/tests/packaging/deb_test.sh $(CURDIR)/build/deb
+deb-test: ## install, start, upgrade and purge the packages of build/deb in a throw-away machine (root)
+	@scripts/setup/setup build deb
+	@scripts/release/make-deb --if-older
+	@scripts/release/deb-machine $(CURDIR)/tests/packaging/deb_test.sh $(CURDIR)/build/deb
 
-clean: ## remove everything that was built; what setup obtained stays
+dist: ## a tarball for any Linux with this glibc or a later one, in build/dist
+	@scripts/setup/setup build deb
+	@scripts/release/make-dist
+
+image: dist ## the same as an OCI image, made without a container engine
+	@scripts/release/make-image
+
+release: ## tarball, image, packages, list of parts, notes and checksums, in build/dist
+	@scripts/setup/setup build deb
+	@scripts/release/make-release
+
+dist-test: image ## start the tarball and the image on nothing but glibc, and build the tarball again elsewhere (root)
+	@scripts/release/dist-test
+	@scripts/release/image-test
+	@scripts/release/dist-again
+
+release-check: ## every gate of a release on this commit; --only by scripts/release/release-check
+	@scripts/release/release-check
+
+clean: ## remove what was built; downloads stay in build/deps
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/history.h"
 #include "support/store_fixture.h"
 
 #include "base/cleanup.h"
@@ -260,11 +261,59 @@ static tide_status append_row(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_defer(&query, err);
 }
 
+static void write_take(tide_store *store, const numbered_row *row, int64_t begin_ns)
+{
+    tide_identity identity;
+    history_line line;
+    char value[64];
+    tide_store_identity(store, &identity);
+    (void)snprintf(value, sizeof value, "%s %lld", row->writer, (long long)row->n);
+    history_begin_at(&line, row->writer, "take", begin_ns);
+    history_text(&line, "sequence", "appended");
+    history_text(&line, "session", identity.session_id);
+    history_number(&line, "epoch", identity.epoch);
+    history_text(&line, "value", value);
+    history_number(&line, "number", row->range.first);
+    history_end(&line, bench_history(), HISTORY_OK);
+}
+
 void bench_write_numbered(void *store, int thread, int64_t n)
 {
     char writer[32];
     (void)snprintf(writer, sizeof writer, "writer-%02d", thread);
     numbered_row row = {.writer = writer, .n = n};
     tide_error err;
+    const int64_t begin_ns = history_now_ns();
     bench_must(tide_write(store, append_row, &row, &err), &err, "tide_write");
+    if (bench_history() > 0)
+        write_take(store, &row, begin_ns);
+}
+
+/* ---- histories ---- */
+
+static pthread_once_t history_once = PTHREAD_ONCE_INIT;
+static int history_fd;
+
+static void open_history(void)
+{
+    const char *path = getenv("TIDEMARK_BENCH_HISTORY");
+    if (path && *path)
+        history_fd = history_open(path);
+}
+
+int bench_history(void)
+{
+    (void)pthread_once(&history_once, open_history);
+    return history_fd;
+}
+
+void bench_judge(const char *checker)
+{
+    char verdict[HISTORY_VERDICT_MAX];
+    tide_error err;
+    if (bench_history() == 0)
+        return;
+    const char *const paths[] = {getenv("TIDEMARK_BENCH_HISTORY"), NULL};
+    bench_must(history_judge(checker, paths, verdict, &err), &err, "the history");
+    (void)fprintf(stderr, "%s: %s\n", checker, verdict);
 }

@@ -88,6 +88,15 @@ tide_store *bench_open_store(const char *url, const tempdir *dir);
 /* One durable row of `appended`, numbered by the sequence of that name; context is the store. */
 void bench_write_numbered(void *store, int thread, int64_t n);
 
+/* ---- histories ---- */
+
+/* TIDEMARK_BENCH_HISTORY names a file: calls of our contestant are appended to it as a history
+ * (tests/check), which costs a few microseconds each. Returns its descriptor, or 0: none is wanted. */
+int bench_history(void);
+/* Judge the history by a checker of tests/check and print its verdict; a violation ends the program.
+ * Does nothing without a history. */
+void bench_judge(const char *checker);
+
 /* ---- failing ---- */
 
 TIDE_PRINTF(1, 2) _Noreturn void bench_die(const char *format, ...);

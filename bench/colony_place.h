@@ -17,7 +17,7 @@
 
 #include "agent/running_agent.h"
 #include "feed_load.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 #include "support/tempdir.h"
 
 typedef enum colony_engine {

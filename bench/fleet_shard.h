@@ -35,7 +35,7 @@ typedef struct fleet_options {
     int database_cores;
     int64_t seconds;
     uint64_t seed;
-    /* microseconds of processor time, from scripts/bench-pages */
+    /* microseconds of processor time, from scripts/bench/bench-pages */
     double colony_page_us, colony_row_us, database_page_us, database_row_us;
 } fleet_options;
 

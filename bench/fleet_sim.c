@@ -1,7 +1,7 @@
 /* fleet_sim.c - a fleet of agents polled by colonies over several databases, in simulated time: how far behind is who?
  *
  * Agents are dealt out to shards (fleet_shard.h), which know nothing of each other. What a page and a row cost, of a colony and of a database,
- * are the figures of scripts/bench-pages; docs/scale.md has the arithmetic that this holds against. At the end the books are closed: what came is stored
+ * are the figures of scripts/bench/bench-pages; docs/scale.md has the arithmetic that this holds against. At the end the books are closed: what came is stored
  * or waits. The same options print the same lines.
  *
  * Options: --agents N --shards N --colonies N (of a shard) --rate R (records a second of an agent, mean) --colony-cores N --database-cores N

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "bench.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 #include "support/store_fixture.h"
 
 enum { WRITERS = 16, STATE_LEN = 1024, TASKS = 16 };

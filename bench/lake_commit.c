@@ -16,7 +16,8 @@
 #include "lake_cost.h"
 #include "lake_peers.h"
 #include "raw_pg.h"
-#include "support/pg_cluster.h"
+#include "support/history.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { CATALOGS = 64, WRITERS = 64 };
 
@@ -88,6 +89,19 @@ static void name_catalog(char out[16], bool is_apart, int i)
     (void)snprintf(out, 16, is_apart ? "c%d" : "shared", i);
 }
 
+static void write_commit(tide_engine engine, const char *catalog, const char *key, int64_t snapshot,
+                         int64_t begin_ns)
+{
+    history_line line;
+    char name[32];
+    (void)snprintf(name, sizeof name, "%d %s", (int)engine, catalog);
+    history_begin_at(&line, key, "commit", begin_ns);
+    history_text(&line, "catalog", name);
+    history_text(&line, "key", key);
+    history_number(&line, "snapshot", snapshot);
+    history_end(&line, bench_history(), HISTORY_OK);
+}
+
 static void commit_ours(crowd *c, int thread)
 {
     arena *a = c->arena;
@@ -120,11 +134,14 @@ static void commit_ours(crowd *c, int thread)
                                      .stat_count = 2};
     TIDE_CLEANUP(tide_lake_drop_changep) tide_lake_change *change = NULL;
     tide_lake_committed done = {0};
+    const int64_t begin_ns = history_now_ns();
     bench_must(tide_lake_begin(&change, a->lake, catalog, 0, &err), &err, "begin");
     bench_must(tide_lake_add_file(change, a->tables[is_apart][thread], &file, &err), &err,
                "a file");
     bench_must(tide_lake_commit(change, NULL, &done, &err), &err, "commit");
     c->writers[thread].retries += done.tries - 1;
+    if (bench_history() > 0)
+        write_commit(a->engine, catalog, path, done.snapshot_id, begin_ns);
 }
 
 static void commit_one(void *context, int thread, int64_t n)
@@ -367,5 +384,6 @@ int main(int argc, char **argv)
         run_engine(TIDE_ENGINE_POSTGRES, &options);
     if (!only || strcmp(only, "sqlite") == 0)
         run_engine(TIDE_ENGINE_SQLITE, &options);
+    bench_judge("catalog.py");
     return EXIT_SUCCESS;
 }

@@ -15,7 +15,7 @@
 #include "lake/catalog.h"
 #include "lake/change.h"
 #include "raw_pg.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { FILES = 100, CALLS = 100, SIZES = 4 };
 

@@ -5,7 +5,7 @@
 #ifndef TIDEMARK_BENCH_LOAD_SERVER_H
 #define TIDEMARK_BENCH_LOAD_SERVER_H
 
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 typedef struct load_server {
@@ -18,7 +18,7 @@ typedef struct load_server {
 void load_server_start_agent(load_server *server, const tempdir *dir);
 /* Redis with an append-only file that is synced for every answer. False: there is no redis-server. */
 bool load_server_start_redis(load_server *server, const tempdir *dir);
-/* NATS with JetStream and `sync_interval: always`: $TIDEMARK_NATS_SERVER, what scripts/bench-peers obtained, or the one in PATH, if it is
+/* NATS with JetStream and `sync_interval: always`: $TIDEMARK_NATS_SERVER, what scripts/bench/bench-peers obtained, or the one in PATH, if it is
  * 2.10 or later. False: there is none. */
 bool load_server_start_nats(load_server *server, const tempdir *dir);
 /* SIGTERM, and wait. */

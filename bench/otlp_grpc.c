@@ -78,9 +78,10 @@ static void start_servers(const tempdir *dir)
     is_there[REDIS] = load_server_start_redis(&servers[REDIS], dir);
     is_there[NATS] = load_server_start_nats(&servers[NATS], dir);
     if (!is_there[REDIS])
-        (void)printf("there is no redis-server here: scripts/bench-peers --install\n");
+        (void)printf("there is no redis-server here: scripts/bench/bench-peers --install\n");
     if (!is_there[NATS])
-        (void)printf("there is no nats-server 2.10 or later here: scripts/bench-peers --install\n");
+        (void)printf(
+            "there is no nats-server 2.10 or later here: scripts/bench/bench-peers --install\n");
     for (int i = 0; i < KINDS; i++)
         if (is_there[i])
             (void)printf("%s\n", servers[i].version);

@@ -12,7 +12,7 @@
 
 #include "bench.h"
 #include "raw_pg.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 #include "support/store_fixture.h"
 
 enum { CLIENTS = 16 };
@@ -173,6 +173,7 @@ int main(int argc, char **argv)
     for (int who = 0; who < CONTESTANTS; who++)
         watch(&a, (contestant)who, options.seconds);
     tear_down(&a);
+    bench_judge("sequences.py");
 
     (void)printf("\n");
     bench_print_ratio("ordered / lock held through the flush", &a.rates[ORDERED], &a.rates[HELD],

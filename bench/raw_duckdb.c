@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 /* The functions that are used: looked up in the library under their own names. */
 #define CALLS(X)                                                                                   \

@@ -171,8 +171,9 @@ static void settle(history *h)
     tide_uuid_format(&id, text);
     static const char *const puts[] = {
         "UPDATE tide_replica_origins SET cursor = ?1",
-        "INSERT OR REPLACE INTO tide_replica_cursors (table_name, origin, epoch, cursor, last_seq) "
-        "SELECT 'items', origin, epoch, cursor, ?2 FROM tide_replica_origins",
+        ("INSERT OR REPLACE INTO tide_replica_cursors (table_name, origin, epoch, cursor, "
+         "last_seq) "
+         "SELECT 'items', origin, epoch, cursor, ?2 FROM tide_replica_origins"),
         "INSERT OR REPLACE INTO replication_checkpoints VALUES ('items', ?3, ?2)",
         "UPDATE replication_meta SET value = ?2 WHERE key LIKE 'origin_seq::%'",
         "INSERT OR REPLACE INTO tide_replica_state VALUES ('hybrid', ?4)",

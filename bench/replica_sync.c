@@ -24,8 +24,8 @@
 #include "replica_history.h"
 #include "replica_load.h"
 #include "replica_relay.h"
-#include "support/pg_cluster.h"
-#include "support/proc.h"
+#include "support/postgres/pg_cluster.h"
+#include "support/process/proc.h"
 
 enum { ROWS = 20000, CHANGES = 1000, FEW = 100, WAIT_MS = 600000, LINE = 256 };
 
@@ -267,7 +267,8 @@ static void print_contest(const char *title, const bench_series series[3], doubl
         if (rates[i].count > 0)
             bench_print_ratio(name, &rates[0], &rates[i], 0);
         else
-            (void)printf("%s: not installed (scripts/bench-peers --install)\n", rates[i].name);
+            (void)printf("%s: not installed (scripts/bench/bench-peers --install)\n",
+                         rates[i].name);
     }
 }
 

@@ -22,7 +22,7 @@
 
 #include "bench.h"
 #include "raw_sqlite.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/store_fixture.h"
 
 enum {

@@ -4,7 +4,7 @@
  * hundred and finishes them, two commits. Every answer is on disk before the worker goes on. Items are added before
  * the clock starts.
  *
- * It is one contestant of scripts/bench-work, beside the queues of other people, which gives it the PostgreSQL server
+ * It is one contestant of scripts/bench/bench-work, beside the queues of other people, which gives it the PostgreSQL server
  * all of them share (TIDEMARK_BENCH_PG), the time (TIDEMARK_BENCH_SECONDS) and the number of workers
  * (TIDEMARK_BENCH_WORKERS). Run alone it starts a server of its own. Prints one line of JSON per mode. */
 #include <stdio.h>
@@ -17,7 +17,8 @@
 #include <tidemark/work.h>
 
 #include "bench.h"
-#include "support/pg_cluster.h"
+#include "support/history.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { BATCH = 100, ADD = 1000 };
 
@@ -40,6 +41,20 @@ static void add_items(contest *c, int64_t count)
         bench_must(tide_work_add(c->store, items, ADD, added, &err), &err, "adding items");
 }
 
+/* A call of several items is one of each. */
+static void write_calls(const char *worker, const char *operation, int64_t begin_ns,
+                        const tide_work_result *items, int count)
+{
+    const int64_t end_ns = history_now_ns();
+    for (int i = 0; bench_history() > 0 && i < count; i++) {
+        history_line line;
+        history_begin_at(&line, worker, operation, begin_ns);
+        history_text(&line, "item", items[i].work_item_id);
+        history_number(&line, "token", items[i].token);
+        history_end_at(&line, bench_history(), HISTORY_OK, end_ns);
+    }
+}
+
 static void claim_and_finish(void *context, int thread, int64_t n)
 {
     (void)n;
@@ -51,6 +66,7 @@ static void claim_and_finish(void *context, int thread, int64_t n)
     const tide_work_claim_request request = {
         .worker = worker, .types = types, .type_count = 1, .limit = c->batch};
     tide_work_claims claims = {.count = 0};
+    const int64_t begin_ns = history_now_ns();
     const tide_status status = tide_work_claim(c->store, &request, &claims, &err);
     bench_must(status, &err, "claiming");
     if (status == TIDE_NONE)
@@ -60,10 +76,13 @@ static void claim_and_finish(void *context, int thread, int64_t n)
         results[i] = (tide_work_result){.work_item_id = claims.items[i].work_item_id,
                                         .token = claims.items[i].lease_token,
                                         .output = "{\"ok\":true}"};
+    write_calls(worker, "claim", begin_ns, results, claims.count);
+    const int64_t finish_ns = history_now_ns();
     if (c->batch == 1)
         bench_must(tide_work_finish(c->store, &results[0], &err), &err, "finishing");
     else
         bench_must(tide_work_finish_many(c->store, results, claims.count, &err), &err, "finishing");
+    write_calls(worker, "finish", finish_ns, results, claims.count);
     c->counts[thread] += claims.count;
     tide_work_claims_done(&claims);
 }
@@ -149,5 +168,6 @@ int main(int argc, char **argv)
         pg_cluster_stop(&cluster);
     }
     TIDE_IGNORE(tempdir_remove(&dir, &err));
+    bench_judge("leases.py");
     return EXIT_SUCCESS;
 }

@@ -15,7 +15,7 @@
 
 #include "bench.h"
 #include "raw_pg.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { SAMPLES = 300, BATCH = 500, DEAD = 100000 };
 

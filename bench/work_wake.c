@@ -11,7 +11,7 @@
 #include <tidemark/worker.h>
 
 #include "bench.h"
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { ITEMS = 300 };
 

@@ -33,7 +33,7 @@
  * Ghosts (owner, attempts, finished, effects, highest) serve the properties alone: no guard
  * reads them.
  *
- * Each -DBREAK_... takes one rule away; scripts/check-models requires that this is noticed. */
+ * Each -DBREAK_... takes one rule away; scripts/check/check-models requires that this is noticed. */
 
 #ifndef ITEMS
 #define ITEMS 2

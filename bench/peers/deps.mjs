@@ -6,7 +6,7 @@ import path from 'node:path';
 
 const directory = process.env.TIDEMARK_BENCH_DEPS;
 if (!directory)
-    throw new Error('start this with scripts/bench-peers');
+    throw new Error('start this with scripts/bench/bench-peers');
 
 export const need = createRequire(path.join(directory, 'package.json'));
 

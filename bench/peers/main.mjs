@@ -1,4 +1,4 @@
-// main.mjs - claimed and finished jobs per second of the queues people would pick instead; see scripts/bench-peers.
+// main.mjs - claimed and finished jobs per second of the queues people would pick instead; see scripts/bench/bench-peers.
 //
 // Jobs do nothing; every claim and every finish is on disk before it is answered. Contestants take turns in every round
 // (contestants.mjs); medians are reported. Everything made here (servers, databases, processes, files) is undone at the
@@ -14,7 +14,7 @@ import { peers } from './peers.mjs';
 import { startBeanstalkd, startPostgres, startRedis } from './servers.mjs';
 import { defer, isUndoing, undo } from './undo.mjs';
 
-const USAGE = `usage: scripts/bench-peers [OPTION...]
+const USAGE = `usage: scripts/bench/bench-peers [OPTION...]
   --install         obtain what the benchmark needs, and end
   --seconds N       measured per contestant and round (5, or TIDEMARK_BENCH_SECONDS)
   --rounds N        every contestant in turn, so many times; the median is shown (1)

@@ -236,5 +236,5 @@ int main(int argc, char **argv)
     tide_store_close(store);
     if (status < TIDE_OK)
         (void)fprintf(stderr, "%s: %s\n", err.text, tide_status_get(status)->next);
-    return tide_status_get(status)->exit_code;
+    return (int)tide_status_get(status)->exit_code;
 }

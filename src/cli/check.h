@@ -68,5 +68,6 @@ tide_check_fn tide_check_gaps;  /* check_fleet.c */
 tide_check_fn tide_check_books; /* check_fleet.c */
 tide_check_fn tide_check_disk;  /* check_disk.c */
 tide_check_fn tide_check_cert;  /* check_cert.c */
+tide_check_fn tide_check_ready; /* check_ready.c */
 
 #endif

@@ -1,4 +1,4 @@
-/* cmd_check.c - tidemark check lag|gaps|books|disk|cert: for monitoring systems. See check.h. */
+/* cmd_check.c - tidemark check lag|gaps|books|disk|cert|ready: for monitoring systems. See check.h. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -177,6 +177,11 @@ static tide_status run_cert(tide_cli *cli, tide_error *err)
     return run_check(cli, "cert", "CERT", tide_check_cert, err);
 }
 
+static tide_status run_ready(tide_cli *cli, tide_error *err)
+{
+    return run_check(cli, "ready", "READY", tide_check_ready, err);
+}
+
 #define LEVELS(what_, warning_, critical_, help_)                                                  \
     {.id = TIDE_CLI_WARNING,                                                                       \
      .value = (what_),                                                                             \
@@ -238,6 +243,15 @@ static const tide_cli_verb verbs[] = {
      .details = "Of several in a file the first that ends counts. Without an argument: the service "
                 "of --address.",
      .run = run_cert},
+    {.name = "ready",
+     .arguments = "[ADDR]",
+     .takes = TIDE_CLI_LIST(ADDRESS, SERVICE_CA, SERVICE_CERT, SERVICE_KEY),
+     .summary = "whether the service at HOST:PORT is ready, as a container's health check asks",
+     .details = "GET /readyz. A service that does not answer, or answers anything but 200, is "
+                "critical. No token is sent,\n"
+                "and a certificate is checked only with --service-ca. Without an argument: the "
+                "service of --address.",
+     .run = run_ready},
     {.name = NULL},
 };
 

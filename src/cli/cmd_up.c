@@ -66,7 +66,6 @@ static void tell_newcomer(const char *address, const char *tls_cert)
     const char *option = tls_cert ? " --service-ca " : "";
     const char *file = tls_cert ? tls_cert : "";
     tide_cli_print(stderr, "\n");
-    tide_cli_print(stderr, "  Dashboard   %s://%s/\n", tls_cert ? "https" : "http", address);
     tide_cli_print(stderr,
                    "  Try         %s demo late --address %s%s%s     a gap, and its recovery\n",
                    program, address, option, file);
@@ -74,8 +73,9 @@ static void tell_newcomer(const char *address, const char *tls_cert)
                    file);
     tide_cli_print(stderr, "              %s top --address %s%s%s\n", program, address, option,
                    file);
-    tide_cli_print(stderr, "  Ctrl-C stops; a second start goes on where it stopped.\n");
-    tide_cli_print(stderr, "\n");
+    tide_cli_print(stderr,
+                   "  Stop        Ctrl-C; a second start continues where this one stopped\n");
+    tide_cli_print(stderr, "  Dashboard   %s://%s/\n", tls_cert ? "https" : "http", address);
 }
 
 /* NAME=VALUE: the name into out, the value borrowed. NULL: there is no such pair. */

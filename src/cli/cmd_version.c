@@ -1,24 +1,30 @@
 /* cmd_version.c - tidemark version: this program, and the libraries it came with. */
 #include "cli/cli.h"
 
-#include <libpq-fe.h>
 #include <sqlite3.h>
 
 #include "cli/version.h"
+#include "store/pq_library.h"
 
 static tide_status show_version(tide_cli *cli, tide_error *err)
 {
-    char libpq[32];
-    (void)snprintf(libpq, sizeof libpq, "%d.%d", PQlibVersion() / 10000, PQlibVersion() % 10000);
+    char libpq[32] = "";
+    tide_error err_libpq;
+    if (tide_pq_load(&err_libpq) == TIDE_OK)
+        (void)snprintf(libpq, sizeof libpq, "%d.%d", tide_pq.libVersion() / 10000,
+                       tide_pq.libVersion() % 10000);
     if (!cli->out.is_json) {
-        (void)fprintf(cli->out.file, "tidemark %s (SQLite %s, libpq %s)\n", TIDE_CLI_VERSION,
-                      sqlite3_libversion(), libpq);
+        (void)fprintf(cli->out.file, "tidemark %s (SQLite %s, %s%s)\n", TIDE_CLI_VERSION,
+                      sqlite3_libversion(), *libpq ? "libpq " : "no libpq", libpq);
         return TIDE_OK;
     }
     tide_cli_json_begin(&cli->out);
     tide_cli_json_text(&cli->out, "version", TIDE_CLI_VERSION);
     tide_cli_json_text(&cli->out, "sqlite", sqlite3_libversion());
-    tide_cli_json_text(&cli->out, "libpq", libpq);
+    if (*libpq)
+        tide_cli_json_text(&cli->out, "libpq", libpq);
+    else
+        tide_cli_json_null(&cli->out, "libpq");
     return tide_cli_json_end(&cli->out, err);
 }
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 
 #include "base/cleanup.h"
 #include "cli/doctor.h"
+#include "store/duckdb.h"
+#include "store/pq_library.h"
 #include "store/twin.h"
 
 #define YEAR_2024_US INT64_C(1704067200000000)
@@ -52,14 +53,44 @@ static void check_sqlite(tide_doctor *doctor)
                          "%s, no known fault that concerns a store", sqlite3_libversion());
 }
 
+/* Only a postgres:// store needs it; there, the check of the server is bad as well. */
+static void check_libpq(tide_doctor *doctor)
+{
+    tide_error err;
+    if (tide_pq_load(&err) < TIDE_OK) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "libpq",
+                         "needed for postgres:// stores alone: install it, or name its file in "
+                         "TIDEMARK_LIBPQ",
+                         "%s", err.text);
+        return;
+    }
+    const int version = tide_pq.libVersion();
+    const bool is_fit = version >= LIBPQ_LEAST;
+    tide_doctor_tell(doctor, is_fit ? TIDE_DOCTOR_OK : TIDE_DOCTOR_BAD, "libpq",
+                     is_fit ? "" : "14 or later is needed", "%d.%d", version / LIBPQ_MAJOR,
+                     version % LIBPQ_MAJOR);
+}
+
+/* Only lakes and duckdb: stores need it. */
+static void check_duckdb(tide_doctor *doctor)
+{
+    const char *version = NULL;
+    tide_error err;
+    if (tide_duckdb_find(&version, NULL, &err) < TIDE_OK)
+        tide_doctor_tell(
+            doctor, TIDE_DOCTOR_WARN, "duckdb",
+            "needed for lakes and duckdb: stores alone; make duckdb downloads it in a source "
+            "tree, elsewhere install tidemark-libduckdb",
+            "%s", err.text);
+    else
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "duckdb", "", "%s", version);
+}
+
 void tide_doctor_check_libraries(tide_doctor *doctor)
 {
     check_sqlite(doctor);
-    const int libpq = PQlibVersion();
-    const bool is_fit = libpq >= LIBPQ_LEAST;
-    tide_doctor_tell(doctor, is_fit ? TIDE_DOCTOR_OK : TIDE_DOCTOR_BAD, "libpq",
-                     is_fit ? "" : "14 or later is needed", "%d.%d", libpq / LIBPQ_MAJOR,
-                     libpq % LIBPQ_MAJOR);
+    check_libpq(doctor);
+    check_duckdb(doctor);
 }
 
 /* ---- clocks ---- */

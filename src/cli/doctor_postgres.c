@@ -1,12 +1,12 @@
 /* doctor_postgres.c - a PostgreSQL server: will it keep what it acknowledges?
  *
  * Speaks to the server itself, not through a store: there may be none yet, or a broken one. */
-#include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/doctor.h"
+#include "store/pq_library.h"
 
 enum {
     SERVER_LEAST = 140000,
@@ -18,12 +18,12 @@ enum {
 
 static void finishp(PGconn **connection)
 {
-    PQfinish(*connection);
+    tide_pq.finish(*connection);
 }
 
 static void clearp(PGresult **result)
 {
-    PQclear(*result);
+    tide_pq.clear(*result);
 }
 
 /* Releases that can lose or damage rows. */
@@ -61,16 +61,16 @@ static bool read_setting(PGconn *connection, const char *name, char value[VALUE_
 {
     char text[VALUE_SIZE];
     (void)snprintf(text, sizeof text, "SHOW %s", name);
-    TIDE_CLEANUP(clearp) PGresult *result = PQexec(connection, text);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1)
+    TIDE_CLEANUP(clearp) PGresult *result = tide_pq.exec(connection, text);
+    if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK || tide_pq.ntuples(result) != 1)
         return false;
-    (void)snprintf(value, VALUE_SIZE, "%s", PQgetvalue(result, 0, 0));
+    (void)snprintf(value, VALUE_SIZE, "%s", tide_pq.getvalue(result, 0, 0));
     return true;
 }
 
 static void check_version(tide_doctor *doctor, const PGconn *connection)
 {
-    const int version = PQserverVersion(connection);
+    const int version = tide_pq.serverVersion(connection);
     const int major = version / SERVER_MAJOR;
     const int minor = version % SERVER_MAJOR;
     for (size_t i = 0; i < sizeof bad_servers / sizeof bad_servers[0]; i++) {
@@ -100,7 +100,7 @@ static void check_setting(tide_doctor *doctor, PGconn *connection, const setting
 static void tell_unreachable(tide_doctor *doctor, const PGconn *connection)
 {
     char words[1024];
-    (void)snprintf(words, sizeof words, "%s", PQerrorMessage(connection));
+    (void)snprintf(words, sizeof words, "%s", tide_pq.errorMessage(connection));
     words[strcspn(words, "\n")] = '\0';
     tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "check that it runs, and the --store URL",
                      "%s", *words ? words : "cannot be reached");
@@ -108,17 +108,23 @@ static void tell_unreachable(tide_doctor *doctor, const PGconn *connection)
 
 void tide_doctor_check_server(tide_doctor *doctor, const char *url)
 {
+    tide_error err;
+    if (tide_pq_load(&err) < TIDE_OK) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "install libpq 14 or later",
+                         "not reached without the PostgreSQL client library");
+        return;
+    }
     const char *const keys[] = {"connect_timeout", "dbname", NULL};
     const char *const values[] = {CONNECT_SECONDS, url, NULL}; /* the URL may say otherwise */
-    TIDE_CLEANUP(finishp) PGconn *connection = PQconnectdbParams(keys, values, 1);
-    if (!connection || PQstatus(connection) != CONNECTION_OK) {
+    TIDE_CLEANUP(finishp) PGconn *connection = tide_pq.connectdbParams(keys, values, 1);
+    if (!connection || tide_pq.status(connection) != CONNECTION_OK) {
         tell_unreachable(doctor, connection);
         return;
     }
     check_version(doctor, connection);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         check_setting(doctor, connection, &settings[i]);
-    const char *standby = PQparameterStatus(connection, "in_hot_standby");
+    const char *standby = tide_pq.parameterStatus(connection, "in_hot_standby");
     if (standby && strcmp(standby, "on") == 0)
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "role", "numbers are taken on the primary",
                          "a standby: reading only");

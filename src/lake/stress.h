@@ -6,7 +6,7 @@
  *     judge      every acknowledged request is there exactly once, and nothing that nobody asked for
  *
  * A writer's log, one line per event, is what it knew: I (about to ask, with everything to ask again), A (acknowledged), R (refused), U (unknown, and given up), E (an error that
- * should not be). A writer that is started again finds what its predecessor was about to do and asks again under the same key: a lost reply.
+ * should not be). Lines end with @ and microseconds of the monotonic clock, so that others can judge the order. A writer that is started again finds what its predecessor was about to do and asks again under the same key: a lost reply.
  *
  * Files are hard links of one small file, so that the disk is not what is measured. Names are few, so that writers get into each other's way.
  *

@@ -34,11 +34,12 @@ static uint64_t below(tide_stress_writer *w, uint64_t n)
 
 /* ---- the log ---- */
 
-/* One write call a line: a line is there or not. */
+/* One write call a line: a line is there or not. It ends with its time on the monotonic clock. */
 static tide_status note(tide_stress_writer *w, char letter, const char *text, tide_error *err)
 {
     char line[LINE_MAX_BYTES];
-    const int len = snprintf(line, sizeof line, "%c %.900s\n", letter, text);
+    const int len = snprintf(line, sizeof line, "%c %.900s @%" PRId64 "\n", letter, text,
+                             w->env->mono_us(w->env));
     if (write(w->log, line, (size_t)len) != len)
         return tide_fail(err, TIDE_E_IO, "cannot write %s: %s", w->run.log, strerror(errno));
     return TIDE_OK;

@@ -44,6 +44,7 @@ tide_status tide_laked_open(tide_laked **out, tide_front *front, const tide_lake
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the lake's service");
     laked->store = options->store;
     laked->store_url = options->store_url;
+    laked->duckdb_library = options->duckdb_library;
     laked->env = tide_store_env(options->store);
     tide_refusals_init(&laked->refusals);
     const tide_status status = join(laked, front, options, err);

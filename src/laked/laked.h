@@ -25,7 +25,7 @@ typedef struct tide_laked_options {
     const char *
         store_url; /* for Verify, whose one read may take long; NULL: it has the store's own time. Must outlive it */
     const char *data_dir; /* a metabase is made where there is none; NULL: there has to be one */
-    const char *duckdb_library; /* NULL: where it usually is */
+    const char *duckdb_library; /* NULL: where it usually is; must outlive it */
     int desks;                  /* 0: TIDE_DESKS_DEFAULT */
     int64_t memory_max;         /* of one DuckDB; 0: TIDE_DESK_MEMORY_DEFAULT */
 } tide_laked_options;

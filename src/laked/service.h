@@ -41,7 +41,8 @@ enum {
 
 struct tide_laked {
     tide_store *store;
-    const char *store_url; /* NULL: none */
+    const char *store_url;      /* NULL: none */
+    const char *duckdb_library; /* NULL: found as store/duckdb.h says */
     tide_lake *lake;
     tide_env *env;
     tide_waiter *waiter;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "laked/service.h"
 #include "rpc/messages.h"
+#include "store/duckdb.h"
 
 /* What is asked, for its key: the words that the command line hashes, too. */
 static tide_status hash_words(const char *const words[4], uint8_t out[TIDE_SHA256_LEN],
@@ -103,5 +104,12 @@ tide_status tide_laked_list_catalogs(tide_lake_turn *turn, const ProtobufCMessag
                                      tide_error *err)
 {
     (void)request;
-    return tide_read(turn->laked->store, list_catalogs, &turn->out, err);
+    TIDE_TRY(tide_read(turn->laked->store, list_catalogs, &turn->out, err));
+    const char *version = NULL;
+    tide_error missing = {0};
+    if (tide_duckdb_find(&version, turn->laked->duckdb_library, &missing) == TIDE_OK)
+        return TIDE_OK;
+    LAKE(ListCatalogsResponse) rest = LAKE_INIT(LIST_CATALOGS_RESPONSE);
+    rest.rows_unavailable = missing.text;
+    return tide_rpc_pack(&turn->out, &rest.base, err);
 }

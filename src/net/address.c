@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "net/port_holder.h"
 
 static void close_fd(const int *fd)
 {
@@ -55,6 +56,12 @@ static tide_status fail_listen(const char *text, tide_error *err)
     const tide_status status = reason == EADDRINUSE                  ? TIDE_E_EXISTS
                                : reason == EACCES || reason == EPERM ? TIDE_E_DENIED
                                                                      : TIDE_E_IO;
+    char holder[TIDE_PORT_HOLDER_MAX] = "";
+    const char *colon = strrchr(text, ':');
+    if (reason == EADDRINUSE && colon)
+        tide_port_holder(holder, (uint16_t)strtoul(colon + 1, NULL, 10));
+    if (*holder)
+        return tide_fail(err, status, "cannot listen on %s: %s holds the port", text, holder);
     return tide_fail(err, status, "cannot listen on %s: %s", text, strerror(reason));
 }
 

@@ -74,6 +74,11 @@ typedef struct tide_duckdb_options {
     tide_duck_cord *cord; /* of all its connections; NULL: none. Must outlive it */
 } tide_duckdb_options;
 
+/* Is the library there? Loads it. library NULL: found as told above; *version is borrowed for ever.
+ * TIDE_E_UNAVAILABLE: it is not, or it is not a usable one; the text says what to do. */
+TIDE_MUST_CHECK tide_status tide_duckdb_find(const char **version, const char *library,
+                                             tide_error *err);
+
 /* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: it
  * is open, in another process or in this one. TIDE_E_FOREIGN: a file, but not a DuckDB database. TIDE_E_DAMAGED, TIDE_E_IO, TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_duckdb_open(tide_duckdb **out, const char *path,

@@ -15,8 +15,8 @@ static tide_duckdb_api loaded_api;
 static bool is_loaded;
 
 static const char *const symbol_names[] = {
-#define TIDE_DUCKDB_NAME(name) "duckdb_" #name,
-    TIDE_DUCKDB_SYMBOLS(TIDE_DUCKDB_NAME)
+#define TIDE_DUCKDB_NAME(result, name, parameters) "duckdb_" #name,
+    TIDE_DUCKDB_FUNCTIONS(TIDE_DUCKDB_NAME)
 #undef TIDE_DUCKDB_NAME
 };
 
@@ -87,9 +87,10 @@ static tide_status search(tide_error *err)
     if (load_from("libduckdb.so", err) == TIDE_OK)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_UNAVAILABLE,
-                     "libduckdb.so was found neither beside the program nor among the system's "
-                     "libraries: put DuckDB's C library there, or name it in TIDEMARK_DUCKDB "
-                     "(make setup puts one into build/deps/duckdb)");
+                     "cannot find libduckdb.so beside the program or among the system's libraries; "
+                     "install the package tidemark-libduckdb, run make duckdb in a source tree, "
+                     "put DuckDB's C library into lib/ of an unpacked tarball, or name it in "
+                     "TIDEMARK_DUCKDB");
 }
 
 static tide_status load(const char *path, tide_error *err)
@@ -109,4 +110,12 @@ tide_status tide_duckdb_load(const tide_duckdb_api **out, const char *path, tide
     if (status == TIDE_OK)
         *out = &loaded_api;
     return status;
+}
+
+tide_status tide_duckdb_find(const char **version, const char *library, tide_error *err)
+{
+    const tide_duckdb_api *api = NULL;
+    TIDE_TRY(tide_duckdb_load(&api, library, err));
+    *version = api->library_version();
+    return TIDE_OK;
 }

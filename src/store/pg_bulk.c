@@ -27,9 +27,11 @@ typedef struct bulk_state {
 static tide_status resume_pipeline(tide_pg_connection *connection, tide_status status,
                                    tide_error *err)
 {
-    for (PGresult *rest = PQgetResult(connection->pg); rest; rest = PQgetResult(connection->pg))
-        PQclear(rest);
-    if (PQstatus(connection->pg) == CONNECTION_OK && PQenterPipelineMode(connection->pg) == 1)
+    for (PGresult *rest = tide_pq.getResult(connection->pg); rest;
+         rest = tide_pq.getResult(connection->pg))
+        tide_pq.clear(rest);
+    if (tide_pq.status(connection->pg) == CONNECTION_OK &&
+        tide_pq.enterPipelineMode(connection->pg) == 1)
         return status;
     const tide_status lost = tide_pg_fail_lost(status < TIDE_OK ? NULL : err, connection);
     return status < TIDE_OK ? status : lost;
@@ -37,13 +39,13 @@ static tide_status resume_pipeline(tide_pg_connection *connection, tide_status s
 
 static tide_status start_copy(tide_bulk *bulk, tide_pg_connection *connection, tide_error *err)
 {
-    PGresult *result = PQexec(connection->pg, bulk->sql->engine[TIDE_ENGINE_POSTGRES].text);
+    PGresult *result = tide_pq.exec(connection->pg, bulk->sql->engine[TIDE_ENGINE_POSTGRES].text);
     tide_status status = TIDE_OK;
-    if (PQresultStatus(result) != PGRES_COPY_IN)
+    if (tide_pq.resultStatus(result) != PGRES_COPY_IN)
         status = tide_pg_fail_result(err, result, bulk->sql->name);
     else
-        bulk->width = PQnfields(result);
-    PQclear(result);
+        bulk->width = tide_pq.nfields(result);
+    tide_pq.clear(result);
     return status < TIDE_OK ? resume_pipeline(connection, status, err) : TIDE_OK;
 }
 
@@ -63,7 +65,7 @@ tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err)
         status = tide_pg_begin(connection, true, err);
     if (status >= TIDE_OK)
         status = tide_pg_sync(connection, err);
-    if (status >= TIDE_OK && PQexitPipelineMode(connection->pg) != 1)
+    if (status >= TIDE_OK && tide_pq.exitPipelineMode(connection->pg) != 1)
         status = tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
     if (status >= TIDE_OK)
         status = start_copy(bulk, connection, err);
@@ -143,7 +145,7 @@ static tide_status add_value(tide_buffer *out, const tide_value *value, tide_err
 
 static tide_status send_rows(bulk_state *state, tide_error *err)
 {
-    if (PQputCopyData(state->connection->pg, state->out.ptr, (int)state->out.len) != 1)
+    if (tide_pq.putCopyData(state->connection->pg, state->out.ptr, (int)state->out.len) != 1)
         return tide_pg_fail_lost(err, state->connection);
     tide_buffer_clear(&state->out);
     return TIDE_OK;
@@ -178,12 +180,12 @@ static tide_status finish_copy(const tide_bulk *bulk, bool is_kept, tide_error *
         if (status >= TIDE_OK)
             status = send_rows(state, err);
     }
-    if (PQputCopyEnd(pg, is_kept && status >= TIDE_OK ? NULL : "given up") != 1)
+    if (tide_pq.putCopyEnd(pg, is_kept && status >= TIDE_OK ? NULL : "given up") != 1)
         return tide_pg_fail_lost(err, state->connection);
-    PGresult *result = PQgetResult(pg);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+    PGresult *result = tide_pq.getResult(pg);
+    if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
         status = tide_pg_fail_result(err, result, bulk->sql->name);
-    PQclear(result);
+    tide_pq.clear(result);
     return status;
 }
 

@@ -14,7 +14,7 @@
 static void note_warning(void *arg, const PGresult *result)
 {
     tide_pg_connection *connection = arg;
-    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *severity = tide_pq.resultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
     if (severity && strcmp(severity, "WARNING") == 0)
         connection->has_warned = true;
     if (severity && strcmp(severity, "FATAL") == 0)
@@ -26,7 +26,7 @@ static void note_warning(void *arg, const PGresult *result)
 static bool is_orderly_end(const PGresult *result)
 {
     static const char *const states[] = {"57P01", "57P05", "25P03"};
-    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
     for (size_t i = 0; sqlstate && i < sizeof states / sizeof states[0]; i++)
         if (strcmp(sqlstate, states[i]) == 0)
             return true;
@@ -39,7 +39,7 @@ static tide_status status_of_refusal(const PGconn *pg, const char *words)
 {
     static const char *const passing[] = {"starting up", "shutting down", "recovery", "too many",
                                           "remaining connection slots"};
-    if (PQconnectionNeedsPassword(pg))
+    if (tide_pq.connectionNeedsPassword(pg))
         return TIDE_E_UNAUTHENTICATED;
     if (!strstr(words, "FATAL"))
         return TIDE_E_UNAVAILABLE;
@@ -53,7 +53,7 @@ static tide_status status_of_refusal(const PGconn *pg, const char *words)
 
 static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection)
 {
-    const char *words = PQerrorMessage(connection->pg);
+    const char *words = tide_pq.errorMessage(connection->pg);
     const tide_status status = status_of_refusal(connection->pg, words);
     char line[400];
     (void)snprintf(line, sizeof line, "%s", words);
@@ -104,19 +104,20 @@ static tide_status prepare_commands(tide_pg_connection *connection, tide_error *
     bool is_sent = true;
     for (int i = 0; i < TIDE_PG_COMMAND_COUNT && is_sent; i++) {
         name_command(name, (tide_pg_command)i);
-        is_sent = PQsendPrepare(connection->pg, name, text_of((tide_pg_command)i), 0, NULL) == 1;
+        is_sent =
+            tide_pq.sendPrepare(connection->pg, name, text_of((tide_pg_command)i), 0, NULL) == 1;
     }
-    if (!is_sent || PQpipelineSync(connection->pg) != 1)
+    if (!is_sent || tide_pq.pipelineSync(connection->pg) != 1)
         return fail_connect(err, connection);
     tide_status status = TIDE_OK;
     for (int i = 0; i < TIDE_PG_COMMAND_COUNT; i++) {
-        PGresult *result = PQgetResult(connection->pg);
-        if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+        PGresult *result = tide_pq.getResult(connection->pg);
+        if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
             status = fail_connect(err, connection);
-        PQclear(result);
-        PQclear(PQgetResult(connection->pg));
+        tide_pq.clear(result);
+        tide_pq.clear(tide_pq.getResult(connection->pg));
     }
-    PQclear(PQgetResult(connection->pg));
+    tide_pq.clear(tide_pq.getResult(connection->pg));
     return status;
 }
 
@@ -133,12 +134,12 @@ static tide_status set_session(tide_pg_connection *connection, bool is_flusher, 
         "SET jit=off;",
         options->wait_us / 1000, options->closure_us / 1000, options->closure_us / 1000 + 1000,
         is_flusher ? "on" : "off");
-    PGresult *result = PQexec(connection->pg, text);
-    const bool is_set = PQresultStatus(result) == PGRES_COMMAND_OK;
-    PQclear(result);
+    PGresult *result = tide_pq.exec(connection->pg, text);
+    const bool is_set = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
+    tide_pq.clear(result);
     if (!is_set)
         return fail_connect(err, connection);
-    if (PQenterPipelineMode(connection->pg) != 1)
+    if (tide_pq.enterPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
     return prepare_commands(connection, err);
 }
@@ -154,14 +155,14 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
     const char *const keys[] = {"connect_timeout", "tcp_user_timeout",          "keepalives_idle",
                                 "dbname",          "fallback_application_name", NULL};
     const char *const values[] = {"10", "30000", "30", url, "tidemark", NULL};
-    connection->pg = PQconnectdbParams(keys, values, 1);
+    connection->pg = tide_pq.connectdbParams(keys, values, 1);
     tide_status status = TIDE_OK;
     if (!connection->pg)
         status = tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
-    else if (PQstatus(connection->pg) != CONNECTION_OK)
+    else if (tide_pq.status(connection->pg) != CONNECTION_OK)
         status = fail_connect(err, connection);
     else {
-        (void)PQsetNoticeReceiver(connection->pg, note_warning, connection);
+        (void)tide_pq.setNoticeReceiver(connection->pg, note_warning, connection);
         status = set_session(connection, is_flusher, err);
     }
     if (status < TIDE_OK) {
@@ -178,16 +179,16 @@ void tide_pg_connection_close(tide_pg_connection *connection)
         return;
     tide_statement_map_done(&connection->statements, free);
     tide_query_pool_done(&connection->pool);
-    PQfinish(connection->pg);
+    tide_pq.finish(connection->pg);
     free(connection->expected);
     free(connection);
 }
 
 bool tide_pg_connection_is_alive(tide_pg_connection *connection)
 {
-    if (tide_pg_connection_is_lost(connection) || PQconsumeInput(connection->pg) != 1)
+    if (tide_pg_connection_is_lost(connection) || tide_pq.consumeInput(connection->pg) != 1)
         return false;
-    (void)PQisBusy(connection->pg); /* parses what has come: a farewell is a notice */
+    (void)tide_pq.isBusy(connection->pg); /* parses what has come: a farewell is a notice */
     return !tide_pg_connection_is_lost(connection);
 }
 
@@ -195,14 +196,15 @@ bool tide_pg_connection_is_alive(tide_pg_connection *connection)
 
 bool tide_pg_connection_is_lost(const tide_pg_connection *connection)
 {
-    return connection->is_lost || connection->is_ended || PQstatus(connection->pg) != CONNECTION_OK;
+    return connection->is_lost || connection->is_ended ||
+           tide_pq.status(connection->pg) != CONNECTION_OK;
 }
 
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection)
 {
     connection->is_lost = true;
     char line[256];
-    (void)snprintf(line, sizeof line, "%s", PQerrorMessage(connection->pg));
+    (void)snprintf(line, sizeof line, "%s", tide_pq.errorMessage(connection->pg));
     line[strcspn(line, "\n")] = '\0';
     return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost: %s",
                      connection->store->name, line);
@@ -230,7 +232,7 @@ tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command
     char name[16];
     name_command(name, command);
     TIDE_TRY(expect(connection, expectation, err));
-    if (PQsendQueryPrepared(connection->pg, name, 0, NULL, NULL, NULL, 1) == 1)
+    if (tide_pq.sendQueryPrepared(connection->pg, name, 0, NULL, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
@@ -242,7 +244,7 @@ tide_status tide_pg_send_text(tide_pg_connection *connection, tide_pg_command co
     char name[16];
     name_command(name, command);
     TIDE_TRY(expect(connection, (tide_pg_expectation){0}, err));
-    if (PQsendQueryPrepared(connection->pg, name, 1, &value, NULL, NULL, 1) == 1)
+    if (tide_pq.sendQueryPrepared(connection->pg, name, 1, &value, NULL, NULL, 1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
@@ -268,7 +270,8 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
         formats[i] = 1;
     }
     TIDE_TRY(expect(connection, expectation, err));
-    if (PQsendQueryPrepared(connection->pg, statement->name, count, values, lens, formats, 1) == 1)
+    if (tide_pq.sendQueryPrepared(connection->pg, statement->name, count, values, lens, formats,
+                                  1) == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
@@ -278,9 +281,9 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
 
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what)
 {
-    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *words = tide_pq.resultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *detail = tide_pq.resultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     return tide_fail(err, tide_pg_status_of(sqlstate), "%s: %s%s%s (%s)", what,
                      words ? words : "no answer", detail ? ": " : "", detail ? detail : "",
                      sqlstate ? sqlstate : "connection lost");
@@ -289,15 +292,15 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
 static void take_now(tide_pg_connection *connection, const PGresult *result)
 {
     tide_tx *tx = &connection->tx;
-    const tide_value now =
-        tide_pg_decode(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0), PQftype(result, 0));
+    const tide_value now = tide_pg_decode(
+        tide_pq.getvalue(result, 0, 0), tide_pq.getlength(result, 0, 0), tide_pq.ftype(result, 0));
     if (!connection->store->options.is_env_clock) {
         tx->now_us = now.as.i64;
         tx->is_now_known = true;
     }
-    if (PQnfields(result) > 1)
-        (void)snprintf(connection->xid, sizeof connection->xid, "%.*s", PQgetlength(result, 0, 1),
-                       PQgetvalue(result, 0, 1));
+    if (tide_pq.nfields(result) > 1)
+        (void)snprintf(connection->xid, sizeof connection->xid, "%.*s",
+                       tide_pq.getlength(result, 0, 1), tide_pq.getvalue(result, 0, 1));
 }
 
 /* Takes over the result. */
@@ -308,22 +311,23 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
         connection->is_committed = true;
     if (expectation->is_now)
         take_now(connection, result);
-    if (expectation->value && PQntuples(result) == 1)
+    if (expectation->value && tide_pq.ntuples(result) == 1)
         *expectation->value =
-            tide_pg_decode(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0), PQftype(result, 0))
+            tide_pg_decode(tide_pq.getvalue(result, 0, 0), tide_pq.getlength(result, 0, 0),
+                           tide_pq.ftype(result, 0))
                 .as.i64;
     if (expectation->query)
         expectation->query->result = result;
     else
-        PQclear(result);
+        tide_pq.clear(result);
 }
 
 /* COMMIT of a failed transaction answers ROLLBACK without an error. */
 static bool is_accepted(const tide_pg_expectation *expectation, PGresult *result)
 {
-    const ExecStatusType status = PQresultStatus(result);
+    const ExecStatusType status = tide_pq.resultStatus(result);
     if (expectation->is_commit)
-        return status == PGRES_COMMAND_OK && strcmp(PQcmdStatus(result), "COMMIT") == 0;
+        return status == PGRES_COMMAND_OK && strcmp(tide_pq.cmdStatus(result), "COMMIT") == 0;
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
@@ -337,16 +341,16 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
 /* PQgetResult, but not for ever: a commit that waits for a standby which is away has no time limit of its own. */
 static PGresult *next_result(tide_pg_connection *connection)
 {
-    while (connection->answer_by_us > 0 && PQisBusy(connection->pg)) {
+    while (connection->answer_by_us > 0 && tide_pq.isBusy(connection->pg)) {
         const int64_t left_us = connection->answer_by_us - tide_patience_until(0);
-        struct pollfd ready = {.fd = PQsocket(connection->pg), .events = POLLIN};
+        struct pollfd ready = {.fd = tide_pq.socket(connection->pg), .events = POLLIN};
         if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 ||
-            PQconsumeInput(connection->pg) != 1) {
+            tide_pq.consumeInput(connection->pg) != 1) {
             connection->is_lost = true;
             return NULL;
         }
     }
-    return PQgetResult(connection->pg);
+    return tide_pq.getResult(connection->pg);
 }
 
 static tide_status read_answer(tide_pg_connection *connection,
@@ -357,41 +361,42 @@ static tide_status read_answer(tide_pg_connection *connection,
     if (!result)
         return first < TIDE_OK ? first : tide_pg_fail_lost(err, connection);
     tide_status status = first;
-    if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || !is_accepted(expectation, result)) {
+    if (tide_pq.resultStatus(result) == PGRES_PIPELINE_ABORTED ||
+        !is_accepted(expectation, result)) {
         if (first >= TIDE_OK) {
             status = tide_pg_fail_result(err, result, name_expectation(expectation));
             connection->is_ended = is_orderly_end(result);
         }
-        PQclear(result);
+        tide_pq.clear(result);
     } else {
-        if (expectation->value && PQntuples(result) != 1 && first >= TIDE_OK)
+        if (expectation->value && tide_pq.ntuples(result) != 1 && first >= TIDE_OK)
             status = tide_fail(err, TIDE_E_DAMAGED,
                                "a counter gave no number: is there a foreign trigger?");
         accept_result(connection, expectation, result);
     }
     for (PGresult *rest = next_result(connection); rest; rest = next_result(connection))
-        PQclear(rest);
+        tide_pq.clear(rest);
     return status;
 }
 
 static bool is_cut(const tide_pg_connection *connection)
 {
-    return connection->is_lost || PQstatus(connection->pg) != CONNECTION_OK;
+    return connection->is_lost || tide_pq.status(connection->pg) != CONNECTION_OK;
 }
 
 tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
 {
     const int count = connection->expected_count;
     connection->expected_count = 0;
-    if (PQpipelineSync(connection->pg) != 1)
+    if (tide_pq.pipelineSync(connection->pg) != 1)
         return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int i = 0; i < count && !is_cut(connection); i++)
         status = read_answer(connection, &connection->expected[i], status, err);
     if (!is_cut(connection)) {
         PGresult *end = next_result(connection);
-        const bool is_sync = PQresultStatus(end) == PGRES_PIPELINE_SYNC;
-        PQclear(end);
+        const bool is_sync = tide_pq.resultStatus(end) == PGRES_PIPELINE_SYNC;
+        tide_pq.clear(end);
         if (!is_sync && status >= TIDE_OK)
             status = tide_pg_fail_lost(err, connection);
     }
@@ -418,22 +423,22 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now, tide_er
 tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
 {
     PGconn *pg = connection->pg;
-    if (PQsendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL,
-                          NULL, NULL, NULL, 0) != 1 ||
-        PQpipelineSync(pg) != 1)
+    if (tide_pq.sendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0,
+                                NULL, NULL, NULL, NULL, 0) != 1 ||
+        tide_pq.pipelineSync(pg) != 1)
         return tide_pg_fail_lost(err, connection);
-    PGresult *result = PQgetResult(pg);
+    PGresult *result = tide_pq.getResult(pg);
     tide_status status = TIDE_OK;
-    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
-        (void)snprintf(out->text, sizeof out->text, "%s", PQgetvalue(result, 0, 0));
-        out->is_standby = PQgetvalue(result, 0, 1)[0] == 't';
+    if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
+        (void)snprintf(out->text, sizeof out->text, "%s", tide_pq.getvalue(result, 0, 0));
+        out->is_standby = tide_pq.getvalue(result, 0, 1)[0] == 't';
         (void)snprintf(connection->server, sizeof connection->server, "%s",
-                       PQgetvalue(result, 0, 2));
+                       tide_pq.getvalue(result, 0, 2));
     } else {
         status = tide_pg_fail_result(err, result, "cannot identify the server");
     }
-    PQclear(result);
-    PQclear(PQgetResult(pg));
-    PQclear(PQgetResult(pg));
+    tide_pq.clear(result);
+    tide_pq.clear(tide_pq.getResult(pg));
+    tide_pq.clear(tide_pq.getResult(pg));
     return status;
 }

@@ -12,9 +12,8 @@
 #ifndef TIDE_STORE_PG_CONNECTION_H
 #define TIDE_STORE_PG_CONNECTION_H
 
-#include <libpq-fe.h>
-
 #include "store/engine.h"
+#include "store/pq_library.h"
 #include "store/statement_map.h"
 
 enum { TIDE_PG_XID_SIZE = 24 };

@@ -157,23 +157,23 @@ static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bo
     const char *values[] = {xid};
     *is_running = false;
     tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
-    if (PQsendQueryParams(witness->pg,
-                          TIDE_SQL_TRANSACTION_STATUS->engine[TIDE_ENGINE_POSTGRES].text, 1, NULL,
-                          values, NULL, NULL, 0) != 1 ||
-        PQpipelineSync(witness->pg) != 1)
+    if (tide_pq.sendQueryParams(witness->pg,
+                                TIDE_SQL_TRANSACTION_STATUS->engine[TIDE_ENGINE_POSTGRES].text, 1,
+                                NULL, values, NULL, NULL, 0) != 1 ||
+        tide_pq.pipelineSync(witness->pg) != 1)
         return outcome;
-    PGresult *result = PQgetResult(witness->pg);
-    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
-        const char *state = PQgetvalue(result, 0, 0);
+    PGresult *result = tide_pq.getResult(witness->pg);
+    if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
+        const char *state = tide_pq.getvalue(result, 0, 0);
         *is_running = strcmp(state, "in progress") == 0;
         if (strcmp(state, "committed") == 0)
             outcome = TIDE_PG_COMMITTED;
         else if (strcmp(state, "aborted") == 0)
             outcome = TIDE_PG_ABORTED;
     }
-    PQclear(result);
-    PQclear(PQgetResult(witness->pg));
-    PQclear(PQgetResult(witness->pg));
+    tide_pq.clear(result);
+    tide_pq.clear(tide_pq.getResult(witness->pg));
+    tide_pq.clear(tide_pq.getResult(witness->pg));
     return outcome;
 }
 

@@ -46,10 +46,11 @@ static tide_pg_connection *connect_listener(tide_pg_listener *listener)
 
 static void tell_notifications(tide_pg_listener *listener, tide_pg_connection *connection)
 {
-    for (PGnotify *news = PQnotifies(connection->pg); news; news = PQnotifies(connection->pg)) {
+    for (PGnotify *news = tide_pq.notifies(connection->pg); news;
+         news = tide_pq.notifies(connection->pg)) {
         const bool is_all = strcmp(news->extra, all_topics) == 0;
         tide_watch_signal(listener->watcher.store, is_all ? NULL : news->extra);
-        PQfreemem(news);
+        tide_pq.freemem(news);
     }
 }
 
@@ -57,7 +58,8 @@ static void tell_notifications(tide_pg_listener *listener, tide_pg_connection *c
 static bool listen_while_connected(tide_pg_listener *listener, tide_pg_connection *connection)
 {
     for (;;) {
-        const int found = tide_watcher_poll(&listener->watcher, PQsocket(connection->pg), QUIET_MS);
+        const int found =
+            tide_watcher_poll(&listener->watcher, tide_pq.socket(connection->pg), QUIET_MS);
         if (found < 0)
             return false;
         if (!tide_pg_connection_is_alive(connection))

@@ -34,11 +34,11 @@ static tide_status begin(tide_pg_connection *connection, const tide_look *look, 
                    "SET LOCAL statement_timeout=%" PRId64 "%s",
                    timeout_ms < INT32_MAX ? timeout_ms : INT32_MAX,
                    has_role ? ";SET LOCAL ROLE tidemark_query" : "");
-    PGresult *result = PQexec(connection->pg, text);
-    const bool is_begun = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PGresult *result = tide_pq.exec(connection->pg, text);
+    const bool is_begun = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
     const tide_status status =
         is_begun ? TIDE_OK : tide_pg_fail_result(err, result, "cannot begin a query");
-    PQclear(result);
+    tide_pq.clear(result);
     return status;
 }
 
@@ -63,12 +63,13 @@ static tide_view time_of(tide_view text, char out[TIDE_TIME_TEXT_SIZE])
 
 static tide_value value_of(const PGresult *result, int column, row_text *text)
 {
-    if (PQgetisnull(result, 0, column))
+    if (tide_pq.getisnull(result, 0, column))
         return (tide_value){.kind = TIDE_VALUE_NULL};
-    const char *words = PQgetvalue(result, 0, column);
+    const char *words = tide_pq.getvalue(result, 0, column);
     tide_value value = {.kind = TIDE_VALUE_TEXT,
-                        .as.bytes = tide_view_bytes(words, (size_t)PQgetlength(result, 0, column))};
-    switch (PQftype(result, column)) {
+                        .as.bytes =
+                            tide_view_bytes(words, (size_t)tide_pq.getlength(result, 0, column))};
+    switch (tide_pq.ftype(result, column)) {
     case OID_BOOL:
         return (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = words[0] == 't'};
     case OID_INT2:
@@ -85,7 +86,7 @@ static tide_value value_of(const PGresult *result, int column, row_text *text)
         return value;
     case OID_BYTEA: {
         size_t len = 0;
-        text->bytes = PQunescapeBytea((const unsigned char *)words, &len);
+        text->bytes = tide_pq.unescapeBytea((const unsigned char *)words, &len);
         value.kind = TIDE_VALUE_BLOB;
         value.as.bytes = tide_view_bytes(text->bytes, text->bytes ? len : 0);
         return value;
@@ -98,10 +99,10 @@ static tide_value value_of(const PGresult *result, int column, row_text *text)
 static tide_status tell_row(const tide_look *look, const PGresult *result, tide_value *values,
                             row_text *texts, int64_t *len, tide_error *err)
 {
-    const int count = PQnfields(result);
+    const int count = tide_pq.nfields(result);
     assert(values && texts);
     for (int i = 0; i < count; i++) {
-        *len += 8 + PQgetlength(result, 0, i);
+        *len += 8 + tide_pq.getlength(result, 0, i);
         texts[i].bytes = NULL;
         values[i] = value_of(result, i, &texts[i]);
     }
@@ -112,7 +113,7 @@ static tide_status tell_row(const tide_look *look, const PGresult *result, tide_
     else
         status = look->row(look->arg, values, count, err);
     for (int i = 0; i < count; i++)
-        PQfreemem(texts[i].bytes);
+        tide_pq.freemem(texts[i].bytes);
     return status;
 }
 
@@ -129,7 +130,7 @@ typedef struct progress {
 
 static tide_status tell_columns(progress *p, const PGresult *result, tide_error *err)
 {
-    const int count = PQnfields(result);
+    const int count = tide_pq.nfields(result);
     if (p->is_told)
         return TIDE_OK;
     p->is_told = true;
@@ -137,7 +138,7 @@ static tide_status tell_columns(progress *p, const PGresult *result, tide_error 
         return tide_fail(err, TIDE_E_LIMIT, "more than %d columns", TIDE_LOOK_COLUMNS_MAX);
     const char *names[TIDE_LOOK_COLUMNS_MAX];
     for (int i = 0; i < count; i++)
-        names[i] = PQfname(result, i);
+        names[i] = tide_pq.fname(result, i);
     p->values = calloc((size_t)count + 1, sizeof *p->values);
     p->texts = calloc((size_t)count + 1, sizeof *p->texts);
     if (!p->values || !p->texts)
@@ -147,7 +148,7 @@ static tide_status tell_columns(progress *p, const PGresult *result, tide_error 
 
 static tide_status take_result(progress *p, const PGresult *result, tide_error *err)
 {
-    const ExecStatusType status = PQresultStatus(result);
+    const ExecStatusType status = tide_pq.resultStatus(result);
     if (status == PGRES_SINGLE_TUPLE) {
         TIDE_TRY(tell_columns(p, result, err));
         if (p->rows++ == p->look->row_max)
@@ -163,10 +164,10 @@ static tide_status take_result(progress *p, const PGresult *result, tide_error *
 static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    for (PGresult *result = PQgetResult(pg); result; result = PQgetResult(pg)) {
+    for (PGresult *result = tide_pq.getResult(pg); result; result = tide_pq.getResult(pg)) {
         if (status >= TIDE_OK)
             status = take_result(p, result, err);
-        PQclear(result);
+        tide_pq.clear(result);
         if (status < TIDE_OK)
             break; /* the rest, however much it is, goes with the connection */
     }
@@ -189,13 +190,13 @@ tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *loo
     const char *inner = NULL;
     bool has_role = false;
     TIDE_TRY(tide_pg_look_words(look->sql, &inner, err));
-    if (PQexitPipelineMode(pg) != 1)
+    if (tide_pq.exitPipelineMode(pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
     TIDE_TRY(
         name_failure(tide_pg_look_guard(connection, inner, look->timeout_us, &has_role, err), err));
     TIDE_TRY(begin(connection, look, has_role, err));
-    if (PQsendQueryParams(pg, look->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
-        PQsetSingleRowMode(pg) != 1)
+    if (tide_pq.sendQueryParams(pg, look->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
+        tide_pq.setSingleRowMode(pg) != 1)
         return tide_pg_fail_lost(err, connection);
     progress p = {.look = look};
     const tide_status status = read_rows(&p, pg, err);
@@ -203,6 +204,6 @@ tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *loo
     free(p.texts);
     if (status < TIDE_OK)
         return name_failure(status, err);
-    PQclear(PQexec(pg, "ROLLBACK"));
-    return PQenterPipelineMode(pg) == 1 ? TIDE_OK : tide_pg_fail_lost(err, connection);
+    tide_pq.clear(tide_pq.exec(pg, "ROLLBACK"));
+    return tide_pq.enterPipelineMode(pg) == 1 ? TIDE_OK : tide_pg_fail_lost(err, connection);
 }

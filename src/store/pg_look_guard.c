@@ -136,14 +136,15 @@ static PGresult *ask(tide_pg_connection *connection, const tide_sql *sql, const 
 {
     const tide_sql_text *text = &sql->engine[TIDE_ENGINE_POSTGRES];
     const char *const values[] = {tables};
-    return PQexecParams(connection->pg, text->text, text->param_count, NULL, values, NULL, NULL, 0);
+    return tide_pq.execParams(connection->pg, text->text, text->param_count, NULL, values, NULL,
+                              NULL, 0);
 }
 
 static bool run(tide_pg_connection *connection, const char *text)
 {
-    PGresult *result = PQexec(connection->pg, text);
-    const bool is_good = PQresultStatus(result) == PGRES_COMMAND_OK;
-    PQclear(result);
+    PGresult *result = tide_pq.exec(connection->pg, text);
+    const bool is_good = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
+    tide_pq.clear(result);
     return is_good;
 }
 
@@ -156,12 +157,13 @@ static role_state look_at_role(tide_pg_connection *connection, const char *table
 {
     role_state state = {.is_usable = false};
     PGresult *result = ask(connection, TIDE_SQL_LOOK_ROLE, tables);
-    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
-        state.is_usable = *PQgetvalue(result, 0, 0) == 't' && *PQgetvalue(result, 0, 1) == 't' &&
-                          strcmp(PQgetvalue(result, 0, 2), "0") == 0;
-        state.may_make = *PQgetvalue(result, 0, 3) == 't';
+    if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
+        state.is_usable = *tide_pq.getvalue(result, 0, 0) == 't' &&
+                          *tide_pq.getvalue(result, 0, 1) == 't' &&
+                          strcmp(tide_pq.getvalue(result, 0, 2), "0") == 0;
+        state.may_make = *tide_pq.getvalue(result, 0, 3) == 't';
     }
-    PQclear(result);
+    tide_pq.clear(result);
     return state;
 }
 
@@ -169,8 +171,8 @@ static void make_role(tide_pg_connection *connection, const char *tables)
 {
     if (!run(connection, "BEGIN"))
         return;
-    PQclear(ask(connection, TIDE_SQL_LOOK_TABLES, tables));
-    PQclear(ask(connection, TIDE_SQL_LOOK_ROLE_MAKE, NULL));
+    tide_pq.clear(ask(connection, TIDE_SQL_LOOK_TABLES, tables));
+    tide_pq.clear(ask(connection, TIDE_SQL_LOOK_ROLE_MAKE, NULL));
     (void)run(connection, "COMMIT");
 }
 
@@ -199,15 +201,15 @@ static tide_status send_body(tide_pg_connection *connection, const char *inner, 
         tide_buffer_append(&text, "\n;END", 5) < TIDE_OK)
         return tide_fail(err, TIDE_E_LIMIT, "the statement is longer than %d bytes", STATEMENT_MAX);
     PGresult *result =
-        PQexecParams(connection->pg, tide_buffer_text(&text), 0, NULL, NULL, NULL, NULL, 0);
+        tide_pq.execParams(connection->pg, tide_buffer_text(&text), 0, NULL, NULL, NULL, NULL, 0);
     tide_status status = TIDE_OK;
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
-        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK) {
+        const char *state = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
         status = tide_pg_fail_result(err, result, "query");
         if (state && strcmp(state, unsupported) == 0)
             status = err ? (err->status = TIDE_E_DENIED) : TIDE_E_DENIED;
     }
-    PQclear(result);
+    tide_pq.clear(result);
     return status;
 }
 
@@ -215,11 +217,12 @@ static tide_status check_parts(tide_pg_connection *connection, const char *table
 {
     PGresult *result = ask(connection, TIDE_SQL_LOOK_REFUSED, tables);
     tide_status status = TIDE_OK;
-    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+    if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
         status = tide_pg_fail_result(err, result, "query");
-    else if (PQntuples(result) > 0)
-        status = tide_fail(err, TIDE_E_DENIED, "a query may not use %s", PQgetvalue(result, 0, 0));
-    PQclear(result);
+    else if (tide_pq.ntuples(result) > 0)
+        status =
+            tide_fail(err, TIDE_E_DENIED, "a query may not use %s", tide_pq.getvalue(result, 0, 0));
+    tide_pq.clear(result);
     return status;
 }
 

@@ -19,21 +19,21 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
     tide_pg_connection *connection = connection_of(query);
     PGconn *pg = connection->pg;
     TIDE_TRY(tide_pg_sync(connection, err));
-    if (PQsendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
-        PQsendDescribePrepared(pg, statement->name) != 1 || PQpipelineSync(pg) != 1)
+    if (tide_pq.sendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
+        tide_pq.sendDescribePrepared(pg, statement->name) != 1 || tide_pq.pipelineSync(pg) != 1)
         return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int answer = 0; answer < 2; answer++) {
-        PGresult *result = PQgetResult(pg);
-        if (PQresultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+        PGresult *result = tide_pq.getResult(pg);
+        if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
             status = tide_pg_fail_result(err, result, query->sql->name);
-        for (int i = 0; answer == 1 && status >= TIDE_OK && i < PQnparams(result); i++)
-            statement->params[i] = PQparamtype(result, i);
-        PQclear(result);
-        PQclear(PQgetResult(pg));
+        for (int i = 0; answer == 1 && status >= TIDE_OK && i < tide_pq.nparams(result); i++)
+            statement->params[i] = tide_pq.paramtype(result, i);
+        tide_pq.clear(result);
+        tide_pq.clear(tide_pq.getResult(pg));
     }
-    PQclear(PQgetResult(pg));
-    if (PQstatus(pg) != CONNECTION_OK)
+    tide_pq.clear(tide_pq.getResult(pg));
+    if (tide_pq.status(pg) != CONNECTION_OK)
         return tide_pg_fail_lost(err, connection);
     return status;
 }
@@ -67,8 +67,8 @@ static tide_status run(tide_query *query, tide_error *err)
     TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){.query = query}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     query->row = -1;
-    const bool is_select = strncmp(PQcmdStatus(query->result), "SELECT", 6) == 0;
-    query->changed = is_select ? 0 : strtoll(PQcmdTuples(query->result), NULL, 10);
+    const bool is_select = strncmp(tide_pq.cmdStatus(query->result), "SELECT", 6) == 0;
+    query->changed = is_select ? 0 : strtoll(tide_pq.cmdTuples(query->result), NULL, 10);
     return TIDE_OK;
 }
 
@@ -77,26 +77,27 @@ tide_status tide_pg_step(tide_query *query, tide_error *err)
     if (!query->is_started)
         TIDE_TRY(run(query, err));
     query->row++;
-    return query->row < PQntuples(query->result) ? TIDE_OK : TIDE_NONE;
+    return query->row < tide_pq.ntuples(query->result) ? TIDE_OK : TIDE_NONE;
 }
 
 tide_status tide_pg_keep(tide_query *query, tide_error *err)
 {
-    return PQntuples(query->result) == 1 ? TIDE_OK : tide_query_several(query, err);
+    return tide_pq.ntuples(query->result) == 1 ? TIDE_OK : tide_query_several(query, err);
 }
 
 void tide_pg_reset(tide_query *query)
 {
-    PQclear(query->result);
+    tide_pq.clear(query->result);
     query->result = NULL;
 }
 
 tide_value tide_pg_column(const tide_query *query, int index)
 {
     const PGresult *result = query->result;
-    assert(index < PQnfields(result));
-    if (PQgetisnull(result, query->row, index))
+    assert(index < tide_pq.nfields(result));
+    if (tide_pq.getisnull(result, query->row, index))
         return (tide_value){.kind = TIDE_VALUE_NULL};
-    return tide_pg_decode(PQgetvalue(result, query->row, index),
-                          PQgetlength(result, query->row, index), PQftype(result, index));
+    return tide_pg_decode(tide_pq.getvalue(result, query->row, index),
+                          tide_pq.getlength(result, query->row, index),
+                          tide_pq.ftype(result, index));
 }

@@ -83,7 +83,7 @@ static tide_status send_deferred(tide_pg_connection *connection, tide_error *err
 
 static void tell_rows(tide_query *query)
 {
-    const int count = query->on_row ? PQntuples(query->result) : 0;
+    const int count = query->on_row ? tide_pq.ntuples(query->result) : 0;
     query->is_started = true;
     query->has_row = true;
     for (query->row = 0; query->row < count; query->row++) {
@@ -233,7 +233,7 @@ static void release(tide_pg_connection *connection)
 {
     pg_engine *engine = connection->store->engine;
     if (tide_pg_connection_is_lost(connection) ||
-        PQtransactionStatus(connection->pg) != PQTRANS_IDLE) {
+        tide_pq.transactionStatus(connection->pg) != PQTRANS_IDLE) {
         forget_connection(engine, connection);
         return;
     }
@@ -410,14 +410,15 @@ static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
     tide_pg_connection *connection = tx->connection;
     TIDE_TRY(tide_pg_begin(connection, true, err));
     TIDE_TRY(tide_pg_sync(connection, err));
-    if (PQexitPipelineMode(connection->pg) != 1)
+    if (tide_pq.exitPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
-    PGresult *result = PQexec(connection->pg, text);
+    PGresult *result = tide_pq.exec(connection->pg, text);
     tide_status status = TIDE_OK;
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+    if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK &&
+        tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
         status = tide_pg_fail_result(err, result, "script");
-    PQclear(result);
-    if (PQenterPipelineMode(connection->pg) != 1)
+    tide_pq.clear(result);
+    if (tide_pq.enterPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
     return status;
 }
@@ -478,19 +479,20 @@ static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
 
 static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
 {
+    TIDE_TRY(tide_pq_load(err));
     char *complaint = NULL;
-    PQconninfoOption *parsed = PQconninfoParse(target, &complaint);
+    PQconninfoOption *parsed = tide_pq.conninfoParse(target, &complaint);
     if (!parsed) {
         /* libpq quotes what it complains about, and that may be the password. */
         if (complaint)
             complaint[strcspn(complaint, "\"\n")] = '\0';
         const tide_status status = tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s",
                                              complaint ? complaint : "no memory");
-        PQfreemem(complaint);
+        tide_pq.freemem(complaint);
         return status;
     }
     const tide_status checked = check_ports(parsed, err);
-    PQconninfoFree(parsed);
+    tide_pq.conninfoFree(parsed);
     TIDE_TRY(checked);
     pg_engine *engine = calloc(1, sizeof *engine);
     if (!engine)

@@ -9,7 +9,7 @@ const PAGE = 50;
 
 const ask = async (abort) => {
   const [catalogs, conflicts] = await Promise.all([lake("ListCatalogs", {}, abort), lake("ListConflicts", { limit: 100 }, abort)]);
-  return { catalogs: catalogs.catalogs || [], conflicts: conflicts.conflicts || [] };
+  return { catalogs: catalogs.catalogs || [], unavailable: catalogs.rowsUnavailable, conflicts: conflicts.conflicts || [] };
 };
 
 const childrenOf = (catalogs, parent) => catalogs.filter((one) => (one.parent || "") === parent);
@@ -161,10 +161,11 @@ function Contents({ catalog, catalogs }) {
 
 export function Lake({ chosen }) {
   const asked = useAsked(ask, [], ["lake"]);
-  const { catalogs = [], conflicts = [] } = asked.data || {};
+  const { catalogs = [], conflicts = [], unavailable } = asked.data || {};
   const shown = catalogs.find((one) => one.name === chosen) || (chosen ? null : rootsOf(catalogs)[0]);
   return (
     <View title="Lake" what="a lake" asked={asked} command="tidemark lake catalog ls">
+      {unavailable && <p class="failure" role="alert">Rows cannot be read or written: <Text value={unavailable} max={400} />. In a source tree, <code>make duckdb</code> downloads it.</p>}
       <div class="figures">
         <Figure value={count(catalogs.length)} label="catalogs" />
         <Figure value={count(catalogs.filter((one) => one.parent).length)} label="of them forks" />
