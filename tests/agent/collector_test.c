@@ -7,8 +7,8 @@
 #include "agent/collector.h"
 #include "base/cleanup.h"
 #include "support/check.h"
+#include "support/clock/virtual_env.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 
 enum { SHOWN_MAX = 4 << 20 };
 

@@ -1,7 +1,6 @@
 #include "agent/running_agent.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "support/clock/fair_clock.h"
 
 enum { READY_MS = 60000, STOP_MS = 60000 };
 
@@ -17,9 +17,7 @@ static tide_status read_line(proc *process, char *line, size_t size, tide_error 
 {
     const int64_t until_ms = proc_now_ms() + READY_MS;
     for (size_t len = 0; len + 1 < size;) {
-        struct pollfd fd = {.fd = process->out_fd, .events = POLLIN};
-        const int64_t left_ms = until_ms - proc_now_ms();
-        if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) <= 0)
+        if (!fair_wait_fd(process->out_fd, until_ms))
             return tide_fail(err, TIDE_E_TIMEOUT, "not ready after %d ms", READY_MS);
         if (read(process->out_fd, line + len, 1) != 1)
             return tide_fail(err, TIDE_E_FAILED, "it ended before it was ready");

@@ -7,7 +7,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "net/client.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
 enum { RUNNING_AGENT_ADDRESS = 64, RUNNING_AGENT_ARGS = 32 };

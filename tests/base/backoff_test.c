@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 static virtual_env env;
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "support/check.h"
+#include "support/clock/fair_clock.h"
 
 enum { THREADS = 8, TURNS = 500 };
 
@@ -104,10 +105,7 @@ static void pass_and_wait(tide_crew_turn *turn, void **whats, int count)
     }
     tide_crew_pass(turn);
     tide_crew_pass(turn); /* once more is nothing */
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
-    r->has_seen_it = sem_timedwait(r->begun, &until) == 0;
+    r->has_seen_it = fair_wait_sem(r->begun, fair_clock_ms() + 20000);
 }
 
 typedef struct runner {

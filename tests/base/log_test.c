@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 typedef struct fixture {
     virtual_env env;

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "support/alloc_fault.h"
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 enum { SWEEP_MAX = 1000 };
 

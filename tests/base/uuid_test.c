@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 /* Version and variant as RFC 9562 draws them. */
 static void assert_marked(const tide_uuid *uuid, int version)

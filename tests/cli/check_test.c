@@ -193,11 +193,34 @@ static void a_service_is_checked_at_its_address(void **state)
     assert_line(&result, 0, "BOOKS OK");
     result = cli_run(t, "check", "books", "--address", address, NULL); /* no TLS */
     assert_int_equal(3, result.exit_code);
+    result = cli_run(t, "check", "ready", "--address", address, "--service-ca", ca, NULL);
+    assert_line(&result, 0, "is ready");
+    char url[200];
+    snprintf(url, sizeof url, "https://%s", address);
+    result = cli_run(t, "check", "ready", url, NULL);
+    assert_line(&result, 0, "READY OK");
+    result = cli_run(t, "check", "ready", address, NULL); /* no TLS */
+    assert_line(&result, 2, "READY CRITICAL");
     result = cli_run(t, "status", "--address", address, "--service-ca", ca, NULL);
     assert_int_equal(0, result.exit_code);
     assert_contains(result.out, "web-1");
     stop_colony(t, colony);
     certificates_done(&c);
+}
+
+static void a_service_that_is_gone_is_not_ready(void **state)
+{
+    cli_fixture *t = *state;
+    const running_agent *agent = start_agent(t, "web-1");
+    char address[160];
+    snprintf(address, sizeof address, "%s", agent->http);
+    cli_result result = cli_run(t, "check", "ready", address, NULL);
+    assert_line(&result, 0, "READY OK");
+    kill_all(t);
+    result = cli_run(t, "check", "ready", address, NULL);
+    assert_line(&result, 2, "READY CRITICAL");
+    result = cli_run(t, "check", "ready", NULL);
+    assert_line(&result, 3, "READY UNKNOWN");
 }
 
 int main(void)
@@ -210,6 +233,7 @@ int main(void)
         CHECK_TEST(free_space_is_looked_at_where_the_store_is),
         CHECK_TEST(certificates_are_told_before_they_end),
         CHECK_TEST(a_service_is_checked_at_its_address),
+        CHECK_TEST(a_service_that_is_gone_is_not_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,12 @@ void cli_sql(const cli_fixture *t, const char *name, const char *sql)
     sqlite3 *db = NULL;
     char *words = NULL;
     assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
-    if (sqlite3_exec(db, sql, NULL, NULL, &words) != SQLITE_OK)
-        fail_msg("%s: %s", sql, words);
+    assert_int_equal(SQLITE_OK, sqlite3_busy_timeout(db, CLI_TIMEOUT_MS)); /* a daemon may write */
+    const int result = sqlite3_exec(db, sql, NULL, NULL, &words);
+    char said[256];
+    (void)snprintf(said, sizeof said, "%s", words ? words : "");
+    sqlite3_free(words);
     assert_int_equal(SQLITE_OK, sqlite3_close(db));
+    if (result != SQLITE_OK)
+        fail_msg("%s: %s", sql, said);
 }

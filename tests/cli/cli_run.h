@@ -13,8 +13,8 @@
 #include <jansson.h>
 
 #include "support/check.h"
-#include "support/pg_cluster.h"
-#include "support/proc.h"
+#include "support/postgres/pg_cluster.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 enum { CLI_RESULTS_MAX = 64, CLI_ARGS_MAX = 24, CLI_TIMEOUT_MS = 60000 };

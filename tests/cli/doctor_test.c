@@ -87,6 +87,36 @@ static void having_no_state_directory_is_a_warning(void **state)
     assert_level(&result, "state directory", "warn");
 }
 
+/* A file needs no PostgreSQL client: a missing library is a warning, and the store works. */
+static void a_missing_libpq_is_bad_only_for_a_server(void **state)
+{
+    cli_fixture *t = *state;
+    t->env[3] = "TIDEMARK_LIBPQ=/nowhere/libpq.so.5";
+    cli_result result = cli_run(t, "sequence", "next", "orders", NULL);
+    assert_string_equal("1\n", result.out);
+    result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_level(&result, "libpq", "warn");
+    assert_contains(result.out, "/nowhere/libpq.so.5");
+    result = cli_run(t, "doctor", "--json", "--store", "postgres://127.0.0.1:1/db", NULL);
+    assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
+    assert_level(&result, "server", "bad");
+    result = cli_run(t, "store", "info", "--store", "postgres://127.0.0.1:1/db", NULL);
+    assert_contains(result.err, "install libpq");
+    result = cli_run(t, "version", "--json", NULL);
+    assert_contains(result.out, "\"libpq\":null");
+}
+
+static void a_missing_duckdb_is_a_warning_that_names_the_command_which_downloads_it(void **state)
+{
+    cli_fixture *t = *state;
+    t->env[3] = "TIDEMARK_DUCKDB=/nowhere/libduckdb.so";
+    cli_result result = cli_run(t, "doctor", "--json", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_level(&result, "duckdb", "warn");
+    assert_contains(result.out, "make duckdb");
+}
+
 static void a_server_is_asked_for_its_durability(void **state)
 {
     cli_fixture *t = *state;
@@ -136,6 +166,8 @@ int main(void)
         CLI_TEST_SQLITE(a_missing_directory_is_bad),
         CLI_TEST_SQLITE(a_store_that_cannot_be_opened_is_bad),
         CLI_TEST_SQLITE(having_no_state_directory_is_a_warning),
+        CLI_TEST_SQLITE(a_missing_libpq_is_bad_only_for_a_server),
+        CLI_TEST_SQLITE(a_missing_duckdb_is_a_warning_that_names_the_command_which_downloads_it),
         CLI_TEST(a_server_is_asked_for_its_durability, "postgres"),
         CLI_TEST(a_server_that_does_not_sync_is_bad, "postgres"),
         CLI_TEST_SQLITE(a_server_that_is_away_is_bad),

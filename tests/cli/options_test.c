@@ -24,7 +24,8 @@ static tide_status parse_list(tide_cli_words *out, const tide_cli_takes *takes, 
                               va_list list)
 {
     static char program[] = "tidemark";
-    char *argv[WORDS_MAX + 2] = {program};
+    static char *argv[WORDS_MAX + 2]; /* as those of main, it outlives what points into it */
+    argv[0] = program;
     int argc = 1;
     while ((argv[argc] = va_arg(list, char *)) != NULL)
         argc++;

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "cli/progress.h"
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 /* An output that is kept in memory. */
 typedef struct fixture {

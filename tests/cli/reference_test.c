@@ -8,7 +8,8 @@ static void the_reference_is_what_the_tables_say(void **state)
 {
     cli_fixture *t = *state;
     char script[PATH_MAX];
-    snprintf(script, sizeof script, "%s/scripts/make-reference", getenv("TIDEMARK_SOURCE_DIR"));
+    snprintf(script, sizeof script, "%s/scripts/docs/make-reference",
+             getenv("TIDEMARK_SOURCE_DIR"));
     const char *const argv[] = {"python3", script, "--check", t->program, NULL};
     const proc_options options = cli_options(t, argv);
     proc_result *result = &t->results[t->result_count++];

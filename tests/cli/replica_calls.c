@@ -1,6 +1,6 @@
 #include "cli/replica_calls.h"
+#include "support/clock/fair_clock.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,7 @@ static void read_line(proc *process, char line[REPLICA_LINE_MAX])
 {
     const int64_t until_ms = proc_now_ms() + REPLICA_WAIT_MS;
     for (size_t len = 0; len + 1 < REPLICA_LINE_MAX; len++) {
-        struct pollfd fd = {.fd = process->out_fd, .events = POLLIN};
-        const int64_t left_ms = until_ms - proc_now_ms();
-        assert_true(left_ms > 0 && poll(&fd, 1, (int)left_ms) > 0);
+        assert_true(fair_wait_fd(process->out_fd, until_ms));
         assert_int_equal(1, read(process->out_fd, line + len, 1));
         if (line[len] == '\n') {
             line[len] = '\0';

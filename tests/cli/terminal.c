@@ -1,4 +1,5 @@
 #include "cli/terminal.h"
+#include "support/clock/fair_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,8 +77,7 @@ void terminal_wait_for(terminal *screen, const char *text)
             screen->seen = (size_t)(found - screen->bytes) + strlen(text);
             return;
         }
-        const int64_t left_ms = until_ms - proc_now_ms();
-        if (left_ms <= 0 || !take(screen, (int)left_ms))
+        if (!fair_wait_fd(screen->fd, until_ms) || !take(screen, 0))
             fail_msg("'%s' does not come onto the screen; the last was: %s", text,
                      screen->bytes + screen->seen);
     }

@@ -21,7 +21,7 @@ const loader = need('@grpc/proto-loader');
 // The services of some .proto files, in the form that ask() tells.
 export function loadServices(...files) {
     const definition = loader.loadSync(files, {
-        includeDirs: [path.join(source, 'proto'), '/usr/share/grpc-proto', '/usr/include'],
+        includeDirs: [path.join(source, 'proto'), '/usr/include'],
         longs: String,
         enums: String,
         bytes: String,

@@ -1,11 +1,13 @@
-// cases.mjs - runs test cases one after the other and says what became of them in TAP, which scripts/test-report counts.
+// cases.mjs - runs test cases one after the other and says what became of them in TAP, which scripts/check/test-report counts.
 //
 //     test('a rule, as a sentence', async () => { ... });
 //     after(() => agent.stop());
 //     await runCases();
 //
-// A case that has not ended after CASE_MS (or what it says itself) has failed; it does not keep the others from running.
+// A case that has not ended after CASE_MS of fair_clock.mjs (or what it says itself) has failed; it does not keep the others from running.
 import { format } from 'node:util';
+
+import { afterFairTime } from './fair_clock.mjs';
 
 const CASE_MS = 60_000;
 const cases = [];
@@ -25,14 +27,14 @@ async function end() {
 }
 
 async function withinTime(run, limit) {
-    let timer;
+    let callOff;
     const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`not done after ${limit} ms`)), limit);
+        callOff = afterFairTime(limit, () => reject(new Error(`not done after ${limit} ms of this machine`)));
     });
     try {
         await Promise.race([run(), late]);
     } finally {
-        clearTimeout(timer);
+        callOff();
     }
 }
 

@@ -12,6 +12,7 @@ import { after, runCases, test } from './cases.mjs';
 import { makeCertificates } from './certificates.mjs';
 import { need } from './deps.mjs';
 import { exportOnce, makeExporter, protocols } from './exporters.mjs';
+import { afterFairTime } from './fair_clock.mjs';
 import { readStatus } from './status.mjs';
 import { resourceOf } from './telemetry.mjs';
 
@@ -36,13 +37,13 @@ api.diag.setLogger({ error: hear, warn: hear, info: hear, debug() {}, verbose: h
 // Fails long before its case does, so that the case can clean up.
 async function untilSaid(count, pattern) {
     const heard = () => said.filter((line) => pattern.test(line)).length >= count;
-    let timer;
+    let callOff;
     await new Promise((resolve, reject) => {
-        timer = setTimeout(() => reject(new Error(`nobody said ${pattern}, but:\n${said.join('\n')}`)), 20_000);
+        callOff = afterFairTime(20_000, () => reject(new Error(`nobody said ${pattern}, but:\n${said.join('\n')}`)));
         const look = () => heard() && (resolve(), true);
         if (!look()) watchers.push(look);
     });
-    clearTimeout(timer);
+    callOff();
 }
 
 // An ended span of the SDK.

@@ -10,8 +10,9 @@
 
 #include "base/cleanup.h"
 #include "duckdb_rig.h"
+#include "support/clock/fair_clock.h"
 #include "support/prng.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 enum { ROUNDS = 24, PAGE = 40 };
 
@@ -62,7 +63,7 @@ static int64_t listen_until(proc *child, int64_t deadline_ms, int64_t acked)
     char text[65536];
     size_t len = 0;
     while (true) {
-        const int64_t left = deadline_ms - proc_now_ms();
+        const int64_t left = deadline_ms - wall_clock_ms();
         struct pollfd out = {.fd = child->out_fd, .events = POLLIN};
         if (left <= 0 || poll(&out, 1, (int)left) <= 0)
             return acked;
@@ -92,12 +93,12 @@ static int64_t run_and_kill(duckdb_rig *r, prng *random, int64_t acked)
     const int64_t before = acked;
     if (!is_early)
         while (acked == before && !proc_poll(&child))
-            acked = listen_until(&child, proc_now_ms() + 20, acked);
+            acked = listen_until(&child, wall_clock_ms() + 20, acked);
     const int64_t ms = (int64_t)prng_below(random, is_early ? 80 : 120);
-    acked = listen_until(&child, proc_now_ms() + ms, acked);
+    acked = listen_until(&child, wall_clock_ms() + ms, acked);
     assert_ok_err(proc_kill(&child, SIGKILL, &r->err), &r->err);
     /* What it said before it died counts too. */
-    acked = listen_until(&child, proc_now_ms() + 5000, acked);
+    acked = listen_until(&child, wall_clock_ms() + 5000, acked);
     assert_ok_err(proc_wait(&child, 10000, &r->err), &r->err);
     assert_int_equal(SIGKILL, child.signal);
     proc_done(&child);
@@ -108,7 +109,7 @@ static void a_killed_colony_leaves_whole_changes(void **state)
 {
     duckdb_rig *r = *state;
     prng random;
-    prng_init(&random, prng_seed_from_env((uint64_t)proc_now_ms()));
+    prng_init(&random, prng_seed_from_env((uint64_t)wall_clock_ms()));
     int64_t acked = 0;
     for (int round = 0; round < ROUNDS; round++) {
         duckdb_rig_forget(r);

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "store/duckdb.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 #include "duckdb_place.h"

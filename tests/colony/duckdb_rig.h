@@ -7,8 +7,8 @@
 #include "colony/sink.h"
 #include "settle_fixture.h"
 #include "support/check.h"
+#include "support/clock/virtual_env.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 
 typedef struct duckdb_rig {
     tempdir dir;

@@ -260,13 +260,14 @@ static void the_same_failure_twice_is_one_failure(void **state)
 typedef struct effect {
     int64_t token;
     bool is_failing;
+    numbered_row row; /* its number is taken behind the closure */
 } effect;
 
 static tide_status do_and_answer(tide_tx *tx, void *arg, tide_error *err)
 {
-    const effect *e = arg;
-    numbered_row row = {.writer = "effect", .n = e->token};
-    TIDE_TRY(add_numbered(tx, &row, err));
+    effect *e = arg;
+    e->row = (numbered_row){.writer = "effect", .n = e->token};
+    TIDE_TRY(add_numbered(tx, &e->row, err));
     TIDE_TRY(tide_idempotency_complete_in(tx, "job", e->token, tide_view_of("done"), err));
     return e->is_failing ? tide_fail(err, TIDE_E_FAILED, "as asked") : TIDE_OK;
 }

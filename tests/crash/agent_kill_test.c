@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/running_agent.h"
 #include "base/cleanup.h"
 #include "support/check.h"
+#include "support/history.h"
 #include "support/prng.h"
 #include "support/tempdir.h"
 
@@ -26,48 +28,34 @@ static uint64_t seed;
 
 #define AGENT(type_) Tidemark__Agent__V1__##type_
 
-/* ---- what was promised ---- */
+/* ---- what was acknowledged ---- */
 
-typedef struct promise {
-    uint64_t seq;
-    char text[TEXT];
-} promise;
-
-typedef struct promises {
+typedef struct progress {
     pthread_mutex_t lock;
     pthread_cond_t grown;
-    promise *all;
-    size_t count;
-    size_t capacity;
-    int acks; /* calls of this cycle */
+    int history; /* of all clients, for tests/check/sequences.py */
+    int acks;    /* calls of this cycle */
     int running;
-} promises;
-
-static void keep_promise(promises *p, uint64_t seq, const char *text)
-{
-    if (p->count == p->capacity) {
-        p->capacity = p->capacity == 0 ? 4096 : 2 * p->capacity;
-        p->all = reallocarray(p->all, p->capacity, sizeof *p->all);
-        if (!p->all)
-            abort();
-    }
-    p->all[p->count].seq = seq;
-    (void)snprintf(p->all[p->count].text, TEXT, "%.*s", TEXT - 1, text);
-    p->count++;
-}
+} progress;
 
 /* ---- those who send ---- */
 
 typedef struct sender {
-    promises *promises;
+    progress *progress;
     const running_agent *agent;
     pthread_t thread;
     int cycle;
     int index;
 } sender;
 
+typedef struct acknowledged {
+    uint64_t first;
+    uint64_t epoch;
+    char session[64];
+} acknowledged;
+
 static tide_status send_batch(tide_client *client, char texts[BATCH_MAX][TEXT], int count,
-                              uint64_t *first, tide_error *err)
+                              acknowledged *out, tide_error *err)
 {
     AGENT(Record) records[BATCH_MAX];
     AGENT(Record) * list[BATCH_MAX];
@@ -85,17 +73,40 @@ static tide_status send_batch(tide_client *client, char texts[BATCH_MAX][TEXT], 
     TIDE_TRY(running_agent_call(client, "AgentService/IngestRecords", &request.base,
                                 &tidemark__agent__v1__ingest_response__descriptor, &response, err));
     const AGENT(IngestResponse) *answer = (const AGENT(IngestResponse) *)response;
-    *first = answer->first_seq_id;
+    out->first = answer->first_seq_id;
+    out->epoch = answer->epoch;
+    (void)snprintf(out->session, sizeof out->session, "%s", answer->session_id);
     const bool is_whole = answer->last_seq_id - answer->first_seq_id + 1 == (uint64_t)count;
     protobuf_c_message_free_unpacked(response, NULL);
     return is_whole ? TIDE_OK : tide_fail(err, TIDE_E_DAMAGED, "numbers do not fit the records");
+}
+
+/* Each record is a take. A call that failed may have been stored. */
+static void write_takes(const sender *s, char texts[BATCH_MAX][TEXT], int count, int64_t begin_ns,
+                        const acknowledged *answer)
+{
+    const int64_t end_ns = history_now_ns();
+    char process[32];
+    (void)snprintf(process, sizeof process, "client-%d.%d", s->cycle, s->index);
+    for (int i = 0; i < count; i++) {
+        history_line line;
+        history_begin_at(&line, process, "take", begin_ns);
+        history_text(&line, "sequence", "load");
+        history_text(&line, "value", texts[i]);
+        if (answer) {
+            history_text(&line, "session", answer->session);
+            history_number(&line, "epoch", (int64_t)answer->epoch);
+            history_number(&line, "number", (int64_t)answer->first + i);
+        }
+        history_end_at(&line, s->progress->history, answer ? HISTORY_OK : HISTORY_UNKNOWN, end_ns);
+    }
 }
 
 /* Until the agent is gone. Nothing is sent twice, so nothing may be there twice. */
 static void *run_sender(void *arg)
 {
     sender *s = arg;
-    promises *p = s->promises;
+    progress *p = s->progress;
     prng chance;
     prng_init(&chance, seed * 31 + (uint64_t)(s->cycle * 100 + s->index));
     tide_client *client = NULL;
@@ -106,11 +117,11 @@ static void *run_sender(void *arg)
         const int count = 1 + (int)prng_below(&chance, BATCH_MAX);
         for (int i = 0; i < count; i++)
             (void)snprintf(texts[i], TEXT, "%d.%d.%d", s->cycle, s->index, n++);
-        uint64_t first = 0;
-        status = send_batch(client, texts, count, &first, &err);
+        acknowledged answer;
+        const int64_t begin_ns = history_now_ns();
+        status = send_batch(client, texts, count, &answer, &err);
+        write_takes(s, texts, count, begin_ns, status >= TIDE_OK ? &answer : NULL);
         (void)pthread_mutex_lock(&p->lock);
-        for (int i = 0; status >= TIDE_OK && i < count; i++)
-            keep_promise(p, first + (uint64_t)i, texts[i]);
         p->acks += status >= TIDE_OK;
         (void)pthread_cond_signal(&p->grown);
         (void)pthread_mutex_unlock(&p->lock);
@@ -123,7 +134,7 @@ static void *run_sender(void *arg)
     return NULL;
 }
 
-static void run_cycle(promises *p, const char *store, int cycle, prng *chance)
+static void run_cycle(progress *p, const char *store, int cycle, prng *chance)
 {
     static const char *const quietly[] = {"--log-level", "error", "--collect", "0s", NULL};
     tide_error err;
@@ -133,7 +144,7 @@ static void run_cycle(promises *p, const char *store, int cycle, prng *chance)
     p->acks = 0;
     p->running = CLIENTS;
     for (int i = 0; i < CLIENTS; i++) {
-        senders[i] = (sender){.promises = p, .agent = &agent, .cycle = cycle, .index = i};
+        senders[i] = (sender){.progress = p, .agent = &agent, .cycle = cycle, .index = i};
         assert_int_equal(0, pthread_create(&senders[i].thread, NULL, run_sender, &senders[i]));
     }
     const int due = 1 + (int)prng_below(chance, ACKS_MAX);
@@ -151,62 +162,39 @@ static void run_cycle(promises *p, const char *store, int cycle, prng *chance)
 
 /* ---- what is there ---- */
 
-typedef struct found {
-    char (*texts)[TEXT]; /* by number, from 1 */
-    uint64_t count;
-} found;
-
-static tide_status read_page(tide_client *client, found *f, uint64_t start, bool *has_more,
-                             tide_error *err)
+/* One page of rows; *after moves behind it. */
+static tide_status write_page(tide_client *client, int history, uint64_t *after, bool *has_more,
+                              tide_error *err)
 {
     AGENT(QueryRecordsRequest) request = TIDEMARK__AGENT__V1__QUERY_RECORDS_REQUEST__INIT;
     request.stream = (char *)"load";
-    request.start_seq_id = start;
+    request.start_seq_id = *after;
     request.max_records = PAGE;
     ProtobufCMessage *response = NULL;
     TIDE_TRY(running_agent_call(client, "AgentService/QueryRecords", &request.base,
                                 &tidemark__agent__v1__query_records_response__descriptor, &response,
                                 err));
     const AGENT(QueryRecordsResponse) *answer = (const AGENT(QueryRecordsResponse) *)response;
-    f->texts = reallocarray(f->texts, start + answer->n_records + 1, TEXT);
-    if (!f->texts)
-        abort();
-    tide_status status = TIDE_OK;
-    for (size_t i = 0; i < answer->n_records && status >= TIDE_OK; i++) {
+    for (size_t i = 0; i < answer->n_records; i++) {
         const AGENT(Record) *r = answer->records[i];
-        if (r->seq_id != f->count + 1 || r->data.len >= TEXT)
-            status = tide_fail(err, TIDE_E_DAMAGED, "number %" PRIu64 " behind %" PRIu64, r->seq_id,
-                               f->count);
-        else
-            (void)snprintf(f->texts[++f->count], TEXT, "%.*s", (int)r->data.len,
-                           (const char *)r->data.data);
+        char text[TEXT];
+        history_line line;
+        (void)snprintf(text, sizeof text, "%.*s", (int)r->data.len, (const char *)r->data.data);
+        history_begin(&line, "end", "row");
+        history_text(&line, "sequence", "load");
+        history_text(&line, "session", answer->session_id);
+        history_text(&line, "value", text);
+        history_number(&line, "number", (int64_t)r->seq_id);
+        history_end(&line, history, HISTORY_OK);
+        *after = r->seq_id;
     }
     *has_more = answer->state->more;
-    if (status >= TIDE_OK && !*has_more && answer->state->head_seq_id != f->count)
-        status = tide_fail(err, TIDE_E_DAMAGED, "the head is %" PRIu64 ", %" PRIu64 " were read",
-                           answer->state->head_seq_id, f->count);
+    tide_status status = TIDE_OK;
+    if (!*has_more && answer->state->head_seq_id != *after)
+        status = tide_fail(err, TIDE_E_DAMAGED, "the head is %" PRIu64 ", the last record %" PRIu64,
+                           answer->state->head_seq_id, *after);
     protobuf_c_message_free_unpacked(response, NULL);
     return status;
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-static void check_found(const promises *p, found *f)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        const promise *made = &p->all[i];
-        if (made->seq < 1 || made->seq > f->count || strcmp(f->texts[made->seq], made->text) != 0)
-            fail_msg("seed %" PRIu64 ": %s was acknowledged as %" PRIu64 ", and there is %s", seed,
-                     made->text, made->seq,
-                     made->seq >= 1 && made->seq <= f->count ? f->texts[made->seq] : "nothing");
-    }
-    qsort(f->texts + 1, f->count, TEXT, compare_texts);
-    for (uint64_t i = 2; i <= f->count; i++)
-        if (strcmp(f->texts[i], f->texts[i - 1]) == 0)
-            fail_msg("seed %" PRIu64 ": %s is there twice", seed, f->texts[i]);
 }
 
 static void check_verify(const char *store)
@@ -223,36 +211,45 @@ static void check_verify(const char *store)
     proc_result_done(&result);
 }
 
+static void write_rows(const char *store, int history)
+{
+    tide_error err;
+    running_agent agent;
+    tide_client *client = NULL;
+    uint64_t after = 0;
+    assert_ok_err(running_agent_start(&agent, "agent", store, NULL, &err), &err);
+    assert_ok_err(running_agent_client(&agent, &client, &err), &err);
+    for (bool has_more = true; has_more;)
+        assert_ok_err(write_page(client, history, &after, &has_more, &err), &err);
+    tide_client_close(client);
+    assert_ok_err(running_agent_stop(&agent, &err), &err);
+}
+
 static void what_a_killed_agent_acknowledged_is_served_under_its_number(void **state)
 {
     (void)state;
     tempdir dir;
     tide_error err;
     char store[TEMPDIR_PATH_MAX];
-    promises p = {.lock = PTHREAD_MUTEX_INITIALIZER, .grown = PTHREAD_COND_INITIALIZER};
+    char path[TEMPDIR_PATH_MAX];
+    char verdict[HISTORY_VERDICT_MAX];
     prng chance;
     prng_init(&chance, seed);
     assert_ok_err(tempdir_make(&dir, &err), &err);
-    (void)snprintf(store, sizeof store, "%.200s/agent.db", dir.path);
+    tempdir_join(&dir, "agent.db", store);
+    tempdir_join(&dir, "history.jsonl", path);
+    progress p = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                  .grown = PTHREAD_COND_INITIALIZER,
+                  .history = history_open(path)};
     const int cycles = is_soak() ? CYCLES * SOAK_FACTOR : CYCLES;
     for (int cycle = 0; cycle < cycles; cycle++)
         run_cycle(&p, store, cycle, &chance);
-
-    running_agent agent;
-    tide_client *client = NULL;
-    found f = {.texts = NULL};
-    assert_ok_err(running_agent_start(&agent, "agent", store, NULL, &err), &err);
-    assert_ok_err(running_agent_client(&agent, &client, &err), &err);
-    for (bool has_more = true; has_more;)
-        assert_ok_err(read_page(client, &f, f.count, &has_more, &err), &err);
-    tide_client_close(client);
-    assert_ok_err(running_agent_stop(&agent, &err), &err);
-    print_message("%d kills, %zu records acknowledged, %" PRIu64 " stored\n", cycles, p.count,
-                  f.count);
-    check_found(&p, &f);
+    write_rows(store, p.history);
+    (void)close(p.history);
+    if (history_judge("sequences.py", (const char *const[]){path, NULL}, verdict, &err) != TIDE_OK)
+        fail_msg("seed %" PRIu64 ": %s", seed, err.text);
+    print_message("%d kills; %s\n", cycles, verdict);
     check_verify(store);
-    free(f.texts);
-    free(p.all);
     assert_ok_err(tempdir_remove(&dir, &err), &err);
 }
 

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "crash/tailing.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/prng.h"
 #include "support/store_fixture.h"
 

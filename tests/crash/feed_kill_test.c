@@ -1,13 +1,17 @@
 /* Processes that append to a feed are killed (FAULTS C22), and the power is cut: every acknowledged record is there under its number, no
  * number is given twice, and the chain verifies. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "crash/feed_load.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
+#include "support/history.h"
 #include "support/prng.h"
+#include "support/process/journal.h"
 #include "support/store_fixture.h"
 
 enum {
@@ -26,7 +30,25 @@ static uint32_t scale(uint32_t count)
     return is_soak() ? count * SOAK_FACTOR : count;
 }
 
+/* What writers were told and what is there, judged by a program that shares nothing with ours. */
+static void judge(const char *path)
+{
+    tide_error err;
+    char verdict[HISTORY_VERDICT_MAX];
+    if (history_judge("sequences.py", (const char *const[]){"--killed", path, NULL}, verdict,
+                      &err) != TIDE_OK)
+        fail_msg("seed %" PRIu64 ": %s", seed, err.text);
+    print_message("%s\n", verdict);
+}
+
 /* ---- kill -9 ---- */
+
+static const char *history_path(const store_test *t)
+{
+    static char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "history.jsonl", path);
+    return path;
+}
 
 static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, void *arg,
                                 tide_error *err)
@@ -37,7 +59,8 @@ static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, voi
     TIDE_TRY(proc_find("feed-writer", program, err));
     (void)snprintf(words[0], sizeof words[0], "%u", cycle);
     (void)snprintf(words[1], sizeof words[1], "%u", index);
-    const char *const argv[] = {program, t->url, t->dir.path, words[0], words[1], NULL};
+    const char *const argv[] = {program,  t->url,   t->dir.path, history_path(t),
+                                words[0], words[1], NULL};
     return proc_start(child, &(proc_options){.argv = argv, .out = PROC_PIPE}, err);
 }
 
@@ -62,9 +85,10 @@ static void killed_writers_lose_nothing_that_was_acknowledged(void **state)
     assert_int_equal(scale(CYCLES) * CHILDREN, result.kills);
     tide_feed *feed = NULL;
     assert_ok_err(tide_feed_open(&feed, store_test_open_real(t), NULL, &t->err), &t->err);
-    char why[FEED_LOAD_WHY_SIZE] = "";
-    if (!feed_load_check(feed, &journal, why))
-        fail_msg("seed %" PRIu64 ": %s", seed, why);
+    const feed_load_history history = {.fd = history_open(history_path(t)), .sequence = "logs"};
+    assert_ok_err(feed_load_write(feed, &history, &t->err), &t->err);
+    (void)close(history.fd);
+    judge(history_path(t));
     print_message("%u kills, %zu commits acknowledged\n", result.kills, journal.len);
     tide_feed_close(feed);
     ack_journal_done(&journal);
@@ -78,7 +102,8 @@ typedef struct cut_case {
     tempdir image;
     virtual_env clock;
     fault_vfs *disk;
-    ack_journal journal;
+    feed_load_history history;
+    size_t acknowledged;
     tide_error err;
 } cut_case;
 
@@ -98,15 +123,9 @@ static void write_until_cut(cut_case *c, int64_t child)
     tide_status status = TIDE_OK;
     for (int64_t n = 1; n <= COMMITS_MAX && status == TIDE_OK; n++) {
         int64_t first = 0;
-        int64_t last = 0;
         int64_t next_us = 0;
-        status = feed_load_commit(feed, 0, child, n, &first, &last, &c->err);
-        if (status == TIDE_OK) {
-            char line[96];
-            (void)snprintf(line, sizeof line, "0 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                           child, n, first, last);
-            ack_journal_add(&c->journal, 0, 0, line);
-        }
+        status = feed_load_commit(feed, &c->history, 0, child, n, &first, &c->err);
+        c->acknowledged += status == TIDE_OK;
         if (n % 20 == 0)
             TIDE_IGNORE(tide_feed_step(feed, &next_us, &c->err));
     }
@@ -131,35 +150,36 @@ static void boot_and_check(cut_case *c, uint64_t case_seed)
     tide_feed *feed = NULL;
     assert_ok_err(tide_store_open(&store, path, &options, &c->err), &c->err);
     assert_ok_err(tide_feed_open(&feed, store, NULL, &c->err), &c->err);
-    char why[FEED_LOAD_WHY_SIZE] = "";
-    if (!feed_load_check(feed, &c->journal, why))
-        fail_msg("seed %" PRIu64 ": %s", case_seed, why);
+    if (feed_load_write(feed, &c->history, &c->err) != TIDE_OK)
+        fail_msg("seed %" PRIu64 ": %s", case_seed, c->err.text);
     /* And on it goes: behind everything that is there. */
     tide_feed_stream before;
     int64_t first = 0;
-    int64_t last = 0;
+    const feed_load_history nowhere = {.fd = open("/dev/null", O_WRONLY | O_CLOEXEC),
+                                       .sequence = "after"};
     assert_ok_err(tide_feed_show(feed, "logs", &before, &c->err), &c->err);
-    assert_ok_err(feed_load_commit(feed, 1, 0, 1, &first, &last, &c->err), &c->err);
+    assert_ok_err(feed_load_commit(feed, &nowhere, 1, 0, 1, &first, &c->err), &c->err);
+    (void)close(nowhere.fd);
     assert_int_equal(before.head_seq + 1, first);
     tide_feed_close(feed);
     tide_store_close(store);
 }
 
-static void cut_once(uint64_t case_seed, size_t *acknowledged)
+static void cut_once(uint64_t case_seed, int history, size_t *acknowledged)
 {
-    cut_case c = {.journal = {0}};
+    char sequence[48];
+    (void)snprintf(sequence, sizeof sequence, "cut with seed %" PRIu64, case_seed);
+    cut_case c = {.history = {.fd = history, .sequence = sequence}};
     prng_init(&c.chance, case_seed);
     (void)sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, (int)case_seed, NULL);
     virtual_env_init(&c.clock, case_seed);
     assert_ok_err(tempdir_make(&c.dir, &c.err), &c.err);
     assert_ok_err(tempdir_make(&c.image, &c.err), &c.err);
-    ack_journal_init(&c.journal);
     c.disk = fault_vfs_new(c.dir.path, case_seed);
     write_until_cut(&c, 0);
     boot_and_check(&c, case_seed);
-    *acknowledged += c.journal.len;
+    *acknowledged += c.acknowledged;
     fault_vfs_free(c.disk);
-    ack_journal_done(&c.journal);
     TIDE_IGNORE(tempdir_remove(&c.dir, NULL));
     TIDE_IGNORE(tempdir_remove(&c.image, NULL));
     virtual_env_done(&c.clock);
@@ -169,8 +189,17 @@ static void power_cuts_lose_nothing_that_was_acknowledged(void **state)
 {
     (void)state;
     size_t acknowledged = 0;
+    tempdir dir;
+    tide_error err;
+    char path[TEMPDIR_PATH_MAX];
+    assert_ok_err(tempdir_make(&dir, &err), &err);
+    tempdir_join(&dir, "history.jsonl", path);
+    const int history = history_open(path);
     for (uint32_t i = 0; i < scale(CUTS); i++)
-        cut_once(seed + i, &acknowledged);
+        cut_once(seed + i, history, &acknowledged);
+    (void)close(history);
+    judge(path);
+    TIDE_IGNORE(tempdir_remove(&dir, &err));
     print_message("%u cuts, %zu commits acknowledged\n", scale(CUTS), acknowledged);
     assert_true(acknowledged > CUTS);
 }

@@ -7,130 +7,155 @@
 
 #include "base/cleanup.h"
 #include "feed/record.h"
-#include "support/prng.h"
+#include "support/history.h"
 
-static void name_writer(char out[32], int64_t cycle, int64_t child)
+enum { WRITER_SIZE = 32, VALUE_SIZE = 128 };
+
+static void name_writer(char out[WRITER_SIZE], int64_t cycle, int64_t child)
 {
-    (void)snprintf(out, 32, "w%" PRId64 "-%" PRId64, cycle, child);
+    (void)snprintf(out, WRITER_SIZE, "w%" PRId64 "-%" PRId64, cycle, child);
 }
 
-int feed_load_count(int64_t cycle, int64_t child, int64_t n)
+static int count_records(int64_t cycle, int64_t child, int64_t n)
 {
     return 1 + (int)((uint64_t)(cycle * 31 + child * 7 + n * 13) % FEED_LOAD_RECORDS_MAX);
 }
 
-tide_status feed_load_commit(tide_feed *feed, int64_t cycle, int64_t child, int64_t n,
-                             int64_t *first, int64_t *last, tide_error *err)
+/* ---- committing ---- */
+
+typedef struct load_call {
+    const feed_load_history *history;
+    char writer[WRITER_SIZE];
+    int64_t n;
+    int count;
+    int64_t begin_ns;
+} load_call;
+
+static void begin_line(const load_call *call, int index, history_line *line)
 {
-    TIDE_CLEANUP(tide_record_batch_done) tide_record_batch batch;
-    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS), 0);
-    char service[32];
-    name_writer(service, cycle, child);
-    const int count = feed_load_count(cycle, child, n);
-    for (int i = 0; i < count; i++) {
-        char body[64];
-        (void)snprintf(body, sizeof body, "%" PRId64 " %d", n, i);
-        tide_record_begin(&batch);
-        tide_record_i64(&batch, TIDE_LOG_TIMESTAMP, 1000 + n);
-        tide_record_text(&batch, TIDE_LOG_SERVICE_NAME, tide_view_of(service));
-        tide_record_text(&batch, TIDE_LOG_BODY, tide_view_of(body));
-        TIDE_TRY(tide_record_end(&batch));
+    char value[VALUE_SIZE];
+    (void)snprintf(value, sizeof value, "%s %" PRId64 " %d", call->writer, call->n, index);
+    history_begin_at(line, call->writer, "take", call->begin_ns);
+    history_text(line, "sequence", call->history->sequence);
+    history_text(line, "value", value);
+}
+
+static void announce(load_call *call)
+{
+    call->begin_ns = history_now_ns();
+    for (int i = 0; call->history->is_announced && i < call->count; i++) {
+        history_line line;
+        begin_line(call, i, &line);
+        history_announce(&line, call->history->fd);
     }
-    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
-    TIDE_TRY(tide_feed_commit(feed, &records, 1, err));
-    *first = records.first_seq;
-    *last = records.last_seq;
+}
+
+static void write_outcome(const load_call *call, tide_status status, int64_t first)
+{
+    const int64_t end_ns = history_now_ns();
+    for (int i = 0; i < call->count; i++) {
+        history_line line;
+        begin_line(call, i, &line);
+        if (status == TIDE_OK)
+            history_number(&line, "number", first + i);
+        history_end_at(&line, call->history->fd, status == TIDE_OK ? HISTORY_OK : HISTORY_UNKNOWN,
+                       end_ns);
+    }
+}
+
+static tide_status fill_batch(tide_record_batch *batch, const load_call *call)
+{
+    for (int i = 0; i < call->count; i++) {
+        char body[64];
+        (void)snprintf(body, sizeof body, "%" PRId64 " %d", call->n, i);
+        tide_record_begin(batch);
+        tide_record_i64(batch, TIDE_LOG_TIMESTAMP, 1000 + call->n);
+        tide_record_text(batch, TIDE_LOG_SERVICE_NAME, tide_view_of(call->writer));
+        tide_record_text(batch, TIDE_LOG_BODY, tide_view_of(body));
+        TIDE_TRY(tide_record_end(batch));
+    }
     return TIDE_OK;
 }
 
-/* ---- the check ---- */
-
-typedef struct found {
-    char (*rows)[64]; /* "service body", by number - 1 */
-    int64_t count;
-    int64_t size;
-} found;
-
-static bool keep(found *f, const tide_record *record)
+tide_status feed_load_commit(tide_feed *feed, const feed_load_history *history, int64_t cycle,
+                             int64_t child, int64_t n, int64_t *first, tide_error *err)
 {
-    if (f->count == f->size) {
-        f->size = f->size ? 2 * f->size : 4096;
-        f->rows = realloc(f->rows, (size_t)f->size * sizeof f->rows[0]);
-    }
-    const tide_stream_type *type = tide_stream_type_of(TIDE_STREAM_LOGS);
+    TIDE_CLEANUP(tide_record_batch_done) tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS), 0);
+    load_call call = {.history = history, .n = n, .count = count_records(cycle, child, n)};
+    name_writer(call.writer, cycle, child);
+    TIDE_TRY(fill_batch(&batch, &call));
+    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
+    announce(&call);
+    const tide_status status = tide_feed_commit(feed, &records, 1, err);
+    write_outcome(&call, status, records.first_seq);
+    TIDE_TRY(status);
+    *first = records.first_seq;
+    if (records.last_seq - records.first_seq + 1 != call.count)
+        return tide_fail(err, TIDE_E_DAMAGED, "%d records have the numbers %" PRId64 " to %" PRId64,
+                         call.count, records.first_seq, records.last_seq);
+    return TIDE_OK;
+}
+
+/* ---- what is there ---- */
+
+static tide_status write_row(const feed_load_history *history, const tide_record *record,
+                             tide_error *err)
+{
     tide_record_row row;
-    if (!f->rows || record->seq != f->count + 1 ||
-        tide_record_decode(type, record->message, &row) != TIDE_OK)
-        return false;
+    char value[VALUE_SIZE];
+    history_line line;
+    if (tide_record_decode(tide_stream_type_of(TIDE_STREAM_LOGS), record->message, &row) != TIDE_OK)
+        return tide_fail(err, TIDE_E_DAMAGED, "record %" PRId64 " cannot be decoded", record->seq);
     const tide_view service = row.values[TIDE_LOG_SERVICE_NAME].bytes;
     const tide_view body = row.values[TIDE_LOG_BODY].bytes;
-    (void)snprintf(f->rows[f->count++], sizeof f->rows[0], "%.*s %.*s", (int)service.len,
-                   service.ptr, (int)body.len, body.ptr);
-    return true;
+    (void)snprintf(value, sizeof value, "%.*s %.*s", (int)service.len, service.ptr, (int)body.len,
+                   body.ptr);
+    history_begin(&line, "end", "row");
+    history_text(&line, "sequence", history->sequence);
+    history_number(&line, "number", record->seq);
+    history_text(&line, "value", value);
+    history_end(&line, history->fd, HISTORY_OK);
+    return TIDE_OK;
 }
 
-static bool read_all(tide_feed *feed, found *f, char why[FEED_LOAD_WHY_SIZE])
+static tide_status write_page(const feed_load_history *history, const tide_feed_answer *answer,
+                              int64_t *count, tide_error *err)
 {
-    tide_feed_request request = {.stream = "logs", .max_records = TIDE_FEED_PAGE_RECORDS_MAX};
-    bool has_more = true;
-    while (has_more) {
-        tide_error err;
-        TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer answer = {0};
-        if (tide_feed_read(feed, &request, &answer, &err) < TIDE_OK || answer.hole_count > 0) {
-            (void)snprintf(why, FEED_LOAD_WHY_SIZE, "cannot read, or a hole: %.100s", err.text);
-            return false;
-        }
-        tide_view rest = tide_view_bytes(answer.bytes, answer.len);
-        tide_record record;
-        while (tide_record_next(tide_stream_type_of(TIDE_STREAM_LOGS), &rest, &record) == TIDE_OK)
-            if (!keep(f, &record)) {
-                (void)snprintf(why, FEED_LOAD_WHY_SIZE, "record %" PRId64 " behind %" PRId64,
-                               record.seq, f->count);
-                return false;
-            }
-        request.start_seq = answer.scanned_through_seq;
-        has_more = answer.has_more;
+    tide_view rest = tide_view_bytes(answer->bytes, answer->len);
+    tide_record record;
+    while (tide_record_next(tide_stream_type_of(TIDE_STREAM_LOGS), &rest, &record) == TIDE_OK) {
+        TIDE_TRY(write_row(history, &record, err));
+        ++*count;
     }
-    return true;
-}
-
-static bool check_ack(const found *f, const ack *line, char why[FEED_LOAD_WHY_SIZE])
-{
-    int64_t numbers[5];
-    tide_error err;
-    if (ack_numbers(line, numbers, 5, &err) < TIDE_OK) {
-        (void)snprintf(why, FEED_LOAD_WHY_SIZE, "a line that cannot be read: %.60s", line->text);
-        return false;
-    }
-    const int count = feed_load_count(numbers[0], numbers[1], numbers[2]);
-    char service[32];
-    name_writer(service, numbers[0], numbers[1]);
-    for (int i = 0; i < count; i++) {
-        char expected[128];
-        (void)snprintf(expected, sizeof expected, "%s %" PRId64 " %d", service, numbers[2], i);
-        const int64_t seq = numbers[3] + i;
-        if (seq > f->count || numbers[4] != numbers[3] + count - 1 ||
-            strcmp(f->rows[seq - 1], expected) != 0) {
-            (void)snprintf(why, FEED_LOAD_WHY_SIZE,
-                           "%s was acknowledged as %" PRId64 "; there is %s", expected, seq,
-                           seq > f->count ? "nothing" : f->rows[seq - 1]);
-            return false;
-        }
-    }
-    return true;
+    return TIDE_OK;
 }
 
 static void note_finding(void *arg, const char *stream, const char *finding)
 {
-    (void)snprintf(arg, FEED_LOAD_WHY_SIZE, "%s: %.200s", stream, finding);
+    (void)fprintf(stderr, "%s: %s\n", stream, finding);
+    *(bool *)arg = true;
 }
 
-bool feed_load_check(tide_feed *feed, const ack_journal *journal, char why[FEED_LOAD_WHY_SIZE])
+tide_status feed_load_write(tide_feed *feed, const feed_load_history *history, tide_error *err)
 {
-    found f = {0};
-    bool is_right = read_all(feed, &f, why);
-    for (size_t i = 0; i < journal->len && is_right; i++)
-        is_right = check_ack(&f, &journal->acks[i], why);
-    free(f.rows);
-    return is_right && tide_feed_verify(feed, NULL, note_finding, why, NULL) == TIDE_OK;
+    tide_feed_request request = {.stream = "logs", .max_records = TIDE_FEED_PAGE_RECORDS_MAX};
+    int64_t count = 0;
+    for (bool has_more = true; has_more;) {
+        TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer answer = {0};
+        TIDE_TRY(tide_feed_read(feed, &request, &answer, err));
+        if (answer.hole_count > 0)
+            return tide_fail(err, TIDE_E_DAMAGED, "a hole behind %" PRId64, request.start_seq);
+        TIDE_TRY(write_page(history, &answer, &count, err));
+        request.start_seq = answer.scanned_through_seq;
+        has_more = answer.has_more;
+    }
+    history_line line;
+    history_begin(&line, "end", "rows");
+    history_text(&line, "sequence", history->sequence);
+    history_number(&line, "count", count);
+    history_end(&line, history->fd, HISTORY_OK);
+    bool has_finding = false;
+    TIDE_TRY(tide_feed_verify(feed, NULL, note_finding, &has_finding, err));
+    return has_finding ? tide_fail(err, TIDE_E_DAMAGED, "the chain does not verify") : TIDE_OK;
 }

@@ -1,25 +1,34 @@
-/* feed_load.h - records that tell who wrote them, and the check that they are where it was said.
+/* feed_load.h - records that name their writer, and the history of what was acknowledged.
  *
- * A writer's nth commit holds 1 to 40 logs; the service is the writer, the body "n i". An acknowledgement is the line
- * "ack CYCLE CHILD n first last". */
+ * A writer's nth commit holds 1 to 40 logs; the service is the writer, the body "n i". Each record
+ * is a take of a history (tests/check/sequences.py), named "writer n i"; what a feed shows in the
+ * end are its rows. */
 #ifndef TIDEMARK_TESTS_CRASH_FEED_LOAD_H
 #define TIDEMARK_TESTS_CRASH_FEED_LOAD_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/error.h>
 #include <tidemark/feed.h>
 
-#include "support/journal.h"
+enum { FEED_LOAD_RECORDS_MAX = 40 };
 
-enum { FEED_LOAD_RECORDS_MAX = 40, FEED_LOAD_WHY_SIZE = 256 };
+/* Where takes and rows are written. */
+typedef struct feed_load_history {
+    int fd;
+    const char *sequence; /* one feed, one name */
+    bool is_announced;    /* the writer may be killed: its calls are written before they are made */
+} feed_load_history;
 
-/* The writer's nth commit: how many records it has. */
-int feed_load_count(int64_t cycle, int64_t child, int64_t n);
+/* Make and commit the nth batch of a writer. */
+TIDE_MUST_CHECK tide_status feed_load_commit(tide_feed *feed, const feed_load_history *history,
+                                             int64_t cycle, int64_t child, int64_t n,
+                                             int64_t *first, tide_error *err);
 
-/* Make and commit it. */
-tide_status feed_load_commit(tide_feed *feed, int64_t cycle, int64_t child, int64_t n,
-                             int64_t *first, int64_t *last, tide_error *err);
-
-/* Every acknowledged record is there under its number, numbers go from 1 to the head without a gap, and the chain verifies. False: *why says
- * what is wrong. Lines have the five numbers above. */
-bool feed_load_check(tide_feed *feed, const ack_journal *journal, char why[FEED_LOAD_WHY_SIZE]);
+/* Write every record of the feed as a row, and see that its chain verifies. TIDE_E_DAMAGED: a
+ * hole, or a finding. */
+TIDE_MUST_CHECK tide_status feed_load_write(tide_feed *feed, const feed_load_history *history,
+                                            tide_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* feed_writer.c - a process that appends to a feed until it is killed: URL STATE_DIR CYCLE CHILD. See feed_load.h. */
+/* feed_writer.c - a process that appends to a feed until it is killed: URL STATE_DIR HISTORY CYCLE CHILD. See
+ * feed_load.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <tidemark/store.h>
 
 #include "crash/feed_load.h"
+#include "support/history.h"
 
 static int fail(const char *what, const tide_error *err)
 {
@@ -16,10 +18,10 @@ static int fail(const char *what, const tide_error *err)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
+    if (argc != 6)
         return EXIT_FAILURE;
-    const int64_t cycle = strtoll(argv[3], NULL, 10);
-    const int64_t child = strtoll(argv[4], NULL, 10);
+    const int64_t cycle = strtoll(argv[4], NULL, 10);
+    const int64_t child = strtoll(argv[5], NULL, 10);
     const tide_store_options options = {.state_dir = argv[2]};
     tide_store *store = NULL;
     tide_feed *feed = NULL;
@@ -28,14 +30,14 @@ int main(int argc, char **argv)
         return fail("open", &err);
     if (tide_feed_open(&feed, store, NULL, &err) < TIDE_OK)
         return fail("feed", &err);
+    const feed_load_history history = {
+        .fd = history_open(argv[3]), .sequence = "logs", .is_announced = true};
     for (int64_t n = 1;; n++) {
         int64_t first = 0;
-        int64_t last = 0;
         int64_t next_us = 0;
-        if (feed_load_commit(feed, cycle, child, n, &first, &last, &err) < TIDE_OK)
+        if (feed_load_commit(feed, &history, cycle, child, n, &first, &err) < TIDE_OK)
             return fail("commit", &err);
-        (void)printf("ack %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", cycle,
-                     child, n, first, last);
+        (void)printf("ack %" PRId64 "\n", first);
         (void)fflush(stdout);
         if (n % 16 == 0 && tide_feed_step(feed, &next_us, &err) < TIDE_OK)
             return fail("step", &err);

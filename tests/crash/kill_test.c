@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "crash/tailing.h"
+#include "support/history.h"
 #include "support/prng.h"
 #include "support/store_fixture.h"
 
@@ -63,16 +65,32 @@ static void finish_reader(tailer *reader)
     assert_ok_err(tailer_finish(reader, &err), &err);
 }
 
-static void check_all(store_test *t, tide_store *store, tailer *reader, const ack_journal *journal)
+static const char *history_path(const store_test *t)
+{
+    static char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "history.jsonl", path);
+    return path;
+}
+
+/* What takers were told and the reader was shown, judged by a program that shares nothing with ours. */
+static tide_status judge(const store_test *t, const seen_rows *table, int history, tide_error *err)
+{
+    char verdict[HISTORY_VERDICT_MAX];
+    seen_rows_write(table, history);
+    TIDE_TRY(history_judge("sequences.py", (const char *const[]){"--killed", history_path(t), NULL},
+                           verdict, err));
+    print_message("%s\n", verdict);
+    return TIDE_OK;
+}
+
+static void check_all(store_test *t, tide_store *store, tailer *reader, int history)
 {
     tide_error err;
-    char why[WHY_SIZE] = "";
     seen_rows table = {0};
     read_to_the_end(&table, store);
-    read_table(&reader->seen, store);
-    if (!check_promises(journal, &table, why) || !check_same(&reader->seen, &table, why))
-        fail_msg("seed %llu: %s", (unsigned long long)seed, why);
-    assert_int_equal(table.len, reader->seen.len);
+    const tide_status status = judge(t, &table, history, &err);
+    if (status != TIDE_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     assert_ok_err(tide_store_check(store, ignore_finding, NULL, &err), &err);
     /* A killed process is no cut of history. */
     tide_identity before;
@@ -80,7 +98,6 @@ static void check_all(store_test *t, tide_store *store, tailer *reader, const ac
     tide_store_identity(t->store, &before);
     tide_store_identity(store_test_open(t), &after);
     assert_int_equal(before.epoch, after.epoch);
-    print_message("%zu acknowledged, %zu rows\n", journal->len, table.len);
     seen_rows_done(&table);
     tailer_done(reader);
 }
@@ -89,7 +106,7 @@ static void check_all(store_test *t, tide_store *store, tailer *reader, const ac
 
 typedef struct crowd {
     store_test *test;
-    const char *manner; /* of acknowledging; NULL: rightly */
+    const char *planted; /* a fault of the children; NULL: none */
 } crowd;
 
 static tide_status start_taker(proc *child, uint32_t cycle, uint32_t index, void *arg,
@@ -103,8 +120,9 @@ static tide_status start_taker(proc *child, uint32_t cycle, uint32_t index, void
     (void)snprintf(words[1], sizeof words[1], "%u", index);
     (void)snprintf(words[2], sizeof words[2], "%d", THREADS_EACH);
     (void)snprintf(words[3], sizeof words[3], "%llu", (unsigned long long)seed);
-    const char *const argv[] = {program,  c->test->url, c->test->dir.path, words[0], words[1],
-                                words[2], words[3],     c->manner,         NULL};
+    const char *const argv[] = {program,    c->test->url, c->test->dir.path, history_path(c->test),
+                                words[0],   words[1],     words[2],          words[3],
+                                c->planted, NULL};
     return proc_start(child, &(proc_options){.argv = argv, .out = PROC_PIPE}, err);
 }
 
@@ -136,8 +154,9 @@ static void killed_takers_leave_no_gap_and_lose_nothing(void **state)
 {
     store_test *t = *state;
     tide_store *store = store_test_open_real(t);
+    const int history = history_open(history_path(t));
     tailer reader;
-    tailer_start(&reader, store, false);
+    tailer_start(&reader, store, false, history);
     ack_journal journal;
     ack_journal_init(&journal);
     tide_error err;
@@ -145,8 +164,9 @@ static void killed_takers_leave_no_gap_and_lose_nothing(void **state)
         run_loop(&(crowd){.test = t}, (uint32_t)scale(CYCLES), &journal, &err);
     finish_reader(&reader);
     assert_ok_err(status, &err);
-    check_all(t, store, &reader, &journal);
+    check_all(t, store, &reader, history);
     ack_journal_done(&journal);
+    (void)close(history);
 }
 
 /* The checker can see: who acknowledges before the commit is found out by the first kills. */
@@ -157,36 +177,32 @@ static void acknowledging_before_the_commit_is_found_out(void **state)
     ack_journal journal;
     ack_journal_init(&journal);
     tide_error err;
-    assert_ok_err(run_loop(&(crowd){.test = t, .manner = "hasty"}, 1, &journal, &err), &err);
+    assert_ok_err(run_loop(&(crowd){.test = t, .planted = "hasty"}, 1, &journal, &err), &err);
     seen_rows table = {0};
     read_table(&table, store);
-    char why[WHY_SIZE] = "";
-    assert_false(check_promises(&journal, &table, why));
-    assert_contains(why, "acknowledged, and not there");
+    const int history = history_open(history_path(t));
+    assert_status(TIDE_E_DAMAGED, judge(t, &table, history, &err));
+    assert_contains(err.text, "was acknowledged");
+    assert_contains(err.text, "was not found");
+    (void)close(history);
     seen_rows_done(&table);
     ack_journal_done(&journal);
 }
 
 /* ---- threads of one process ---- */
 
-typedef struct promises {
-    pthread_mutex_t lock;
-    ack_journal journal;
+typedef struct progress {
+    atomic_size_t rows;
     atomic_bool stop;
     size_t enough;
-} promises;
+} progress;
 
-static void note_row(const taker *from, const taken *row)
+static void count_row(const taker *from, const taken *row)
 {
-    promises *p = from->arg;
-    char line[TAKEN_LINE_MAX];
-    const size_t len = taken_format(line, row);
-    line[len - 1] = '\0';
-    (void)pthread_mutex_lock(&p->lock);
-    ack_journal_add(&p->journal, 0, 0, line + strlen("ack "));
-    if (p->journal.len >= p->enough)
+    (void)row;
+    progress *p = from->arg;
+    if (atomic_fetch_add(&p->rows, 1) + 1 >= p->enough)
         atomic_store(&p->stop, true);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 typedef struct thread_taker {
@@ -201,7 +217,7 @@ static void *run_taker(void *arg)
     thread_taker *t = arg;
     t->status = taker_run(&t->taker, &t->err);
     if (t->status < TIDE_OK)
-        atomic_store(&((promises *)t->taker.arg)->stop, true);
+        atomic_store(&((progress *)t->taker.arg)->stop, true);
     return NULL;
 }
 
@@ -210,16 +226,18 @@ static void sixteen_threads_of_one_store_number_without_gaps(void **state)
 {
     store_test *t = *state;
     tide_store *store = store_test_open_real(t);
+    const int history = history_open(history_path(t));
     tailer reader;
-    tailer_start(&reader, store_test_open_real(t), false);
-    promises p = {.lock = PTHREAD_MUTEX_INITIALIZER, .enough = (size_t)scale(ROWS_IN_PROCESS)};
+    tailer_start(&reader, store_test_open_real(t), false, history);
+    progress p = {.enough = (size_t)scale(ROWS_IN_PROCESS)};
     thread_taker takers[THREADS];
     for (int i = 0; i < THREADS; i++) {
         takers[i] = (thread_taker){.taker = {.store = store,
                                              .thread = i,
                                              .seed = seed,
+                                             .history = history,
                                              .stop = &p.stop,
-                                             .report = note_row,
+                                             .report = count_row,
                                              .arg = &p}};
         assert_int_equal(0, pthread_create(&takers[i].thread, NULL, run_taker, &takers[i]));
     }
@@ -228,8 +246,8 @@ static void sixteen_threads_of_one_store_number_without_gaps(void **state)
     finish_reader(&reader);
     for (int i = 0; i < THREADS; i++)
         assert_ok_err(takers[i].status, &takers[i].err);
-    check_all(t, store, &reader, &p.journal);
-    ack_journal_done(&p.journal);
+    check_all(t, store, &reader, history);
+    (void)close(history);
 }
 
 int main(void)

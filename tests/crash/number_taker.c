@@ -1,9 +1,9 @@
 /* number_taker - a process of takers, to be killed.
  *
- *     number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]
+ *     number-taker URL STATE_DIR HISTORY CYCLE CHILD THREADS SEED [hasty]
  *
- * Runs THREADS takers (taking.h) on one store and prints a line for each row, in one write(2), so that a kill
- * leaves whole lines only. Ends when somebody kills it, when nobody reads its lines any more, or with exit
+ * Runs THREADS takers (taking.h) on one store, appends their calls to the file HISTORY and prints a line for
+ * each row, in one write(2), so that a kill leaves whole lines only. Ends when somebody kills it, when nobody reads its lines any more, or with exit
  * code 1 and words on stderr when the store said something that it should not say. */
 #include <errno.h>
 #include <pthread.h>
@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "crash/taking.h"
+#include "support/history.h"
 
-enum { THREADS_MAX = 64, LIFE_MAX_S = 600 };
+enum { THREADS_MAX = 64, LIFE_MAX_S = 3600 };
 
 static atomic_bool never = false;
 
@@ -42,13 +43,13 @@ static void *run_taker(void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc < 7) {
-        (void)fprintf(stderr,
-                      "usage: number-taker URL STATE_DIR CYCLE CHILD THREADS SEED [hasty]\n");
+    if (argc < 8) {
+        (void)fprintf(stderr, "usage: number-taker URL STATE_DIR HISTORY CYCLE CHILD THREADS SEED "
+                              "[hasty]\n");
         return 2;
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)alarm(LIFE_MAX_S);
+    (void)alarm(LIFE_MAX_S); /* an orphan ends, too */
     const tide_store_options options = {.state_dir = argv[2]};
     tide_error err;
     tide_store *store = NULL;
@@ -56,18 +57,20 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "number-taker: %s\n", err.text);
         return 1;
     }
+    const int history = history_open(argv[3]);
     taker takers[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    const long wanted = strtol(argv[5], NULL, 10);
+    const long wanted = strtol(argv[6], NULL, 10);
     const int count = wanted < THREADS_MAX ? (int)wanted : THREADS_MAX;
     for (int i = 0; i < count; i++) {
         takers[i] = (taker){
             .store = store,
-            .cycle = strtoll(argv[3], NULL, 10),
-            .child = strtoll(argv[4], NULL, 10),
+            .cycle = strtoll(argv[4], NULL, 10),
+            .child = strtoll(argv[5], NULL, 10),
             .thread = i,
-            .seed = strtoull(argv[6], NULL, 10),
-            .is_hasty = argc > 7 && strcmp(argv[7], "hasty") == 0,
+            .seed = strtoull(argv[7], NULL, 10),
+            .is_hasty = argc > 8 && strcmp(argv[8], "hasty") == 0,
+            .history = history,
             .stop = &never,
             .report = print_line,
         };

@@ -108,7 +108,7 @@ static void restarts_replay_history_without_duplicates_and_with_correct_counts(v
     replica_end(server, SIGTERM);
 }
 
-/* A file that was put back gets its own old events from others, once, and goes on under a new epoch. */
+/* A file that was restored gets its own old events from others, once, and goes on under a new epoch. */
 static void history_comes_back_into_a_file_that_was_put_back(void **state)
 {
     cli_fixture *t = *state;

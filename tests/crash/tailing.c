@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "support/history.h"
 #include "test_sql.h"
 
 enum { PAGE = 200, POLL_US = 300 };
@@ -76,7 +77,62 @@ tide_status seen_rows_read(seen_rows *seen, tide_store *store, tide_error *err)
     return p.count > 0 ? TIDE_OK : TIDE_NONE;
 }
 
+/* ---- histories ---- */
+
+/* A page: what lies above `after` of the rows that are there now. */
+static void write_page(const tailer *t, int64_t begin_ns, size_t after)
+{
+    const seen_rows *seen = &t->seen;
+    int64_t numbers[PAGE];
+    char texts[PAGE][TAKEN_VALUE_SIZE];
+    const char *values[PAGE];
+    size_t count = 0;
+    for (size_t i = after; i < seen->len; i++, count++) {
+        numbers[count] = seen->rows[i].seq_id;
+        taken_value(texts[count], seen->rows[i].writer, seen->rows[i].n);
+        values[count] = texts[count];
+    }
+    history_line line;
+    history_begin_at(&line, "tailer", "read", begin_ns);
+    history_text(&line, "sequence", "numbered");
+    history_number(&line, "after", (int64_t)after);
+    history_numbers(&line, "numbers", numbers, count);
+    history_texts(&line, "values", values, count);
+    history_flag(&line, "more", count == PAGE);
+    history_end(&line, t->history, HISTORY_OK);
+}
+
+void seen_rows_write(const seen_rows *table, int history)
+{
+    history_line line;
+    for (size_t i = 0; i < table->len; i++) {
+        const seen_row *row = &table->rows[i];
+        char value[TAKEN_VALUE_SIZE];
+        taken_value(value, row->writer, row->n);
+        history_begin(&line, "end", "row");
+        history_text(&line, "sequence", "numbered");
+        history_number(&line, "number", row->seq_id);
+        history_text(&line, "value", value);
+        history_number(&line, "at", row->at_us);
+        history_end(&line, history, HISTORY_OK);
+    }
+    history_begin(&line, "end", "rows");
+    history_text(&line, "sequence", "numbered");
+    history_number(&line, "count", (int64_t)table->len);
+    history_end(&line, history, HISTORY_OK);
+}
+
 /* ---- the tailer ---- */
+
+static tide_status read_and_write(tailer *t)
+{
+    const int64_t begin_ns = history_now_ns();
+    const size_t after = t->seen.len;
+    const tide_status status = seen_rows_read(&t->seen, t->store, &t->err);
+    if (status >= TIDE_OK && t->history > 0)
+        write_page(t, begin_ns, after);
+    return status;
+}
 
 static void *run_tailer(void *arg)
 {
@@ -85,10 +141,10 @@ static void *run_tailer(void *arg)
     bool is_last_round = false;
     while (!is_last_round) {
         is_last_round = atomic_load(&t->stop);
-        tide_status status = seen_rows_read(&t->seen, t->store, &t->err);
+        tide_status status = read_and_write(t);
         while (status == TIDE_OK) {
             atomic_store(&t->position, (long long)t->seen.len);
-            status = seen_rows_read(&t->seen, t->store, &t->err);
+            status = read_and_write(t);
         }
         if (status < TIDE_OK && !(t->is_server_mortal && status == TIDE_E_UNAVAILABLE)) {
             t->status = status;
@@ -100,9 +156,9 @@ static void *run_tailer(void *arg)
     return NULL;
 }
 
-void tailer_start(tailer *t, tide_store *store, bool is_server_mortal)
+void tailer_start(tailer *t, tide_store *store, bool is_server_mortal, int history)
 {
-    *t = (tailer){.store = store, .is_server_mortal = is_server_mortal};
+    *t = (tailer){.store = store, .is_server_mortal = is_server_mortal, .history = history};
     const int started = pthread_create(&t->thread, NULL, run_tailer, t);
     assert(started == 0);
     (void)started;
@@ -190,19 +246,4 @@ bool check_promises(const ack_journal *journal, const seen_rows *table, char why
     }
     free(index);
     return is_kept;
-}
-
-bool check_same(const seen_rows *shown, const seen_rows *table, char why[WHY_SIZE])
-{
-    for (size_t i = 0; i < shown->len; i++) {
-        const seen_row *before = &shown->rows[i];
-        const seen_row *now = i < table->len ? &table->rows[i] : NULL;
-        if (now && now->n == before->n && now->at_us == before->at_us &&
-            strcmp(now->writer, before->writer) == 0)
-            continue;
-        (void)snprintf(why, WHY_SIZE, "number %zu was shown as %s %" PRId64 " and is now %s", i + 1,
-                       before->writer, before->n, now ? now->writer : "gone");
-        return false;
-    }
-    return true;
 }

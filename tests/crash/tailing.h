@@ -5,8 +5,8 @@
  * page must continue where the last one ended, number by number: committed numbers have no gaps, and become
  * visible in their order. Times beside the numbers never go back either.
  *
- * The rows it was shown are kept, to be compared with the table at the end: what left the store once can be
- * neither taken back nor given another number, whatever crashed in between (FAULTS rule 13).
+ * Its pages are written to a history, to be compared with the table at the end: what left the store once can
+ * be neither taken back nor given another number, whatever crashed in between (FAULTS rule 13).
  *
  * Threads: a tailer runs on its own; the rest on the test's. */
 #ifndef TIDEMARK_TESTS_CRASH_TAILING_H
@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include "crash/taking.h"
-#include "support/journal.h"
+#include "support/process/journal.h"
 
 enum { WHY_SIZE = 256 };
 
@@ -39,9 +39,13 @@ void seen_rows_done(seen_rows *seen);
  * store's. */
 TIDE_MUST_CHECK tide_status seen_rows_read(seen_rows *seen, tide_store *store, tide_error *err);
 
+/* Write what was found in the end, for tests/check/sequences.py. */
+void seen_rows_write(const seen_rows *table, int history);
+
 typedef struct tailer {
     tide_store *store;
     bool is_server_mortal;
+    int history; /* where its pages are written; 0: nowhere */
     seen_rows seen;
     atomic_llong position; /* the last number shown to it */
     atomic_bool stop;
@@ -50,16 +54,13 @@ typedef struct tailer {
     tide_error err;
 } tailer;
 
-void tailer_start(tailer *t, tide_store *store, bool is_server_mortal);
-/* Stop it and see whether all was well. Its rows stay, for check_same. */
+void tailer_start(tailer *t, tide_store *store, bool is_server_mortal, int history);
+/* Stop it and see whether all was well. Its rows stay. */
 tide_status tailer_finish(tailer *t, tide_error *err);
 void tailer_done(tailer *t);
 
 /* Every line of the journal against the whole table; false says why. Rows of closures that gave up must not be
  * there. */
 bool check_promises(const ack_journal *journal, const seen_rows *table, char why[WHY_SIZE]);
-
-/* What somebody was shown is still so. */
-bool check_same(const seen_rows *shown, const seen_rows *table, char why[WHY_SIZE]);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "support/history.h"
 #include "support/prng.h"
 #include "test_sql.h"
 
@@ -75,16 +76,66 @@ static void report_rows(const taker *t, const request *r, taken_fate fate, bool 
     }
 }
 
+void taken_value(char out[TAKEN_VALUE_SIZE], const char *writer, int64_t n)
+{
+    (void)snprintf(out, TAKEN_VALUE_SIZE, "%s %" PRId64, writer, n);
+}
+
+static void begin_line(history_line *line, const request *r, int64_t index, int64_t begin_ns)
+{
+    char value[TAKEN_VALUE_SIZE];
+    taken_value(value, r->writer, row_n(r, index));
+    history_begin_at(line, r->writer, "take", begin_ns);
+    history_text(line, "sequence", "numbered");
+    history_text(line, "value", value);
+}
+
+static int64_t announce_rows(const taker *t, const request *r)
+{
+    const int64_t begin_ns = history_now_ns();
+    for (int64_t i = 0; t->history > 0 && i < r->count; i++) {
+        history_line line;
+        begin_line(&line, r, i, begin_ns);
+        history_announce(&line, t->history);
+    }
+    return begin_ns;
+}
+
+static void write_outcome(const taker *t, const request *r, int64_t begin_ns, history_result result,
+                          bool is_number_known)
+{
+    const int64_t end_ns = history_now_ns();
+    for (int64_t i = 0; t->history > 0 && i < r->count; i++) {
+        history_line line;
+        begin_line(&line, r, i, begin_ns);
+        if (is_number_known)
+            history_number(&line, "number", r->range.first + i);
+        history_end_at(&line, t->history, result, end_ns);
+    }
+}
+
+/* A closure that failed, or a store that is away, wrote nothing. */
+static history_result result_of(tide_status status)
+{
+    if (status == TIDE_OK)
+        return HISTORY_OK;
+    return status == TIDE_E_CONFLICT || status == TIDE_E_UNAVAILABLE ? HISTORY_FAIL
+                                                                     : HISTORY_UNKNOWN;
+}
+
 static tide_status take_once(const taker *t, request *r, tide_error *err)
 {
+    const int64_t begin_ns = announce_rows(t, r);
     if (t->is_hasty) {
         tide_env *env = tide_store_env(t->store);
+        write_outcome(t, r, begin_ns, HISTORY_OK, false);
         report_rows(t, r, TAKEN_STORED, false);
         env->sleep_us(env, HASTY_PAUSE_US);
     }
     const tide_status status = tide_write(t->store, add_rows, r, err);
     if (t->is_hasty)
         return TIDE_OK;
+    write_outcome(t, r, begin_ns, result_of(status), status == TIDE_OK);
     if (status == TIDE_OK && !r->is_given_up) {
         report_rows(t, r, TAKEN_STORED, true);
         return TIDE_OK;

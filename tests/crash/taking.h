@@ -14,6 +14,9 @@
  *     TAKEN_FAILED   refused: the row is not there, and will not be
  *     TAKEN_UNKNOWN  the store said that it does not know
  *
+ * Its history (tests/check/sequences.py) has a take for each row, announced before the call: whoever
+ * judges knows also what a killed taker may have written.
+ *
  * Threads: one taker, one thread; report is called on it. */
 #ifndef TIDEMARK_TESTS_CRASH_TAKING_H
 #define TIDEMARK_TESTS_CRASH_TAKING_H
@@ -54,6 +57,7 @@ struct taker {
     uint64_t seed;
     bool is_hasty;         /* acknowledges before the commit: how not to do it */
     bool is_server_mortal; /* TIDE_E_UNAVAILABLE and TIDE_E_OUTCOME_UNKNOWN are to be expected */
+    int history;           /* where its calls are written (support/history.h); 0: nowhere */
     const atomic_bool *stop;
     void (*report)(const taker *from, const taken *row);
     void *arg;
@@ -63,6 +67,10 @@ struct taker {
 TIDE_MUST_CHECK tide_status taker_run(const taker *t, tide_error *err);
 
 void taken_writer(char out[WRITER_NAME_SIZE], const taken *row);
+
+/* "<writer> <n>", the name of a row in a history. */
+enum { TAKEN_VALUE_SIZE = WRITER_NAME_SIZE + 24 };
+void taken_value(char out[TAKEN_VALUE_SIZE], const char *writer, int64_t n);
 
 /* "ack <the fields in order>\n", for journal.h. Returns the length. */
 size_t taken_format(char out[TAKEN_LINE_MAX], const taken *row);

@@ -5,7 +5,7 @@
 
 #include "agent/running_agent.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 enum { READERS = 60, RUN_MS = 120000 };

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "daemon/child.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };

@@ -1,6 +1,5 @@
 /* What every daemon shows the world, on the real program: figures that are fed, web pages that are kept out, options whose
  * mistakes are named. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,8 @@
 #include "base/cleanup.h"
 #include "net/limits.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/clock/fair_clock.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 enum { WORDS_MAX = 32, WORD_MAX = 1024, READY_MS = 60000, RUN_MS = 30000 };
@@ -76,8 +76,7 @@ static void start(front_test *t, const char *const *more, const char *log_path)
     assert_ok_err(proc_start(&t->daemon, &options, &t->err), &t->err);
     char line[512] = "";
     for (size_t len = 0; len + 1 < sizeof line && !strchr(line, '\n'); len++) {
-        struct pollfd fd = {.fd = t->daemon.out_fd, .events = POLLIN};
-        assert_int_equal(1, poll(&fd, 1, READY_MS));
+        assert_true(fair_wait_fd(t->daemon.out_fd, fair_clock_ms() + READY_MS));
         assert_int_equal(1, read(t->daemon.out_fd, line + len, 1));
     }
     const char *address = strchr(line, '=');

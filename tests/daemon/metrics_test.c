@@ -12,9 +12,9 @@
 #include "daemon/client_metrics.h"
 #include "daemon/metrics.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/clock/virtual_env.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 
 #define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-prometheus-client */
 

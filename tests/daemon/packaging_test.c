@@ -8,7 +8,7 @@
 #include "daemon/metrics.h"
 #include "replicad/metrics.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 static void find_packaging(const char *name, char out[PATH_MAX])
 {

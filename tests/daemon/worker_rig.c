@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "support/clock/fair_clock.h"
 
 static const char *const names[] = {"claimed", "finished", "failed", "released", "lost", "swept",
                                     "trouble", "started",  "ended",  "told",     "over"};
@@ -62,10 +63,10 @@ static bool wait_moved(rig *r, int64_t deadline_us)
 void rig_wait(rig *r, const char *name, int count)
 {
     const int at = find_name(name);
-    const int64_t deadline_us = rig_now_us() + RIG_DEADLINE_MS * 1000LL;
+    const int64_t deadline_ms = fair_clock_ms() + RIG_DEADLINE_MS;
     bool is_there = false;
     (void)pthread_mutex_lock(&r->lock);
-    while (!(is_there = r->counts[at] >= count) && wait_moved(r, deadline_us))
+    while (!(is_there = r->counts[at] >= count) && fair_wait_cond(&r->moved, &r->lock, deadline_ms))
         ;
     (void)pthread_mutex_unlock(&r->lock);
     if (!is_there)
@@ -296,9 +297,9 @@ rig_item rig_look(rig *r, const char *id)
 
 void rig_wait_status(rig *r, const char *id, const char *status)
 {
-    const int64_t deadline_us = rig_now_us() + RIG_DEADLINE_MS * 1000LL;
+    const int64_t deadline_ms = fair_clock_ms() + RIG_DEADLINE_MS;
     while (strcmp(rig_look(r, id).status, status) != 0) {
-        if (rig_now_us() > deadline_us)
+        if (fair_clock_ms() > deadline_ms)
             fail_msg("%s is %s, not %s; %s", id, rig_look(r, id).status, status, r->log);
         (void)pthread_mutex_lock(&r->lock);
         (void)wait_moved(r, rig_now_us() + 10000);
@@ -335,9 +336,9 @@ void rig_hang_begin(rig_hang *hang, rig *r, const char *id, int64_t token)
     *hang = (rig_hang){.r = r, .token = token, .store = store_test_open_real(r->t)};
     copy_text(hang->id, sizeof hang->id, id);
     assert_int_equal(0, pthread_create(&hang->thread, NULL, run_hang, hang));
-    const int64_t deadline_us = rig_now_us() + RIG_DEADLINE_MS * 1000LL;
+    const int64_t deadline_ms = fair_clock_ms() + RIG_DEADLINE_MS;
     (void)pthread_mutex_lock(&r->lock);
-    while (!hang->has_begun && wait_moved(r, deadline_us))
+    while (!hang->has_begun && fair_wait_cond(&r->moved, &r->lock, deadline_ms))
         ;
     const bool has_begun = hang->has_begun;
     (void)pthread_mutex_unlock(&r->lock);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "support/pg_cluster.h"
+#include "support/postgres/pg_cluster.h"
 
 int main(void)
 {

@@ -13,7 +13,10 @@ function pagesBelow(folder) {
     const entries = readdirSync(path.join(source, folder), { withFileTypes: true });
     return entries.filter((entry) => entry.name.endsWith('.md')).map((entry) => path.join(folder, entry.name));
 }
-const pages = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'examples/README.md', ...pagesBelow('docs'), ...pagesBelow('docs/reference')];
+const pages = [
+    'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'examples/README.md',
+    ...pagesBelow('docs'), ...pagesBelow('docs/internals'), ...pagesBelow('docs/reference'),
+];
 const textOf = (page) => readFileSync(path.join(source, page), 'utf8');
 const proseOf = (page) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
 
@@ -56,7 +59,7 @@ const tests = readdirSync(path.join(source, 'tests'), { recursive: true })
     .join('\n');
 
 // Pages, and behind which heading of theirs cases are named.
-const NAMING = [['docs/guarantees.md', ''], ['docs/colony.md', '## How it is tested'], ['docs/lake.md', '## How it is tested']];
+const NAMING = [['docs/internals/proof.md', ''], ['docs/colony.md', '## How it is tested'], ['docs/lake.md', '## How it is tested']];
 for (const [page, heading] of NAMING)
     test(`${page}: the cases that it names exist`, async () => {
         const text = textOf(page);

@@ -9,10 +9,11 @@ const pages = [
     ['the C interface', 'make-c-api'],
     ['the services', 'make-services'],
     ['the tables', 'make-schema', tidemark],
+    ['the proof', 'make-proof'],
 ];
 for (const [what, script, ...words] of pages)
-    test(`the reference of ${what} is up to date`, async () => {
-        const { status, stderr } = spawnSync('python3', [path.join(source, 'scripts', script), '--check', ...words], { encoding: 'utf8' });
+    test(`the page of ${what} is up to date`, async () => {
+        const { status, stderr } = spawnSync('python3', [path.join(source, 'scripts', 'docs', script), '--check', ...words], { encoding: 'utf8' });
         if (status !== 0) throw stderr;
     });
 await runCases();

@@ -12,6 +12,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import path from 'node:path';
 
 import { source } from '../clients/deps.mjs';
+import { afterFairTime } from '../clients/fair_clock.mjs';
 
 export const DOCUMENT_MS = 140_000; // a sanitizer makes it many times slower
 const READY_S = 20;
@@ -77,9 +78,9 @@ function environmentOf(directory, database) {
 
 function wait(child) {
     return new Promise((resolve) => {
-        const timer = setTimeout(() => child.kill('SIGKILL'), DOCUMENT_MS);
+        const callOff = afterFairTime(DOCUMENT_MS, () => child.kill('SIGKILL'));
         child.once('exit', (code, signal) => {
-            clearTimeout(timer);
+            callOff();
             resolve(signal ? `not done after ${DOCUMENT_MS / 1000} s` : code);
         });
     });

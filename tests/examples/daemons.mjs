@@ -8,6 +8,7 @@ import path from 'node:path';
 import readline from 'node:readline';
 
 import { source, tidemark } from '../clients/deps.mjs';
+import { afterFairTime } from '../clients/fair_clock.mjs';
 
 export const directory = mkdtempSync(path.join(tmpdir(), 'tidemark-examples-'));
 export const inside = (name) => path.join(directory, name);
@@ -88,10 +89,13 @@ export async function stopAll() {
 // A program to its end; ends with 0, and its stdout is the answer.
 export function run([program, ...args], more = {}) {
     return new Promise((resolve, reject) => {
-        execFile(program, args, { cwd: directory, env: { ...environment, ...more }, timeout: 50_000 }, (error, stdout, stderr) => {
+        const options = { cwd: directory, env: { ...environment, ...more } };
+        const child = execFile(program, args, options, (error, stdout, stderr) => {
+            callOff();
             if (error) reject(new Error(`${program} ${args.join(' ')}: ${error.code ?? error.signal}\n${stdout}${stderr}`));
             else resolve(stdout);
         });
+        const callOff = afterFairTime(50_000, () => child.kill());
     });
 }
 

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "feed/feed_fixture.h"
 #include "support/alloc_fault.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 
 typedef struct rig {
     tempdir dir;

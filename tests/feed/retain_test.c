@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "feed/feed_fixture.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/prng.h"
 
 static void step(tide_feed *feed)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "feed/feed_fixture.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/prng.h"
 
 typedef struct findings {

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "support/alloc_fault.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/prng.h"
 
 enum { SWEEP_MAX = 200000, CUTS = 60, ROWS = 4 };

@@ -421,8 +421,9 @@ static void write_text(memory_file *file, const char *text, size_t len)
 static void edit_and_sign(memory_file *out, const memory_file *file, const char *from,
                           const char *to)
 {
-    TIDE_CLEANUP(tide_freep) char *text = strndup(file->bytes, file->len);
+    TIDE_CLEANUP(tide_freep) char *text = calloc(1, file->len + 1); /* the file has no terminator */
     assert_non_null(text);
+    memcpy(text, file->bytes, file->len);
     char *end = strstr(text, "{\"end\":");
     char *at = strstr(text, from);
     assert_non_null(end);

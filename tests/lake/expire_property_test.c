@@ -425,15 +425,14 @@ static void run_seed(hand *h, uint64_t seed)
     hand_expect_sound(h);
 }
 
-static uint64_t first_seed;
-
 static void no_file_that_can_be_reached_is_ever_removed(void **state)
 {
     hand *h = *state;
-    const uint64_t seeds = is_soak() ? 200 : SEEDS;
-    for (uint64_t i = 0; i < seeds; i++) {
-        print_message("seed %" PRIu64 "\n", first_seed + i);
-        run_seed(h, first_seed + i);
+    uint64_t count = is_soak() ? 200 : SEEDS;
+    const uint64_t first = prng_first_of(&count, 0);
+    for (uint64_t i = 0; i < count; i++) {
+        prng_print_seed(first + i);
+        run_seed(h, first + i);
         assert_int_equal(0, h->t->engine == TIDE_ENGINE_SQLITE ? hand_setup_sqlite(state)
                                                                : hand_setup_postgres(state));
     }
@@ -441,7 +440,6 @@ static void no_file_that_can_be_reached_is_ever_removed(void **state)
 
 int main(void)
 {
-    first_seed = prng_seed_from_env(1);
     const struct CMUnitTest tests[] = {HAND_CASE(no_file_that_can_be_reached_is_ever_removed)};
     return cmocka_run_group_tests(tests, NULL, hand_group_teardown);
 }

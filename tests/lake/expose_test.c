@@ -521,16 +521,18 @@ static void stock_writers_and_ours_share_one_history(void **state)
     expose(&c.l, "work");
     attach(&c, "lake_work");
     char program[PATH_MAX];
+    char history[TEMPDIR_PATH_MAX];
     char id[32];
     char count[16];
     proc stocks[STOCK_WRITERS];
     proc ours[OUR_WRITERS];
     (void)snprintf(id, sizeof id, "%" PRId64, table_id(&c, "t"));
     (void)snprintf(count, sizeof count, "%d", INSERTS);
+    tempdir_join(&c.l.t->dir, "history.jsonl", history);
     assert_ok_err(proc_find("lake-writer", program, &c.l.err), &c.l.err);
     for (int i = 0; i < OUR_WRITERS; i++) {
-        const char *const argv[] = {program, c.l.t->url,         c.l.t->dir.path,
-                                    "0",     i == 0 ? "a" : "b", NULL};
+        const char *const argv[] = {
+            program, c.l.t->url, c.l.t->dir.path, history, "0", i == 0 ? "a" : "b", NULL};
         assert_ok_err(
             proc_start(&ours[i], &(proc_options){.argv = argv, .out = PROC_NULL}, &c.l.err),
             &c.l.err);

@@ -1,5 +1,6 @@
 /* Processes that commit are killed with -9: what was acknowledged is there exactly once, nothing is there in part, and the history is sound. */
 #include "lake_fixture.h"
+#include "lake_judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,8 +8,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "support/journal.h"
 #include "support/prng.h"
+#include "support/process/journal.h"
 
 enum { PROCESSES = 4, CYCLES = 3, SOAK_FACTOR = 20, SILENCE_MS = 60000 };
 
@@ -21,7 +22,9 @@ static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, voi
     TIDE_TRY(proc_find("lake-writer", program, err));
     (void)snprintf(words[0], sizeof words[0], "%u", cycle);
     (void)snprintf(words[1], sizeof words[1], "%u", index);
-    const char *const argv[] = {program, t->url, t->dir.path, words[0], words[1], NULL};
+    char history[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "history.jsonl", history);
+    const char *const argv[] = {program, t->url, t->dir.path, history, words[0], words[1], NULL};
     return proc_start(child, &(proc_options){.argv = argv, .out = PROC_PIPE}, err);
 }
 
@@ -62,12 +65,17 @@ static void killed_writers_leave_whole_commits_and_lose_none(void **state)
     assert_ok_err(kill_loop_run(&loop, &journal, &result, &l.err), &l.err);
     /* A writer's last commit may still be on its way at the server: one more comes behind it. */
     lake_insert(&l, "work", "main", "t", 1);
+    bool is_seen = false;
+    lake_observe(&l.t->dir, l.t->url, &is_seen);
+    assert_true(is_seen);
+    lake_insert(&l, "work", "main", "t", 1);
     TIDE_CLEANUP(tide_freep) char *portrait = lake_state(&l, "work", "");
     for (size_t i = 0; i < journal.len; i++) {
         acknowledged a = {0};
         assert_int_equal(sscanf(journal.acks[i].text, "%" SCNd64 " %63s", &a.snapshot, a.name), 2);
         check_ack(portrait, &a);
     }
+    lake_judge(&l.t->dir, l.t->url, NULL);
     print_message("%zu acknowledged, %" PRId64 " rows\n", journal.len,
                   lake_rows(&l, "work", "", "main", "t"));
     assert_true(lake_rows(&l, "work", "", "main", "t") >= (int64_t)journal.len);

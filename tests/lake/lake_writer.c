@@ -1,8 +1,8 @@
 /* lake_writer - a process that commits to a catalog, to be killed.
  *
- *     lake-writer URL STATE_DIR CYCLE CHILD
+ *     lake-writer URL STATE_DIR HISTORY CYCLE CHILD
  *
- * Appends files to work.main.t, each commit under a key of its own, and prints "ack SNAPSHOT FILE" for each, in one write(2). Now and then it creates and
+ * Appends files to work.main.t, each commit under a key of its own, writes them to the file HISTORY (tests/check/catalog.py), and prints "ack SNAPSHOT FILE" for each, in one write(2). Now and then it creates and
  * drops a table. Ends when somebody kills it, when nobody reads its lines any more, or with exit code 1 and words on stderr when a commit fails. */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,11 @@
 
 #include "base/cleanup.h"
 #include "lake/change.h"
+#include "support/history.h"
 
-enum { LIFE_MAX_S = 300 };
+enum { LIFE_MAX_S = 3600 };
+
+static int history; /* descriptor */
 
 static tide_status append(tide_lake *lake, const char *name, int64_t *snapshot, tide_error *err)
 {
@@ -27,10 +30,17 @@ static tide_status append(tide_lake *lake, const char *name, int64_t *snapshot, 
     const tide_lake_new_file file = {.path = path, .record_count = 1, .file_size_bytes = 1};
     const tide_lake_commit_options options = {.request_key = name};
     tide_lake_committed done;
+    history_line line;
+    history_begin(&line, name, "commit");
+    history_text(&line, "catalog", "work");
+    history_text(&line, "key", name);
+    history_announce(&line, history);
     TIDE_TRY(tide_lake_begin(&change, lake, "work", 0, err));
     TIDE_TRY(tide_lake_change_table(change, "main", "t", &seen, err));
     TIDE_TRY(tide_lake_add_file(change, seen.table.id, &file, err));
     TIDE_TRY(tide_lake_commit(change, &options, &done, err));
+    history_number(&line, "snapshot", done.snapshot_id);
+    history_end(&line, history, HISTORY_OK);
     *snapshot = done.snapshot_id;
     return TIDE_OK;
 }
@@ -67,19 +77,20 @@ static tide_status work(tide_lake *lake, const char *cycle, const char *child, t
 
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
-        (void)fprintf(stderr, "usage: lake-writer URL STATE_DIR CYCLE CHILD\n");
+    if (argc != 6) {
+        (void)fprintf(stderr, "usage: lake-writer URL STATE_DIR HISTORY CYCLE CHILD\n");
         return 2;
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)alarm(LIFE_MAX_S);
+    (void)alarm(LIFE_MAX_S); /* an orphan ends, too */
     const tide_store_options options = {.state_dir = argv[2]};
     tide_error err;
     tide_store *store = NULL;
     tide_lake *lake = NULL;
+    history = history_open(argv[3]);
     if (tide_store_open(&store, argv[1], &options, &err) < TIDE_OK ||
         tide_lake_open(&lake, store, &err) < TIDE_OK ||
-        work(lake, argv[3], argv[4], &err) < TIDE_OK)
+        work(lake, argv[4], argv[5], &err) < TIDE_OK)
         (void)fprintf(stderr, "lake-writer: %s: %s\n", tide_status_get(err.status)->name, err.text);
     return 1;
 }

@@ -1,6 +1,7 @@
 /* The fan-out of many writers on few catalogs, in processes that are killed: nothing is lost, nothing appears that nobody asked for, and the history is
  * sound. And the judge is shown to find what it is there for. */
 #include "lake_fixture.h"
+#include "lake_judge.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -11,7 +12,8 @@
 
 #include "base/cleanup.h"
 #include "lake/stress.h"
-#include "support/proc.h"
+#include "support/clock/fair_clock.h"
+#include "support/process/proc.h"
 
 enum { WAIT_MS = 120000 };
 
@@ -25,9 +27,12 @@ typedef struct stress_call {
 } stress_call;
 
 static void start_stress(stress_call *call, const tempdir *dir, const char *url,
-                         const char *writers, const char *catalogs, const char *seconds)
+                         const char *writers, const char *catalogs, int fair_seconds)
 {
     tide_error err;
+    char seconds[32];
+    (void)snprintf(seconds, sizeof seconds, "%" PRId64,
+                   (fair_to_wall_ms(fair_seconds * 1000) + 999) / 1000);
     assert_ok_err(proc_find("tidemark", call->program, &err), &err);
     tempdir_join(dir, "stress.out", call->out);
     tempdir_join(dir, "stress.err", call->told);
@@ -61,7 +66,20 @@ static int64_t member(const char *json, const char *name)
     return strtoll(at + strlen(key), NULL, 10);
 }
 
-static void end_stress(stress_call *call, int64_t commits_least)
+/* Look at all snapshots while they grow. */
+static void observe_until_ended(stress_call *call, const tempdir *dir, const char *url)
+{
+    int seen = 0;
+    while (!proc_poll(&call->child)) {
+        bool is_seen = false;
+        lake_observe(dir, url, &is_seen);
+        seen += is_seen;
+    }
+    assert_true(seen > 0);
+}
+
+static void end_stress(stress_call *call, int64_t commits_least, const tempdir *dir,
+                       const char *url, const char *data)
 {
     tide_error err;
     char json[8192];
@@ -81,6 +99,12 @@ static void end_stress(stress_call *call, int64_t commits_least)
     assert_int_equal(0, member(json, "lost"));
     assert_int_equal(0, member(json, "phantoms"));
     assert_int_equal(0, member(json, "findings"));
+    char logs[PATH_MAX];
+    const char *prefix = strstr(json, "\"prefix\":\"");
+    assert_non_null(prefix);
+    prefix += strlen("\"prefix\":\"");
+    (void)snprintf(logs, sizeof logs, "%s/%.*s-log", data, (int)strcspn(prefix, "\""), prefix);
+    lake_judge(dir, url, logs);
     proc_done(&call->child);
 }
 
@@ -88,8 +112,11 @@ static void killed_writers_lose_nothing(void **state)
 {
     lake_case l = lake_case_open(state);
     stress_call call;
-    start_stress(&call, &l.t->dir, l.t->url, "12", "2", "4");
-    end_stress(&call, 20);
+    char data[TEMPDIR_PATH_MAX];
+    lake_data_dir(l.t, data);
+    start_stress(&call, &l.t->dir, l.t->url, "12", "2", 4);
+    observe_until_ended(&call, &l.t->dir, l.t->url);
+    end_stress(&call, 20, &l.t->dir, l.t->url, data);
     lake_case_done(&l);
 }
 
@@ -119,7 +146,8 @@ static void wait_for_commits(tide_store *store, int64_t more)
     tide_error err;
     commit_count now = {0};
     commit_count first = {-1};
-    for (int i = 0; i < 1200; i++) {
+    const int64_t until_ms = proc_now_ms() + 60000;
+    while (proc_now_ms() < until_ms) {
         if (tide_read(store, count_commits, &now, &err) == TIDE_OK) {
             if (first.count < 0)
                 first = now;
@@ -151,13 +179,15 @@ static void a_killed_server_loses_nothing(void **state)
     assert_ok_err(tide_store_open(&store, url, NULL, &err), &err);
     assert_ok_err(tide_lake_init(store, data, NULL, &err), &err);
     stress_call call;
-    start_stress(&call, &dir, url, is_soak() ? "64" : "16", "2", "10");
+    start_stress(&call, &dir, url, is_soak() ? "64" : "16", "2", 10);
     for (int i = 0; i < 2; i++) {
         wait_for_commits(store, 100);
         assert_ok_err(pg_cluster_crash(&cluster, &err), &err);
         assert_ok_err(pg_cluster_restart(&cluster, &err), &err);
     }
-    end_stress(&call, 150);
+    bool is_seen = false;
+    lake_observe(&dir, url, &is_seen);
+    end_stress(&call, 150, &dir, url, data);
     tide_store_close(store);
     pg_cluster_stop(&cluster);
     TIDE_IGNORE(tempdir_remove(&dir, &err));

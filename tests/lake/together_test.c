@@ -16,6 +16,7 @@
 #include "base/crew.h"
 #include "store/engine.h"
 #include "store/pg_flush.h"
+#include "support/clock/fair_clock.h"
 
 static atomic_bool will_hold; /* the next who flushes */
 static bool will_fail;        /* the one who was held */
@@ -26,10 +27,7 @@ static _Thread_local bool cannot_flush;
 
 static bool wait_for(sem_t *signal)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
-    return sem_timedwait(signal, &until) == 0;
+    return fair_wait_sem(signal, fair_clock_ms() + 20000);
 }
 
 tide_status __real_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err);

@@ -1,6 +1,5 @@
 /* tidemark.lake.v1 of the real program, on SQLite and PostgreSQL, asked by a client of others (python3-grpcio; lake_client.py has the questions). Every case ends with the
  * history checker. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "cli/cli_run.h"
+#include "support/clock/fair_clock.h"
 
 #define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-grpcio */
 #define READY "ready listen="
@@ -53,9 +53,7 @@ static void read_line(const proc *process, char line[LINE_MAX_LEN])
 {
     const int64_t until_ms = proc_now_ms() + WAIT_MS;
     for (size_t len = 0; len + 1 < LINE_MAX_LEN; len++) {
-        struct pollfd fd = {.fd = process->out_fd, .events = POLLIN};
-        const int64_t left_ms = until_ms - proc_now_ms();
-        assert_true(left_ms > 0 && poll(&fd, 1, (int)left_ms) > 0);
+        assert_true(fair_wait_fd(process->out_fd, until_ms));
         assert_int_equal(1, read(process->out_fd, line + len, 1));
         if (line[len] == '\n') {
             line[len] = '\0';

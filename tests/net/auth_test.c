@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "net/auth.h"
 #include "support/check.h"
+#include "support/clock/virtual_env.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 
 #define SECOND INT64_C(1000000)
 #define TOKEN_A "tide_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

@@ -15,7 +15,7 @@
 #include "net/client_parts.h"
 #include "net/echo.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 enum { THREADS = 8, CALLS = 25 };
 

@@ -2,7 +2,7 @@
 #ifndef TIDEMARK_TESTS_NET_ECHO_H
 #define TIDEMARK_TESTS_NET_ECHO_H
 
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 typedef struct echo {
     proc process;

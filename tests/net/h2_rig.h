@@ -13,7 +13,7 @@
 #include "base/buffer.h"
 #include "net/conn.h"
 #include "net/test_service.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 enum { H2_RIG_STREAMS_MAX = 4096 };
 

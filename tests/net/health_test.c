@@ -135,6 +135,7 @@ static void an_impaired_program_serves_nothing(void **state)
     assert_int_equal(TIDE_HEALTH_SERVING, sent_status(&watch, 0));
     assert_int_equal(TIDE_HEALTH_NOT_SERVING, sent_status(&watch, 1));
     assert_int_equal(TIDE_HEALTH_SERVING, sent_status(&watch, 2));
+    tide_health_close(health); /* before the call that watches is gone */
 }
 
 static void a_watcher_that_left_already_is_let_go(void **state)

@@ -10,7 +10,7 @@
 #include "net/inflate.h"
 #include "net/test_service.h"
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 enum { OUTPUT_MAX = 64 << 20 };
 
@@ -170,6 +170,22 @@ static void a_head_has_the_length_and_no_body(void **state)
     const char *answer = ask(f, "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_contains(answer, "content-length: 3\r\n");
     assert_string_equal("\r\n\r\n", answer + strlen(answer) - 4);
+}
+
+/* A fuzzer found that the pieces in which such a line arrives decided what became of it. */
+static void an_empty_line_between_requests_may_come_in_two_pieces(void **state)
+{
+    static const char *const pieces[][2] = {{"\r\n", ""}, {"\r", "\n"}};
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        fixture *f = *state;
+        if (i == 0)
+            open_conn(f, false);
+        assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 OK\r\n");
+        assert_string_equal("", ask(f, pieces[i][0]));
+        assert_string_equal("", ask(f, pieces[i][1]));
+        assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 OK\r\n");
+        assert_false(is_over(f));
+    }
 }
 
 static void a_request_may_come_byte_by_byte(void **state)
@@ -567,6 +583,7 @@ int main(void)
         HTTP1_CASE(a_page_of_another_host_is_refused),
         HTTP1_CASE(a_get_is_answered_and_the_connection_kept),
         HTTP1_CASE(a_head_has_the_length_and_no_body),
+        HTTP1_CASE(an_empty_line_between_requests_may_come_in_two_pieces),
         HTTP1_CASE(a_request_may_come_byte_by_byte),
         HTTP1_CASE(pipelined_requests_are_answered_in_order),
         HTTP1_CASE(http_1_0_is_closed_unless_it_asks),

@@ -10,7 +10,7 @@
 #include "sample.pb-c.h"
 #include "support/check.h"
 #include "support/prng.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 

@@ -157,7 +157,7 @@ static void every_failed_allocation_is_told(void **state)
 {
     (void)state;
     prng random;
-    prng_init(&random, 7);
+    prng_init(&random, prng_seed_from_env(7));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, MIB);
     random_message(&random, EVERYTHING, 3, &bytes);

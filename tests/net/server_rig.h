@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 enum { SERVER_RIG_WORDS_MAX = 32, SERVER_RIG_ADDRESSES_MAX = 4 };
 

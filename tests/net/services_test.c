@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 #define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-grpcio */

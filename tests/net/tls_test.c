@@ -10,7 +10,7 @@
 #include "net/certificates.h"
 #include "net/tls.h"
 #include "support/check.h"
-#include "support/virtual_env.h"
+#include "support/clock/virtual_env.h"
 
 enum { ROUNDS_MAX = 20 };
 

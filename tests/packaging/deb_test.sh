@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deb_test.sh DIRECTORY - the life of the packages in DIRECTORY on a machine that is thrown away (scripts/deb-machine): installed, started, used,
+# deb_test.sh DIRECTORY - the life of the packages in DIRECTORY on a machine that is thrown away (scripts/release/deb-machine): installed, started, used,
 # killed, upgraded, removed, installed again, purged. Speaks TAP. (grep without -q: whoever still writes to it must not fail.)
 set -uo pipefail
 debs=$1
@@ -47,6 +47,17 @@ repack() {
 
 # ---- cases ----
 
+without_duckdb() {
+    local place=(--store "$work/none.db")
+    tidemark lake init "${place[@]}" --data "$work/none" && tidemark lake catalog create books "${place[@]}" || return 1
+    ! tidemark lake query 'SELECT 42' "${place[@]}" 2>"$work/none.err" && grep tidemark-libduckdb "$work/none.err" &&
+        dpkg-deb -f "$debs"/tidemark_*.deb Suggests | grep tidemark-libduckdb
+}
+
+duckdb_installs() {
+    dpkg -i "$debs"/tidemark-libduckdb_*.deb
+}
+
 install_all() {
     dpkg -i "$debs"/tidemark_*.deb "$debs"/libtidemark0_*.deb "$debs"/libtidemark-dev_*.deb
 }
@@ -79,7 +90,8 @@ pages_are_there() {
 
 # As docs/sql.md has it.
 extension_loads() {
-    local extension=/usr/lib/x86_64-linux-gnu/tidemark/tidemark_sqlite
+    local extension
+    extension=$(dpkg -L tidemark | sed -n 's/\.so$//p' | grep tidemark_sqlite)
     tidemark sequence next orders --store "$work/numbers.db" &&
         [ "$(sqlite3 "$work/numbers.db" ".load $extension" "SELECT nextval('orders')")" = 2 ]
 }
@@ -199,7 +211,7 @@ scripts_run_twice() {
 user_still_there() { getent passwd tidemark; }
 
 remove() {
-    dpkg -r libtidemark-dev libtidemark0 tidemark || return 1
+    dpkg -r libtidemark-dev libtidemark0 tidemark-libduckdb tidemark || return 1
     for service in $services; do ! systemctl is-active "$service" || return 1; done
     [ ! -e /usr/bin/tidemark ] && [ -e /etc/tidemark/agent.conf ] && [ -e /var/lib/tidemark/serve/work.db ] && user_still_there
 }
@@ -224,6 +236,8 @@ check 'the packages install' install_all
 check 'nothing runs before it is asked for' nothing_runs
 check 'there is a user, and settings that only it and root read' user_is_there
 check 'manual pages and completions are where they are looked for' pages_are_there
+check 'without DuckDB a lake says which package has it' without_duckdb
+check 'DuckDB installs beside it' duckdb_installs
 check 'DuckDB is found beside the program' duckdb_is_found
 check 'a foreign SQLite loads the extension' extension_loads
 check 'the list of parts has the digests of what is installed' sbom_is_there

@@ -1,7 +1,7 @@
 // What the packages are made of: units, settings, the list of parts. The packages themselves: make deb-test.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
@@ -70,7 +70,7 @@ test('a unit reads settings that the package has, and writes only where these sa
 // ---- settings ----
 
 test('the examples of settings are what the tables say', async () => {
-    await run('python3', [inTree('scripts/make-config'), '--check', tidemark]);
+    await run('python3', [inTree('scripts/docs/make-config'), '--check', tidemark]);
 });
 
 // Every default written out; what has none needs a file or a name that is not here.
@@ -87,10 +87,10 @@ const starts = {
     'replica.conf': ['replica', 'run', path.join(directory, 'notes.db'), '--listen', '127.0.0.1:0'],
 };
 
-async function startAndStop(words) {
+async function startAndStop(words, env = {}, whileReady = async () => {}) {
     const child = spawn(tidemark, [...words, '--log-level', 'error'], {
         stdio: ['ignore', 'pipe', 'pipe'],
-        env: { ...process.env, TIDEMARK_STATE_DIR: path.join(directory, 'state') },
+        env: { ...process.env, TIDEMARK_STATE_DIR: path.join(directory, 'state'), ...env },
     });
     running.add(child);
     let complaint = '';
@@ -101,6 +101,7 @@ async function startAndStop(words) {
         lines.once('line', resolve);
         lines.once('close', () => resolve(''));
     });
+    if (/^ready /.test(line)) await whileReady(line);
     child.kill('SIGTERM');
     const code = await ended;
     running.delete(child);
@@ -117,12 +118,59 @@ test('a daemon starts with its example, every default written out, and stops whe
     }));
 });
 
+// ---- containers: as far as their program goes; scripts/release/image-test starts the image itself ----
+
+const parseYaml = async (...names) => {
+    const script = 'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))';
+    const { stdout } = await run('/usr/bin/python3', ['-c', script, inTree('packaging', ...names)]);
+    return JSON.parse(stdout);
+};
+
+// The container's words and environment; its addresses with a free port, its files below a directory.
+async function startContainer(name, words, env, scheme) {
+    const place = path.join(directory, name);
+    mkdirSync(place, { recursive: true });
+    const moved = Object.fromEntries(Object.entries({ ...env, TIDEMARK_DATA: '/data' }).map(([key, value]) =>
+        [key, value.startsWith('/') ? path.join(place, value) : value.replace(/:8340$/, ':0')]));
+    await startAndStop(words, moved, async (line) => {
+        const [, port] = /http=\S+:(\d+)/.exec(line);
+        const { stdout } = await run(tidemark, ['check', 'ready', `${scheme}://127.0.0.1:${port}`]);
+        assert.match(stdout, /READY OK/);
+    });
+}
+
+test('the example for Compose starts, and its health check asks the port that it serves', async () => {
+    const [{ services, volumes }] = await parseYaml('compose.yaml');
+    const [service] = Object.values(services);
+    assert.deepEqual(service.healthcheck.test.slice(0, 4), ['CMD', '/usr/bin/tidemark', 'check', 'ready']);
+    assert.equal(service.healthcheck.test[4].split(':')[1], service.environment.TIDEMARK_HTTP.split(':')[1]);
+    assert(service.ports.every((port) => port.startsWith('127.0.0.1:'))); // it is insecure
+    assert(service.volumes.every((volume) => volume.split(':')[0] in volumes));
+    await startContainer('compose', service.command, service.environment, 'http');
+});
+
+test('the example for Kubernetes starts with the secrets that it names', async () => {
+    const documents = await parseYaml('kubernetes', 'tidemark.yaml');
+    const { spec } = documents.find(({ kind }) => kind === 'StatefulSet').spec.template;
+    const [container] = spec.containers;
+    for (const { name } of container.volumeMounts)
+        assert([...spec.volumes.map((volume) => volume.name), 'data'].includes(name), name);
+    const tls = path.join(directory, 'kubernetes', 'etc/tidemark/tls');
+    const tokens = path.join(directory, 'kubernetes', 'etc/tidemark/tokens');
+    for (const folder of [tls, tokens]) mkdirSync(folder, { recursive: true });
+    await run('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=tidemark',
+        '-keyout', path.join(tls, 'tls.key'), '-out', path.join(tls, 'tls.crt')]);
+    writeFileSync(path.join(tokens, 'tokens'), 'tester read 0123456789abcdef0123456789abcdef\n', { mode: 0o600 });
+    const env = Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
+    await startContainer('kubernetes', container.args, env, 'https');
+});
+
 // ---- the list of parts ----
 
 let parts; // CycloneDX
 
 test('the list of parts is well-formed', async () => {
-    const { stdout } = await run('python3', [inTree('scripts/make-sbom'), '--build', build, '--deps', deps], { maxBuffer: 1 << 24 });
+    const { stdout } = await run('python3', [inTree('scripts/release/make-sbom'), '--build', build, '--deps', deps], { maxBuffer: 1 << 24 });
     parts = JSON.parse(stdout);
     assert.equal(parts.bomFormat, 'CycloneDX');
     assert.equal(parts.specVersion, '1.5');
@@ -155,14 +203,22 @@ test('what the program is linked with, has inside and opens is in the list', asy
     for (const [name, installed] of versions.trim().split('\n').map((line) => line.split(' '))) assert.equal(named.get(name).version, installed);
 });
 
+test('the program does not link the libraries that it opens at run time', async () => {
+    const { stdout } = await run('readelf', ['-d', tidemark]);
+    assert.match(stdout, /\(NEEDED\).*libc\.so/);
+    assert.doesNotMatch(stdout, /\(NEEDED\).*lib(pq|duckdb)\./);
+    const libpq = parts.components.find(({ name }) => name === 'libpq5');
+    assert(libpq.properties.some(({ value }) => value === 'opened at run time'));
+});
+
 // ---- Debian 12's own Node ----
 
 const NODE_MAJOR = 18;
 
-// A machine that has nothing yet gets Node from Debian (scripts/packages.txt); here there may be a later one.
+// A machine that has nothing yet gets Node from Debian (scripts/setup/build.txt); here there may be a later one.
 test('the packages that tests and the dashboard are made of run on the Node that Debian 12 has', () => {
     const late = [];
-    for (const folder of ['test-npm', 'web-npm'])
+    for (const folder of ['test-npm', 'build-npm'])
         for (const [name, { engines }] of Object.entries(JSON.parse(read('deps', folder, 'package-lock.json')).packages)) {
             const lowest = [...(engines?.node ?? '').matchAll(/[>^~]=? *v?(\d+)/g)].map((match) => Number(match[1]));
             if (lowest.length > 0 && Math.min(...lowest) > NODE_MAJOR) late.push(`${folder}: ${name} wants ${engines.node}`);

@@ -9,7 +9,7 @@
 #include "replica/app_fixture.h"
 #include "store/app_file.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 static tide_app *open_file(app_fixture *t, int64_t wait_us)
 {

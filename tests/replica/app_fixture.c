@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "replica/capture.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 enum { PROGRAM_MS = 30000 };
 

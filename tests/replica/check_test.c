@@ -7,7 +7,7 @@
 
 #include "replica/app_fixture.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 static tide_capture_found check(app_fixture *t)
 {

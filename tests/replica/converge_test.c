@@ -255,14 +255,12 @@ static void run_seed(uint64_t seed)
 static void any_run_converges(void **state)
 {
     (void)state;
-    const uint64_t first = prng_seed_from_env(1);
-    const char *one = getenv("TIDEMARK_SEED");
-    const int seeds = one ? 1 : (is_soak() ? SEEDS_SOAK : SEEDS);
-    for (int i = 0; i < seeds; i++) {
-        (void)fprintf(stderr, "\rseed %llu ", (unsigned long long)(first + (uint64_t)i));
-        run_seed(first + (uint64_t)i);
+    uint64_t count = is_soak() ? SEEDS_SOAK : SEEDS;
+    const uint64_t first = prng_first_of(&count, 0);
+    for (uint64_t i = 0; i < count; i++) {
+        prng_print_seed(first + i);
+        run_seed(first + i);
     }
-    (void)fprintf(stderr, "\n");
 }
 
 int main(void)

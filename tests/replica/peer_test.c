@@ -9,7 +9,7 @@
 #include "replica/repair.h"
 #include "replica/self.h"
 #include "replica/world.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 #define SCHEMA "CREATE TABLE todos(id TEXT PRIMARY KEY NOT NULL, title TEXT, n INTEGER)"
 

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "replica/peer.h"
 #include "replica/world.h"
+#include "support/sim/seeds.h"
 
 #define WEEK_US INT64_C(604800000000)
 #define SCHEMA "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, c)"
@@ -487,47 +488,62 @@ static void write_node(world *w, way *of, prng *random, int node, int step)
                   column, id, value, column, value);
 }
 
+static void migrate_once(uint64_t seed, void (*make_plan)(way *out, prng *random),
+                         bool with_conflicts)
+{
+    world w;
+    way of;
+    prng random;
+    int steps[3] = {0};
+    prng_init(&random, seed);
+    make_plan(&of, &random);
+    prng_print_seed(seed);
+    world_init(&w, 3, seed, SCHEMA, tables, WEEK_US);
+    for (int i = 0; i < 60; i++) {
+        const int node = (int)prng_below(&random, 3);
+        const uint64_t what = prng_below(&random, 10);
+        world_advance(&w, 1000);
+        if (what == 0 && steps[node] < STEPS) {
+            migrate_node(&w, &of, node, steps[node]);
+            steps[node]++;
+        } else if (what < 4) {
+            sync_nodes(&w, node, (node + 1) % 3);
+        } else {
+            write_node(&w, &of, &random, node, steps[node]);
+        }
+    }
+    for (int node = 0; node < 3; node++)
+        for (; steps[node] < STEPS; steps[node]++) {
+            migrate_node(&w, &of, node, steps[node]);
+            if (prng_below(&random, 2) == 0)
+                (void)look(&w, node);
+        }
+    sync_all(&w);
+    sync_all(&w);
+    world_assert_same(&w, tables, with_conflicts);
+    for (int node = 0; node < 3; node++)
+        assert_int_equal(0, world_number(&w, node, "SELECT count(*) FROM tide_replica_quarantine"));
+    world_done(&w);
+}
+
 static void migrate_in_any_order(void (*make_plan)(way *out, prng *random), bool with_conflicts)
 {
-    const char *one = getenv("TIDEMARK_SEED");
-    const uint64_t first = one ? strtoull(one, NULL, 0) : 1;
-    const uint64_t many = is_soak() ? SEEDS_SOAK : SEEDS;
-    for (uint64_t seed = first; seed < first + (one ? 1 : many); seed++) {
-        world w;
-        way of;
-        prng random;
-        int steps[3] = {0};
-        prng_init(&random, seed);
-        make_plan(&of, &random);
-        (void)fprintf(stderr, "seed %d\n", (int)seed);
-        world_init(&w, 3, seed, SCHEMA, tables, WEEK_US);
-        for (int i = 0; i < 60; i++) {
-            const int node = (int)prng_below(&random, 3);
-            const uint64_t what = prng_below(&random, 10);
-            world_advance(&w, 1000);
-            if (what == 0 && steps[node] < STEPS) {
-                migrate_node(&w, &of, node, steps[node]);
-                steps[node]++;
-            } else if (what < 4) {
-                sync_nodes(&w, node, (node + 1) % 3);
-            } else {
-                write_node(&w, &of, &random, node, steps[node]);
-            }
-        }
-        for (int node = 0; node < 3; node++)
-            for (; steps[node] < STEPS; steps[node]++) {
-                migrate_node(&w, &of, node, steps[node]);
-                if (prng_below(&random, 2) == 0)
-                    (void)look(&w, node);
-            }
-        sync_all(&w);
-        sync_all(&w);
-        world_assert_same(&w, tables, with_conflicts);
-        for (int node = 0; node < 3; node++)
-            assert_int_equal(
-                0, world_number(&w, node, "SELECT count(*) FROM tide_replica_quarantine"));
-        world_done(&w);
+    uint64_t seed = 0;
+    if (prng_repeated_seed(&seed)) {
+        migrate_once(seed, make_plan, with_conflicts);
+        return;
     }
+    seeds known;
+    seeds_read(&known, "tests/replica/schema_seeds.txt");
+    for (size_t i = 0; i < known.count; i++) {
+        const seeds_line *line = &known.lines[i];
+        if (line->is_red)
+            assert_true(seeds_judge_red(line, seeds_fail_again(line->seed)));
+        else
+            migrate_once(line->seed, make_plan, with_conflicts);
+    }
+    for (seed = known.first; seed < known.first + (is_soak() ? SEEDS_SOAK : SEEDS); seed++)
+        migrate_once(seed, make_plan, with_conflicts);
 }
 
 static void any_order_of_migrations_converges(void **state)

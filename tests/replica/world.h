@@ -8,9 +8,9 @@
 #include "base/buffer.h"
 #include "replica/node.h"
 #include "support/check.h"
+#include "support/clock/virtual_env.h"
 #include "support/prng.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 
 enum { WORLD_NODES_MAX = 5, WORLD_MARKS_MAX = 64, WORLD_PAGE_MAX = 4096 };
 

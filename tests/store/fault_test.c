@@ -247,7 +247,9 @@ static void a_failed_call_in_a_group_is_told_truly_to_all(void **state)
 static void a_full_disk_is_an_error_that_passes(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    uint64_t seeds = 20;
+    const uint64_t first = prng_first_of(&seeds, 0);
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
         disk_case c;
         disk_case_init(&c, seed);
         (void)snprintf(c.what, sizeof c.what, "seed %" PRIu64, seed);

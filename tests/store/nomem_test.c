@@ -18,7 +18,7 @@
 enum {
     SWEEP_MAX = 20000, /* allocations: a scenario that makes more is not small */
     MEMORY_MAX = 2,    /* GiB: a run that goes astray ends here and not at the machine's end */
-    LIFE_MAX_S = 900,
+    CPU_MAX_S = 900,
     CHECK_EVERY = 10, /* runs: reading the whole file costs as much as a run */
     WRONG_SHOWN = 10,
 };
@@ -274,7 +274,8 @@ static void use_quick_files(void)
 
 static void set_limits(void)
 {
-    (void)alarm(LIFE_MAX_S);
+    const struct rlimit cpu = {.rlim_cur = CPU_MAX_S, .rlim_max = CPU_MAX_S};
+    (void)setrlimit(RLIMIT_CPU, &cpu);
 #ifndef IS_SANITIZED /* whose shadow memory counts too */
     const struct rlimit limit = {.rlim_cur = (rlim_t)MEMORY_MAX << 30,
                                  .rlim_max = (rlim_t)MEMORY_MAX << 30};

@@ -12,7 +12,7 @@
 #include "crash/copying.h"
 #include "crash/tailing.h"
 #include "store/engine.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/prng.h"
 #include "support/store_fixture.h"
 
@@ -292,9 +292,7 @@ static void cut_once(uint64_t seed, traffic kind, int64_t *acknowledged)
 
 /* ---- cases ---- */
 
-static uint64_t first_seed;
-
-static int count_cuts(void)
+static uint64_t count_cuts(void)
 {
     return (is_soak() ? SOAK_FACTOR : 1) * CUTS / TRAFFIC_COUNT;
 }
@@ -302,11 +300,12 @@ static int count_cuts(void)
 static void cut_often(traffic kind)
 {
     int64_t acknowledged = 0;
-    const uint64_t first = first_seed + 1000000 * (uint64_t)kind;
-    print_message("seeds from %" PRIu64 "\n", first);
-    for (int i = 0; i < count_cuts(); i++)
-        cut_once(first + (uint64_t)i, kind, &acknowledged);
-    print_message("%d cuts, %" PRId64 " writes\n", count_cuts(), acknowledged);
+    uint64_t count = count_cuts();
+    const uint64_t first = prng_first_of(&count, 20250102 + 1000000 * (uint64_t)kind);
+    print_message("seeds from %" PRIu64 "; TIDEMARK_SEED=n repeats one\n", first);
+    for (uint64_t i = 0; i < count; i++)
+        cut_once(first + i, kind, &acknowledged);
+    print_message("%" PRIu64 " cuts, %" PRId64 " writes\n", count, acknowledged);
 }
 
 /* A store that was being made is made afresh, or is complete; never something in between. */
@@ -338,7 +337,6 @@ static void grouped_commits_survive_a_cut(void **state)
 
 int main(void)
 {
-    first_seed = prng_seed_from_env(20250103);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cut_during_creation_leaves_a_store_or_none),
         cmocka_unit_test(single_commits_survive_a_cut),

@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 
 #include "support/check.h"
-#include "support/fault_vfs.h"
+#include "support/disk/fault_vfs.h"
 #include "support/tempdir.h"
 
 enum { SWEEP_MAX = 5000, THREADS = 4, BLOCKS_PER_THREAD = 1000 };

@@ -1,11 +1,12 @@
 #include "support/interleave.h"
+#include "support/clock/fair_clock.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 
-enum { DEADLINE_S = 30, LOOK_EVERY_MS = 2 };
+enum { DEADLINE_MS = 30000, LOOK_EVERY_MS = 2 };
 
 void interleave_init(interleave *x, store_test *test)
 {
@@ -69,21 +70,21 @@ static void wait_a_little(interleave *x)
     (void)pthread_cond_timedwait(&x->changed, &x->lock, &until);
 }
 
-static void check_deadline(time_t start, const char *what, int index)
+static void check_deadline(int64_t start_ms, const char *what, int index)
 {
-    if (time(NULL) - start > DEADLINE_S)
-        fail_msg("actor %d: %s did not happen within %d s", index, what, DEADLINE_S);
+    if (fair_clock_ms() - start_ms > DEADLINE_MS)
+        fail_msg("actor %d: %s did not happen within %d ms", index, what, DEADLINE_MS);
 }
 
 void interleave_until(interleave *x, int index, int step)
 {
     interleave_actor *actor = &x->actors[index];
-    const time_t start = time(NULL);
+    const int64_t start_ms = fair_clock_ms();
     (void)pthread_mutex_lock(&x->lock);
     start_actor(actor, step);
     while (actor->at < step && !actor->is_finished) {
         wait_a_little(x);
-        check_deadline(start, "its step", index);
+        check_deadline(start_ms, "its step", index);
     }
     const bool is_there = actor->at == step && !actor->is_finished;
     (void)pthread_mutex_unlock(&x->lock);
@@ -93,12 +94,12 @@ void interleave_until(interleave *x, int index, int step)
 void interleave_finish(interleave *x, int index)
 {
     interleave_actor *actor = &x->actors[index];
-    const time_t start = time(NULL);
+    const int64_t start_ms = fair_clock_ms();
     (void)pthread_mutex_lock(&x->lock);
     start_actor(actor, INT32_MAX);
     while (!actor->is_finished) {
         wait_a_little(x);
-        check_deadline(start, "its end", index);
+        check_deadline(start_ms, "its end", index);
     }
     (void)pthread_mutex_unlock(&x->lock);
 }
@@ -126,7 +127,7 @@ static bool is_anybody_blocked(interleave *x)
 void interleave_blocked(interleave *x, int index)
 {
     interleave_actor *actor = &x->actors[index];
-    const time_t start = time(NULL);
+    const int64_t start_ms = fair_clock_ms();
     (void)pthread_mutex_lock(&x->lock);
     start_actor(actor, INT32_MAX);
     bool is_blocked = false;
@@ -135,7 +136,7 @@ void interleave_blocked(interleave *x, int index)
         is_blocked = is_anybody_blocked(x);
         (void)pthread_mutex_lock(&x->lock);
         wait_a_little(x);
-        check_deadline(start, "being blocked", index);
+        check_deadline(start_ms, "being blocked", index);
     }
     const bool is_finished = actor->is_finished;
     (void)pthread_mutex_unlock(&x->lock);

@@ -74,20 +74,55 @@ void prng_fill(prng *p, void *out, size_t len)
     }
 }
 
+/* A number from the environment; a value that is none ends the program. */
+static bool read_number(const char *name, uint64_t *out)
+{
+    const char *text = getenv(name);
+    if (!text || !*text)
+        return false;
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 0);
+    if (errno != 0 || *end != '\0' || *text == '-') {
+        fprintf(stderr, "%s=%s is not a number of 64 bits\n", name, text);
+        exit(2);
+    }
+    return true;
+}
+
+bool prng_repeated_seed(uint64_t *seed)
+{
+    return read_number("TIDEMARK_SEED", seed);
+}
+
+uint64_t prng_first_seed(void)
+{
+    uint64_t first = 1;
+    (void)read_number("TIDEMARK_FIRST_SEED", &first);
+    return first;
+}
+
+uint64_t prng_first_of(uint64_t *count, uint64_t offset)
+{
+    uint64_t seed = 0;
+    if (!prng_repeated_seed(&seed))
+        return prng_first_seed() + offset;
+    *count = 1;
+    return seed;
+}
+
+void prng_print_seed(uint64_t seed)
+{
+    fprintf(stderr, "seed %" PRIu64 "; repeat: TIDEMARK_SEED=%" PRIu64 " %s\n", seed, seed,
+            program_invocation_name);
+}
+
 uint64_t prng_seed_from_env(uint64_t default_seed)
 {
-    const char *text = getenv("TIDEMARK_SEED");
     uint64_t seed = default_seed;
-
-    if (text && *text) {
-        char *end = NULL;
-        errno = 0;
-        seed = strtoull(text, &end, 0);
-        if (errno != 0 || *end != '\0') {
-            fprintf(stderr, "TIDEMARK_SEED=%s is not a number of 64 bits\n", text);
-            exit(2);
-        }
-    }
-    fprintf(stderr, "seed %" PRIu64 " (repeat with TIDEMARK_SEED=%" PRIu64 ")\n", seed, seed);
+    uint64_t first = 0;
+    if (!prng_repeated_seed(&seed) && read_number("TIDEMARK_FIRST_SEED", &first))
+        seed = first + default_seed; /* several seeds of one program stay different */
+    prng_print_seed(seed);
     return seed;
 }

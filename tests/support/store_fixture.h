@@ -11,9 +11,9 @@
 #include <tidemark/tidemark.h>
 
 #include "support/check.h"
-#include "support/pg_cluster.h"
+#include "support/clock/virtual_env.h"
+#include "support/postgres/pg_cluster.h"
 #include "support/tempdir.h"
-#include "support/virtual_env.h"
 #include "test_sql.h"
 
 #define SECOND_US INT64_C(1000000)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 typedef struct sqlgen_test {

@@ -30,6 +30,8 @@ export class Browser {
         page.on('pageerror', (error) => page.troubles.push(error.message));
         page.on('console', (message) => message.type() === 'error' && page.troubles.push(message.text()));
         page.on('request', (request) => request.url().startsWith(this.url) || page.troubles.push(`asks ${request.url()}`));
+        page.setDefaultTimeout(0); // the limit of a case (cases.mjs) ends a wait
+        page.setDefaultNavigationTimeout(0);
         return page;
     }
 

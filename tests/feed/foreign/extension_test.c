@@ -10,7 +10,7 @@
 
 #include "feed/record.h"
 #include "support/check.h"
-#include "support/proc.h"
+#include "support/process/proc.h"
 #include "support/tempdir.h"
 
 enum { TIMEOUT_MS = 240000, BATCHES = 100, PER_BATCH = 10 };

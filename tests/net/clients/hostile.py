@@ -9,13 +9,15 @@ import socket
 import sys
 import time
 
+# How long an answer may take: who runs this script ends it earlier, by a limit that knows a busy machine.
+LIMIT_S = 600
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 NEVER = b"\x82\x86\x04\x06/never\x41\x01a"  # :method GET, :scheme http, :path /never, :authority a
 
 
 def connect(address, source=None):
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=20, source_address=(source, 0) if source else None)
+    return socket.create_connection((host, int(port)), timeout=LIMIT_S, source_address=(source, 0) if source else None)
 
 
 def frame(kind, flags, stream, payload):
@@ -50,7 +52,7 @@ def send_until_closed(sock, pieces):
             sent += 1
     except (BrokenPipeError, ConnectionResetError):
         return sent
-    sock.settimeout(20)
+    sock.settimeout(LIMIT_S)
     read_all(sock)
     return sent
 
@@ -144,7 +146,7 @@ def header_bomb(address, number):
     field = b"\x40\x01x\x7f\xa1\x1e" + b"a" * 4000
     block = b"\x82\x86\x84\x41\x01a" + field + b"\xbe" * 12000
     sock.sendall(PREFACE + frame(1, 5, 1, block[:16000]) + b"")
-    sock.settimeout(5)
+    sock.settimeout(LIMIT_S)
     answer = sock.recv(65536)
     for _ in range(number or 200):
         sock.sendall(b"")
@@ -201,7 +203,7 @@ def unread_pages(address, number):
         sock.sendall(b"GET /page?33554432 HTTP/1.1\r\nHost: a\r\n\r\n")
         socks.append(sock)
     for sock in socks:
-        sock.settimeout(20)
+        sock.settimeout(LIMIT_S)
         assert sock.recv(12) == b"HTTP/1.1 200"
     for source in ("127.0.0.2", "127.0.0.3"):
         print(*ask(address, source, b"GET /page?4194304 HTTP/1.1\r\n"))
@@ -243,7 +245,7 @@ def too_many(address, number):
         assert sock.recv(9) == b"HTTP/1.1 "
         socks.append(sock)
     sock = connect(address)
-    sock.settimeout(5)
+    sock.settimeout(LIMIT_S)
     assert read_all(sock) == b""
     print(is_served(address, "127.0.0.2"))
 
@@ -257,7 +259,7 @@ def make_room(address, number):
         assert sock.recv(9) == b"HTTP/1.1 "
         socks.append(sock)
     for sock in socks[:4]:
-        sock.settimeout(5)
+        sock.settimeout(LIMIT_S)
         assert read_all(sock).endswith(b"ok\n")
 
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "support/proc.h"
+#include "support/process/proc.h"
 
 enum { TIMEOUT_MS = 120000 };
 
