@@ -17,7 +17,7 @@
 
 #include "bench.h"
 #include "colony_place.h"
-#include "net/server.h"
+#include "net/server/server.h"
 
 #define AGENT_PATH "/tidemark.agent.v1.AgentService/"
 

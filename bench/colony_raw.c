@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "bench.h"
 #include "raw_pg.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 enum { FIELDS = 15, CACHE_KIB = 16384, SEND_LEN = 65536 };
 

@@ -3,7 +3,7 @@
  *
  *     SQLite       one prepared INSERT whose columns are bound without copies; WAL, synchronous=FULL, the file's own page size
  *     PostgreSQL   COPY in binary form, of bytes that were made before
- *     DuckDB       the appender, by chunks (store/duckdb.h)
+ *     DuckDB       the appender, by chunks (store/duckdb/duckdb.h)
  *
  * Opening and closing are timed, as they are for the colony. Whatever fails ends the program. Threads: the main thread's. */
 #ifndef TIDEMARK_BENCH_COLONY_RAW_H

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/merge.h"
 #include "replica/table.h"
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "net/auth_file.h"
+#include "net/server/auth_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "work/cron.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

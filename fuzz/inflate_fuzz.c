@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "net/inflate.h"
+#include "net/codec/inflate.h"
 
 enum { OUT_MAX = 1 << 20 };
 

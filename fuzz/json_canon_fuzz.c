@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 
 enum { FORM_MAX = 8 << 20 };
 

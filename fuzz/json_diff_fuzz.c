@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 #include "journal/json_diff.h"
 
 enum { FORM_MAX = 8 << 20 };

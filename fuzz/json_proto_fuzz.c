@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 #include "grpc_reflection_v1_reflection.pb-c.h"
-#include "net/json_proto.h"
-#include "net/protobuf_scan.h"
+#include "net/codec/json_proto.h"
+#include "net/codec/protobuf_scan.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
 enum { OUT_MAX = 16 << 20 };

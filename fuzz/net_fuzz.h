@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "net/conn.h"
+#include "net/http/conn.h"
 
 enum { NET_FUZZ_OUTPUT_MAX = 64 << 20, NET_FUZZ_FILL = 3 };
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/options_file.h"
+#include "runtime/options_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "grpc_reflection_v1_reflection.pb-c.h"
-#include "net/protobuf_guard.h"
+#include "net/codec/protobuf_guard.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
 enum { MEMORY_MAX = 16 << 20 };

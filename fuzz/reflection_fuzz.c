@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 #include "grpc_reflection_v1_reflection.pb-c.h"
-#include "net/descriptor.h"
-#include "net/protobuf_scan.h"
-#include "net/reflection.h"
+#include "net/call/reflection.h"
+#include "net/codec/descriptor.h"
+#include "net/codec/protobuf_scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/timefmt.h"
-#include "base/utf8.h"
-#include "base/uuid.h"
+#include "base/text/timefmt.h"
+#include "base/text/utf8.h"
+#include "base/text/uuid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
--- What we keep in an application's file about the file itself (store/app_file.h).
+-- What we keep in an application's file about the file itself (store/foreign/foreign_db.h).
 
 -- template: app_notes
 CREATE TABLE IF NOT EXISTS tide_metadata (

@@ -1,4 +1,4 @@
--- What the applications of the demonstration write to their own databases (up/demo_replica.c), as any SQLite program would.
+-- What the applications of the demonstration write to their own databases (demo/demo_replica.c), as any SQLite program would.
 
 -- template: demo_shop_schema
 CREATE TABLE IF NOT EXISTS orders (

@@ -1,4 +1,4 @@
--- Everything a colony asks of DuckDB. A catalogue of its own (TIDE_DUCKDB_SQL_<NAME>): see src/store/duckdb.h.
+-- Everything a colony asks of DuckDB. A catalogue of its own (TIDE_DUCKDB_SQL_<NAME>): see src/store/duckdb/duckdb.h.
 --
 -- Tables are appended to, and have neither indexes nor constraints nor sequences: that is where DuckDB's recovery is weakest.
 -- What would be an update is a further row, and the newest one counts (checkpoint_states, gap_states); clean-up deletes

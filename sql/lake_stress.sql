@@ -1,4 +1,4 @@
--- What the stress run (src/lake/stress.h) asks about its own commits.
+-- What the stress run (bench/stress/stress.h) asks about its own commits.
 
 -- statement: stress_find
 -- The commit of a request, if there is one.

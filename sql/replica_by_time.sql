@@ -1,4 +1,4 @@
--- How far peers that cannot state cursors were read, by time (replicad/table_events_client.c).
+-- How far peers that cannot state cursors were read, by time (remote/legacy_pull.c).
 
 -- template: by_time_get
 SELECT value FROM tide_replica_state WHERE key = 'by_time/' || :peer || '/' || :table;

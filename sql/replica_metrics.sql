@@ -1,4 +1,4 @@
--- Figures of a node (replicad/metrics.c).
+-- Figures of a node (services/replica/metrics.c).
 
 -- template: metric_table_events
 -- Events in the log, by table: from an index alone.

@@ -13,7 +13,7 @@
  * TIDE_TOKEN_USE_EVERY_US per token. Checking alone writes nothing.
  *
  * Survives: a created token is on disk before its text is handed out; a revoked one is revoked on disk before revoke
- * returns. Whoever caches a check (net/auth.h) sees a revocation when its cache has forgotten.
+ * returns. Whoever caches a check (net/server/auth.h) sees a revocation when its cache has forgotten.
  * Threads: as safe as the store. Limits: below. */
 #ifndef TIDEMARK_TOKEN_H
 #define TIDEMARK_TOKEN_H

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/patience.h"
-#include "base/uuid.h"
+#include "base/cond_wait.h"
+#include "base/text/uuid.h"
 
 static const int64_t SECOND_US = 1000000;
 static const int64_t MICROSECOND_NS = 1000;

@@ -10,9 +10,9 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/timefmt.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/timefmt.h"
+#include "base/text/utf8.h"
 
 static const char *const LEVEL_NAMES[] = {
     [TIDE_LOG_ERROR] = "error",

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "colony/export.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 enum { TIDE_EXPORT_MISSING_MAX = 1000 }; /* intervals of a range whose absence is noted */
 

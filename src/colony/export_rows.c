@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "colony/export_parts.h"
 #include "colony/sink_duckdb.h"
 

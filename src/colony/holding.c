@@ -15,7 +15,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tidemark_sql.h"
 
 enum { LEASE_NAME_SIZE = TIDE_AGENT_ID_MAX + 16, AGENTS_LEN_MAX = 64 << 20 };

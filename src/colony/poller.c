@@ -7,7 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "colony/poller_parts.h"
 
 enum {

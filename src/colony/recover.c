@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "colony/poller_parts.h"
 #include "colony/recover_parts.h"
 

@@ -10,7 +10,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "tidemark_sql.h"
 
 const char *tide_agent_health_name(tide_agent_health health)

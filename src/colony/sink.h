@@ -57,7 +57,7 @@
 
 #include <tidemark/store.h>
 
-#include "base/cell.h"
+#include "base/sql_value.h"
 #include "colony/settle.h"
 
 typedef struct tide_sink tide_sink;

@@ -19,7 +19,7 @@
 
 #include "base/buffer.h"
 #include "colony/sink.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 enum {
     TIDE_DUCK_TABLE_SIZE = 64,

@@ -7,7 +7,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "colony/sink_duckdb.h"
 
 /* What is decided before anything is written; the caller's change is touched when all of it is durable. */

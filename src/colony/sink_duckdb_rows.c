@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/timefmt.h"
-#include "base/utf8.h"
+#include "base/text/timefmt.h"
+#include "base/text/utf8.h"
 #include "colony/rollup.h"
 #include "colony/sink_duckdb.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "store/look.h"
+#include "store/readonly_query.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 256 /* positions read at a time */ };

@@ -5,8 +5,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/timefmt.h"
+#include "base/text/json.h"
+#include "base/text/timefmt.h"
 #include "colony/sink_sql.h"
 #include "tidemark_sql.h"
 

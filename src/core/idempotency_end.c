@@ -7,8 +7,8 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
-#include "base/utf8.h"
+#include "base/text/timefmt.h"
+#include "base/text/utf8.h"
 #include "core/idempotency_row.h"
 #include "tidemark_sql.h"
 

@@ -8,8 +8,8 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
-#include "base/utf8.h"
+#include "base/text/json_canon.h"
+#include "base/text/utf8.h"
 #include "tidemark_sql.h"
 
 _Static_assert((int)TIDE_IDEMPOTENCY_HASH_SIZE == (int)TIDE_JSON_REQUEST_HASH_SIZE, "one size");

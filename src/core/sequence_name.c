@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 tide_status tide_sequence_check_name(const char *name, tide_error *err)
 {

@@ -8,7 +8,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "feed/walk.h"
 #include "tidemark_sql.h"
 

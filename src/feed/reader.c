@@ -11,7 +11,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "tidemark_sql.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 /* Keys that stand there twice are written once, with their last value, as a protobuf parser reads them. Maps are small; a larger
  * one than this is written as it stands. */

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 enum {
     WIRE_VARINT = 0,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 enum {
     WIRE_VARINT = 0,

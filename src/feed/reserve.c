@@ -19,7 +19,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
-#include "store/sqlite_engine.h"
+#include "store/sqlite/sqlite_engine.h"
 
 enum {
     CHUNK = 65536,

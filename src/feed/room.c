@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
-#include "store/sqlite_engine.h"
+#include "store/sqlite/sqlite_engine.h"
 #include "tidemark_sql.h"
 
 enum {

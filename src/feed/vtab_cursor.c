@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"
 #include "tidemark_sql.h"
 

@@ -5,7 +5,7 @@
 #include <tidemark/sequence.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"
 #include "tidemark_sql.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"
 
 enum {

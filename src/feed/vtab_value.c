@@ -4,7 +4,7 @@
  * stays in memory. */
 #include <inttypes.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"
 
 static tide_status decode_row(tide_vtab_cursor *cursor)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "journal/append_tx.h"
 #include "journal/check.h"
 #include "tidemark_sql.h"

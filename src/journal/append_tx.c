@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "journal/check.h"
 #include "tidemark_sql.h"
 

@@ -3,8 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/json_canon.h"
-#include "base/utf8.h"
+#include "base/text/json_canon.h"
+#include "base/text/utf8.h"
 
 static const char *const builtin_types[] = {
     "iteration_start", "iteration_end",    "tool_executed",     "llm_response",

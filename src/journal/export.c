@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "journal/check.h"
 #include "journal/export_line.h"
 #include "journal/export_row.h"

@@ -1,6 +1,6 @@
 #include "journal/export_line.h"
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "journal/import_reader.h"
 
 tide_status tide_export_fail_line(tide_status status, tide_error *err)

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/digest.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "journal/walk.h"
 
 typedef struct tide_exporter {

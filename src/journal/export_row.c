@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 static tide_status clean(tide_view *text, tide_arena *arena, tide_error *err)
 {

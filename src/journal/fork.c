@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "journal/chain.h"
 #include "journal/check.h"
 #include "journal/page.h"

@@ -6,7 +6,7 @@
 #include <tidemark/sequence.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "journal/export_row.h"
 #include "journal/import_run.h"
 #include "journal/page.h"

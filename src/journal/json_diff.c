@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 
 enum {
     FORM_MAX = 128 << 20,

@@ -13,7 +13,7 @@
 #define TIDE_JOURNAL_JSON_FIELDS_H
 
 #include "base/arena.h"
-#include "base/json_scan.h"
+#include "base/text/json_scan.h"
 
 typedef struct tide_json_fields {
     tide_json_scan scan;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "journal/check.h"
 #include "tidemark_sql.h"
 

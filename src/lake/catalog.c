@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "lake/catalog_parts.h"
 #include "tidemark_lake_sql.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "lake/types.h"
 
 enum { VIEW_SQL_MAX = 1 << 20 };

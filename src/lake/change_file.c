@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- the table, for who writes its files ---- */

@@ -14,8 +14,8 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
-#include "base/utf8.h"
-#include "base/uuid.h"
+#include "base/text/utf8.h"
+#include "base/text/uuid.h"
 #include "lake/expose.h"
 #include "lake/mark.h"
 #include "tidemark_lake_sql.h"

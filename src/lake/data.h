@@ -6,7 +6,7 @@
  *     compact  small files of a table -> larger ones with the same rows
  *     scan     a question over catalog.schema.table names, at a snapshot
  *
- * DuckDB runs in memory, within limits; its library is looked for as store/duckdb.h says. Names of files, columns and values never enter a statement as text that could
+ * DuckDB runs in memory, within limits; its library is looked for as store/duckdb/duckdb.h says. Names of files, columns and values never enter a statement as text that could
  * leave its quotes: one place quotes (quote.h). Times with a zone are UTC's. Texts of others (conditions, questions, views) run in an instance of their own,
  * which can read the table's files and nothing else, and whose settings are locked; what comes out of it is positions or rows.
  *
@@ -30,7 +30,7 @@
 #define TIDE_LAKE_DATA_H
 
 #include "lake/change.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 typedef struct tide_lake_data tide_lake_data;
 

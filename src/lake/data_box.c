@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "lake/data_parts.h"
 #include "lake/lake_parts.h"
 #include "tidemark_lake_duck.h"

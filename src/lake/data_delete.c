@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "lake/data_parts.h"
 #include "lake/quote.h"
 #include "tidemark_lake_duck.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "lake/data_parts.h"
 
 tide_status tide_lake_fail_errno(tide_error *err, const char *what, const char *path)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "lake/data_parts.h"
 #include "lake/quote.h"
 #include "tidemark_lake_duck.h"

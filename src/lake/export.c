@@ -16,10 +16,10 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/timefmt.h"
-#include "base/uuid.h"
+#include "base/text/timefmt.h"
+#include "base/text/uuid.h"
 #include "lake/lake_parts.h"
-#include "store/app_file.h"
+#include "store/foreign/foreign_db.h"
 #include "store/sql_template.h"
 #include "tidemark_lake_sql.h"
 

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/json_scan.h"
+#include "base/text/json_scan.h"
 #include "lake/history_parts.h"
 #include "lake/mark.h"
 #include "lake/mark_map.h"

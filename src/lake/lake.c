@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "lake/owner.h"
 #include "store/engine.h"
 #include "tidemark_lake_sql.h"

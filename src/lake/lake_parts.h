@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "base/crew.h"
+#include "base/combiner.h"
 #include "lake/lake.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
-#include "base/uuid.h"
+#include "base/text/utf8.h"
+#include "base/text/uuid.h"
 #include "tidemark_lake_sql.h"
 
 enum { HOLDER_MAX = 255 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "lake/lake_parts.h"
 #include "lake/state_row.h"
 #include "tidemark_lake_sql.h"

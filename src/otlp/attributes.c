@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 enum {
     NONE = -1,

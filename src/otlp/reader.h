@@ -24,7 +24,7 @@
 #include <tidemark/error.h>
 
 #include "base/arena.h"
-#include "base/json_scan.h"
+#include "base/text/json_scan.h"
 #include "otlp/schema.h"
 
 typedef struct tide_otlp_reader {

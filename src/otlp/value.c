@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 
 static tide_status write_any(tide_otlp *otlp, tide_buffer *out, tide_otlp_message *any, int depth);
 

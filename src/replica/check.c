@@ -13,7 +13,7 @@
 #include "replica/reshape.h"
 #include "replica/schemas.h"
 #include "replica/table_parts.h"
-#include "store/app_pause.h"
+#include "store/foreign/migration_lock.h"
 #include "tidemark_templates.h"
 
 typedef struct name_list {

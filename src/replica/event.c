@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "base/crc32c.h"
 #include "base/digest.h"
-#include "base/utf8.h"
-#include "base/uuid.h"
+#include "base/text/utf8.h"
+#include "base/text/uuid.h"
 
 enum { EVENT_VERSION = 2, CRC_LEN = 4, BASE_OWN = 0, BASE_OTHER = 1 };
 

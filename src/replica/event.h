@@ -22,7 +22,7 @@
 #ifndef TIDE_REPLICA_EVENT_H
 #define TIDE_REPLICA_EVENT_H
 
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/stamp.h"
 #include "replica/value.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/capture.h"
 #include "replica/table_parts.h"
 #include "replica/table_text.h"

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/again.h"
 #include "replica/schemas.h"
 #include "replica/value_text.h"

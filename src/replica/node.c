@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/node_parts.h"
 #include "tidemark_templates.h"
 

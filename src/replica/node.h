@@ -7,7 +7,7 @@
  *     any program ---- triggers ----> tide_replica_seq: numbers and changes (tide_log_<id>) -- fold --> events, clocks       (our process)
  *     peers ---- pages ----> apply (triggers off) ----> tables, clocks, events, cursors, in one transaction per page
  *
- * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (store/app_file.h).
+ * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (store/foreign/foreign_db.h).
  *
  * Fold: what one read of the logs sees is a union of whole transactions: a cut. Its changes become events numbered as they were logged,
  * stamped by the hybrid clock, with the batch's cut; clocks are raised; the log rows go. It runs before anything else looks at the state.
@@ -86,7 +86,7 @@ void tide_node_on_report(tide_node *node, tide_report_fn *fn, void *arg);
 /* ---- migrate.c ---- */
 
 /* What was captured is folded, and the triggers of all tracked tables are dropped: SQLite drops no column that a trigger names. Whatever is written
- * from now on is found by the next tide_node_check, which puts them back; while store/app_pause.h says that a migration is under way
+ * from now on is found by the next tide_node_check, which puts them back; while store/foreign/migration_lock.h says that a migration is under way
  * it leaves the file alone. A crash in between: the same. */
 TIDE_MUST_CHECK tide_status tide_node_unhook(tide_node *node, tide_error *err);
 

@@ -84,7 +84,7 @@ TIDE_MUST_CHECK tide_status tide_node_merge_states(tide_node *node, const char *
 
 /* ---- repair.c: two nodes ---- */
 
-/* The other node: of this process (tide_repair_of_node), or behind a network (replicad/repair_remote.h). */
+/* The other node: of this process (tide_repair_of_node), or behind a network (remote/replica_repair.h). */
 typedef struct tide_repair_peer {
     void *arg;
     const char *name;

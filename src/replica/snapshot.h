@@ -1,7 +1,7 @@
 /* snapshot.h - a node's tables at one cut, as a file: so that history may be collected, and others need not have seen it (R8, R20).
  *
  * Making. Captured changes are folded until, under the write lock, nothing is left to fold: at that moment the tables, clocks and marks speak of the
- * same events. A private copy of the file is made from one read that begins there (store/app_copy.h): a raw copy holds checkpoints up for as
+ * same events. A private copy of the file is made from one read that begins there (store/foreign/foreign_copy.h): a raw copy holds checkpoints up for as
  * long as the disk takes to copy, not for as long as it takes to encode and compress; it costs the file's size in free space for a while. The
  * snapshot is written from the copy (snapshot_record.h says what is in it and why), then restored into a database of its own, whose digests must
  * be those of the copy's tables; only then does the file get its name and is it listed. Everything under way lies in FILE.making, a directory that its
@@ -31,7 +31,7 @@
 #define TIDE_REPLICA_SNAPSHOT_H
 
 #include "base/digest.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "replica/sync.h"
 
 enum { TIDE_SNAPSHOT_PATH_MAX = 4096, TIDE_SNAPSHOT_KEPT = 2 };

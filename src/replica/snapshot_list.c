@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "replica/snapshot_parts.h"
 #include "tidemark_templates.h"
 

@@ -15,8 +15,8 @@
 #include "replica/log.h"
 #include "replica/peer.h"
 #include "replica/snapshot_parts.h"
-#include "store/app_copy.h"
-#include "store/app_pause.h"
+#include "store/foreign/foreign_copy.h"
+#include "store/foreign/migration_lock.h"
 #include "tidemark_templates.h"
 
 enum { TELL_EVERY = 1000 };

@@ -17,7 +17,7 @@
 #define TIDE_REPLICA_TABLE_H
 
 #include "replica/event.h"
-#include "store/app_file.h"
+#include "store/foreign/foreign_db.h"
 
 enum {
     TIDE_TABLE_COLUMNS_MAX = 1900,

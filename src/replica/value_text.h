@@ -9,7 +9,7 @@
 #ifndef TIDE_REPLICA_VALUE_TEXT_H
 #define TIDE_REPLICA_VALUE_TEXT_H
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "replica/value.h"
 
 /* The document's record_id: the key's values with a colon between. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/twin.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "store/engine.h"
 
 enum { POOL_MAX = 64 };

@@ -8,7 +8,7 @@
 
 #include "store/engine.h"
 #include "store/identity.h"
-#include "store/look.h"
+#include "store/readonly_query.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
 

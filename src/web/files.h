@@ -2,7 +2,7 @@
 #ifndef TIDE_WEB_FILES_H
 #define TIDE_WEB_FILES_H
 
-#include "net/route.h"
+#include "net/call/route.h"
 
 /* No credentials are needed for them; the argument is not used. */
 extern const tide_route tide_web_file_routes[];

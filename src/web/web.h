@@ -14,7 +14,7 @@
 #ifndef TIDE_WEB_WEB_H
 #define TIDE_WEB_WEB_H
 
-#include "daemon/front.h"
+#include "runtime/listener.h"
 
 enum {
     TIDE_WEB_LISTENERS = 256,

@@ -12,8 +12,8 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
-#include "base/uuid.h"
+#include "base/text/timefmt.h"
+#include "base/text/uuid.h"
 #include "tidemark_sql.h"
 
 /* ---- what callers give ---- */

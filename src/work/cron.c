@@ -6,7 +6,7 @@
 
 #include <tidemark/view.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 
 static const int64_t MINUTE_US = INT64_C(60) * 1000000;
 enum { DAY_MINUTES = 1440, FIELD_COUNT = 5, SHOWN_MAX = 40 };

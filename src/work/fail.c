@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "core/lease_clock.h"
 #include "tidemark_sql.h"
 #include "work/lease.h"

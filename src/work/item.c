@@ -10,9 +10,9 @@
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
-#include "base/json_canon.h"
-#include "base/timefmt.h"
-#include "base/utf8.h"
+#include "base/text/json_canon.h"
+#include "base/text/timefmt.h"
+#include "base/text/utf8.h"
 #include "tidemark_sql.h"
 
 /* ---- what callers give ---- */

@@ -12,7 +12,7 @@
 #include <tidemark/work.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 /* One step of priority weighs as much as ten minutes of age (claim_key). */
 #define TIDE_ITEM_PRIORITY_STEP_US INT64_C(600000000)

@@ -11,7 +11,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/json_scan.h"
+#include "base/text/json_scan.h"
 #include "tidemark_sql.h"
 #include "work/resume.h"
 

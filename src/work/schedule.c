@@ -12,7 +12,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "tidemark_sql.h"
 #include "work/cron.h"
 #include "work/item.h"

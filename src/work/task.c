@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "core/lease_clock.h"
 #include "journal/events.h"
 #include "tidemark_sql.h"

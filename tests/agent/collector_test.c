@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/collector.h"
 #include "base/cleanup.h"
+#include "services/agent/collector.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
 #include "support/tempdir.h"

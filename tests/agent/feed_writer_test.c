@@ -1,5 +1,5 @@
 /* Room for what waits to be stored. Nothing here waits for a disk for long: what is counted is looked at while it is reserved. */
-#include "agent/feed_writer.h"
+#include "services/agent/feed_writer.h"
 
 #include <pthread.h>
 #include <string.h>

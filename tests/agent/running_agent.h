@@ -6,7 +6,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "net/client.h"
+#include "net/client/client.h"
 #include "support/process/proc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 

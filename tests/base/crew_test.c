@@ -1,5 +1,5 @@
 /* One does the work of all who wait; lines do not wait for each other. */
-#include "base/crew.h"
+#include "base/combiner.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "support/check.h"
 
 /* The clocks run forward; the one that counts sleep is never behind the one that does not. */

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 #include "support/alloc_fault.h"
 #include "support/check.h"
 #include "support/prng.h"

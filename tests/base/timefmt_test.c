@@ -1,4 +1,4 @@
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 
 #include <string.h>
 

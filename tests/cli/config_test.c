@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/frame/options.h"
 #include "support/check.h"
 #include "support/tempdir.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/cli_run.h"
-#include "cli/codes.h"
+#include "cli/help/codes.h"
 
 static bool is_explained(const char *words)
 {
@@ -45,7 +45,8 @@ static void check_source(const char *path, const char *pattern, int least)
         snprintf(word, sizeof word, "%.*s", (int)(found[1].rm_eo - found[1].rm_so),
                  at + found[1].rm_so);
         if (!is_explained(word))
-            fail_msg("'%s' of %s is not explained: add it to src/cli/code_table.h", word, path);
+            fail_msg("'%s' of %s is not explained: add it to src/cli/help/code_table.h", word,
+                     path);
         count++;
     }
     if (count < least)
@@ -73,8 +74,8 @@ static void every_reason_in_the_sources_is_explained(void **state)
     check_source("src/store/identity.c", "add_epoch\\(tx, &identity, \"([a-z]+)\"", 1);
     check_source("src/work/explain.c", "say\\(e, \"([a-z_]+)\"", 8);
     check_source("src/core/idempotency_row.c", "\\[TIDE_IDEMPOTENCY_[A-Z_]+\\] = \"([A-Z_]+)\"", 5);
-    check_source("src/daemon/front.c", "\\{\"([a-z]+)\", tide_counted", 3);
-    check_source("src/agent/otlp_service.c", "count_refused\\(e, \"([a-z]+)\"", 2);
+    check_source("src/runtime/listener.c", "\\{\"([a-z]+)\", tide_counted", 3);
+    check_source("src/services/agent/otlp_service.c", "count_refused\\(e, \"([a-z]+)\"", 2);
 }
 
 /* Every word between quotes, from a text of the file to the next end. */
@@ -91,7 +92,8 @@ static void check_list(const char *path, const char *begin, const char *end_text
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at + 1, (char[]){quote, 0}), at + 1);
         at += strlen(word) + 2;
         if (*word && !is_explained(word))
-            fail_msg("'%s' of %s is not explained: add it to src/cli/code_table.h", word, path);
+            fail_msg("'%s' of %s is not explained: add it to src/cli/help/code_table.h", word,
+                     path);
         count += *word != '\0';
     }
     assert_int_equal(want, count);

@@ -1,5 +1,5 @@
 /* Values from the command line, files and stdin; JSON and JSON lines. */
-#include "cli/input.h"
+#include "cli/frame/input.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

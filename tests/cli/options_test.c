@@ -1,11 +1,11 @@
 /* The parser, without the program around it. */
-#include "cli/options.h"
+#include "cli/frame/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/suggest.h"
-#include "cli/value.h"
+#include "cli/frame/value.h"
+#include "cli/help/suggest.h"
 #include "support/check.h"
 
 enum { WORDS_MAX = 40 };

@@ -1,5 +1,5 @@
 /* What a verb prints: JSON members of every kind, tables, durations, progress. */
-#include "cli/output.h"
+#include "cli/print/output.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cli/progress.h"
+#include "cli/print/progress.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
 

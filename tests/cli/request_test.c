@@ -1,12 +1,12 @@
 /* Which verb the words ask for, with nouns made for it: arguments, commands behind --, help pages. */
-#include "cli/request.h"
+#include "cli/frame/request.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "support/check.h"
 
 static tide_status run_nothing(tide_cli *cli, tide_error *err)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "cli/cli_run.h"
 
 static void make_store(cli_fixture *t)

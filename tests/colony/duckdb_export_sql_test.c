@@ -8,7 +8,7 @@
 #include "colony/export.h"
 #include "duckdb_place.h"
 #include "sink_fixture.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 enum { RECORDS = 7 };
 

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "colony/export.h"
 #include "duckdb_rig.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 
 static void out_dir(duckdb_rig *r, char out[TEMPDIR_PATH_MAX])
 {

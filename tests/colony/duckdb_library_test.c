@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "store/duckdb.h"
+#include "store/duckdb/duckdb.h"
 #include "support/check.h"
 #include "support/process/proc.h"
 #include "support/tempdir.h"

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/query.h"
 #include "base/cleanup.h"
 #include "colony/rig.h"
 #include "feed/record.h"
+#include "services/agent/query.h"
 
 /* ---- what they hold ---- */
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 
 static void a_key_runs_once_and_is_answered_from_then_on(void **state)
 {

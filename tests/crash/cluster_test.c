@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "crash/tailing.h"
-#include "store/pq_library.h"
+#include "store/postgres/pq_library.h"
 #include "support/clock/fair_clock.h"
 #include "support/history.h"
 #include "support/prng.h"

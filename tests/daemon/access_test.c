@@ -6,7 +6,7 @@
 #include <tidemark/token.h>
 
 #include "base/cleanup.h"
-#include "daemon/access.h"
+#include "services/access/access.h"
 
 static tide_status check(tide_access *access, const char *token, const char *peer, tide_peer *out,
                          tide_error *err)

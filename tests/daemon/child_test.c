@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/child.h"
+#include "runtime/child.h"
 #include "support/check.h"
 #include "support/process/proc.h"
 #include "support/tempdir.h"

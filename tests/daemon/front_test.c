@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "net/limits.h"
+#include "net/http/limits.h"
 #include "support/check.h"
 #include "support/clock/fair_clock.h"
 #include "support/process/proc.h"

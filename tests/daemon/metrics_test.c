@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "daemon/client_metrics.h"
-#include "daemon/metrics.h"
+#include "runtime/client_metrics.h"
+#include "runtime/metrics.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
 #include "support/process/proc.h"

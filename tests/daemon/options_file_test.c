@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/options_file.h"
+#include "runtime/options_file.h"
 #include "support/check.h"
 #include "support/tempdir.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/metrics.h"
-#include "replicad/metrics.h"
+#include "runtime/metrics.h"
+#include "services/replica/metrics.h"
 #include "support/check.h"
 #include "support/process/proc.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/notify.h"
-#include "daemon/service.h"
+#include "runtime/lifecycle.h"
+#include "runtime/notify.h"
 #include "support/check.h"
 #include "support/tempdir.h"
 

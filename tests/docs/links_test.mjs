@@ -41,7 +41,7 @@ function brokenLink(page, target) {
     return undefined;
 }
 
-// `src/net/h2.c`, `tests/net`, `packaging/prometheus`; a name with * or {} stands for several.
+// `src/net/http/h2.c`, `tests/net`, `packaging/prometheus`; a name with * or {} stands for several.
 function isThere(name) {
     const plain = name.replace(/[.,]+$/, '');
     const begin = plain.split(/[*{]/)[0];

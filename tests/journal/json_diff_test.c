@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/json_canon.h"
+#include "base/text/json_canon.h"
 #include "journal/json_diff.h"
 #include "support/alloc_fault.h"
 #include "support/check.h"

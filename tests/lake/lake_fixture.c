@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "store/engine.h"
 
 void lake_data_dir(store_test *t, char out[TEMPDIR_PATH_MAX])

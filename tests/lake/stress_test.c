@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "lake/stress.h"
+#include "bench/stress/stress.h"
 #include "support/clock/fair_clock.h"
 #include "support/process/proc.h"
 

@@ -13,9 +13,9 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/crew.h"
+#include "base/combiner.h"
 #include "store/engine.h"
-#include "store/pg_flush.h"
+#include "store/postgres/pg_flush.h"
 #include "support/clock/fair_clock.h"
 
 static atomic_bool will_hold; /* the next who flushes */

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "laked/laked.h"
-#include "net/call.h"
+#include "net/call/call.h"
+#include "services/lake/laked.h"
 
 void __real_tide_call_reply(tide_call *call, tide_view message);
 void __wrap_tide_call_reply(tide_call *call, tide_view message);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "net/auth.h"
+#include "net/server/auth.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
 #include "support/tempdir.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "net/client.h"
+#include "net/client/client.h"
 #include "net/echo.h"
 #include "support/check.h"
 

@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "net/certificates.h"
-#include "net/client.h"
-#include "net/client_parts.h"
+#include "net/client/client.h"
+#include "net/client/client_internal.h"
 #include "net/echo.h"
 #include "support/check.h"
 #include "support/process/proc.h"

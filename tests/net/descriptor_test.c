@@ -1,10 +1,10 @@
-#include "net/descriptor.h"
+#include "net/codec/descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/protobuf_wire.h"
+#include "net/codec/protobuf_wire.h"
 #include "support/check.h"
 #include "support/prng.h"
 

@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/base64.h"
-#include "net/grpc.h"
-#include "net/head.h"
-#include "net/limits.h"
+#include "net/codec/base64.h"
+#include "net/http/grpc.h"
+#include "net/http/head.h"
+#include "net/http/limits.h"
 #include "support/check.h"
 #include "support/prng.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "net/call.h"
+#include "net/call/call.h"
 
 enum { FAKE_CALL_SENT_MAX = 64 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "grpc_testing_messages.pb-c.h"
-#include "net/grpc.h"
+#include "net/http/grpc.h"
 #include "support/check.h"
 
 enum { FIELDS_MAX = 256, BUFFER_MAX = 512 << 20 };

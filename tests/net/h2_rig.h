@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "net/conn.h"
+#include "net/http/conn.h"
 #include "net/test_service.h"
 #include "support/clock/virtual_env.h"
 

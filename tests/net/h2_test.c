@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "net/codec/inflate.h"
 #include "net/h2_rig.h"
-#include "net/inflate.h"
 #include "support/check.h"
 
 static const char EMPTY_CALL[] = "/grpc.testing.TestService/EmptyCall";

@@ -1,4 +1,4 @@
-#include "net/health.h"
+#include "net/call/health.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/auth.h"
-#include "net/conn.h"
-#include "net/http1_guard.h"
-#include "net/inflate.h"
+#include "net/codec/inflate.h"
+#include "net/http/conn.h"
+#include "net/http/http1_guard.h"
+#include "net/server/auth.h"
 #include "net/test_service.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"

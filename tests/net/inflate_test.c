@@ -1,4 +1,4 @@
-#include "net/inflate.h"
+#include "net/codec/inflate.h"
 
 #include <stdlib.h>
 #include <string.h>

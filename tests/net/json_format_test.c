@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/json_proto.h"
+#include "net/codec/json_proto.h"
 #include "sample.pb-c.h"
 #include "support/check.h"
 #include "support/prng.h"

@@ -1,10 +1,10 @@
-#include "net/json_proto.h"
+#include "net/codec/json_proto.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
-#include "net/protobuf_wire.h"
+#include "base/text/json_canon.h"
+#include "net/codec/protobuf_wire.h"
 #include "net/random_message.h"
 #include "sample.pb-c.h"
 #include "support/alloc_fault.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "net/server.h"
+#include "net/server/server.h"
 #include "net/test_service.h"
 
 typedef struct setting {

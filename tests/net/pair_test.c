@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/auth.h"
 #include "net/certificates.h"
-#include "net/client.h"
-#include "net/server.h"
+#include "net/client/client.h"
+#include "net/server/auth.h"
+#include "net/server/server.h"
 #include "support/check.h"
 
 #define READER "tide_rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr"

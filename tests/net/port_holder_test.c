@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/port_holder.h"
+#include "net/server/port_holder.h"
 #include "support/check.h"
 
 static int listen_on_free_port(uint16_t *port)

@@ -1,9 +1,9 @@
-#include "net/protobuf_guard.h"
+#include "net/codec/protobuf_guard.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/protobuf_wire.h"
+#include "net/codec/protobuf_wire.h"
 #include "net/random_message.h"
 #include "sample.pb-c.h"
 #include "support/alloc_fault.h"

@@ -1,9 +1,9 @@
-#include "net/protobuf_scan.h"
+#include "net/codec/protobuf_scan.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "net/protobuf_wire.h"
+#include "net/codec/protobuf_wire.h"
 #include "sample.pb-c.h"
 #include "support/check.h"
 

@@ -1,4 +1,4 @@
-#include "net/protobuf_wire.h"
+#include "net/codec/protobuf_wire.h"
 
 #include <string.h>
 

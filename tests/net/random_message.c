@@ -1,6 +1,6 @@
 #include "net/random_message.h"
 
-#include "net/protobuf_wire.h"
+#include "net/codec/protobuf_wire.h"
 #include "support/check.h"
 
 static uint64_t random_number(prng *random)

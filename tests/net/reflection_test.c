@@ -1,12 +1,12 @@
-#include "net/reflection.h"
+#include "net/call/reflection.h"
 
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "grpc_reflection_v1_reflection.pb-c.h"
+#include "net/codec/protobuf_guard.h"
 #include "net/fake_call.h"
-#include "net/protobuf_guard.h"
 #include "support/check.h"
 
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;

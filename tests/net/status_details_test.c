@@ -1,11 +1,11 @@
-#include "net/status_details.h"
+#include "net/codec/status_details.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/json_canon.h"
-#include "net/protobuf_wire.h"
+#include "base/text/json_canon.h"
+#include "net/codec/protobuf_wire.h"
 #include "support/check.h"
 
 static void check_encoding(const tide_status_details *details, const char *bytes, size_t len)

@@ -9,10 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "net/account.h"
-#include "net/held.h"
-#include "net/peers.h"
-#include "net/route.h"
+#include "net/call/route.h"
+#include "net/http/held.h"
+#include "net/server/account.h"
+#include "net/server/peers.h"
 #include "support/check.h"
 #include "support/prng.h"
 

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "grpc_testing_empty.pb-c.h"
 #include "grpc_testing_messages.pb-c.h"
-#include "net/call.h"
+#include "net/call/call.h"
 
 enum { PIECE_LEN = 65536, NUMBERS_MAX = 65536, PIECES_MAX = 100000 };
 

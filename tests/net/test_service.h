@@ -20,8 +20,8 @@
 
 #include <stdatomic.h>
 
-#include "net/route.h"
-#include "net/server.h"
+#include "net/call/route.h"
+#include "net/server/server.h"
 
 typedef struct test_service {
     const tide_net_counters *counters; /* for /numbers; NULL: none yet */

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "net/certificates.h"
-#include "net/tls.h"
+#include "net/server/tls.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "replica/app_fixture.h"
-#include "store/app_file.h"
+#include "store/foreign/foreign_db.h"
 #include "support/check.h"
 #include "support/process/proc.h"
 

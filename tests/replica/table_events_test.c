@@ -1,5 +1,5 @@
 /* Events by table: for clients that state one number per origin, or a time; and what a node does with a peer that knows nothing else. */
-#include "replicad/table_events.h"
+#include "services/replica/table_events.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/uuid.h"
-#include "net/protobuf_guard.h"
+#include "base/text/uuid.h"
+#include "net/codec/protobuf_guard.h"
+#include "remote/legacy_pull.h"
 #include "replica/peer.h"
 #include "replica/world.h"
-#include "replicad/table_events_client.h"
-#include "rpc/rpc.h"
+#include "services/api/rpc.h"
 
 #define SCHEMA                                                                                     \
     "CREATE TABLE todos(id INTEGER PRIMARY KEY, title TEXT, n REAL);"                              \

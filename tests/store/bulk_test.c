@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "store/bulk.h"
 
 enum { WIDTH = 7, MANY = 100000 };

@@ -1,9 +1,9 @@
-/* store/duckdb_api.h against the header that DuckDB ships. What differs in a constant or in the type
+/* store/duckdb/duckdb_api.h against the header that DuckDB ships. What differs in a constant or in the type
  * of a function does not compile. */
 #include <duckdb.h>
 
 #define TIDE_DUCKDB_TYPES_ARE_DECLARED
-#include "store/duckdb_api.h"
+#include "store/duckdb/duckdb_api.h"
 
 #include "duckdb_layout.h"
 #include "support/check.h"

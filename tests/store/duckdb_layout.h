@@ -1,5 +1,5 @@
 /* duckdb_layout.h - sizes and offsets of DuckDB's structs, computed by two files: one includes
- * store/duckdb_api.h, the other DuckDB's own header. duckdb_api_test.c compares the results. */
+ * store/duckdb/duckdb_api.h, the other DuckDB's own header. duckdb_api_test.c compares the results. */
 #ifndef TIDE_TESTS_DUCKDB_LAYOUT_H
 #define TIDE_TESTS_DUCKDB_LAYOUT_H
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/pg_flush.h"
+#include "store/postgres/pg_flush.h"
 
 typedef struct flush_case {
     tide_pg_flusher flusher;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/look.h"
+#include "store/readonly_query.h"
 
 typedef struct seen {
     int width;

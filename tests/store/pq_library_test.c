@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/pq_library.h"
+#include "store/postgres/pq_library.h"
 #include "support/check.h"
 #include "tidemark/store.h"
 

@@ -1,5 +1,5 @@
 /* Simulated agents of the demonstration: the colony's own questions and its reading of their answers. */
-#include "up/demo_sim.h"
+#include "demo/demo_sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "colony/ask.h"
+#include "demo/demo_fleet_file.h"
 #include "support/check.h"
-#include "up/demo_fleet_file.h"
 
 #define SESSION "11111111-2222-3333-4444-555555555555"
 

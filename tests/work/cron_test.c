@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 #include "support/check.h"
 #include "support/prng.h"
 #include "work/cron.h"

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "crash/chaos/chaos_fleet.h"
-#include "net/client.h"
+#include "net/client/client.h"
 #include "support/prng.h"
 
 typedef struct chaos_sender {

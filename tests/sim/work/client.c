@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timefmt.h"
+#include "base/text/timefmt.h"
 
 struct work_client {
     tide_engine engine;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "store/sqlite_function.h"
+#include "store/sqlite/sqlite_function.h"
 
 typedef struct numbering_case {
     store_test *t;

@@ -1,0 +1,46 @@
+/* demo_fleet.h - the simulated agents of the demonstration, up to a few thousand, behind one port (demo_sim.h).
+ *
+ * Each is called NAME.localhost:PORT, which is this machine; the name in a request's authority says who is meant. So every one of them has connections, questions and
+ * answers of its own, as a fleet has, and costs no process.
+ *
+ *     ticker (a thread)    lets time pass for each agent, answers those who watch, saves how far they are
+ *     calls                are answered at once, on the server's loops
+ *
+ * Time passes only while it runs. How far agents are is kept in a file, written every few seconds with some ticks to spare: after kill -9 numbers go on
+ * above all that were ever given.
+ *
+ * Threads: its own, and those of its server; every function may be called from any thread. */
+#ifndef TIDE_DEMO_DEMO_FLEET_H
+#define TIDE_DEMO_DEMO_FLEET_H
+
+#include <tidemark/env.h>
+#include <tidemark/error.h>
+
+#include "base/log.h"
+#include "demo/demo_fault.h"
+
+typedef struct tide_demo_fleet tide_demo_fleet;
+
+typedef struct tide_demo_fleet_options {
+    const char *file; /* where it is kept how far they are */
+    const char *const *names;
+    int count;
+    tide_env *env;
+    tide_log *log;
+} tide_demo_fleet_options;
+
+/* What the options point to must outlive it. */
+TIDE_MUST_CHECK tide_status tide_demo_fleet_open(tide_demo_fleet **out,
+                                                 const tide_demo_fleet_options *options,
+                                                 tide_error *err);
+void tide_demo_fleet_close(tide_demo_fleet *fleet); /* takes NULL */
+
+/* NAME.localhost:PORT; buffers of TIDE_DEMO_ADDRESS_SIZE. */
+enum { TIDE_DEMO_ADDRESS_SIZE = 80 };
+void tide_demo_fleet_address(const tide_demo_fleet *fleet, int index, char *out);
+
+void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault fault,
+                             int64_t for_us);
+tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index);
+
+#endif

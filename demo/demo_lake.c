@@ -1,0 +1,316 @@
+#include "demo/demo_lake.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "net/client/client.h"
+
+#define CATALOG "demo"
+#define SCHEMA "shop"
+#define CALL_US INT64_C(20000000)
+
+enum {
+    TURN_MS = 10000,
+    RETRY_MS = 2000,
+    ROWS = 20,
+    DELETE_TURNS = 6,
+    FORK_TURNS = 12,
+    KEEP_TURNS = 18,
+    FORKS = 2,
+    ROW_AGE_MS = 600000,
+    SNAPSHOT_AGE_MS = 900000,
+    SNAPSHOTS_LEAST = 20,
+    FILE_GRACE_MS = 60000,
+};
+
+struct tide_demo_lake {
+    tide_env *env;
+    tide_log *log;
+    tide_client *client;
+    int waker;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_over;
+    bool is_resting; /* it was said why */
+    int64_t turn;
+};
+
+/* ---- asking ---- */
+
+/* The answer, or NULL: *status says why. Takes the request. */
+static json_t *ask(tide_demo_lake *lake, const char *method, json_t *request, tide_status *status,
+                   tide_error *err)
+{
+    char path[96];
+    json_t *answer = NULL;
+    char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    json_decref(request);
+    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
+    tide_client_reply_init(&reply);
+    (void)snprintf(path, sizeof path, "/tidemark.lake.v1.LakeService/%s", method);
+    if (!body) {
+        *status = tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
+        return NULL;
+    }
+    *status = tide_client_post(lake->client,
+                               &(tide_client_request){.path = path, .message = tide_view_of(body)},
+                               &reply, err);
+    free(body);
+    if (*status >= TIDE_OK)
+        answer = json_loadb(reply.message.ptr, reply.message.len, 0, NULL);
+    if (*status >= TIDE_OK && !answer)
+        *status = tide_fail(err, TIDE_E_DAMAGED, "the lake's answer is not JSON");
+    return answer;
+}
+
+static tide_status tell(tide_demo_lake *lake, const char *method, json_t *request, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    json_decref(ask(lake, method, request, &status, err));
+    return status;
+}
+
+/* 64-bit numbers are texts in JSON of protobuf. */
+static int64_t read_number(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_string(value) ? strtoll(json_string_value(value), NULL, 10)
+                                 : (int64_t)json_integer_value(value);
+}
+
+static int below(tide_demo_lake *lake, int limit)
+{
+    uint64_t bits = 0;
+    lake->env->random(lake->env, &bits, sizeof bits);
+    return (int)(bits % (uint64_t)limit);
+}
+
+static int64_t now_ms(tide_demo_lake *lake)
+{
+    return lake->env->wall_us(lake->env) / 1000;
+}
+
+/* ---- what is done ---- */
+
+static tide_status make_table(tide_demo_lake *lake, const char *table, const char *columns,
+                              tide_error *err)
+{
+    const tide_status status =
+        tell(lake, "CreateTable",
+             json_pack("{s:s, s:{s:s, s:s, s:s, s:b}, s:{s:s}}", "catalog", CATALOG, "operation",
+                       "schema", SCHEMA, "table", table, "columns", columns, "createSchema", 1,
+                       "commit", "message", "the demonstration begins"),
+             err);
+    /* Plain HTTP has one code for both. */
+    return status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT ? TIDE_OK : status;
+}
+
+static tide_status make_catalog(tide_demo_lake *lake, tide_error *err)
+{
+    TIDE_TRY(
+        tell(lake, "CreateCatalog", json_pack("{s:s, s:b}", "name", CATALOG, "mayExist", 1), err));
+    TIDE_TRY(make_table(lake, "orders",
+                        "id BIGINT, item VARCHAR, quantity INTEGER, price DECIMAL(10,2), "
+                        "at_ms BIGINT",
+                        err));
+    return make_table(lake, "visits", "page VARCHAR, visitors INTEGER, at_ms BIGINT", err);
+}
+
+static tide_status append(tide_demo_lake *lake, const char *catalog, bool is_orders,
+                          tide_error *err)
+{
+    static const char *const items[] = {"teapot", "lamp", "kettle", "chair", "clock", "rug"};
+    static const char *const pages[] = {"/", "/checkout", "/cart", "/search", "/sale"};
+    char text[ROWS * 80];
+    int len = snprintf(text, sizeof text, "%s",
+                       is_orders ? "id,item,quantity,price,at_ms\n" : "page,visitors,at_ms\n");
+    for (int i = 0; i < ROWS && len < (int)sizeof text; i++)
+        len += is_orders ? snprintf(text + len, sizeof text - (size_t)len,
+                                    "%d,%s,%d,%d.%02d,%" PRId64 "\n", below(lake, 1000000),
+                                    items[below(lake, 6)], 1 + below(lake, 5), 5 + below(lake, 80),
+                                    below(lake, 100), now_ms(lake))
+                         : snprintf(text + len, sizeof text - (size_t)len, "%s,%d,%" PRId64 "\n",
+                                    pages[below(lake, 5)], below(lake, 200), now_ms(lake));
+    return tell(lake, "Append",
+                json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s}}", "catalog", catalog,
+                          "operation", "schema", SCHEMA, "table", is_orders ? "orders" : "visits",
+                          "format", "csv", "text", text, "commit", "author",
+                          is_orders ? "till" : "web", "message",
+                          is_orders ? "orders of the last seconds" : "visits of the last seconds"),
+                err);
+}
+
+static json_t *make_delete(const char *table, const char *where, int64_t base)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%" PRId64, base);
+    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "catalog", CATALOG, "operation",
+                     "schema", SCHEMA, "table", table, "where", where, "commit", "author",
+                     "housekeeping", "message", "rows of yesterday", "baseSnapshotId", number);
+}
+
+static tide_status delete_old(tide_demo_lake *lake, tide_error *err)
+{
+    char where[64];
+    (void)snprintf(where, sizeof where, "at_ms < %" PRId64, now_ms(lake) - ROW_AGE_MS);
+    TIDE_TRY(tell(lake, "Delete", make_delete("orders", where, 0), err));
+    return tell(lake, "Delete", make_delete("visits", where, 0), err);
+}
+
+/* Two who delete the same rows from one base: the second is told of the first, and nothing of it stays. */
+static tide_status collide(tide_demo_lake *lake, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    int64_t base = 0;
+    json_t *catalogs = ask(lake, "ListCatalogs", json_object(), &status, err);
+    TIDE_TRY(status);
+    size_t i = 0;
+    json_t *catalog = NULL;
+    json_array_foreach(json_object_get(catalogs, "catalogs"), i, catalog)
+    {
+        const char *name = json_string_value(json_object_get(catalog, "name"));
+        if (name && strcmp(name, CATALOG) == 0)
+            base = read_number(catalog, "snapshotId");
+    }
+    json_decref(catalogs);
+    TIDE_TRY(tell(lake, "Delete", make_delete("visits", "visitors < 5", base), err));
+    status = tell(lake, "Delete", make_delete("visits", "visitors < 5", base), err);
+    return status == TIDE_E_CONFLICT ? TIDE_OK : status;
+}
+
+/* The newest forks stay to be looked at. */
+static tide_status fork_catalog(tide_demo_lake *lake, tide_error *err)
+{
+    char name[32];
+    const int64_t number = lake->turn / FORK_TURNS;
+    (void)snprintf(name, sizeof name, "demo_whatif_%" PRId64, number % FORKS + 1);
+    tide_status status = tell(lake, "DropCatalog", json_pack("{s:s}", "name", name), err);
+    if (status < TIDE_OK && status != TIDE_E_NOT_FOUND)
+        return status;
+    TIDE_TRY(tell(lake, "ForkCatalog",
+                  json_pack("{s:s, s:s, s:{s:s}}", "parent", CATALOG, "name", name, "commit",
+                            "message", "what if we sold more?"),
+                  err));
+    return append(lake, name, true, err);
+}
+
+static json_t *make_duration(const char *name, int ms)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%d", ms);
+    return json_pack("{s:s}", name, number);
+}
+
+static tide_status keep_small(tide_demo_lake *lake, tide_error *err)
+{
+    TIDE_TRY(tell(lake, "Compact",
+                  json_pack("{s:s, s:s}", "catalog", CATALOG, "holder", "the demonstration"), err));
+    json_t *expire = make_duration("olderThanMs", SNAPSHOT_AGE_MS);
+    (void)json_object_set_new(expire, "keepLast", json_integer(SNAPSHOTS_LEAST));
+    TIDE_TRY(tell(lake, "Expire", expire, err));
+    return tell(lake, "Cleanup", make_duration("graceMs", FILE_GRACE_MS), err);
+}
+
+static tide_status take_turn(tide_demo_lake *lake, tide_error *err)
+{
+    const int64_t turn = lake->turn;
+    if (turn == 0)
+        TIDE_TRY(make_catalog(lake, err));
+    TIDE_TRY(append(lake, CATALOG, turn % 2 == 0, err));
+    if (turn % DELETE_TURNS == DELETE_TURNS - 1)
+        TIDE_TRY(delete_old(lake, err));
+    if (turn % FORK_TURNS == 1) {
+        TIDE_TRY(fork_catalog(lake, err));
+        TIDE_TRY(collide(lake, err));
+    }
+    if (turn % KEEP_TURNS == KEEP_TURNS - 1)
+        TIDE_TRY(keep_small(lake, err));
+    return TIDE_OK;
+}
+
+static void rest(tide_demo_lake *lake, const tide_error *err)
+{
+    if (!lake->is_resting && !atomic_load(&lake->is_over))
+        tide_log_write(lake->log, TIDE_LOG_WARN, "the lake of the demonstration rests",
+                       TIDE_F("why", err->text), TIDE_F_END);
+    lake->is_resting = true;
+}
+
+static void *run(void *arg)
+{
+    tide_demo_lake *lake = arg;
+    while (!atomic_load(&lake->is_over)) {
+        tide_error err = {0};
+        const bool is_done = take_turn(lake, &err) >= TIDE_OK;
+        if (is_done)
+            lake->is_resting = false;
+        else
+            rest(lake, &err);
+        /* A first turn that failed is tried again soon: the service may not have answered yet. */
+        const bool is_early = lake->turn == 0;
+        if (is_done || !is_early)
+            lake->turn++;
+        struct pollfd waker = {.fd = lake->waker, .events = POLLIN};
+        (void)poll(&waker, 1, is_early ? RETRY_MS : TURN_MS);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_env *env,
+                                tide_log *log, tide_error *err)
+{
+    char target[300];
+    tide_demo_lake *lake = calloc(1, sizeof *lake);
+    if (!lake)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
+    lake->env = env;
+    lake->log = log;
+    lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(address, false), address);
+    tide_status status = tide_client_open(
+        &lake->client, &(tide_client_options){.target = target, .timeout_us = CALL_US}, err);
+    if (status >= TIDE_OK && pthread_create(&lake->thread, NULL, run, lake) != 0)
+        status = tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    if (status < TIDE_OK) {
+        tide_demo_lake_close(lake);
+        return status;
+    }
+    lake->has_thread = true;
+    *out = lake;
+    return TIDE_OK;
+}
+
+void tide_demo_lake_stop(tide_demo_lake *lake)
+{
+    if (!lake)
+        return;
+    atomic_store(&lake->is_over, true);
+    (void)eventfd_write(lake->waker, 1);
+    if (lake->client)
+        tide_client_stop(lake->client);
+}
+
+void tide_demo_lake_close(tide_demo_lake *lake)
+{
+    if (!lake)
+        return;
+    tide_demo_lake_stop(lake);
+    if (lake->has_thread)
+        (void)pthread_join(lake->thread, NULL);
+    tide_client_close(lake->client);
+    (void)close(lake->waker);
+    free(lake);
+}

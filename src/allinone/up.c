@@ -1,0 +1,265 @@
+#include "allinone/up.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tidemark/journal.h>
+#include <tidemark/work.h>
+
+#include "base/cleanup.h"
+#include "colony/registry.h"
+#include "lake/lake.h"
+#include "services/agent/agent.h"
+#include "services/lake/laked.h"
+#include "services/work/services.h"
+#include "web/web.h"
+
+enum { PATH_SIZE = 4096, PORTS_TRIED = 100 };
+
+/* There is one colony over the directory: who comes after one that was killed waits for its leases, and need not wait long. */
+#define LEASE_US INT64_C(4000000)
+
+typedef struct up {
+    const tide_up_options *options;
+    tide_store *agent_store;
+    tide_store *colony_store;
+    tide_sink *sink;
+    tide_front *front;
+    tide_agent_options agent_options;
+    tide_colony_options colony_options;
+    tide_agent *agent;
+    tide_colonyd *colonyd;
+    tide_services *services;
+    tide_laked *laked;
+    tide_replicas *replicas;
+    tide_web *web;
+    char about[512];
+    char *place; /* JSON; NULL: not to be told */
+    char colony_id[32];
+    char inside[PATH_SIZE];
+} up;
+
+/* ---- the directory ---- */
+
+static tide_status make_path(const up *u, const char *name, char out[PATH_SIZE], tide_error *err)
+{
+    const int len = snprintf(out, PATH_SIZE, "%s/%s", u->options->data_dir, name);
+    return len < PATH_SIZE ? TIDE_OK
+                           : tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+}
+
+static tide_status open_store(const up *u, const char *name, tide_store **out, tide_error *err)
+{
+    char path[PATH_SIZE];
+    TIDE_TRY(make_path(u, name, path, err));
+    return tide_store_open(out, path, &(tide_store_options){.env = u->options->front.env}, err);
+}
+
+/* Where others have to show something, the parts have a door of their own to each other. */
+static tide_status choose_inside(up *u, tide_front_options *front, tide_error *err)
+{
+    if (!front->tls_cert && !front->wants_tokens)
+        return TIDE_OK;
+    const int len =
+        snprintf(u->inside, sizeof u->inside, "unix:%s/%s", u->options->data_dir, TIDE_UP_INSIDE);
+    if (len >= (int)sizeof u->inside)
+        return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+    front->inside = u->inside;
+    return TIDE_OK;
+}
+
+/* ---- parts ---- */
+
+static uint64_t colony_version(void *arg)
+{
+    const up *u = arg;
+    return tide_colonyd_version(u->colonyd);
+}
+
+static uint64_t replicas_version(void *arg)
+{
+    const up *u = arg;
+    return tide_replicas_version(u->replicas);
+}
+
+static tide_status begin(void *arg, tide_error *err)
+{
+    const up *u = arg;
+    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_front_inside(u->front),
+                               "option", err));
+    return u->options->extra.begin
+               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, u->front, err)
+               : TIDE_OK;
+}
+
+/* The store's whole path: who reads it may be in another directory. A path that is no text is not told. */
+static tide_status find_place(up *u, tide_error *err)
+{
+    char path[PATH_SIZE];
+    TIDE_TRY(make_path(u, "colony.db", path, err));
+    char *whole = realpath(path, NULL);
+    json_t *place = json_pack("{s:s}", "store", whole ? whole : path);
+    free(whole);
+    u->place = place ? json_dumps(place, JSON_COMPACT) : NULL;
+    json_decref(place);
+    return TIDE_OK;
+}
+
+static tide_status open_web(up *u, tide_error *err)
+{
+    TIDE_TRY(find_place(u, err));
+    static char work_topic[64];
+    tide_work_topic(work_topic, NULL);
+    const tide_web_source sources[] = {
+        {.topic = "colony", .version = colony_version, .arg = u},
+        {.topic = "work", .store_topic = work_topic},
+        {.topic = "journal", .store_topic = TIDE_JOURNAL_TOPIC},
+        {.topic = "lake", .store_topic = TIDE_LAKE_TOPIC},
+        {.topic = "replica", .version = replicas_version, .arg = u},
+    };
+    const bool has_replicas = u->options->replicas.count > 0;
+    (void)snprintf(u->about, sizeof u->about, "{\"version\":\"%s\",\"views\":[%s%s%s%s]}",
+                   u->options->front.version,
+                   "\"fleet\",\"gaps\",\"work\",\"checkpoints\",\"telemetry\",\"query\"",
+                   has_replicas ? ",\"replication\"" : "", u->laked ? ",\"lake\"" : "",
+                   u->options->extra.views ? u->options->extra.views : "");
+    const tide_web_options options = {.store = u->colony_store,
+                                      .sources = sources,
+                                      .source_count =
+                                          sizeof sources / sizeof sources[0] - !has_replicas,
+                                      .about = u->about,
+                                      .place = u->place ? u->place : "{}"};
+    return tide_web_open(&u->web, u->front, &options, err);
+}
+
+/* A directory that was copied or moved has a metabase that names the files of the first one: they are not this one's to change. DuckDB is needed when somebody asks
+ * for rows, not before. */
+static tide_status open_lake(up *u, tide_error *err)
+{
+    char dir[PATH_SIZE];
+    TIDE_TRY(make_path(u, "lake", dir, err));
+    const tide_laked_options options = {.store = u->colony_store, .data_dir = dir};
+    const tide_status status = tide_laked_open(&u->laked, u->front, &options, err);
+    if (status != TIDE_E_CONFLICT)
+        return status;
+    tide_log_write(u->options->front.log, TIDE_LOG_WARN, "the lake is not served",
+                   TIDE_F("why", err->text), TIDE_F_END);
+    return TIDE_OK;
+}
+
+static tide_status open_replicas(up *u, tide_error *err)
+{
+    tide_replicas_options options = u->options->replicas;
+    if (options.count == 0)
+        return TIDE_OK;
+    options.env = u->options->front.env;
+    options.log = u->options->front.log;
+    options.is_tls = u->options->front.tls_cert;
+    return tide_replicas_open(&u->replicas, u->front, &options, err);
+}
+
+static tide_status open_parts(up *u, tide_error *err)
+{
+    const tide_front_options *front = &u->options->front;
+    u->agent_options = (tide_agent_options){.front = *front,
+                                            .name = TIDE_UP_AGENT,
+                                            .collect_us = u->options->collect_us,
+                                            .feed = u->options->feed,
+                                            .sample_fraction = 1,
+                                            .is_declaring = true};
+    u->agent_options.front.store = u->agent_store;
+    u->colony_options = (tide_colony_options){.front = *front,
+                                              .driver = {.sink = u->sink,
+                                                         .env = front->env,
+                                                         .log = front->log,
+                                                         .colony_id = u->colony_id,
+                                                         .lease_us = LEASE_US,
+                                                         .recover_us = u->options->recover_us,
+                                                         .attempt_max = u->options->attempt_max}};
+    (void)snprintf(u->colony_id, sizeof u->colony_id, "up-%d", (int)getpid());
+    TIDE_TRY(tide_agent_open(&u->agent, u->front, &u->agent_options, err));
+    /* Before the colony begins: it shall find its first agent. */
+    TIDE_TRY(tide_front_join(u->front, &(tide_front_part){.start = begin, .arg = u}, err));
+    TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
+    TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, err));
+    TIDE_TRY(open_lake(u, err));
+    TIDE_TRY(open_replicas(u, err));
+    TIDE_TRY(open_web(u, err));
+    return u->options->extra.join ? u->options->extra.join(u->options->extra.arg, u->front, err)
+                                  : TIDE_OK;
+}
+
+static void up_done(up *u)
+{
+    tide_front_stop(u->front); /* no calls from here on */
+    if (u->options->extra.end)
+        u->options->extra.end(u->options->extra.arg);
+    tide_web_close(u->web);
+    free(u->place);
+    tide_replicas_close(u->replicas);
+    tide_laked_close(u->laked);
+    tide_services_close(u->services);
+    tide_colonyd_close(u->colonyd);
+    tide_agent_close(u->agent);
+    tide_front_close(u->front);
+    tide_sink_close(u->sink);
+    tide_store_close(u->colony_store);
+    tide_store_close(u->agent_store);
+}
+
+tide_status tide_up_run(const tide_up_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(up_done) up u = {.options = options};
+    TIDE_TRY(open_store(&u, "agent.db", &u.agent_store, err));
+    TIDE_TRY(open_store(&u, "colony.db", &u.colony_store, err));
+    TIDE_TRY(tide_sink_open_sql(&u.sink, u.colony_store, err));
+    u.sink->keep_us = options->keep_us;
+    tide_front_options front = options->front;
+    front.store = u.colony_store;
+    front.ports[0] = (tide_front_port){.name = "http", .address = options->http};
+    front.port_count = 1;
+    TIDE_TRY(choose_inside(&u, &front, err));
+    TIDE_TRY(tide_front_open(&u.front, &front, err));
+    TIDE_TRY(open_parts(&u, err));
+    const tide_status status = tide_front_serve(u.front, err);
+    if (status == TIDE_E_INTERRUPTED)
+        u = (up){.options = options}; /* somebody is in a hurry: the process ends as it is */
+    return status;
+}
+
+/* ---- ports ---- */
+
+static bool is_free(int port)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int reuse = 1;
+    if (fd < 0)
+        return false;
+    /* As the server binds: a port that somebody left a moment ago is free. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+    const bool is_bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    (void)close(fd);
+    return is_bound;
+}
+
+tide_status tide_up_free_port(char out[32], int from, tide_error *err)
+{
+    for (int port = from; port < from + PORTS_TRIED && port < 65536; port++)
+        if (is_free(port)) {
+            (void)snprintf(out, 32, "127.0.0.1:%d", port);
+            return TIDE_OK;
+        }
+    return tide_fail(err, TIDE_E_UNAVAILABLE,
+                     "no port from %d to %d is free: choose one with --http", from,
+                     from + PORTS_TRIED - 1);
+}

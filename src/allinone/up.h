@@ -1,0 +1,59 @@
+/* up.h - `tidemark up`: an agent, a colony, the work service, a lake, replicated databases and the dashboard, in one process over a directory.
+ *
+ *     DIR/agent.db      what this machine's agent keeps (it is polled like any other, as agent `local`)
+ *     DIR/colony.db     what the colony has collected; tasks, work items, checkpoints, tokens; the lake's metabase
+ *     DIR/lake/         data files of the lake's tables
+ *     DIR/lock          held by the process that is up (claim.h)
+ *     DIR/inside.sock   where its parts call each other, if TLS or tokens are demanded of others: for its own user alone
+ *
+ * Everything is on one port: the dashboard, OTLP (gRPC and HTTP), tidemark.agent.v1, colony.v1, work.v1, journal.v1, lake.v1, replica.v1 of
+ * each database that is named (replicas.h), /metrics, /healthz.
+ *
+ * Survives: kill -9 at any point; a second start goes on where it stopped.
+ * Threads: called from the main thread; returns when a signal has ended it. */
+#ifndef TIDE_ALLINONE_UP_H
+#define TIDE_ALLINONE_UP_H
+
+#include <tidemark/feed.h>
+
+#include "allinone/replicas.h"
+#include "runtime/listener.h"
+#include "services/colony/daemon.h"
+
+#define TIDE_UP_AGENT "local"
+#define TIDE_UP_INSIDE "inside.sock"
+
+/* Something more that lives with it (the demonstration). */
+typedef struct tide_up_extra {
+    /* Called before anything is served, to add parts and services. */
+    tide_status (*join)(void *arg, tide_front *front, tide_error *err);
+    /* Called with the colony's store, when everything listens; before `ready`. */
+    tide_status (*begin)(void *arg, tide_store *store, const tide_front *front, tide_error *err);
+    /* Called before that store is closed. */
+    void (*end)(void *arg);
+    const char *views; /* of the dashboard: ",\"demo\""; NULL: none */
+    void *arg;
+} tide_up_extra;
+
+typedef struct tide_up_options {
+    tide_front_options front; /* everything but ports and store */
+    const char *data_dir;     /* is there, and claimed (claim.h) */
+    const char
+        *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
+    int64_t collect_us;
+    tide_feed_options feed;         /* of the agent */
+    int64_t keep_us;                /* rows of the colony at most so long; 0: as their types say */
+    int64_t recover_us;             /* between attempts at a gap; 0: the colony's default */
+    int attempt_max;                /* the same */
+    tide_replicas_options replicas; /* env and log are the front's */
+    tide_up_extra extra;            /* functions NULL: nothing */
+} tide_up_options;
+
+enum { TIDE_UP_PORT = 8340 };
+
+TIDE_MUST_CHECK tide_status tide_up_run(const tide_up_options *options, tide_error *err);
+
+/* The first free port of 127.0.0.1 from `from` on: "127.0.0.1:8340". TIDE_E_UNAVAILABLE: none of a hundred. */
+TIDE_MUST_CHECK tide_status tide_up_free_port(char out[32], int from, tide_error *err);
+
+#endif

@@ -1,0 +1,96 @@
+/* cmd_colony_agent.c - tidemark colony agent add|ls|remove. */
+#include "base/cleanup.h"
+#include "cli/colony/cmd_colony.h"
+#include "cli/colony/colony_store.h"
+#include "cli/work/work_output.h"
+
+static tide_status print_agent(tide_cli *cli, const COLONY(Agent) * agent, tide_error *err)
+{
+    tide_cli_output *out = &cli->out;
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "agent_id", agent->agent_id);
+    tide_cli_json_text(out, "address", agent->address);
+    tide_cli_json_text(out, "origin", agent->origin);
+    tide_cli_json_text(out, "health", agent->health);
+    tide_cli_json_bool(out, "removed", agent->removed);
+    tide_cli_json_moment(out, "added_at", agent->added_at_us);
+    tide_cli_json_moment(out, "seen_at", agent->seen_at_us);
+    tide_cli_json_moment(out, "failed_at", agent->failed_at_us);
+    tide_cli_json_text(out, "error", *agent->error ? agent->error : NULL);
+    tide_cli_json_text(out, "holder", *agent->holder ? agent->holder : NULL);
+    tide_cli_json_i64(out, "lease_token", (int64_t)agent->lease_token);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status change(tide_cli *cli, const char *method, const ProtobufCMessage *request,
+                          tide_store_mode mode, const char *result, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, mode, false, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, method, request,
+                                  &tidemark__colony__v1__agent__descriptor, &response, err));
+    tide_status status = TIDE_OK;
+    if (cli->out.is_json)
+        status = print_agent(cli, (const COLONY(Agent) *)response, err);
+    else
+        tide_cli_print(cli->out.file, "%s: %s\n", ((const COLONY(Agent) *)response)->agent_id,
+                       result);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
+
+tide_status tide_cli_colony_agent_add(tide_cli *cli, tide_error *err)
+{
+    COLONY(PutAgentRequest) request = COLONY_INIT(PUT_AGENT_REQUEST);
+    request.agent_id = (char *)cli->args[0];
+    request.address = (char *)cli->args[1];
+    return change(cli, "PutAgent", &request.base, TIDE_STORE_CREATE, "is polled", err);
+}
+
+tide_status tide_cli_colony_agent_remove(tide_cli *cli, tide_error *err)
+{
+    COLONY(RemoveAgentRequest) request = COLONY_INIT(REMOVE_AGENT_REQUEST);
+    request.agent_id = (char *)cli->args[0];
+    return change(cli, "RemoveAgent", &request.base, TIDE_STORE_EXISTING, "is polled no more", err);
+}
+
+static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * list,
+                             tide_error *err)
+{
+    static const tide_cli_column columns[] = {{.title = "AGENT"},  {.title = "ADDRESS"},
+                                              {.title = "HEALTH"}, {.title = "SEEN"},
+                                              {.title = "COLONY"}, {.title = "ERROR"}};
+    tide_cli_table table;
+    if (cli->out.is_json) {
+        for (size_t i = 0; i < list->n_agents; i++)
+            TIDE_TRY(print_agent(cli, list->agents[i], err));
+        return TIDE_OK;
+    }
+    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < list->n_agents; i++) {
+        const COLONY(Agent) *agent = list->agents[i];
+        tide_cli_table_cell(&table, agent->agent_id);
+        tide_cli_table_cell(&table, agent->address);
+        tide_cli_table_cell(&table, agent->removed ? "removed" : agent->health);
+        tide_cli_table_time(&table, agent->seen_at_us ? agent->seen_at_us : INT64_MAX);
+        tide_cli_table_cell(&table, *agent->holder ? agent->holder : NULL);
+        tide_cli_table_cell(&table, *agent->error ? agent->error : NULL);
+    }
+    return tide_cli_table_done(&table, err);
+}
+
+tide_status tide_cli_colony_agent_list(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    COLONY(ListAgentsRequest) request = COLONY_INIT(LIST_AGENTS_REQUEST);
+    request.with_removed = tide_cli_is_given(cli, TIDE_CLI_ALL);
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, "ListAgents", &request.base,
+                                  &tidemark__colony__v1__list_agents_response__descriptor,
+                                  &response, err));
+    const tide_status status = print_all(cli, (const COLONY(ListAgentsResponse) *)response, err);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}

@@ -1,0 +1,200 @@
+#include "cli/colony/colony_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.colony.v1.ColonyService/"
+
+/* ---- opening ---- */
+
+static tide_status open_store(const char *url, tide_store **out, tide_store_mode mode,
+                              bool is_daemon, tide_error *err)
+{
+    const tide_store_options options = {.mode = mode, .is_inline = !is_daemon};
+    return tide_store_open(out, url, &options, err);
+}
+
+/* The rest of the line that begins with this word, with an end mark; NULL: there is none. Cuts the text up. */
+static char *find_line(char *text, const char *word)
+{
+    for (char *line = text; *line;) {
+        char *end = line + strcspn(line, "\r\n");
+        if (strncmp(line, word, strlen(word)) == 0) {
+            *end = '\0';
+            return line + strlen(word);
+        }
+        line = end + strspn(end, "\r\n");
+    }
+    return NULL;
+}
+
+static tide_status connect(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, 8192);
+    TIDE_TRY(tide_file_read(&text, colony->address_file, err));
+    const char *named = getenv("TIDEMARK_COLONY");
+    const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
+    char *words = strdup(tide_buffer_text(&text));
+    if (!words)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an address");
+    const char *ca_file = find_line(words, "ca ");
+    const tide_client_options options = {.target = named ? named : find_line(words, ""),
+                                         .ca_file = ca_file,
+                                         .token_file = token_file,
+                                         .token = token_file ? NULL : getenv("TIDEMARK_TOKEN")};
+    const tide_status status = tide_client_open(&colony->remote, &options, err);
+    free(words);
+    return status;
+}
+
+tide_status tide_cli_service_open(tide_client **out, const tide_cli *cli, const char *address,
+                                  tide_error *err)
+{
+    const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
+    const char *ca_file = tide_cli_text(cli, TIDE_CLI_SERVICE_CA);
+    const char *cert_file = tide_cli_text(cli, TIDE_CLI_SERVICE_CERT);
+    const bool has_scheme = strstr(address, "://") || strncmp(address, "unix:", 5) == 0;
+    char target[TIDE_CLI_COLONY_PATH_MAX];
+    (void)snprintf(target, sizeof target, "%s%s",
+                   has_scheme             ? ""
+                   : ca_file || cert_file ? "https://"
+                                          : "http://",
+                   address);
+    const tide_client_options options = {.target = target,
+                                         .ca_file = ca_file,
+                                         .cert_file = cert_file,
+                                         .key_file = tide_cli_text(cli, TIDE_CLI_SERVICE_KEY),
+                                         .token_file = token_file,
+                                         .token = token_file ? NULL : getenv("TIDEMARK_TOKEN"),
+                                         .is_insecure =
+                                             tide_cli_is_given(cli, TIDE_CLI_SERVICE_INSECURE)};
+    return tide_client_open(out, &options, err);
+}
+
+static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const char *path,
+                               tide_store_mode mode, bool is_daemon, tide_error *err)
+{
+    char books[TIDE_CLI_COLONY_PATH_MAX];
+    if (!*path || strlen(path) > sizeof books - 32)
+        return tide_fail(err, TIDE_E_INVALID, "duckdb: wants the path of a file");
+    (void)snprintf(colony->address_file, sizeof colony->address_file, "%s-colony.address", path);
+    (void)snprintf(books, sizeof books, "sqlite:%s-books.db", path);
+    TIDE_TRY(open_store(books, &colony->store, mode, is_daemon, err));
+    const tide_status status = tide_sink_open_duckdb(
+        &colony->sink, colony->store, path, tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY), err);
+    if (status != TIDE_E_BUSY || is_daemon)
+        return status;
+    if (access(colony->address_file, F_OK) != 0)
+        return status; /* somebody has it who is no daemon of ours */
+    return connect(cli, colony, err);
+}
+
+tide_driver_security tide_cli_colony_security(const tide_cli *cli)
+{
+    return (tide_driver_security){.ca_file = tide_cli_text(cli, TIDE_CLI_AGENT_CA),
+                                  .cert_file = tide_cli_text(cli, TIDE_CLI_AGENT_CERT),
+                                  .key_file = tide_cli_text(cli, TIDE_CLI_AGENT_KEY),
+                                  .token_file = tide_cli_text(cli, TIDE_CLI_AGENT_TOKEN_FILE),
+                                  .is_insecure = tide_cli_is_given(cli, TIDE_CLI_AGENT_INSECURE)};
+}
+
+/* Beside the file of a store; "" of a server. */
+static void name_address_file(tide_cli_colony *colony, const char *url)
+{
+    static const char *const schemes[] = {"sqlite:", "duckdb:"};
+    const char *path = url;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            path = url + strlen(schemes[i]);
+    const bool is_file = !strstr(url, "://") && strlen(path) < sizeof colony->address_file - 32;
+    (void)snprintf(colony->address_file, sizeof colony->address_file, "%s%s", is_file ? path : "",
+                   is_file ? "-colony.address" : "");
+}
+
+tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out, tide_store_mode mode,
+                                 bool is_daemon, tide_error *err)
+{
+    static const char duckdb[] = "duckdb:";
+    const char *url = tide_cli_text(cli, TIDE_CLI_STORE);
+    const char *address = tide_cli_text(cli, TIDE_CLI_ADDRESS);
+    if (address && !is_daemon)
+        return tide_cli_service_open(&out->remote, cli, address, err);
+    if (strncmp(url, duckdb, sizeof duckdb - 1) == 0) {
+        TIDE_TRY(open_duckdb(cli, out, url + sizeof duckdb - 1, mode, is_daemon, err));
+    } else {
+        TIDE_TRY(open_store(url, &out->store, mode, is_daemon, err));
+        TIDE_TRY(tide_sink_open_sql(&out->sink, out->store, err));
+        if (is_daemon)
+            name_address_file(out, url);
+    }
+    out->colony = (tide_colony){.sink = out->sink,
+                                .env = tide_env_system(),
+                                .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY)};
+    return TIDE_OK;
+}
+
+tide_status tide_cli_colony_reach(tide_cli *cli, tide_cli_colony *out, tide_error *err)
+{
+    name_address_file(out, tide_cli_text(cli, TIDE_CLI_STORE));
+    if (!out->address_file[0] || access(out->address_file, F_OK) != 0)
+        return TIDE_NONE;
+    return connect(cli, out, err);
+}
+
+void tide_cli_colony_done(tide_cli_colony *colony)
+{
+    tide_client_close(colony->remote);
+    tide_links_close(colony->links);
+    tide_sink_close(colony->sink);
+    tide_store_close(colony->store);
+}
+
+/* ---- calling ---- */
+
+static tide_status call_there(const tide_cli_colony *colony, const char *method,
+                              const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
+{
+    char path[128];
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_client_reply_init(&reply);
+    (void)snprintf(path, sizeof path, SERVICE "%s", method);
+    TIDE_TRY(tide_rpc_pack(&bytes, request, err));
+    const tide_client_request call = {.path = path,
+                                      .message =
+                                          tide_view_bytes(tide_buffer_text(&bytes), bytes.len),
+                                      .timeout_us = INT64_C(600000000)};
+    const tide_status status = tide_client_call(colony->remote, &call, &reply, err);
+    if (status == TIDE_E_UNAUTHENTICATED)
+        return tide_fail_context(
+            err, status, "the service wants a token (--token-file FILE, or $TIDEMARK_TOKEN)");
+    TIDE_TRY(status);
+    const tide_buffer spare = *out;
+    *out = reply.message;
+    reply.message = spare;
+    return TIDE_OK;
+}
+
+tide_status tide_cli_colony_call(tide_cli_colony *colony, const char *method,
+                                 const ProtobufCMessage *request,
+                                 const ProtobufCMessageDescriptor *answers,
+                                 ProtobufCMessage **response, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
+    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    if (colony->remote)
+        TIDE_TRY(call_there(colony, method, request, &out, err));
+    else
+        TIDE_TRY(tide_colony_call(&colony->colony, method, request, &out, err));
+    *response = protobuf_c_message_unpack(answers, NULL, out.len, (const uint8_t *)out.ptr);
+    return *response ? TIDE_OK
+                     : tide_fail(err, TIDE_E_DAMAGED, "the answer to %s cannot be read", method);
+}

@@ -1,0 +1,26 @@
+/* listener_options.h - the options that every program that serves has in common, as runtime/listener.h wants them. */
+#ifndef TIDE_CLI_FRAME_LISTENER_OPTIONS_H
+#define TIDE_CLI_FRAME_LISTENER_OPTIONS_H
+
+#include "cli/frame/cli.h"
+#include "runtime/listener.h"
+
+/* For .takes of such a verb: what is read below. */
+#define TIDE_CLI_FRONT_OPTIONS                                                                     \
+    CONFIG, TLS_CERT, TLS_KEY, TLS_CA, CLIENT_CERTS, TOKEN_FILE, REQUIRE_TOKEN, INSECURE,          \
+        ALLOW_HOST, NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
+
+/* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
+TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,
+                                                   tide_front_options *out, tide_error *err);
+
+/* This machine's name, for who was not given one. */
+void tide_cli_host_name(char *out, size_t size);
+
+/* Signals are for the front's main loop: threads that a store starts before there is one shall not take them. Before such a store is opened. */
+void tide_cli_keep_signals_back(void);
+
+/* After serving: a hurry ends the process as it is. Returns status otherwise. */
+tide_status tide_cli_after_serving(tide_status status);
+
+#endif

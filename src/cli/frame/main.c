@@ -1,0 +1,132 @@
+/* main.c - tidemark <noun> <verb>: finds the verb, checks its words, runs it, tells how it ended. */
+#include "cli/frame/cli.h"
+#include "cli/frame/interrupt.h"
+#include "cli/frame/request.h"
+#include "cli/help/help.h"
+
+const tide_cli_command *const tide_cli_commands[] = {
+    &tide_cli_task,
+    &tide_cli_work,
+    &tide_cli_checkpoint,
+    &tide_cli_idempotency,
+    &tide_cli_schedule,
+    &tide_cli_sequence,
+    &tide_cli_feed,
+    &tide_cli_sql,
+    &tide_cli_store,
+    &tide_cli_agent,
+    &tide_cli_colony_command,
+    &tide_cli_gaps,
+    &tide_cli_query,
+    &tide_cli_export,
+    &tide_cli_replica,
+    &tide_cli_lake,
+    &tide_cli_serve,
+    &tide_cli_up,
+    &tide_cli_demo,
+    &tide_cli_status,
+    &tide_cli_top,
+    &tide_cli_check,
+    &tide_cli_token,
+    &tide_cli_context,
+    &tide_cli_doctor,
+    &tide_cli_explain,
+    &tide_cli_completion,
+    &tide_cli_version,
+    &tide_cli_help,
+    NULL,
+};
+
+tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
+                                tide_error *err)
+{
+    /* One command is one closure: there is nothing to group, so no thread is needed. */
+    const tide_store_options options = {.mode = mode, .is_inline = true};
+    return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
+}
+
+static int tell_failure(const tide_cli *cli, const char *what, tide_status status,
+                        const tide_error *err)
+{
+    const tide_status_row *row = tide_status_get(status);
+    const char *next = cli->hint[0] ? cli->hint : row->next;
+    if (!cli->is_told) {
+        tide_cli_print(stderr, "tidemark: %s%s%s\n", what, *what ? ": " : "",
+                       err->text[0] ? err->text : row->text);
+        if (*next)
+            tide_cli_print(stderr, "  %s\n", next);
+    }
+    return (int)row->exit_code;
+}
+
+static tide_status print_help(tide_cli *cli, const tide_cli_request *asked)
+{
+    if (!asked->command)
+        tide_cli_help_overview(cli->out.file);
+    else if (!asked->verb || !*asked->verb->name) /* its verbs, too */
+        tide_cli_help_command(cli->out.file, asked->command);
+    else
+        tide_cli_help_verb(cli->out.file, asked->command, asked->verb);
+    return TIDE_OK;
+}
+
+static tide_status run(tide_cli *cli, tide_cli_request *asked, tide_error *err)
+{
+    TIDE_TRY(tide_cli_request_find(cli, asked, err));
+    if (tide_cli_is_given(cli, TIDE_CLI_HELP))
+        return print_help(cli, asked);
+    if (!asked->command && tide_cli_is_given(cli, TIDE_CLI_VERSION))
+        return tide_cli_version.verbs[0].run(cli, err);
+    if (!asked->verb) {
+        if (asked->command)
+            tide_cli_help_command(stderr, asked->command);
+        else
+            tide_cli_help_overview(stderr);
+        cli->is_told = true;
+        return tide_fail(err, TIDE_E_INVALID, "no command was given");
+    }
+    TIDE_TRY(tide_cli_request_check(cli, asked, err));
+    return asked->verb->run(cli, err);
+}
+
+/* A verb that found nothing has not failed; it may say what it looked for. */
+static int tell_nothing(const tide_cli *cli, const char *what, const tide_error *err)
+{
+    if (!cli->is_told && !cli->out.is_json && err->text[0])
+        tide_cli_print(stderr, "tidemark: %s: %s\n", what, err->text);
+    return (int)tide_status_get(TIDE_NONE)->exit_code;
+}
+
+static tide_status parse_and_run(tide_cli *cli, tide_cli_request *asked, int argc, char **argv,
+                                 tide_error *err)
+{
+    const tide_status status = tide_cli_words_parse(&cli->words, argc, argv, err);
+    tide_cli_output_init(&cli->out, stdout, tide_cli_is_given(cli, TIDE_CLI_JSON));
+    if (status >= TIDE_OK)
+        return run(cli, asked, err);
+    tide_cli_request_suggest(cli, asked);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    tide_cli cli = {.arg_count = 0};
+    tide_cli_request asked = {.command = NULL};
+    tide_error err = {.status = TIDE_OK};
+    tide_cli_interrupt_install();
+    const tide_status status = parse_and_run(&cli, &asked, argc, argv, &err);
+    tide_error write_err = {.status = TIDE_OK};
+    const tide_status written = tide_cli_output_flush(&cli.out, &write_err);
+    int exit_code = cli.exit_code;
+    if (status < TIDE_OK)
+        exit_code = tell_failure(&cli, asked.name, status, &err);
+    else if (written < TIDE_OK)
+        exit_code = tell_failure(&cli, asked.name, written, &write_err);
+    else if (status == TIDE_NONE)
+        exit_code = tell_nothing(&cli, asked.name, &err);
+    if (asked.command && asked.command->failure_exit && (status < TIDE_OK || written < TIDE_OK))
+        exit_code = asked.command->failure_exit;
+    tide_cli_output_done(&cli.out);
+    tide_cli_words_done(&cli.words);
+    return exit_code;
+}

@@ -1,0 +1,17 @@
+/* man.h - manual pages in man(7), made from the command and option tables.
+ *
+ *     tidemark help --man               tidemark(1): the overview
+ *     tidemark help --man COMMAND       tidemark-COMMAND(1)
+ *
+ * Threads: one. */
+#ifndef TIDE_CLI_HELP_MAN_H
+#define TIDE_CLI_HELP_MAN_H
+
+#include <stdio.h>
+
+#include "cli/frame/cli.h"
+
+void tide_cli_man_overview(FILE *file);
+void tide_cli_man_command(FILE *file, const tide_cli_command *command);
+
+#endif

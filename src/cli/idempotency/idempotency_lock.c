@@ -1,0 +1,134 @@
+#include "cli/idempotency/idempotency_lock.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RENEW_MAX_US INT64_C(60000000) /* at most so far apart */
+#define LOOK_US INT64_C(1000000) /* the machine may have slept, and the condition's clock with it */
+
+static int64_t min_us(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until us on the boot clock, or LOOK_US at most; with the mutex held. */
+static void wait_a_while(tide_cli_lock *lock, int64_t us)
+{
+    const int64_t now_us = lock->env->boot_us(lock->env);
+    const int64_t left_us = now_us < us ? min_us(us - now_us, LOOK_US) : 0;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const int64_t nanoseconds = until.tv_nsec + left_us * 1000;
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    (void)pthread_cond_timedwait(&lock->wake, &lock->mutex, &until);
+}
+
+/* Once, with the mutex held except while the store is asked. Returns when to do it again; INT64_MAX: never. */
+static int64_t renew(tide_cli_lock *lock)
+{
+    tide_error err = {.status = TIDE_OK};
+    (void)pthread_mutex_unlock(&lock->mutex);
+    const int64_t sent_us = lock->env->boot_us(lock->env);
+    const tide_status status =
+        tide_idempotency_renew(lock->store, lock->name, lock->token, lock->lock_us, &err);
+    (void)pthread_mutex_lock(&lock->mutex);
+    if (status == TIDE_OK) {
+        lock->until_us = sent_us + lock->lock_us;
+        return sent_us + min_us(lock->lock_us / 3, RENEW_MAX_US);
+    }
+    lock->err = err;
+    if (status != TIDE_E_LEASE_LOST)
+        return lock->env->boot_us(lock->env) + lock->lock_us / 20;
+    lock->is_lost = true;
+    (void)eventfd_write(lock->event_fd, 1);
+    return INT64_MAX;
+}
+
+static void *keep_renewing(void *arg)
+{
+    tide_cli_lock *lock = arg;
+    (void)pthread_mutex_lock(&lock->mutex);
+    int64_t next_us = lock->until_us - lock->lock_us + min_us(lock->lock_us / 3, RENEW_MAX_US);
+    while (!lock->is_ending && !lock->is_lost) {
+        if (lock->env->boot_us(lock->env) < next_us)
+            wait_a_while(lock, next_us);
+        else
+            next_us = renew(lock);
+    }
+    (void)pthread_mutex_unlock(&lock->mutex);
+    return NULL;
+}
+
+tide_status tide_cli_lock_keep(tide_cli_lock *lock, tide_store *store, const char *name,
+                               int64_t token, int64_t lock_us, int64_t begun_us, tide_error *err)
+{
+    *lock = (tide_cli_lock){.store = store,
+                            .env = tide_store_env(store),
+                            .name = name,
+                            .token = token,
+                            .lock_us = lock_us,
+                            .until_us = begun_us + lock_us};
+    lock->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (lock->event_fd < 0)
+        return tide_fail(err, TIDE_E_IO, "no event descriptor");
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&lock->mutex, NULL);
+    (void)pthread_cond_init(&lock->wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (pthread_create(&lock->thread, NULL, keep_renewing, lock) != 0) {
+        (void)close(lock->event_fd);
+        return tide_fail(err, TIDE_E_NOMEM, "no thread to keep the lock");
+    }
+    return TIDE_OK;
+}
+
+int64_t tide_cli_lock_watch(void *arg, tide_child *child, int64_t boot_us)
+{
+    tide_cli_lock *lock = arg;
+    (void)pthread_mutex_lock(&lock->mutex);
+    const int64_t until_us = lock->until_us;
+    const bool is_lost = lock->is_lost;
+    (void)pthread_mutex_unlock(&lock->mutex);
+    const int64_t term_us = until_us - lock->lock_us / 6;
+    const int64_t kill_us = until_us - lock->lock_us / 12;
+    if (is_lost) {
+        tide_child_terminate(child, TIDE_CLI_LOCK_LOST, 0);
+        return INT64_MAX;
+    }
+    if (boot_us < term_us)
+        return term_us;
+    tide_child_terminate(child, TIDE_CLI_LOCK_ENDING, boot_us < kill_us ? kill_us - boot_us : 0);
+    return INT64_MAX;
+}
+
+void tide_cli_lock_hear(void *arg, tide_child *child, tide_child_watch *watch)
+{
+    tide_cli_lock *lock = arg;
+    watch->fd = -1; /* once is enough */
+    (void)tide_cli_lock_watch(lock, child, lock->env->boot_us(lock->env));
+}
+
+bool tide_cli_lock_lasts(tide_cli_lock *lock)
+{
+    (void)pthread_mutex_lock(&lock->mutex);
+    const bool lasts = !lock->is_lost && lock->env->boot_us(lock->env) < lock->until_us;
+    (void)pthread_mutex_unlock(&lock->mutex);
+    return lasts;
+}
+
+void tide_cli_lock_end(tide_cli_lock *lock)
+{
+    (void)pthread_mutex_lock(&lock->mutex);
+    lock->is_ending = true;
+    (void)pthread_cond_signal(&lock->wake);
+    (void)pthread_mutex_unlock(&lock->mutex);
+    (void)pthread_join(lock->thread, NULL);
+    (void)pthread_cond_destroy(&lock->wake);
+    (void)pthread_mutex_destroy(&lock->mutex);
+    (void)close(lock->event_fd);
+}

@@ -1,0 +1,322 @@
+/* cmd_checkpoint_look.c - tidemark checkpoint show|ls|range|head|tail|diff|verify. */
+#include "cli/journal/cmd_checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <tidemark/journal.h>
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+#include "cli/work/work_output.h"
+
+/* ---- one ---- */
+
+static tide_status print_one(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    tide_cli_output *out = arg;
+    tide_cli_json_begin(out);
+    tide_cli_json_checkpoint(out, checkpoint);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status print_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
+{
+    (void)err;
+    tide_cli_output *out = arg;
+    if (!out->is_json) {
+        tide_cli_print(out->file, "%-8s %s\n", annotation->severity, annotation->note);
+        return TIDE_OK;
+    }
+    tide_cli_json_object_begin(out, NULL);
+    tide_cli_json_i64(out, "annotation_id", annotation->annotation_id);
+    tide_cli_json_text(out, "severity", annotation->severity);
+    tide_cli_json_text(out, "note", annotation->note);
+    tide_cli_json_time(out, "created_at", annotation->created_at_us);
+    tide_cli_json_object_end(out);
+    return TIDE_OK;
+}
+
+static tide_status show_one(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    (void)err;
+    tide_cli_output *out = arg;
+    if (out->is_json) {
+        tide_cli_json_checkpoint(out, checkpoint);
+        return TIDE_OK;
+    }
+    char created[TIDE_CLI_TIME_SIZE];
+    tide_cli_time_text(created, checkpoint->created_at_us);
+    tide_cli_print(out->file, "%s  %s  %s\n", checkpoint->checkpoint_id, checkpoint->type, created);
+    tide_cli_print(out->file, "number %" PRId64 ", number %" PRId64 " of task %s\n",
+                   checkpoint->global_sequence, checkpoint->sequence_number, checkpoint->task_id);
+    if (checkpoint->message)
+        tide_cli_print(out->file, "%s\n", checkpoint->message);
+    for (int i = 0; i < checkpoint->tag_count; i++)
+        tide_cli_print(out->file, "tag %s\n", checkpoint->tags[i]);
+    tide_cli_print(out->file, "%.*s\n", (int)checkpoint->snapshot.len, checkpoint->snapshot.ptr);
+    return TIDE_OK;
+}
+
+tide_status tide_cli_checkpoint_show(tide_cli *cli, tide_error *err)
+{
+    tide_cli_output *out = &cli->out;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    if (out->is_json)
+        tide_cli_json_begin(out);
+    TIDE_TRY(tide_cli_found(tide_journal_find(store, cli->args[0], true, show_one, out, err),
+                            "checkpoint", cli->args[0], store, err));
+    if (out->is_json)
+        tide_cli_json_array_begin(out, "annotations");
+    TIDE_TRY(tide_journal_annotations(store, cli->args[0], print_annotation, out, err));
+    if (!out->is_json)
+        return TIDE_OK;
+    tide_cli_json_array_end(out);
+    return tide_cli_json_end(out, err);
+}
+
+/* ---- many ---- */
+
+typedef struct listing {
+    tide_cli_output *out;
+    tide_cli_table table;
+} listing;
+
+static const tide_cli_column columns[] = {{.title = "NUMBER", .is_number = true},
+                                          {.title = "TASK"},
+                                          {.title = "IN TASK", .is_number = true},
+                                          {.title = "TYPE"},
+                                          {.title = "CREATED"},
+                                          {.title = "BYTES", .is_number = true},
+                                          {.title = "MESSAGE"}};
+
+static tide_status list_one(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    listing *list = arg;
+    if (list->out->is_json)
+        return print_one(list->out, checkpoint, err);
+    tide_cli_table_number(&list->table, checkpoint->global_sequence);
+    tide_cli_table_cell(&list->table, checkpoint->task_id);
+    tide_cli_table_number(&list->table, checkpoint->sequence_number);
+    tide_cli_table_cell(&list->table, checkpoint->type);
+    tide_cli_table_time(&list->table, checkpoint->created_at_us);
+    tide_cli_table_number(&list->table, checkpoint->snapshot_len);
+    tide_cli_table_cell(&list->table, checkpoint->message);
+    return TIDE_OK;
+}
+
+static tide_status list_filtered(tide_cli *cli, tide_journal_filter *filter, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    filter->with_snapshot = cli->out.is_json;
+    listing list = {.out = &cli->out};
+    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    const tide_status status = tide_journal_list(store, filter, list_one, &list, err);
+    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
+    /* An empty list is an answer too. */
+    return status < TIDE_OK ? status : printed;
+}
+
+tide_status tide_cli_checkpoint_list(tide_cli *cli, tide_error *err)
+{
+    tide_env *env = tide_env_system();
+    tide_journal_filter filter = {
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
+        .type = tide_cli_text(cli, TIDE_CLI_TYPE),
+        .tag = tide_cli_text(cli, TIDE_CLI_TAG),
+        .first_global = tide_cli_number(cli, TIDE_CLI_FROM),
+        .last_global = tide_cli_number(cli, TIDE_CLI_TO),
+        .limit = tide_cli_number(cli, TIDE_CLI_LIMIT),
+        .order = TIDE_JOURNAL_NEWEST_FIRST,
+    };
+    if (filter.last_global > 0 && filter.last_global < filter.first_global)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "the range ends before it begins: --from %" PRId64 " --to %" PRId64,
+                         filter.first_global, filter.last_global);
+    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.since_us, err));
+    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_UNTIL, env->wall_us(env), &filter.until_us, err));
+    return list_filtered(cli, &filter, err);
+}
+
+tide_status tide_cli_checkpoint_range(tide_cli *cli, tide_error *err)
+{
+    tide_journal_filter filter = {.task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+                                  .order = TIDE_JOURNAL_OLDEST_FIRST};
+    TIDE_TRY(tide_cli_parse_number(&filter.first_global, cli->args[0], "A", 0, INT64_MAX, err));
+    TIDE_TRY(tide_cli_parse_number(&filter.last_global, cli->args[1], "B", 0, INT64_MAX, err));
+    if (filter.last_global < filter.first_global)
+        return tide_fail(err, TIDE_E_INVALID, "the range ends before it begins: %s to %s",
+                         cli->args[0], cli->args[1]);
+    /* To the library 0 means "no end"; numbers begin at 1, so a range up to 0 is empty. */
+    if (filter.last_global == 0)
+        return TIDE_OK;
+    return list_filtered(cli, &filter, err);
+}
+
+tide_status tide_cli_checkpoint_head(tide_cli *cli, tide_error *err)
+{
+    int64_t head = 0;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    const tide_status opened = tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err);
+    if (opened != TIDE_E_NOT_FOUND) { /* where there is no store, none was ever issued */
+        TIDE_TRY(opened);
+        TIDE_TRY(tide_journal_head(store, &head, err));
+    }
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%" PRId64 "\n", head);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "global_sequence", head);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* ---- tail ---- */
+
+static const char *name_event(tide_journal_event_kind kind)
+{
+    static const char *const names[] = {
+        [TIDE_JOURNAL_CREATED] = "created",   [TIDE_JOURNAL_RESTORED] = "restored",
+        [TIDE_JOURNAL_DELETED] = "deleted",   [TIDE_JOURNAL_COMPACTED] = "compacted",
+        [TIDE_JOURNAL_IMPORTED] = "imported",
+    };
+    return names[kind];
+}
+
+typedef struct following {
+    tide_cli_output *out;
+    int64_t from;
+} following;
+
+static tide_status print_event(void *arg, const tide_journal_event *event, tide_error *err)
+{
+    const following *f = arg;
+    tide_cli_output *out = f->out;
+    const tide_checkpoint *checkpoint = event->checkpoint;
+    if (event->last_global < f->from) /* about what lies before the place asked for */
+        return TIDE_OK;
+    if (!out->is_json) {
+        char at[TIDE_CLI_TIME_SIZE];
+        tide_cli_time_text(at, event->at_us);
+        tide_cli_print(out->file, "%10" PRId64 "  %s  %-9s  %s  %s\n", event->last_global, at,
+                       name_event(event->kind), event->task_id ? event->task_id : "-",
+                       checkpoint ? (checkpoint->message ? checkpoint->message : checkpoint->type)
+                                  : "");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "event", name_event(event->kind));
+    if (checkpoint) {
+        tide_cli_json_checkpoint(out, checkpoint);
+    } else {
+        tide_cli_json_i64(out, "event_id", event->event_id);
+        tide_cli_json_text(out, "task_id", event->task_id);
+        tide_cli_json_i64(out, "first_global", event->first_global);
+        tide_cli_json_i64(out, "last_global", event->last_global);
+        tide_cli_json_i64(out, "count", event->count);
+        tide_cli_json_time(out, "at", event->at_us);
+    }
+    return tide_cli_json_end(out, err);
+}
+
+tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
+{
+    const int64_t second_us = 1000000;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
+    const bool is_following = tide_cli_is_given(cli, TIDE_CLI_FOLLOW);
+    if (is_following)
+        TIDE_TRY(tide_watch_open(&watch, store, TIDE_JOURNAL_TOPIC, err));
+    /* --from N begins with N. */
+    const int64_t from = tide_cli_number(cli, TIDE_CLI_FROM);
+    tide_journal_position position = {.global_sequence = from > 0 ? from - 1 : 0};
+    following f = {.out = &cli->out, .from = from};
+    for (;;) {
+        const tide_status status =
+            tide_journal_tail(store, &position, 500, cli->out.is_json, print_event, &f, err);
+        TIDE_TRY(status);
+        TIDE_TRY(tide_cli_output_flush(&cli->out, err));
+        if (status == TIDE_NONE && !is_following)
+            return TIDE_OK;
+        if (status == TIDE_NONE)
+            TIDE_TRY(tide_watch_wait(watch, second_us, err));
+    }
+}
+
+/* ---- diff ---- */
+
+static tide_status print_difference(void *arg, const tide_difference *difference, tide_error *err)
+{
+    static const char *const kinds[] = {[TIDE_DIFFERENCE_ADDED] = "added",
+                                        [TIDE_DIFFERENCE_REMOVED] = "removed",
+                                        [TIDE_DIFFERENCE_CHANGED] = "changed"};
+    tide_cli_output *out = arg;
+    const char *path = difference->path[0] ? difference->path : "/";
+    if (!out->is_json) {
+        if (difference->before.len > 0)
+            tide_cli_print(out->file, "- %s %.*s\n", path, (int)difference->before.len,
+                           difference->before.ptr);
+        if (difference->after.len > 0)
+            tide_cli_print(out->file, "+ %s %.*s\n", path, (int)difference->after.len,
+                           difference->after.ptr);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "change", kinds[difference->kind]);
+    tide_cli_json_text(out, "path", difference->path);
+    if (difference->before.len > 0)
+        tide_cli_json_raw(out, "before", difference->before);
+    if (difference->after.len > 0)
+        tide_cli_json_raw(out, "after", difference->after);
+    return tide_cli_json_end(out, err);
+}
+
+tide_status tide_cli_checkpoint_diff(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    return tide_journal_diff(store, cli->args[0], cli->args[1], print_difference, &cli->out, err);
+}
+
+/* ---- verify ---- */
+
+static void print_finding(void *arg, const char *finding)
+{
+    tide_cli_output *out = arg;
+    if (!out->is_json) {
+        tide_cli_print(out->file, "%s\n", finding);
+        return;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "finding", finding);
+    TIDE_IGNORE(tide_cli_json_end(out, NULL)); /* what cannot be written is reported by the flush */
+}
+
+tide_status tide_cli_checkpoint_verify(tide_cli *cli, tide_error *err)
+{
+    tide_journal_report report = {.valid = 0};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    const tide_status status = tide_journal_verify(store, tide_cli_text(cli, TIDE_CLI_TASK),
+                                                   print_finding, &cli->out, &report, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file,
+                       "%" PRId64 " valid, %" PRId64 " invalid, %" PRId64
+                       " skipped (written by plain SQL), %" PRId64 " missing\n",
+                       report.valid, report.invalid, report.skipped, report.missing);
+        return status;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "valid", report.valid);
+    tide_cli_json_i64(&cli->out, "invalid", report.invalid);
+    tide_cli_json_i64(&cli->out, "skipped", report.skipped);
+    tide_cli_json_i64(&cli->out, "missing", report.missing);
+    const tide_status printed = tide_cli_json_end(&cli->out, status < TIDE_OK ? NULL : err);
+    return status < TIDE_OK ? status : printed;
+}

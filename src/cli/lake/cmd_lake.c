@@ -1,0 +1,363 @@
+/* cmd_lake.c - tidemark lake: the table of its verbs, init and verify. */
+#include "cli/lake/cmd_lake.h"
+
+#include <inttypes.h>
+
+#include "base/cleanup.h"
+#include "cli/frame/listener_options.h"
+#include "lake/history.h"
+
+/* The checker reads everything in one closure. */
+#define VERIFY_US INT64_C(86400000000)
+
+tide_status tide_cli_open_lake(tide_cli *cli, tide_cli_metabase *out, int64_t closure_us,
+                               tide_error *err)
+{
+    const tide_store_options options = {
+        .mode = TIDE_STORE_EXISTING, .is_inline = true, .closure_us = closure_us};
+    TIDE_TRY(tide_store_open(&out->store, tide_cli_text(cli, TIDE_CLI_STORE), &options, err));
+    return tide_lake_open(&out->lake, out->store, err);
+}
+
+void tide_cli_close_lake(tide_cli_metabase *metabase)
+{
+    tide_lake_close(metabase->lake);
+    tide_store_close(metabase->store);
+}
+
+tide_status tide_cli_open_lake_data(tide_cli *cli, tide_lake *lake, tide_lake_data **out,
+                                    tide_error *err)
+{
+    const tide_lake_data_options options = {.library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY)};
+    return tide_lake_data_open(out, tide_lake_data_dir(lake), &options, err);
+}
+
+/* ---- init ---- */
+
+static tide_status take_over(tide_store *store, tide_error *err)
+{
+    TIDE_CLEANUP(tide_lake_closep) tide_lake *lake = NULL;
+    TIDE_TRY(tide_lake_open(&lake, store, err));
+    return tide_lake_take_over(store, tide_lake_data_dir(lake), err);
+}
+
+static tide_status init(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    /* First the directory: where it cannot be, no store is made. */
+    TIDE_TRY(tide_lake_check_directory(tide_cli_text(cli, TIDE_CLI_DATA), err));
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    bool was_there = false;
+    TIDE_TRY(tide_lake_init(store, tide_cli_text(cli, TIDE_CLI_DATA), &was_there, err));
+    if (was_there && tide_cli_is_given(cli, TIDE_CLI_FORCE))
+        TIDE_TRY(take_over(store, err));
+    if (!cli->out.is_json) {
+        (void)fprintf(cli->out.file, "%s\n", was_there ? "there already" : "made");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_bool(&cli->out, "was_there", was_there);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* ---- verify ---- */
+
+static void print_finding(void *arg, const tide_lake_finding *finding)
+{
+    tide_cli *cli = arg;
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s: catalog %" PRId64 ", snapshot %" PRId64 ": %s\n",
+                       finding->rule, finding->catalog_id, finding->snapshot_id, finding->words);
+        return;
+    }
+    tide_error ignored;
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "rule", finding->rule);
+    tide_cli_json_i64(&cli->out, "catalog_id", finding->catalog_id);
+    tide_cli_json_i64(&cli->out, "snapshot_id", finding->snapshot_id);
+    tide_cli_json_text(&cli->out, "finding", finding->words);
+    TIDE_IGNORE(tide_cli_json_end(&cli->out, &ignored));
+}
+
+static tide_status verify(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    if (cli->arg_count > 0)
+        TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, VERIFY_US, err));
+    tide_lake_checked checked = {0};
+    const tide_status status = tide_lake_check_history(
+        metabase.lake, cli->arg_count > 0 ? name.catalog : NULL, print_finding, cli, &checked, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    if (cli->out.is_json) {
+        tide_error print_err;
+        tide_cli_json_begin(&cli->out);
+        tide_cli_json_i64(&cli->out, "catalogs", checked.catalogs);
+        tide_cli_json_i64(&cli->out, "snapshots", checked.snapshots);
+        tide_cli_json_i64(&cli->out, "rows", checked.rows);
+        tide_cli_json_i64(&cli->out, "findings", checked.findings);
+        TIDE_TRY(tide_cli_json_end(&cli->out, status < TIDE_OK ? &print_err : err));
+    } else if (status == TIDE_OK) {
+        (void)fprintf(cli->out.file,
+                      "sound: %" PRId64 " catalogs, %" PRId64 " snapshots, %" PRId64 " rows\n",
+                      checked.catalogs, checked.snapshots, checked.rows);
+    }
+    return status;
+}
+
+#define COMMIT_OPTIONS REQUEST_KEY, AUTHOR, MESSAGE
+#define LIBRARY                                                                                    \
+    {                                                                                              \
+        .id = TIDE_CLI_DUCKDB_LIBRARY, .help = "where libduckdb.so is"                             \
+    }
+
+static const tide_cli_verb verbs[] = {
+    {.name = "init",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(DATA, FORCE),
+     .needs = TIDE_CLI_LIST(DATA),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA,
+          .value = "DIR",
+          .help = "where data files lie, below this directory"},
+         {.id = TIDE_CLI_FORCE,
+          .help = "this metabase was copied or restored, and is the one in use: the data "
+                  "directory is its own"}),
+     .summary = "make a metabase in the store; fine when it is there",
+     .details = "A data directory belongs to one metabase, which alone removes files there.",
+     .run = init},
+    {.name = "catalog create",
+     .arguments = "NAME",
+     .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
+     .summary = "make a catalog, with one snapshot and the schema main",
+     .run = tide_cli_lake_catalog_create},
+    {.name = "catalog ls",
+     .arguments = "",
+     .summary = "list catalogs, with their newest snapshots",
+     .run = tide_cli_lake_catalog_ls},
+    {.name = "catalog fork",
+     .arguments = "PARENT CHILD",
+     .takes = TIDE_CLI_LIST(AT, COMMIT_OPTIONS),
+     .summary = "make a catalog that begins as another one is, or was; no data is copied",
+     .run = tide_cli_lake_catalog_fork},
+    {.name = "catalog drop",
+     .arguments = "NAME",
+     .summary = "drop a catalog; what its forks need stays",
+     .run = tide_cli_lake_catalog_drop},
+    {.name = "schema create",
+     .arguments = "CATALOG.SCHEMA",
+     .takes = TIDE_CLI_LIST(CREATE, COMMIT_OPTIONS),
+     .summary = "make a schema",
+     .run = tide_cli_lake_schema_create},
+    {.name = "schema ls",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(AT),
+     .summary = "list schemas",
+     .run = tide_cli_lake_schema_ls},
+    {.name = "schema drop",
+     .arguments = "CATALOG.SCHEMA",
+     .takes = TIDE_CLI_LIST(CASCADE, COMMIT_OPTIONS),
+     .summary = "drop a schema that is empty",
+     .run = tide_cli_lake_schema_drop},
+    {.name = "table create",
+     .arguments = "CATALOG.SCHEMA.TABLE COLUMNS",
+     .takes = TIDE_CLI_LIST(CREATE, COMMIT_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_CREATE, .help = "make catalog and schema if they are not there"}),
+     .summary = "make a table: COLUMNS is \"a BIGINT, b VARCHAR NOT NULL DEFAULT 'x'\"",
+     .run = tide_cli_lake_table_create},
+    {.name = "table alter",
+     .arguments = "CATALOG.SCHEMA.TABLE ACTION [VALUE...]",
+     .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
+     .summary = "change a table's columns, name or partitions",
+     .details = "    add \"COLUMN TYPE [NOT NULL] [DEFAULT VALUE]\"\n"
+                "    drop COLUMN\n"
+                "    rename NEW-NAME\n"
+                "    rename-column COLUMN NEW-NAME\n"
+                "    type COLUMN TYPE                 to a wider one: INTEGER to BIGINT, ...\n"
+                "    partition [KEY...]               COLUMN, year(COLUMN), month, day, hour, "
+                "bucket(N, COLUMN);\n"
+                "                                     without keys: no partitions from here on",
+     .run = tide_cli_lake_table_alter},
+    {.name = "table drop",
+     .arguments = "CATALOG.SCHEMA.TABLE",
+     .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
+     .summary = "drop a table; older snapshots keep it",
+     .run = tide_cli_lake_table_drop},
+    {.name = "table ls",
+     .arguments = "CATALOG[.SCHEMA]",
+     .takes = TIDE_CLI_LIST(AT),
+     .summary = "list tables and views, with --json their columns too",
+     .run = tide_cli_lake_table_ls},
+    {.name = "table append",
+     .arguments = "CATALOG.SCHEMA.TABLE FILE",
+     .takes = TIDE_CLI_LIST(FORMAT, DUCKDB_LIBRARY, COMMIT_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
+     .summary = "add rows of a Parquet, CSV or JSON file, or of stdin (-), as one snapshot",
+     .details = "Columns are matched by name and cast to the table's types. CSV has a first line "
+                "with names. A row\n"
+                "that does not fit is named, and nothing is added.",
+     .run = tide_cli_lake_table_append},
+    {.name = "table delete",
+     .arguments = "CATALOG.SCHEMA.TABLE",
+     .takes = TIDE_CLI_LIST(WHERE, DUCKDB_LIBRARY, COMMIT_OPTIONS),
+     .needs = TIDE_CLI_LIST(WHERE),
+     .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
+     .summary = "delete rows that meet a condition; older snapshots keep them",
+     .run = tide_cli_lake_table_delete},
+    {.name = "delete",
+     .arguments = "CATALOG.SCHEMA.TABLE",
+     .takes = TIDE_CLI_LIST(WHERE, DUCKDB_LIBRARY, COMMIT_OPTIONS),
+     .needs = TIDE_CLI_LIST(WHERE),
+     .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
+     .summary = "the same as table delete",
+     .run = tide_cli_lake_table_delete},
+    {.name = "view create",
+     .arguments = "CATALOG.SCHEMA.VIEW SQL",
+     .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
+     .summary = "make a view: SQL is a SELECT",
+     .run = tide_cli_lake_view_create},
+    {.name = "view drop",
+     .arguments = "CATALOG.SCHEMA.VIEW",
+     .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
+     .summary = "drop a view",
+     .run = tide_cli_lake_view_drop},
+    {.name = "commit",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(FILE, CREATE, DUCKDB_LIBRARY, COMMIT_OPTIONS),
+     .needs = TIDE_CLI_LIST(FILE),
+     .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
+     .summary = "several operations, as one snapshot or not at all",
+     .details =
+         "One JSON object per line:\n"
+         "    {\"op\":\"create_schema\",\"schema\":\"s\"}            drop_schema: schema, cascade\n"
+         "    {\"op\":\"create_table\",\"table\":\"s.t\",\"columns\":\"a BIGINT, b VARCHAR\"}\n"
+         "    {\"op\":\"append\",\"table\":\"s.t\",\"file\":\"rows.csv\"}    format: auto, "
+         "parquet, "
+         "csv, json\n"
+         "    {\"op\":\"delete\",\"table\":\"s.t\",\"where\":\"a > 1\"}\n"
+         "    {\"op\":\"drop\",\"table\":\"s.t\"}                   or schema, or view\n"
+         "    rename_table: to; add_column, drop_column: column; rename_column: column, to; "
+         "set_type: column,\n"
+         "    type; partition: by; create_view, alter_view: view, sql\n"
+         "Rows are deleted from what was there before; a table's delete comes first, and once.",
+     .run = tide_cli_lake_commit},
+    {.name = "query",
+     .arguments = "SQL",
+     .takes = TIDE_CLI_LIST(AT, CATALOG, CSV, LIMIT, TIMEOUT, DUCKDB_LIBRARY),
+     .overrides = TIDE_CLI_OVERRIDES(
+         LIBRARY, {.id = TIDE_CLI_CATALOG, .help = "of names without one"},
+         {.id = TIDE_CLI_LIMIT,
+          .fallback = "100000000",
+          .help = "fail when there are more rows than this"},
+         {.id = TIDE_CLI_TIMEOUT, .fallback = "1h", .help = "stop after this long"}),
+     .summary = "run a query over CATALOG.SCHEMA.TABLE names, now or at a snapshot",
+     .details = "SQL is one SELECT in DuckDB's language, @FILE, or - for stdin.",
+     .run = tide_cli_lake_query},
+    {.name = "snapshots",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(FROM, LIMIT),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LIMIT, .is_bare = true},
+                                     {.id = TIDE_CLI_FROM, .help = "from this snapshot on"}),
+     .summary = "list snapshots, oldest first: when, what, by whom",
+     .run = tide_cli_lake_snapshots},
+    {.name = "diff",
+     .arguments = "[CATALOG] A B",
+     .takes = TIDE_CLI_LIST(CATALOG),
+     .summary = "what is at snapshot B and not at A (+), or at A and not at B (-)",
+     .details = "A and B are numbers of snapshots, or times where the catalog is named.",
+     .run = tide_cli_lake_diff},
+    {.name = "expire",
+     .arguments = "[CATALOG]",
+     .takes = TIDE_CLI_LIST(OLDER_THAN, KEEP, DRY_RUN),
+     .summary = "forget old snapshots; never the newest, a pinned one or a fork's point",
+     .details = "Without a catalog: all of them, and what dropped ones have left behind.",
+     .run = tide_cli_lake_expire},
+    {.name = "cleanup",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(ORPHANS, GRACE, DRY_RUN),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_GRACE,
+          .is_bare = true,
+          .help = "leave files alone for so long; 1h, orphans 24h, where nothing is said"}),
+     .summary = "remove files that no snapshot of any catalog needs any more",
+     .run = tide_cli_lake_cleanup},
+    {.name = "compact",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(AUTHOR, DUCKDB_LIBRARY),
+     .overrides = TIDE_CLI_OVERRIDES(LIBRARY),
+     .summary = "make small files larger ones; the rows stay the same",
+     .run = tide_cli_lake_compact},
+    {.name = "expose",
+     .arguments = "CATALOG",
+     .takes = TIDE_CLI_LIST(SCHEMA),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_SCHEMA, .help = "the schema of views; lake_CATALOG where it is not said"}),
+     .summary = "let stock DuckLake clients read and write a catalog (PostgreSQL)",
+     .details = "Makes a schema of views with DuckLake 1.0's tables. A client attaches with\n"
+                "    ATTACH 'ducklake:postgres:dbname=... host=...' AS lake (METADATA_SCHEMA "
+                "'lake_CATALOG')\n"
+                "Run again, it brings the views up to date. docs/lake-compatibility.md says what "
+                "works and what does not.",
+     .run = tide_cli_lake_expose},
+    {.name = "unexpose",
+     .arguments = "CATALOG",
+     .summary = "take the views of expose back; the history stays",
+     .run = tide_cli_lake_unexpose},
+    {.name = "export",
+     .arguments = "CATALOG FILE",
+     .takes = TIDE_CLI_LIST(FORCE),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_FORCE, .help = "replace a file that is there"}),
+     .summary = "write a catalog file (SQLite) that a stock DuckLake client reads",
+     .details = "All snapshots, forks made flat; data files stay where they are. A client attaches "
+                "with\n"
+                "    ATTACH 'ducklake:sqlite:FILE' AS lake (READ_ONLY)",
+     .run = tide_cli_lake_export},
+    {.name = "verify",
+     .arguments = "[CATALOG]",
+     .summary = "prove the history: nothing lost, doubled or changed; exit code 8 where it is",
+     .details = "Recomputes every snapshot from its rows, and checks order, names, files, counters "
+                "and that no two\n"
+                "commits collide. Prints one line per finding.",
+     .run = verify},
+    {.name = "serve",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(LISTEN, DATA, DESKS, DUCKDB_LIBRARY, TIDE_CLI_FRONT_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(
+         LIBRARY, {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4322"},
+         {.id = TIDE_CLI_DATA,
+          .value = "DIR",
+          .help = "make a metabase with its data files here, if the store has none"},
+         {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
+     .summary = "serve catalogs over the network",
+     .details = "tidemark.lake.v1 as gRPC (with reflection and health) and as JSON or protobuf by "
+                "POST to\n"
+                "/package.Service/Method, on one port. Rows are written and read on this machine. "
+                "Prints `ready\n"
+                "listen=HOST:PORT`.",
+     .run = tide_cli_lake_serve},
+    {.name = "stress",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(CATALOGS, WRITERS, SECONDS, KILL),
+     .summary = "many processes write at once; then prove that nothing was lost",
+     .details =
+         "Makes catalogs of its own and leaves them there. Prints commits, conflicts, retries "
+         "and errors;\n"
+         "ends with 8 when a commit is lost, one is there that nobody asked for, or the "
+         "history breaks a rule.",
+     .run = tide_cli_lake_stress},
+    {.name = "stress-writer",
+     .arguments = "PREFIX CATALOGS WRITER TURN SECONDS DIR",
+     .summary = "one writer of a stress run; started by `lake stress`",
+     .run = tide_cli_lake_stress_writer},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_lake = {
+    .name = "lake",
+    .summary = "Lake: catalogs of tables whose commits never collide and never rewrite history.",
+    .verbs = verbs,
+};

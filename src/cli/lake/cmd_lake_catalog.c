@@ -1,0 +1,158 @@
+/* cmd_lake_catalog.c - tidemark lake catalog create|ls|fork|drop. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/lake/cmd_lake.h"
+
+/* What is asked, for its key. */
+static tide_status hash_words(tide_cli *cli, const char *verb, uint8_t out[TIDE_SHA256_LEN],
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_sha256_done) tide_sha256 sha = {0};
+    const char *at = tide_cli_text(cli, TIDE_CLI_AT);
+    const char *const words[] = {verb, cli->args[0], cli->arg_count > 1 ? cli->args[1] : "",
+                                 at ? at : ""};
+    TIDE_TRY(tide_sha256_init(&sha, err));
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        TIDE_TRY(tide_sha256_add(&sha, tide_view_bytes(words[i], strlen(words[i]) + 1), err));
+    return tide_sha256_finish(&sha, out, err);
+}
+
+/* A name may be written in double quotes, as everywhere. */
+static tide_status parse_name(const char *text, tide_lake_name *out, tide_error *err)
+{
+    return tide_lake_name_parse(out, text, 1, err);
+}
+
+static tide_status print_created(tide_cli *cli, const char *name, const tide_lake_created *created,
+                                 bool is_fork, tide_error *err)
+{
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "catalog %s (%" PRId64 ") at snapshot %" PRId64 "%s\n", name,
+                       created->catalog_id, created->snapshot_id,
+                       created->was_there ? ", there already" : "");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "catalog_id", created->catalog_id);
+    tide_cli_json_i64(&cli->out, "snapshot_id", created->snapshot_id);
+    if (is_fork)
+        tide_cli_json_i64(&cli->out, "parent_snapshot_id", created->parent_snapshot_id);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+tide_status tide_cli_lake_catalog_create(tide_cli *cli, tide_error *err)
+{
+    uint8_t hash[TIDE_SHA256_LEN];
+    tide_lake_name name;
+    TIDE_TRY(parse_name(cli->args[0], &name, err));
+    TIDE_TRY(hash_words(cli, "create", hash, err));
+    const tide_lake_commit_options options =
+        tide_cli_lake_options(cli, tide_view_bytes((const char *)hash, sizeof hash));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    tide_lake_created created;
+    TIDE_TRY(tide_lake_create_catalog(metabase.lake, name.catalog, false, &options, &created, err));
+    return print_created(cli, name.catalog, &created, false, err);
+}
+
+tide_status tide_cli_lake_catalog_fork(tide_cli *cli, tide_error *err)
+{
+    uint8_t hash[TIDE_SHA256_LEN];
+    tide_lake_name parent;
+    tide_lake_name child;
+    const char *at = tide_cli_text(cli, TIDE_CLI_AT);
+    TIDE_TRY(parse_name(cli->args[0], &parent, err));
+    TIDE_TRY(parse_name(cli->args[1], &child, err));
+    TIDE_TRY(hash_words(cli, "fork", hash, err));
+    const tide_lake_commit_options options =
+        tide_cli_lake_options(cli, tide_view_bytes((const char *)hash, sizeof hash));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    tide_lake_created created;
+    TIDE_TRY(tide_lake_fork(metabase.lake, parent.catalog, child.catalog, at ? at : "", &options,
+                            &created, err));
+    return print_created(cli, child.catalog, &created, true, err);
+}
+
+tide_status tide_cli_lake_catalog_drop(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(parse_name(cli->args[0], &name, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    TIDE_TRY(tide_lake_drop_catalog(metabase.lake, name.catalog, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "dropped %s\n", name.catalog);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "dropped", name.catalog);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* ---- ls ---- */
+
+typedef struct catalog_list {
+    tide_cli *cli;
+    tide_cli_table table;
+} catalog_list;
+
+static tide_status print_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)
+{
+    catalog_list *list = arg;
+    tide_cli_output *out = &list->cli->out;
+    const bool is_fork = catalog->parent_id != 0;
+    if (!out->is_json) {
+        tide_cli_table_number(&list->table, catalog->catalog_id);
+        tide_cli_table_cell(&list->table, catalog->name);
+        tide_cli_table_number(&list->table, catalog->head);
+        tide_cli_table_time(&list->table, catalog->head_time_us);
+        tide_cli_table_cell(&list->table, is_fork ? catalog->parent_name : NULL);
+        if (is_fork)
+            tide_cli_table_number(&list->table, catalog->fork_snapshot);
+        else
+            tide_cli_table_cell(&list->table, NULL);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_i64(out, "catalog_id", catalog->catalog_id);
+    tide_cli_json_text(out, "name", catalog->name);
+    tide_cli_json_text(out, "uuid", catalog->uuid);
+    tide_cli_json_i64(out, "snapshot_id", catalog->head);
+    tide_cli_json_time(out, "snapshot_time", catalog->head_time_us);
+    tide_cli_json_i64(out, "schema_version", catalog->schema_version);
+    tide_cli_json_time(out, "created_at", catalog->created_at_us);
+    tide_cli_json_text(out, "parent", is_fork ? catalog->parent_name : NULL);
+    if (is_fork)
+        tide_cli_json_i64(out, "parent_snapshot_id", catalog->fork_snapshot);
+    else
+        tide_cli_json_null(out, "parent_snapshot_id");
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)
+{
+    static const tide_cli_column columns[] = {{.title = "ID", .is_number = true},
+                                              {.title = "NAME"},
+                                              {.title = "SNAPSHOT", .is_number = true},
+                                              {.title = "CHANGED"},
+                                              {.title = "PARENT"},
+                                              {.title = "AT", .is_number = true}};
+    catalog_list list = {.cli = arg};
+    if (!list.cli->out.is_json)
+        tide_cli_table_init(&list.table, &list.cli->out, columns,
+                            sizeof columns / sizeof columns[0]);
+    const tide_status status = tide_lake_each_catalog(tx, print_catalog, &list, err);
+    if (list.cli->out.is_json)
+        return status;
+    return tide_cli_lake_end_table(&list.table, status, err);
+}
+
+tide_status tide_cli_lake_catalog_ls(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    return tide_cli_lake_print(cli, metabase.store, list_catalogs, cli, err);
+}

@@ -1,0 +1,319 @@
+/* cmd_lake_look.c - what a catalog holds and how it came to be: schema ls, table ls, snapshots. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/lake/cmd_lake.h"
+
+enum { SNAPSHOT_PAGE = 1000 };
+
+/* ---- printing within a read ---- */
+
+typedef struct printing {
+    tide_cli *cli;
+    tide_tx_fn *fn;
+    void *arg;
+    FILE *file; /* of this run */
+    char *text;
+    size_t len;
+} printing;
+
+static void forget(printing *p)
+{
+    if (p->file)
+        (void)fclose(p->file);
+    free(p->text);
+    p->file = NULL;
+    p->text = NULL;
+    p->len = 0;
+}
+
+static tide_status print_anew(tide_tx *tx, void *arg, tide_error *err)
+{
+    printing *p = arg;
+    forget(p);
+    p->file = open_memstream(&p->text, &p->len);
+    if (!p->file)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a listing");
+    FILE *kept = p->cli->out.file;
+    p->cli->out.file = p->file;
+    const tide_status status = p->fn(tx, p->arg, err);
+    p->cli->out.file = kept;
+    return status;
+}
+
+tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store, tide_tx_fn *fn, void *arg,
+                                tide_error *err)
+{
+    TIDE_CLEANUP(forget) printing p = {.cli = cli, .fn = fn, .arg = arg};
+    const tide_status status = tide_read(store, print_anew, &p, err);
+    if (status < TIDE_OK)
+        return status;
+    if (fflush(p.file) != 0)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a listing");
+    (void)fwrite(p.text, 1, p.len, cli->out.file); /* its failure is told at the end */
+    return status;
+}
+
+tide_status tide_cli_lake_end_table(tide_cli_table *table, tide_status status, tide_error *err)
+{
+    tide_error ignored;
+    const tide_status done = tide_cli_table_done(table, status < TIDE_OK ? &ignored : err);
+    return status < TIDE_OK ? status : done;
+}
+
+/* ---- schemas and tables ---- */
+
+typedef struct object_list {
+    tide_lake_object *all;
+    int count;
+    int room;
+} object_list;
+
+static void object_list_done(object_list *list)
+{
+    free(list->all);
+}
+
+static tide_status keep_object(void *arg, const tide_lake_object *object, tide_error *err)
+{
+    object_list *list = arg;
+    if (list->count == list->room) {
+        const int room = list->room ? list->room * 2 : 16;
+        tide_lake_object *all = realloc(list->all, (size_t)room * sizeof *all);
+        if (!all)
+            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d names", room);
+        list->all = all;
+        list->room = room;
+    }
+    list->all[list->count] = *object;
+    list->all[list->count++].sql = NULL; /* is not ours */
+    return TIDE_OK;
+}
+
+typedef struct content_look {
+    tide_cli *cli;
+    tide_lake_name name; /* schema "": all */
+    bool with_objects;
+    tide_lake_catalog catalog;
+    int64_t snapshot;
+    tide_cli_table table;
+} content_look;
+
+static void print_columns(tide_cli_output *out, const tide_lake_column *columns, int count)
+{
+    tide_cli_json_array_begin(out, "columns");
+    for (int i = 0; i < count; i++) {
+        tide_cli_json_object_begin(out, NULL);
+        tide_cli_json_text(out, "name", columns[i].name);
+        tide_cli_json_text(out, "type", columns[i].type);
+        tide_cli_json_bool(out, "nulls", columns[i].nulls_allowed);
+        tide_cli_json_object_end(out);
+    }
+    tide_cli_json_array_end(out);
+}
+
+static tide_status print_object(content_look *look, tide_tx *tx, const char *schema,
+                                const tide_lake_object *object, tide_error *err)
+{
+    tide_cli_output *out = &look->cli->out;
+    const bool is_table = object->kind == TIDE_LAKE_TABLE;
+    TIDE_CLEANUP(tide_freep) tide_lake_column *columns = NULL;
+    int count = 0;
+    if (is_table)
+        TIDE_TRY(tide_lake_read_columns(tx, look->catalog.catalog_id, look->snapshot, object->id,
+                                        &columns, &count, err));
+    if (!out->is_json) {
+        tide_cli_table_number(&look->table, object->id);
+        tide_cli_table_cell(&look->table, schema);
+        tide_cli_table_cell(&look->table, object->name);
+        tide_cli_table_cell(&look->table, is_table ? "table" : "view");
+        tide_cli_table_number(&look->table, count);
+        tide_cli_table_number(&look->table, object->begin_snapshot);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_i64(out, "table_id", object->id);
+    tide_cli_json_text(out, "schema", schema);
+    tide_cli_json_text(out, "name", object->name);
+    tide_cli_json_text(out, "kind", is_table ? "table" : "view");
+    tide_cli_json_i64(out, "begin_snapshot", object->begin_snapshot);
+    print_columns(out, columns, count);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status print_schema(content_look *look, const tide_lake_object *schema, tide_error *err)
+{
+    tide_cli_output *out = &look->cli->out;
+    if (!out->is_json) {
+        tide_cli_table_number(&look->table, schema->id);
+        tide_cli_table_cell(&look->table, schema->name);
+        tide_cli_table_number(&look->table, schema->begin_snapshot);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_i64(out, "schema_id", schema->id);
+    tide_cli_json_text(out, "name", schema->name);
+    tide_cli_json_i64(out, "begin_snapshot", schema->begin_snapshot);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status print_objects(content_look *look, tide_tx *tx, const tide_lake_object *schema,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(object_list_done) object_list objects = {.all = NULL};
+    TIDE_TRY(tide_lake_each_object(tx, look->catalog.catalog_id, look->snapshot, schema->id,
+                                   keep_object, &objects, err));
+    for (int i = 0; i < objects.count; i++)
+        TIDE_TRY(print_object(look, tx, schema->name, &objects.all[i], err));
+    return TIDE_OK;
+}
+
+static tide_status print_content(content_look *look, tide_tx *tx, tide_error *err)
+{
+    TIDE_CLEANUP(object_list_done) object_list schemas = {.all = NULL};
+    if (look->name.schema[0]) {
+        tide_lake_object schema;
+        const tide_status status = tide_lake_find_schema(
+            tx, look->catalog.catalog_id, look->snapshot, look->name.schema, &schema, err);
+        if (status == TIDE_NONE)
+            return tide_fail(err, TIDE_E_NOT_FOUND,
+                             "catalog %s has no schema '%s' at snapshot %" PRId64,
+                             look->catalog.name, look->name.schema, look->snapshot);
+        TIDE_TRY(status);
+        TIDE_TRY(keep_object(&schemas, &schema, err));
+    } else {
+        TIDE_TRY(tide_lake_each_schema(tx, look->catalog.catalog_id, look->snapshot, keep_object,
+                                       &schemas, err));
+    }
+    for (int i = 0; i < schemas.count; i++)
+        TIDE_TRY(look->with_objects ? print_objects(look, tx, &schemas.all[i], err)
+                                    : print_schema(look, &schemas.all[i], err));
+    return TIDE_OK;
+}
+
+static tide_status list_content(tide_tx *tx, void *arg, tide_error *err)
+{
+    static const tide_cli_column object_columns[] = {{.title = "ID", .is_number = true},
+                                                     {.title = "SCHEMA"},
+                                                     {.title = "NAME"},
+                                                     {.title = "KIND"},
+                                                     {.title = "COLUMNS", .is_number = true},
+                                                     {.title = "SINCE", .is_number = true}};
+    static const tide_cli_column schema_columns[] = {{.title = "ID", .is_number = true},
+                                                     {.title = "NAME"},
+                                                     {.title = "SINCE", .is_number = true}};
+    content_look *look = arg;
+    const char *at = tide_cli_text(look->cli, TIDE_CLI_AT);
+    TIDE_TRY(tide_lake_find_catalog(tx, look->name.catalog, &look->catalog, err));
+    TIDE_TRY(tide_lake_find_snapshot(tx, &look->catalog, at ? at : "", &look->snapshot, err));
+    if (look->cli->out.is_json)
+        return print_content(look, tx, err);
+    tide_cli_table_init(&look->table, &look->cli->out,
+                        look->with_objects ? object_columns : schema_columns,
+                        look->with_objects ? 6 : 3);
+    return tide_cli_lake_end_table(&look->table, print_content(look, tx, err), err);
+}
+
+tide_status tide_cli_lake_schema_ls(tide_cli *cli, tide_error *err)
+{
+    content_look look = {.cli = cli};
+    TIDE_TRY(tide_lake_name_parse(&look.name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    return tide_cli_lake_print(cli, metabase.store, list_content, &look, err);
+}
+
+tide_status tide_cli_lake_table_ls(tide_cli *cli, tide_error *err)
+{
+    content_look look = {.cli = cli, .with_objects = true};
+    tide_error ignored;
+    if (tide_lake_name_parse(&look.name, cli->args[0], 2, &ignored) < TIDE_OK)
+        TIDE_TRY(tide_lake_name_parse(&look.name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    return tide_cli_lake_print(cli, metabase.store, list_content, &look, err);
+}
+
+/* ---- snapshots ---- */
+
+typedef struct snapshot_look {
+    tide_cli *cli;
+    tide_lake_name name;
+    int64_t after;
+    int64_t limit; /* of this page */
+    int64_t last;  /* of this run */
+    int64_t count;
+    tide_cli_table table;
+} snapshot_look;
+
+/* What nobody said is nothing, not an empty text. */
+static tide_view said(tide_view text)
+{
+    return text.len > 0 ? text : tide_view_bytes(NULL, 0);
+}
+
+static tide_status print_snapshot(void *arg, const tide_lake_snapshot *snapshot, tide_error *err)
+{
+    snapshot_look *look = arg;
+    tide_cli_output *out = &look->cli->out;
+    look->last = snapshot->snapshot_id;
+    look->count++;
+    if (!out->is_json) {
+        tide_cli_table_number(&look->table, snapshot->snapshot_id);
+        tide_cli_table_time(&look->table, snapshot->time_us);
+        tide_cli_table_view(&look->table, said(snapshot->author));
+        tide_cli_table_view(&look->table, snapshot->changes_made);
+        tide_cli_table_view(&look->table, said(snapshot->message));
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_i64(out, "snapshot_id", snapshot->snapshot_id);
+    tide_cli_json_time(out, "snapshot_time", snapshot->time_us);
+    tide_cli_json_i64(out, "schema_version", snapshot->schema_version);
+    tide_cli_json_view(out, "changes_made", snapshot->changes_made);
+    tide_cli_json_view(out, "author", said(snapshot->author));
+    tide_cli_json_view(out, "message", said(snapshot->message));
+    tide_cli_json_i64(out, "catalog_id", snapshot->catalog_id);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status list_snapshots(tide_tx *tx, void *arg, tide_error *err)
+{
+    static const tide_cli_column columns[] = {{.title = "SNAPSHOT", .is_number = true},
+                                              {.title = "TIME"},
+                                              {.title = "AUTHOR"},
+                                              {.title = "CHANGES"},
+                                              {.title = "MESSAGE"}};
+    snapshot_look *look = arg;
+    tide_lake_catalog catalog;
+    look->last = look->after;
+    look->count = 0;
+    TIDE_TRY(tide_lake_find_catalog(tx, look->name.catalog, &catalog, err));
+    if (!look->cli->out.is_json)
+        tide_cli_table_init(&look->table, &look->cli->out, columns,
+                            sizeof columns / sizeof columns[0]);
+    const tide_status status = tide_lake_each_snapshot(tx, catalog.catalog_id, look->after,
+                                                       look->limit, print_snapshot, look, err);
+    return look->cli->out.is_json ? status : tide_cli_lake_end_table(&look->table, status, err);
+}
+
+tide_status tide_cli_lake_snapshots(tide_cli *cli, tide_error *err)
+{
+    snapshot_look look = {.cli = cli};
+    const bool has_limit = tide_cli_text(cli, TIDE_CLI_LIMIT) != NULL;
+    int64_t left = has_limit ? tide_cli_number(cli, TIDE_CLI_LIMIT) : INT64_MAX;
+    TIDE_TRY(tide_lake_name_parse(&look.name, cli->args[0], 1, err));
+    look.after = tide_cli_text(cli, TIDE_CLI_FROM) ? tide_cli_number(cli, TIDE_CLI_FROM) - 1 : -1;
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    do {
+        look.limit = left < SNAPSHOT_PAGE ? left : SNAPSHOT_PAGE;
+        TIDE_TRY(tide_cli_lake_print(cli, metabase.store, list_snapshots, &look, err));
+        look.after = look.last;
+        left -= look.count;
+    } while (look.count == SNAPSHOT_PAGE && left > 0);
+    return TIDE_OK;
+}

@@ -1,0 +1,394 @@
+/* cmd_lake_ops.c - operations on a catalog as JSON objects: {"op":"append","table":"main.events","file":"rows.csv"}. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "cli/lake/cmd_lake.h"
+#include "lake/types.h"
+
+/* ---- members ---- */
+
+/* A text that must be there. */
+static tide_status take_text(const json_t *op, const char *key, const char **out, tide_error *err)
+{
+    const json_t *value = json_object_get(op, key);
+    if (!json_is_string(value))
+        return tide_fail(err, TIDE_E_INVALID, "\"%s\" is %s: it has to be a text", key,
+                         value ? "not a text" : "missing");
+    *out = json_string_value(value);
+    return TIDE_OK;
+}
+
+static tide_status take_truth(const json_t *op, const char *key, bool *out, tide_error *err)
+{
+    const json_t *value = json_object_get(op, key);
+    if (value && !json_is_boolean(value))
+        return tide_fail(err, TIDE_E_INVALID, "\"%s\" has to be true or false", key);
+    *out = json_is_true(value);
+    return TIDE_OK;
+}
+
+static tide_status check_catalog(const tide_cli_lake_work *work, const char *name, tide_error *err)
+{
+    const char *catalog = tide_lake_change_catalog(work->work.change)->name;
+    if (strcasecmp(catalog, name) == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID,
+                     "it names catalog '%s', and this change is of catalog '%s': a change has one "
+                     "catalog",
+                     name, catalog);
+}
+
+/* SCHEMA or CATALOG.SCHEMA. */
+static tide_status take_schema(const tide_cli_lake_work *work, const json_t *op,
+                               tide_lake_name *out, tide_error *err)
+{
+    const char *text = "";
+    tide_error ignored;
+    TIDE_TRY(take_text(op, "schema", &text, err));
+    if (tide_lake_name_parse(out, text, 2, &ignored) == TIDE_OK)
+        return check_catalog(work, out->catalog, err);
+    tide_lake_name name;
+    if (tide_lake_name_parse(&name, text, 1, &ignored) < TIDE_OK)
+        return tide_fail(err, TIDE_E_INVALID, "'%.100s' is not a name of the form SCHEMA", text);
+    *out = (tide_lake_name){.catalog = ""};
+    memcpy(out->schema, name.catalog, sizeof out->schema);
+    return TIDE_OK;
+}
+
+/* SCHEMA.TABLE or CATALOG.SCHEMA.TABLE, under "table" or "view". */
+static tide_status take_object(const tide_cli_lake_work *work, const json_t *op, const char *key,
+                               tide_lake_name *out, tide_error *err)
+{
+    const char *text = "";
+    tide_error ignored;
+    TIDE_TRY(take_text(op, key, &text, err));
+    if (tide_lake_name_parse(out, text, 3, &ignored) == TIDE_OK)
+        return check_catalog(work, out->catalog, err);
+    tide_lake_name name;
+    if (tide_lake_name_parse(&name, text, 2, &ignored) < TIDE_OK)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "'%.100s' is not a name of the form SCHEMA.TABLE or CATALOG.SCHEMA.TABLE",
+                         text);
+    *out = (tide_lake_name){.catalog = ""};
+    memcpy(out->schema, name.catalog, sizeof out->schema);
+    memcpy(out->object, name.schema, sizeof out->object);
+    return TIDE_OK;
+}
+
+/* ---- schemas and views ---- */
+
+static tide_status create_schema(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(take_schema(work, op, &name, err));
+    return tide_lake_create_schema(work->work.change, name.schema, err);
+}
+
+static tide_status drop_schema(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    bool cascade = false;
+    TIDE_TRY(take_schema(work, op, &name, err));
+    TIDE_TRY(take_truth(op, "cascade", &cascade, err));
+    return tide_lake_drop_schema(work->work.change, name.schema, cascade, err);
+}
+
+static tide_status create_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *sql = "";
+    TIDE_TRY(take_object(work, op, "view", &name, err));
+    TIDE_TRY(take_text(op, "sql", &sql, err));
+    return tide_lake_create_view(work->work.change, name.schema, name.object, sql, err);
+}
+
+static tide_status alter_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *sql = "";
+    TIDE_TRY(take_object(work, op, "view", &name, err));
+    TIDE_TRY(take_text(op, "sql", &sql, err));
+    return tide_lake_alter_view(work->work.change, name.schema, name.object, sql, err);
+}
+
+static tide_status drop_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(take_object(work, op, "view", &name, err));
+    return tide_lake_drop_view(work->work.change, name.schema, name.object, err);
+}
+
+/* ---- tables ---- */
+
+typedef struct column_list {
+    tide_lake_column_def *all;
+    int count;
+} column_list;
+
+static void column_list_done(column_list *list)
+{
+    tide_lake_column_defs_free(list->all, list->count);
+}
+
+static tide_status create_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *text = "";
+    bool with_schema = false;
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "columns", &text, err));
+    TIDE_TRY(take_truth(op, "create_schema", &with_schema, err));
+    TIDE_CLEANUP(column_list_done) column_list columns = {NULL, 0};
+    TIDE_TRY(tide_lake_columns_parse(text, &columns.all, &columns.count, err));
+    if (with_schema) {
+        const tide_status status = tide_lake_create_schema(work->work.change, name.schema, err);
+        if (status != TIDE_E_EXISTS)
+            TIDE_TRY(status);
+    }
+    return tide_lake_create_table(work->work.change, name.schema, name.object, columns.all,
+                                  columns.count, err);
+}
+
+static tide_status drop_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    return tide_lake_drop_table(work->work.change, name.schema, name.object, err);
+}
+
+static tide_status drop_any(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    if (json_object_get(op, "table"))
+        return drop_table(work, op, err);
+    return json_object_get(op, "view") ? drop_view(work, op, err) : drop_schema(work, op, err);
+}
+
+static tide_status rename_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *to = "";
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "to", &to, err));
+    return tide_lake_rename_table(work->work.change, name.schema, name.object, to, err);
+}
+
+static tide_status add_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *text = "";
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "column", &text, err));
+    TIDE_CLEANUP(column_list_done) column_list columns = {NULL, 0};
+    TIDE_TRY(tide_lake_columns_parse(text, &columns.all, &columns.count, err));
+    for (int i = 0; i < columns.count; i++)
+        TIDE_TRY(tide_lake_add_column(work->work.change, name.schema, name.object, &columns.all[i],
+                                      err));
+    return TIDE_OK;
+}
+
+static tide_status drop_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *column = "";
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "column", &column, err));
+    return tide_lake_drop_column(work->work.change, name.schema, name.object, column, err);
+}
+
+static tide_status rename_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *column = "";
+    const char *to = "";
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "column", &column, err));
+    TIDE_TRY(take_text(op, "to", &to, err));
+    return tide_lake_rename_column(work->work.change, name.schema, name.object, column, to, err);
+}
+
+static tide_status widen_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *column = "";
+    const char *sql = "";
+    char type[256];
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "column", &column, err));
+    TIDE_TRY(take_text(op, "type", &sql, err));
+    TIDE_TRY(tide_lake_type_parse(type, sql, err));
+    return tide_lake_widen_column(work->work.change, name.schema, name.object, column, type, err);
+}
+
+/* ---- partitions ---- */
+
+typedef struct partition_key {
+    char column[TIDE_LAKE_NAME_MAX + 1];
+    char transform[64];
+} partition_key;
+
+/* What stands from here to the parenthesis that closes the text. */
+static bool read_column(const char *text, char out[TIDE_LAKE_NAME_MAX + 1])
+{
+    const size_t len = strlen(text);
+    if (len < 2 || len > TIDE_LAKE_NAME_MAX || text[len - 1] != ')')
+        return false;
+    (void)snprintf(out, TIDE_LAKE_NAME_MAX + 1, "%.*s", (int)(len - 1), text);
+    return true;
+}
+
+/* column, day(column), bucket(16, column). */
+static bool read_key(const char *text, partition_key *out)
+{
+    const char *open = strchr(text, '(');
+    if (strlen(text) > TIDE_LAKE_NAME_MAX || !text[0])
+        return false;
+    if (!open) {
+        (void)snprintf(out->transform, sizeof out->transform, "identity");
+        (void)snprintf(out->column, sizeof out->column, "%s", text);
+        return true;
+    }
+    if (strncmp(text, "bucket(", 7) == 0) {
+        char *end = NULL;
+        const long buckets = strtol(open + 1, &end, 10);
+        end += strspn(end, " ");
+        (void)snprintf(out->transform, sizeof out->transform, "bucket(%ld)", buckets);
+        return *end == ',' && read_column(end + 1 + strspn(end + 1, " "), out->column);
+    }
+    (void)snprintf(out->transform, sizeof out->transform, "%.*s", (int)(open - text), text);
+    return read_column(open + 1, out->column);
+}
+
+static tide_status parse_key(const char *text, partition_key *out, tide_error *err)
+{
+    if (read_key(text, out))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID,
+                     "'%.100s' is not a partition: COLUMN, year(COLUMN), month(COLUMN), "
+                     "day(COLUMN), hour(COLUMN) or bucket(N, COLUMN)",
+                     text);
+}
+
+static tide_status partition_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    partition_key keys[TIDE_LAKE_PARTITION_KEYS_MAX];
+    const char *columns[TIDE_LAKE_PARTITION_KEYS_MAX];
+    const char *transforms[TIDE_LAKE_PARTITION_KEYS_MAX];
+    const json_t *by = json_object_get(op, "by");
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    const size_t count = json_array_size(by);
+    if (!json_is_array(by) || count > TIDE_LAKE_PARTITION_KEYS_MAX)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "\"by\" has to be an array of at most %d texts; [] ends partitions",
+                         TIDE_LAKE_PARTITION_KEYS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(by, i);
+        if (!json_is_string(item))
+            return tide_fail(err, TIDE_E_INVALID, "\"by\" holds something that is not a text");
+        TIDE_TRY(parse_key(json_string_value(item), &keys[i], err));
+        columns[i] = keys[i].column;
+        transforms[i] = keys[i].transform;
+    }
+    return tide_lake_partition_table(work->work.change, name.schema, name.object, columns,
+                                     transforms, (int)count, err);
+}
+
+/* ---- rows ---- */
+
+static tide_status append(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    static const char *const formats[] = {"auto", "parquet", "csv", "json"};
+    tide_lake_name name;
+    const char *file = "";
+    const char *format = "auto";
+    size_t which = 0;
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "file", &file, err));
+    if (json_object_get(op, "format"))
+        TIDE_TRY(take_text(op, "format", &format, err));
+    while (which < 4 && strcmp(formats[which], format) != 0)
+        which++;
+    if (which == 4)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "'%.50s' is not a format: choose auto, parquet, csv or json", format);
+    if (work->reads_stdin && strcmp(file, "-") == 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "standard input has the operations: name a file for the rows");
+    return tide_cli_lake_append(work, name.schema, name.object, file, (tide_lake_format)which, err);
+}
+
+static tide_status delete_rows(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    tide_lake_name name;
+    const char *where = "";
+    TIDE_TRY(take_object(work, op, "table", &name, err));
+    TIDE_TRY(take_text(op, "where", &where, err));
+    return tide_lake_work_delete(&work->work, name.schema, name.object, where, err);
+}
+
+/* ---- the table ---- */
+
+typedef struct op_row {
+    const char *name;
+    const char *members; /* besides op, each between blanks */
+    tide_status (*run)(tide_cli_lake_work *work, const json_t *op, tide_error *err);
+} op_row;
+
+static const op_row ops[] = {
+    {"create_schema", " schema ", create_schema},
+    {"drop_schema", " schema cascade ", drop_schema},
+    {"create_table", " table columns create_schema ", create_table},
+    {"drop_table", " table ", drop_table},
+    {"drop", " table view schema cascade ", drop_any},
+    {"rename_table", " table to ", rename_table},
+    {"add_column", " table column ", add_column},
+    {"drop_column", " table column ", drop_column},
+    {"rename_column", " table column to ", rename_column},
+    {"set_type", " table column type ", widen_column},
+    {"partition", " table by ", partition_table},
+    {"create_view", " view sql ", create_view},
+    {"alter_view", " view sql ", alter_view},
+    {"drop_view", " view ", drop_view},
+    {"append", " table file format ", append},
+    {"delete", " table where ", delete_rows},
+};
+
+static tide_status check_members(const op_row *row, const json_t *op, tide_error *err)
+{
+    const char *key;
+    json_t *value;
+    char word[64];
+    json_object_foreach((json_t *)op, key, value)
+    {
+        (void)snprintf(word, sizeof word, " %.60s ", key);
+        if (strcmp(key, "op") != 0 && !strstr(row->members, word))
+            return tide_fail(err, TIDE_E_INVALID, "%s has no \"%.60s\": it takes%s", row->name, key,
+                             row->members);
+    }
+    return TIDE_OK;
+}
+
+static tide_status fail_unknown(const char *name, tide_error *err)
+{
+    char list[512] = "";
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        const size_t len = strlen(list);
+        (void)snprintf(list + len, sizeof list - len, "%s%s", i > 0 ? ", " : "", ops[i].name);
+    }
+    return tide_fail(err, TIDE_E_INVALID, "'%.60s' is not an operation: there are %s", name, list);
+}
+
+tide_status tide_cli_lake_op(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+{
+    const char *name = "";
+    TIDE_TRY(take_text(op, "op", &name, err));
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (strcmp(ops[i].name, name) == 0) {
+            TIDE_TRY(check_members(&ops[i], op, err));
+            return ops[i].run(work, op, err);
+        }
+    return fail_unknown(name, err);
+}

@@ -1,0 +1,341 @@
+/* cmd_top.c - tidemark top: fleet, gaps, work and store on a whole screen, kept up to date.
+ *
+ * A thread takes snapshots, so that a slow service does not hold up the keys; the main thread shows the newest one. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <poll.h>
+
+#include "base/cleanup.h"
+#include "cli/machine/top_screen.h"
+
+/* ---- the thread that looks ---- */
+
+typedef struct watcher {
+    tide_top_source source;
+    int interval_ms;
+    int wanted_fd; /* to it: look now, or end */
+    int ready_fd;  /* from it: there is something new */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    tide_top_snapshot *newest; /* under the lock, as the rest */
+    tide_error failure;        /* of the last look; status TIDE_OK: none */
+    bool is_paused;
+    bool is_ending;
+} watcher;
+
+static void tell(int fd)
+{
+    const uint64_t one = 1;
+    const ssize_t written = write(fd, &one, sizeof one);
+    (void)written; /* a full counter has told it already */
+}
+
+static void clear(int fd)
+{
+    uint64_t count = 0;
+    const ssize_t len = read(fd, &count, sizeof count);
+    (void)len;
+}
+
+static void look(watcher *w)
+{
+    tide_top_snapshot *snapshot = NULL;
+    tide_error err = {.status = TIDE_OK};
+    const tide_status status = tide_top_take(&w->source, &snapshot, &err);
+    (void)pthread_mutex_lock(&w->lock);
+    w->failure = err;
+    w->failure.status = status < TIDE_OK ? status : TIDE_OK;
+    if (snapshot) {
+        tide_top_free(w->newest);
+        w->newest = snapshot;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    tell(w->ready_fd);
+}
+
+static void *watch(void *arg)
+{
+    watcher *w = arg;
+    for (;;) {
+        (void)pthread_mutex_lock(&w->lock);
+        const bool is_ending = w->is_ending;
+        const bool is_paused = w->is_paused;
+        const int interval_ms = w->interval_ms;
+        (void)pthread_mutex_unlock(&w->lock);
+        if (is_ending)
+            return NULL;
+        look(w);
+        struct pollfd wanted = {.fd = w->wanted_fd, .events = POLLIN};
+        if (poll(&wanted, 1, is_paused ? -1 : interval_ms) > 0)
+            clear(w->wanted_fd);
+    }
+}
+
+static tide_status watcher_start(watcher *w, tide_error *err)
+{
+    (void)pthread_mutex_init(&w->lock, NULL);
+    w->wanted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int failure =
+        w->wanted_fd < 0 || w->ready_fd < 0 ? errno : pthread_create(&w->thread, NULL, watch, w);
+    return failure == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_FAILED, "no thread can be started: %s", strerror(failure));
+}
+
+static void watcher_stop(watcher *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    w->is_ending = true;
+    (void)pthread_mutex_unlock(&w->lock);
+    tell(w->wanted_fd);
+    if (w->source.colony.remote)
+        tide_client_stop(w->source.colony.remote); /* a call that is under way */
+    (void)pthread_join(w->thread, NULL);
+    (void)close(w->wanted_fd);
+    (void)close(w->ready_fd);
+    tide_top_free(w->newest);
+    (void)pthread_mutex_destroy(&w->lock);
+}
+
+/* ---- keys ---- */
+
+typedef struct board {
+    watcher *watcher;
+    tide_top_view view;
+    bool is_help;
+    bool is_paused;
+    bool is_coloured;
+    int more; /* rows below the screen */
+} board;
+
+static const char help_text[] = "Keys\n"
+                                "  q          end\n"
+                                "  r, Space   look again now\n"
+                                "  p          pause, go on\n"
+                                "  s, S       sort by the next, by the one before\n"
+                                "  R          the other way round\n"
+                                "  1 2 3 4    fleet, gaps, work, store alone\n"
+                                "  0, Esc     all of them\n"
+                                "  up, down   scroll; also k, j, PgUp, PgDn, Home, End\n"
+                                "  + -        look less often, more often\n"
+                                "  ?          this\n";
+
+static void scroll(board *b, int by)
+{
+    int rows = 0;
+    int columns = 0;
+    tide_top_screen_size(&rows, &columns);
+    const long step = by == 2 || by == -2 ? (long)(by / 2) * (rows / 2) : by;
+    const long target = b->view.first + (step > b->more ? b->more : step);
+    b->view.first = target > 0 ? (int)target : 0;
+}
+
+static void change_interval(watcher *w, bool is_longer)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    w->interval_ms = is_longer ? w->interval_ms * 2 : w->interval_ms / 2;
+    w->interval_ms = w->interval_ms < 250 ? 250 : w->interval_ms;
+    w->interval_ms = w->interval_ms > 3600000 ? 3600000 : w->interval_ms;
+    (void)pthread_mutex_unlock(&w->lock);
+    tell(w->wanted_fd);
+}
+
+static void pause_or_go_on(board *b)
+{
+    b->is_paused = !b->is_paused;
+    (void)pthread_mutex_lock(&b->watcher->lock);
+    b->watcher->is_paused = b->is_paused;
+    (void)pthread_mutex_unlock(&b->watcher->lock);
+    tell(b->watcher->wanted_fd);
+}
+
+static void sort_by(board *b, int step)
+{
+    b->view.sort = (tide_top_sort)(((int)b->view.sort + step + TIDE_TOP_SORTS) % TIDE_TOP_SORTS);
+}
+
+static void choose_pane(board *b, tide_top_pane pane)
+{
+    b->view.pane = pane;
+    b->view.first = 0;
+}
+
+static void scroll_by_key(board *b, int key)
+{
+    if (key == TIDE_TOP_KEY_UP || key == 'k')
+        scroll(b, -1);
+    else if (key == TIDE_TOP_KEY_DOWN || key == 'j')
+        scroll(b, 1);
+    else if (key == TIDE_TOP_KEY_PAGE_UP)
+        scroll(b, -2);
+    else if (key == TIDE_TOP_KEY_PAGE_DOWN)
+        scroll(b, 2);
+    else if (key == TIDE_TOP_KEY_HOME)
+        b->view.first = 0;
+    else if (key == TIDE_TOP_KEY_END)
+        b->view.first += b->more;
+}
+
+/* false: it is over. */
+static bool obey(board *b, int key)
+{
+    if (key == 'q' || key == 'Q' || key == TIDE_TOP_KEY_GONE)
+        return false;
+    if (b->is_help && key != TIDE_TOP_KEY_NONE) {
+        b->is_help = false;
+        return true;
+    }
+    if (key == '?' || key == 'h')
+        b->is_help = true;
+    else if (key == 'r' || key == ' ')
+        tell(b->watcher->wanted_fd);
+    else if (key == 'p')
+        pause_or_go_on(b);
+    else if (key == 's' || key == 'S')
+        sort_by(b, key == 's' ? 1 : -1);
+    else if (key == 'R')
+        b->view.is_reversed = !b->view.is_reversed;
+    else if (key == '+' || key == '-')
+        change_interval(b->watcher, key == '+');
+    else if (key >= '0' && key <= '4')
+        choose_pane(b, (tide_top_pane)(key - '0'));
+    else if (key == TIDE_TOP_KEY_ESCAPE)
+        choose_pane(b, TIDE_TOP_ALL);
+    else
+        scroll_by_key(b, key);
+    return true;
+}
+
+/* ---- the screen ---- */
+
+static void show_help(const board *b)
+{
+    tide_cli_style styles[16] = {TIDE_CLI_BOLD};
+    char text[sizeof help_text];
+    (void)snprintf(text, sizeof text, "%s", help_text);
+    const tide_top_frame frame = {.text = text, .styles = styles, .count = 12};
+    tide_top_screen_show(&frame, "any key: back   q: end", b->is_coloured);
+}
+
+static tide_status show(board *b, tide_error *err)
+{
+    int columns = 0;
+    char foot[TIDE_ERROR_TEXT_MAX + 128];
+    tide_status status = TIDE_OK;
+    tide_top_frame frame = {.count = 0};
+    watcher *w = b->watcher;
+    if (b->is_help) {
+        show_help(b);
+        return TIDE_OK;
+    }
+    tide_top_screen_size(&b->view.rows, &columns);
+    b->view.rows--; /* the foot's */
+    (void)pthread_mutex_lock(&w->lock);
+    if (w->failure.status < TIDE_OK)
+        (void)snprintf(foot, sizeof foot, "FAILED: %s", w->failure.text);
+    else
+        (void)snprintf(foot, sizeof foot, "?: help  q: end  s: sort  1-4: one pane  %s every %g s",
+                       b->is_paused ? "PAUSED," : "", w->interval_ms / 1000.0);
+    if (w->newest)
+        status = tide_top_draw(&frame, w->newest, &b->view, err);
+    (void)pthread_mutex_unlock(&w->lock);
+    if (status >= TIDE_OK) {
+        b->more = frame.more;
+        for (char *at = foot; *at; at++)
+            *at = (unsigned char)*at < ' ' ? ' ' : *at;
+        tide_top_screen_show(&frame, foot, b->is_coloured);
+    }
+    tide_top_frame_done(&frame);
+    return status;
+}
+
+static tide_status run_screen(tide_cli *cli, watcher *w, tide_error *err)
+{
+    board b = {.watcher = w,
+               .view = {.sort = (tide_top_sort)tide_cli_number(cli, TIDE_CLI_SORT)},
+               .is_coloured = cli->out.is_coloured};
+    TIDE_TRY(tide_top_screen_enter(err));
+    tide_status status = watcher_start(w, err);
+    if (status < TIDE_OK) {
+        tide_top_screen_leave();
+        return status;
+    }
+    do {
+        clear(w->ready_fd);
+        status = show(&b, err);
+    } while (status >= TIDE_OK && obey(&b, tide_top_screen_wait(w->ready_fd, 1000)));
+    tide_top_screen_leave();
+    watcher_stop(w);
+    return status;
+}
+
+/* ---- once ---- */
+
+static tide_status print_frame(tide_cli *cli, const tide_top_snapshot *snapshot, tide_error *err)
+{
+    tide_top_frame frame = {.count = 0};
+    const tide_top_view view = {.sort = (tide_top_sort)tide_cli_number(cli, TIDE_CLI_SORT),
+                                .rows = INT_MAX};
+    const tide_status status = tide_top_draw(&frame, snapshot, &view, err);
+    if (status >= TIDE_OK)
+        (void)fputs(frame.text, cli->out.file);
+    tide_top_frame_done(&frame);
+    return status;
+}
+
+static tide_status run_once(tide_cli *cli, tide_top_source *source, tide_error *err)
+{
+    tide_top_snapshot *snapshot = NULL;
+    TIDE_TRY(tide_top_take(source, &snapshot, err));
+    const tide_status status = cli->out.is_json ? tide_top_print_json(cli, snapshot, err)
+                                                : print_frame(cli, snapshot, err);
+    tide_top_free(snapshot);
+    return status;
+}
+
+static void source_done(watcher *w)
+{
+    tide_top_source_done(&w->source);
+}
+
+static tide_status run(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(source_done)
+    watcher w = {.source = {.cli = cli, .env = tide_env_system()},
+                 .interval_ms = (int)(tide_cli_number(cli, TIDE_CLI_EVERY) / 1000)};
+    if (tide_cli_is_given(cli, TIDE_CLI_ONCE) || cli->out.is_json || !tide_top_screen_is_there())
+        return run_once(cli, &w.source, err);
+    /* What cannot be opened at all is an error, not a screen. */
+    TIDE_TRY(tide_top_take(&w.source, &w.newest, err));
+    return run_screen(cli, &w, err);
+}
+
+static const tide_cli_verb verbs[] = {
+    {.name = "",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(ONCE, SORT, EVERY, TIDE_CLI_COLONY_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(
+         TIDE_CLI_COLONY_TOKEN,
+         {.id = TIDE_CLI_ONCE, .help = "print one frame as text, then end; --json: as an object"},
+         {.id = TIDE_CLI_EVERY,
+          .fallback = "2s",
+          .max = INT64_C(3600000000),
+          .help = "how often to look"}),
+     .summary = "watch agents, gaps, work and the store on a whole screen",
+     .details = "Keys: q ends, ? tells the others. Where stdout is no terminal, one frame is "
+                "printed.",
+     .run = run},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_top = {
+    .name = "top",
+    .summary = "Everything at work, on a whole screen.",
+    .verbs = verbs,
+};

@@ -1,0 +1,197 @@
+/* cmd_up.c - tidemark up: an agent, a colony, work, a lake, replicated databases and the dashboard in one process. */
+#include "allinone/dir_lock.h"
+#include "cli/frame/cli.h"
+#include "cli/frame/listener_options.h"
+#include "demo/demo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static void close_demo(tide_demo **demo)
+{
+    tide_demo_close(*demo);
+}
+
+static void close_claim(int *claim)
+{
+    if (*claim >= 0)
+        (void)close(*claim);
+}
+
+/* This program, for the processes that the demonstration starts. */
+static tide_status find_program(char out[4096], tide_error *err)
+{
+    const ssize_t len = readlink("/proc/self/exe", out, 4095);
+    if (len <= 0)
+        return tide_fail(err, TIDE_E_IO, "this program's own path cannot be read");
+    out[len] = '\0';
+    return TIDE_OK;
+}
+
+/* A program that the shell finds by its name is called so. */
+static bool is_on_path(const char *program)
+{
+    const size_t len = (size_t)(strrchr(program, '/') - program);
+    const char *at = getenv("PATH");
+    for (; at && *at; at += *at == ':') {
+        const size_t part = strcspn(at, ":");
+        if (part == len && strncmp(at, program, len) == 0)
+            return true;
+        at += part;
+    }
+    return false;
+}
+
+/* As somebody in this directory would call it: `tidemark`, `build/tidemark`, or the whole path. */
+static const char *name_program(char buffer[4096])
+{
+    char here[4096];
+    tide_error err = {0};
+    if (find_program(buffer, &err) < TIDE_OK || is_on_path(buffer))
+        return "tidemark";
+    const size_t len = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return len > 1 && strncmp(buffer, here, len) == 0 && buffer[len] == '/' ? buffer + len + 1
+                                                                            : buffer;
+}
+
+/* For people: what they can look at and try. tls_cert NULL: no TLS. */
+static void tell_newcomer(const char *address, const char *tls_cert)
+{
+    char buffer[4096];
+    const char *program = name_program(buffer);
+    const char *option = tls_cert ? " --service-ca " : "";
+    const char *file = tls_cert ? tls_cert : "";
+    tide_cli_print(stderr, "\n");
+    tide_cli_print(stderr,
+                   "  Try         %s demo late --address %s%s%s     a gap, and its recovery\n",
+                   program, address, option, file);
+    tide_cli_print(stderr, "              %s gaps ls --address %s%s%s\n", program, address, option,
+                   file);
+    tide_cli_print(stderr, "              %s top --address %s%s%s\n", program, address, option,
+                   file);
+    tide_cli_print(stderr,
+                   "  Stop        Ctrl-C; a second start continues where this one stopped\n");
+    tide_cli_print(stderr, "  Dashboard   %s://%s/\n", tls_cert ? "https" : "http", address);
+}
+
+/* NAME=VALUE: the name into out, the value borrowed. NULL: there is no such pair. */
+static const char *split(const char *given, char out[TIDE_UP_REPLICA_NAME_MAX + 1])
+{
+    const char *equals = strchr(given, '=');
+    const size_t len = equals ? (size_t)(equals - given) : 0;
+    if (len == 0 || len > TIDE_UP_REPLICA_NAME_MAX || !equals[1])
+        return NULL;
+    memcpy(out, given, len);
+    out[len] = '\0';
+    return equals + 1;
+}
+
+/* Names of databases, which outlive the options that point to them. */
+typedef char replica_name[TIDE_UP_REPLICA_NAME_MAX + 1];
+
+static tide_status add_peer(tide_replicas_options *replicas, const char *given, tide_error *err)
+{
+    replica_name name;
+    const char *peer = split(given, name);
+    if (!peer)
+        return tide_fail(err, TIDE_E_INVALID, "--replica-peer '%s': want NAME=ADDRESS", given);
+    for (int i = 0; i < replicas->count; i++) {
+        tide_up_replica *replica = &replicas->replicas[i];
+        if (strcmp(replica->name, name) != 0)
+            continue;
+        if (replica->peer_count == TIDE_UP_PEERS_MAX)
+            return tide_fail(err, TIDE_E_LIMIT, "'%s' has more than %d peers", name,
+                             TIDE_UP_PEERS_MAX);
+        replica->peers[replica->peer_count++] = peer;
+        return TIDE_OK;
+    }
+    return tide_fail(err, TIDE_E_INVALID,
+                     "--replica-peer '%s': there is no --replica '%s=FILE' before it", given, name);
+}
+
+static tide_status read_replicas(const tide_cli *cli, replica_name names[TIDE_UP_REPLICAS_MAX],
+                                 tide_replicas_options *out, tide_error *err)
+{
+    const tide_cli_values files = tide_cli_list(cli, TIDE_CLI_REPLICA);
+    const tide_cli_values peers = tide_cli_list(cli, TIDE_CLI_REPLICA_PEER);
+    for (int i = 0; i < files.count && i < TIDE_UP_REPLICAS_MAX; i++) {
+        const char *file = split(files.items[i], names[i]);
+        if (!file)
+            return tide_fail(err, TIDE_E_INVALID, "--replica '%s': want NAME=FILE", files.items[i]);
+        out->replicas[out->count++] = (tide_up_replica){.name = names[i], .file = file};
+    }
+    for (int i = 0; i < peers.count; i++)
+        TIDE_TRY(add_peer(out, peers.items[i], err));
+    return TIDE_OK;
+}
+
+static tide_status run(tide_cli *cli, tide_error *err)
+{
+    tide_log log;
+    char free_port[32];
+    tide_up_options options = {.data_dir = tide_cli_text(cli, TIDE_CLI_DATA),
+                               .http = tide_cli_text(cli, TIDE_CLI_HTTP),
+                               .collect_us = tide_cli_number(cli, TIDE_CLI_COLLECT)};
+    TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
+    if (!options.http) {
+        TIDE_TRY(tide_up_free_port(free_port, TIDE_UP_PORT, err));
+        options.http = free_port;
+    }
+    replica_name names[TIDE_UP_REPLICAS_MAX];
+    TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
+    tide_cli_keep_signals_back();
+    char program[4096];
+    TIDE_CLEANUP(close_claim) int claim = -1; /* until all that is kept there is closed */
+    TIDE_TRY(tide_claim(&claim, options.data_dir, err));
+    TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;
+    if (tide_cli_is_given(cli, TIDE_CLI_DEMO)) {
+        TIDE_TRY(find_program(program, err));
+        TIDE_TRY(tide_demo_open(
+            &demo,
+            &(tide_demo_options){.program = program,
+                                 .data_dir = options.data_dir,
+                                 .agent_count = (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
+                                 .greet = tell_newcomer,
+                                 .tls_cert = options.front.tls_cert,
+                                 .env = options.front.env,
+                                 .log = &log},
+            err));
+        tide_demo_tune(demo, &options);
+    }
+    return tide_cli_after_serving(tide_up_run(&options, err));
+}
+
+static const tide_cli_verb verbs[] = {
+    {.name = "",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
+                            TIDE_CLI_FRONT_OPTIONS),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
+                             .value = "DIR",
+                             .fallback = "./tidemark-data",
+                             .help = "where everything is kept; made if it is missing"},
+                            {.id = TIDE_CLI_HTTP,
+                             .is_bare = true,
+                             .help = "where to serve: HOST:PORT; the first free port from 8340 on"},
+                            {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
+     .summary = "start everything on this machine, with a dashboard",
+     .details = "One process over a directory: an agent for OTLP, a colony that polls it, tasks "
+                "and work items, and a\n"
+                "dashboard, all on one port. Prints `ready http=HOST:PORT`. A second start goes on "
+                "where it\n"
+                "stopped; Ctrl-C stops cleanly.",
+     .run = run},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_up = {
+    .name = "up",
+    .summary = "Everything on one machine, with a dashboard.",
+    .verbs = verbs,
+    .is_placeless = true,
+};

@@ -1,0 +1,150 @@
+/* cmd_schedule.c - tidemark schedule add|ls|pause|resume|delete. */
+#include "cli/frame/cli.h"
+
+#include <inttypes.h>
+
+#include <tidemark/work.h>
+
+#include "base/cleanup.h"
+#include "cli/frame/input.h"
+#include "cli/work/work_output.h"
+
+static tide_status add(tide_cli *cli, tide_error *err)
+{
+    const char *input = tide_cli_text(cli, TIDE_CLI_INPUT);
+    const char *cron = tide_cli_text(cli, TIDE_CLI_CRON);
+    const int64_t every_us = tide_cli_number(cli, TIDE_CLI_EVERY);
+    if ((cron != NULL) == (every_us > 0))
+        return tide_fail(err, TIDE_E_INVALID, "when? give either --cron or --every");
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    tide_buffer_init(&data, TIDE_WORK_DATA_MAX);
+    if (input)
+        TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
+    const tide_schedule_new schedule = {
+        .name = cli->args[0],
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
+        .cron = cron,
+        .every_us = every_us,
+        .input = input ? tide_buffer_text(&data) : NULL,
+        .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
+        .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
+        .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
+    };
+    int64_t next_us = 0;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_schedule_add(store, &schedule, &next_us, err));
+    if (!cli->out.is_json) {
+        char next[TIDE_CLI_TIME_SIZE];
+        tide_cli_time_text(next, next_us);
+        tide_cli_print(cli->out.file, "%s: first item at %s\n", cli->args[0], next);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "name", cli->args[0]);
+    tide_cli_json_time(&cli->out, "next_run_at", next_us);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+typedef struct listing {
+    tide_cli_output *out;
+    tide_cli_table table;
+} listing;
+
+static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error *err)
+{
+    listing *list = arg;
+    tide_cli_output *out = list->out;
+    char every[TIDE_CLI_DURATION_SIZE] = "";
+    if (schedule->every_us > 0)
+        tide_cli_duration_text(every, schedule->every_us);
+    if (!out->is_json) {
+        tide_cli_table_cell(&list->table, schedule->name);
+        tide_cli_table_cell(&list->table, schedule->work_type);
+        tide_cli_table_cell(&list->table, schedule->cron ? schedule->cron : every);
+        tide_cli_table_cell(&list->table, schedule->is_paused ? "paused" : "active");
+        tide_cli_table_time(&list->table, schedule->next_run_at_us);
+        tide_cli_table_number(&list->table, schedule->run_count);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "name", schedule->name);
+    tide_cli_json_text(out, "task_id", schedule->task_id);
+    tide_cli_json_text(out, "work_type", schedule->work_type);
+    tide_cli_json_text(out, "cron", schedule->cron);
+    tide_cli_json_text(out, "every", schedule->cron ? NULL : every);
+    tide_cli_json_data(out, "input_data", schedule->input);
+    tide_cli_json_i64(out, "priority", schedule->priority);
+    tide_cli_json_i64(out, "max_retries", schedule->max_retries);
+    tide_cli_json_bool(out, "is_paused", schedule->is_paused);
+    tide_cli_json_time(out, "next_run_at", schedule->next_run_at_us);
+    tide_cli_json_moment(out, "last_run_at", schedule->last_run_at_us);
+    tide_cli_json_i64(out, "run_count", schedule->run_count);
+    return tide_cli_json_end(out, err);
+}
+
+static tide_status list_all(tide_cli *cli, tide_error *err)
+{
+    static const tide_cli_column columns[] = {
+        {.title = "NAME"},  {.title = "TYPE"}, {.title = "WHEN"},
+        {.title = "STATE"}, {.title = "NEXT"}, {.title = "RUNS", .is_number = true}};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    listing list = {.out = &cli->out};
+    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    const tide_status status = tide_schedule_list(store, list_one, &list, err);
+    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
+    return status < TIDE_OK ? status : printed;
+}
+
+static tide_status set_paused(tide_cli *cli, bool is_paused, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_schedule_pause(store, cli->args[0], is_paused, err));
+    return tide_cli_print_done(&cli->out, "name", cli->args[0], is_paused ? "paused" : "resumed",
+                               err);
+}
+
+static tide_status pause(tide_cli *cli, tide_error *err)
+{
+    return set_paused(cli, true, err);
+}
+
+static tide_status resume(tide_cli *cli, tide_error *err)
+{
+    return set_paused(cli, false, err);
+}
+
+static tide_status delete (tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_schedule_remove(store, cli->args[0], err));
+    return tide_cli_print_done(&cli->out, "name", cli->args[0], "deleted", err);
+}
+
+static const tide_cli_verb verbs[] = {
+    {.name = "add",
+     .arguments = "NAME",
+     .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, EVERY, INPUT, PRIORITY, MAX_RETRIES, TIMEOUT),
+     .needs = TIDE_CLI_LIST(TASK, TYPE),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
+     .summary = "make an item again and again: by cron expression (UTC) or interval",
+     .details = "Workers and 'tidemark work sweep' make the items when they are due. Times that "
+                "were missed\n"
+                "are made up by one item.",
+     .run = add},
+    {.name = "ls", .arguments = "", .summary = "list schedules", .run = list_all},
+    {.name = "pause", .arguments = "NAME", .summary = "make no items for now", .run = pause},
+    {.name = "resume", .arguments = "NAME", .summary = "go on", .run = resume},
+    {.name = "delete", .arguments = "NAME", .summary = "remove a schedule", .run = delete},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_schedule = {
+    .name = "schedule",
+    .summary = "Work that comes again: cron expressions and intervals.",
+    .verbs = verbs,
+};

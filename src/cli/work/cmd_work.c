@@ -1,0 +1,273 @@
+/* cmd_work.c - tidemark work: the table of its verbs, and those that are a line or two. */
+#include "cli/work/cmd_work.h"
+
+#include <inttypes.h>
+
+#include <tidemark/work.h>
+
+#include "base/cleanup.h"
+#include "cli/work/work_output.h"
+
+static tide_status retry(tide_cli *cli, tide_error *err)
+{
+    tide_work_added added = {.is_existing = false};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_retry(store, cli->args[0], &added, err));
+    return tide_cli_print_added(cli, &added, err);
+}
+
+static tide_status cancel(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_cancel(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_REASON), err));
+    return tide_cli_print_done(&cli->out, "work_item_id", cli->args[0], "cancelled", err);
+}
+
+static tide_status delete (tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_delete(store, cli->args[0], tide_cli_is_given(cli, TIDE_CLI_FORCE), err));
+    return tide_cli_print_done(&cli->out, "work_item_id", cli->args[0], "deleted", err);
+}
+
+static tide_status pause(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_pause(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_REASON), err));
+    return tide_cli_print_done(&cli->out, "work_type", cli->args[0], "paused", err);
+}
+
+static tide_status resume(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_resume(store, cli->args[0], err));
+    return tide_cli_print_done(&cli->out, "work_type", cli->args[0], "resumed", err);
+}
+
+static void add_up(tide_work_swept *sum, const tide_work_swept *turn)
+{
+    sum->requeued += turn->requeued;
+    sum->failed += turn->failed;
+    sum->quarantined += turn->quarantined;
+    sum->promoted += turn->promoted;
+    sum->blocked += turn->blocked;
+    sum->scheduled += turn->scheduled;
+}
+
+static tide_status sweep(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    tide_work_swept sum = {.requeued = 0};
+    tide_work_swept turn = {.has_more = true};
+    while (turn.has_more) {
+        turn = (tide_work_swept){.has_more = false};
+        TIDE_TRY(tide_work_sweep(store, 0, tide_cli_number(cli, TIDE_CLI_CRASH_LIMIT), &turn, err));
+        add_up(&sum, &turn);
+    }
+    if (!cli->out.is_json) {
+        tide_cli_print(
+            cli->out.file,
+            "%" PRId64 " requeued, %" PRId64 " failed (%" PRId64 " quarantined), %" PRId64
+            " became due, %" PRId64 " blocked for good, %" PRId64 " scheduled\n",
+            sum.requeued, sum.failed, sum.quarantined, sum.promoted, sum.blocked, sum.scheduled);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "requeued", sum.requeued);
+    tide_cli_json_i64(&cli->out, "failed", sum.failed);
+    tide_cli_json_i64(&cli->out, "quarantined", sum.quarantined);
+    tide_cli_json_i64(&cli->out, "promoted", sum.promoted);
+    tide_cli_json_i64(&cli->out, "blocked", sum.blocked);
+    tide_cli_json_i64(&cli->out, "scheduled", sum.scheduled);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static tide_status clean(tide_cli *cli, tide_error *err)
+{
+    int64_t removed = 0;
+    const int64_t older_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN);
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    /* To the library 0 means its default; here it means everything that has ended. */
+    TIDE_TRY(tide_work_clean(store, older_us > 0 ? older_us : 1, &removed, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%" PRId64 " ended items removed\n", removed);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "removed", removed);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static const tide_cli_verb verbs[] = {
+    {.name = "add",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
+                            DEPENDS_ON, TIMEOUT, WORK_ITEM, BATCH),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
+                            {.id = TIDE_CLI_WORK_ITEM, .help = "its id; a new UUID if left out"}),
+     .summary = "add an item, or many from JSON lines (--batch)",
+     .details =
+         "A line of a batch has type and, if wanted, task, input, priority, max_retries, delay "
+         "(\"5m\"),\n"
+         "run_after, timeout, unique_key, depends_on (a list of ids) and work_item_id. Everything "
+         "is\n"
+         "read and checked first; up to a thousand lines are stored all or none.\n"
+         "With --unique-key the item that is already there is printed instead of a second one.",
+     .run = tide_cli_work_add},
+    {.name = "claim",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(WORKER, TYPE, TASK, LIMIT, LEASE),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
+         {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"}),
+     .summary = "take the next items under a lease; ends with 3 when there is nothing",
+     .details =
+         "By priority, then age. Keep the lease_token: renew, finish and fail need it, and are\n"
+         "refused with 4 once the lease has run out or somebody else has claimed the item.",
+     .run = tide_cli_work_claim},
+    {.name = "renew",
+     .arguments = "ID=TOKEN...",
+     .takes = TIDE_CLI_LIST(LEASE),
+     .summary = "keep leases for longer, all in one statement",
+     .details = "Ends with 0 when all were kept, 7 when some were lost, 4 when all were lost.",
+     .run = tide_cli_work_renew},
+    {.name = "checkpoint",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TOKEN, TYPE, DATA, MESSAGE, TAG),
+     .needs = TIDE_CLI_LIST(DATA),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE,
+                                      .fallback = "manual_checkpoint",
+                                      .max = 1,
+                                      .help = "the checkpoint's type"}),
+     .summary = "record how far an item is, under its lease",
+     .details = "Inside 'tidemark work run' neither ID nor --token is needed.",
+     .run = tide_cli_work_checkpoint},
+    {.name = "progress",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TOKEN, PROGRESS, DATA),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA, .help = "progress as JSON, @FILE, or - for stdin"}),
+     .summary = "note the progress of an item, under its lease",
+     .run = tide_cli_work_progress},
+    {.name = "finish",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TOKEN, OUTPUT, DATA, TYPE, BATCH),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA, .help = "a last checkpoint: JSON, @FILE, or - for stdin"},
+         {.id = TIDE_CLI_TYPE,
+          .fallback = "tool_executed",
+          .max = 1,
+          .help = "the type of that checkpoint"},
+         {.id = TIDE_CLI_BATCH, .help = "follow-up items as JSON lines, as for add"}),
+     .summary = "end an item with its output, in one commit with what follows",
+     .run = tide_cli_work_finish},
+    {.name = "fail",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TOKEN, ERROR, FINAL, RETRY_AFTER),
+     .needs = TIDE_CLI_LIST(ERROR),
+     .summary = "say that an attempt failed; it runs again while retries are left",
+     .run = tide_cli_work_fail},
+    {.name = "release",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TOKEN, RETRY_AFTER),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_RETRY_AFTER, .help = "not before this has passed"}),
+     .summary = "give an item back without spending an attempt",
+     .run = tide_cli_work_release},
+    {.name = "run",
+     .arguments = "-- CMD...",
+     .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, DRAIN, UNTIL_EMPTY,
+                            LIMIT, ENV),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"},
+         {.id = TIDE_CLI_DRAIN, .fallback = "30s"},
+         {.id = TIDE_CLI_LIMIT, .is_bare = true, .help = "end after so many items"}),
+     .summary = "run a command for every item: any program becomes a resumable worker",
+     .details =
+         "The command gets the input on stdin and TIDEMARK_WORK_ITEM_ID, TIDEMARK_TASK_ID,\n"
+         "TIDEMARK_WORK_TYPE, TIDEMARK_LEASE_TOKEN, TIDEMARK_ATTEMPT, TIDEMARK_STORE in its "
+         "environment; after a\n"
+         "crash also TIDEMARK_CHECKPOINT_FILE with the last checkpoint. It may write JSON lines to "
+         "the\n"
+         "descriptor TIDEMARK_FD: {\"checkpoint\":{...}}, {\"progress\":...}, {\"output\":{...}}; "
+         "each is answered\n"
+         "once it is on disk. Exit status: 0 finishes the item with stdout as its output, 75 gives "
+         "it\n"
+         "back, 65 fails it for good, everything else fails it and it runs again. The command is\n"
+         "killed before its lease ends. See docs/work.md.",
+     .run = tide_cli_work_run},
+    {.name = "retry",
+     .arguments = "ID",
+     .summary = "add a new item like one that has ended",
+     .run = retry},
+    {.name = "cancel",
+     .arguments = "ID",
+     .takes = TIDE_CLI_LIST(REASON),
+     .summary = "end an item that is not finished; its holder is fenced off",
+     .run = cancel},
+    {.name = "delete",
+     .arguments = "ID",
+     .takes = TIDE_CLI_LIST(FORCE),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_FORCE, .help = "also while it is in progress"}),
+     .summary = "remove an item; its checkpoints stay",
+     .run = delete},
+    {.name = "pause",
+     .arguments = "TYPE",
+     .takes = TIDE_CLI_LIST(REASON),
+     .summary = "let nobody claim items of a type",
+     .run = pause},
+    {.name = "resume", .arguments = "TYPE", .summary = "end the pause of a type", .run = resume},
+    {.name = "types",
+     .arguments = "",
+     .summary = "list the types and which are paused",
+     .run = tide_cli_work_types},
+    {.name = "ls",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(TASK, TYPE, STATUS, REASON, HOLDER, LIMIT),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
+                                     {.id = TIDE_CLI_REASON,
+                                      .help = "only failed ones of this kind: error, exhausted, "
+                                              "quarantined, cancelled, dependency"}),
+     .summary = "list items, newest first",
+     .run = tide_cli_work_list},
+    {.name = "show",
+     .arguments = "ID",
+     .summary = "everything about an item and its attempts",
+     .run = tide_cli_work_show},
+    {.name = "explain",
+     .arguments = "ID",
+     .summary = "why is it not running?",
+     .run = tide_cli_work_explain},
+    {.name = "stats",
+     .arguments = "",
+     .summary = "items by type and status, leases, tasks with most checkpoints",
+     .run = tide_cli_work_stats},
+    {.name = "sweep",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(CRASH_LIMIT),
+     .summary = "requeue what lost its worker and start what is due",
+     .details = "Workers do this by themselves, once a minute. Prints how many items of each kind.",
+     .run = sweep},
+    {.name = "clean",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(OLDER_THAN),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_OLDER_THAN, .fallback = "30d"}),
+     .summary = "remove items that ended long ago",
+     .run = clean},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_work = {
+    .name = "work",
+    .summary = "Work items: claimed under fenced leases, retried, watched.",
+    .verbs = verbs,
+};

@@ -1,0 +1,320 @@
+/* cmd_work_add.c - tidemark work add: one item from options, or many from JSON lines. */
+#include "cli/work/cmd_work.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/work.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "cli/frame/input.h"
+#include "cli/work/work_output.h"
+
+enum {
+    ITEMS_MAX = 1000000,         /* of one batch */
+    ITEMS_BYTES_MAX = 512 << 20, /* texts of one batch */
+};
+
+struct tide_cli_items {
+    tide_arena texts;
+    tide_work_new *list;
+    int count;
+    int room;
+};
+
+void tide_cli_items_freep(tide_cli_items **items)
+{
+    if (!*items)
+        return;
+    tide_arena_done(&(*items)->texts);
+    free((*items)->list);
+    free(*items);
+}
+
+const tide_work_new *tide_cli_items_get(const tide_cli_items *items, int *count)
+{
+    *count = items->count;
+    return items->list;
+}
+
+/* ---- one line ---- */
+
+typedef struct line_reader {
+    tide_cli_items *items;
+    tide_cli_lines *lines;
+    json_t *object;
+} line_reader;
+
+static tide_status fail_nomem(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory for so many items: split the batch");
+}
+
+/* A text under either name; NULL stays where there is none. */
+static tide_status take_text(const line_reader *r, const char **out, const char *name,
+                             const char *other, tide_error *err)
+{
+    const json_t *value = json_object_get(r->object, name);
+    if (!value && other)
+        value = json_object_get(r->object, other);
+    if (!value || json_is_null(value))
+        return TIDE_OK;
+    if (!json_is_string(value))
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" is not a text", name);
+    *out = tide_arena_text(&r->items->texts,
+                           (tide_view){json_string_value(value), json_string_length(value)});
+    return *out ? TIDE_OK : fail_nomem(err);
+}
+
+static tide_status take_number(const line_reader *r, int64_t *out, const char *name,
+                               tide_error *err)
+{
+    const json_t *value = json_object_get(r->object, name);
+    if (!value || json_is_null(value))
+        return TIDE_OK;
+    if (!json_is_integer(value))
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" is not a whole number",
+                                   name);
+    *out = json_integer_value(value);
+    return TIDE_OK;
+}
+
+static tide_status take_duration(const line_reader *r, int64_t *out, const char *name,
+                                 tide_error *err)
+{
+    const char *text = NULL;
+    TIDE_TRY(take_text(r, &text, name, NULL, err));
+    if (!text)
+        return TIDE_OK;
+    const tide_status status =
+        tide_cli_parse_duration(out, text, name, 1, TIDE_CLI_DURATION_MAX, err);
+    return status < TIDE_OK
+               ? tide_fail_context(err, status, "line %lld", (long long)r->lines->number)
+               : TIDE_OK;
+}
+
+/* The input is kept as it was written. */
+static tide_status take_input(const line_reader *r, const char **out, tide_error *err)
+{
+    tide_view raw = tide_cli_lines_member(r->lines, "input");
+    if (!raw.ptr)
+        raw = tide_cli_lines_member(r->lines, "input_data");
+    if (!raw.ptr || tide_view_equal(raw, tide_view_of("null")))
+        return TIDE_OK;
+    *out = tide_arena_text(&r->items->texts, raw);
+    return *out ? TIDE_OK : fail_nomem(err);
+}
+
+static tide_status take_depends(const line_reader *r, tide_work_new *item, tide_error *err)
+{
+    const json_t *list = json_object_get(r->object, "depends_on");
+    if (!list || json_is_null(list))
+        return TIDE_OK;
+    if (!json_is_array(list))
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
+                                   "\"depends_on\" is not a list of ids");
+    const size_t count = json_array_size(list);
+    if (count == 0)
+        return TIDE_OK;
+    if (count > TIDE_WORK_BATCH_MAX)
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
+                                   "an item depends on at most %d others", TIDE_WORK_BATCH_MAX);
+    const char **ids = tide_arena_alloc(&r->items->texts, count * sizeof *ids);
+    if (!ids)
+        return fail_nomem(err);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *id = json_array_get(list, i);
+        if (!json_is_string(id))
+            return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
+                                       "\"depends_on\" is not a list of ids");
+        ids[i] = tide_arena_text(&r->items->texts,
+                                 (tide_view){json_string_value(id), json_string_length(id)});
+        if (!ids[i])
+            return fail_nomem(err);
+    }
+    item->depends_on = ids;
+    item->depends_on_count = (int)count;
+    return TIDE_OK;
+}
+
+static tide_status check_names(const line_reader *r, tide_error *err)
+{
+    static const char *const names[] = {"work_item_id", "task",      "task_id",    "type",
+                                        "work_type",    "input",     "input_data", "priority",
+                                        "max_retries",  "delay",     "run_after",  "timeout",
+                                        "unique_key",   "depends_on"};
+    const char *key = "";
+    json_t *value = NULL;
+    json_object_foreach(r->object, key, value)
+    {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof names / sizeof names[0] && !is_known; i++)
+            is_known = strcmp(names[i], key) == 0;
+        if (!is_known)
+            return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "unknown member \"%s\"", key);
+    }
+    return TIDE_OK;
+}
+
+static tide_status take_run_after(const line_reader *r, tide_work_new *item, tide_error *err)
+{
+    const char *text = NULL;
+    TIDE_TRY(take_text(r, &text, "run_after", NULL, err));
+    if (!text)
+        return TIDE_OK;
+    tide_env *env = tide_env_system();
+    const tide_status status = tide_cli_parse_time(&item->run_after_us, text, "run_after",
+                                                   TIDE_CLI_FUTURE, env->wall_us(env), err);
+    return status < TIDE_OK
+               ? tide_fail_context(err, status, "line %lld", (long long)r->lines->number)
+               : TIDE_OK;
+}
+
+static tide_status read_item(const line_reader *r, const char *task_id, tide_work_new *item,
+                             tide_error *err)
+{
+    *item = (tide_work_new){.task_id = task_id, .max_retries = -1};
+    TIDE_TRY(check_names(r, err));
+    TIDE_TRY(take_text(r, &item->work_item_id, "work_item_id", NULL, err));
+    TIDE_TRY(take_text(r, &item->task_id, "task_id", "task", err));
+    TIDE_TRY(take_text(r, &item->work_type, "type", "work_type", err));
+    TIDE_TRY(take_text(r, &item->unique_key, "unique_key", NULL, err));
+    TIDE_TRY(take_number(r, &item->priority, "priority", err));
+    TIDE_TRY(take_number(r, &item->max_retries, "max_retries", err));
+    TIDE_TRY(take_duration(r, &item->delay_us, "delay", err));
+    TIDE_TRY(take_duration(r, &item->timeout_us, "timeout", err));
+    TIDE_TRY(take_run_after(r, item, err));
+    TIDE_TRY(take_input(r, &item->input, err));
+    TIDE_TRY(take_depends(r, item, err));
+    if (json_is_integer(json_object_get(r->object, "max_retries")) && item->max_retries < 0)
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"max_retries\" is 0 or more");
+    if (!item->work_type)
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"type\" is missing");
+    return TIDE_OK;
+}
+
+static tide_status make_room(tide_cli_items *items, tide_error *err)
+{
+    if (items->count < items->room)
+        return TIDE_OK;
+    if (items->count >= ITEMS_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "more than %d items: split the batch", ITEMS_MAX);
+    const int room = items->room ? items->room * 2 : 64;
+    tide_work_new *list = realloc(items->list, (size_t)room * sizeof *list);
+    if (!list)
+        return fail_nomem(err);
+    items->list = list;
+    items->room = room;
+    return TIDE_OK;
+}
+
+tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const char *task_id,
+                                tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = calloc(1, sizeof *items);
+    if (!items)
+        return fail_nomem(err);
+    tide_arena_init(&items->texts, ITEMS_BYTES_MAX);
+    TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines;
+    TIDE_TRY(tide_cli_lines_init(&lines, source, TIDE_WORK_DATA_MAX + (1 << 20), err));
+    line_reader reader = {.items = items, .lines = &lines};
+    tide_status status = TIDE_OK;
+    while ((status = tide_cli_lines_next(&lines, &reader.object, err)) == TIDE_OK) {
+        TIDE_TRY(make_room(items, err));
+        TIDE_TRY(read_item(&reader, task_id, &items->list[items->count], err));
+        items->count++;
+    }
+    TIDE_TRY(status);
+    *out = TIDE_TAKE(items);
+    return TIDE_OK;
+}
+
+/* ---- add ---- */
+
+tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added, tide_error *err)
+{
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s%s\n", added->work_item_id,
+                       added->is_existing ? "  (was there already)" : "");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "work_item_id", added->work_item_id);
+    if (added->is_existing)
+        tide_cli_json_bool(&cli->out, "existing", true);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* Everything was read and checked before the first item is stored. A thousand at a time are all or none. */
+static tide_status add_batch(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = NULL;
+    TIDE_TRY(tide_cli_items_read(&items, tide_cli_text(cli, TIDE_CLI_BATCH),
+                                 tide_cli_text(cli, TIDE_CLI_TASK), err));
+    assert(items);
+    for (int i = 0; i < items->count; i++)
+        if (!items->list[i].task_id)
+            return tide_fail(err, TIDE_E_INVALID,
+                             "item %d names no task: give --task ID, or \"task\" in its line",
+                             i + 1);
+    TIDE_CLEANUP(tide_freep)
+    tide_work_added *added = calloc(TIDE_WORK_BATCH_MAX, sizeof *added);
+    if (!added)
+        return fail_nomem(err);
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    for (int from = 0; from < items->count; from += TIDE_WORK_BATCH_MAX) {
+        const int left = items->count - from;
+        const int count = left < TIDE_WORK_BATCH_MAX ? left : TIDE_WORK_BATCH_MAX;
+        const tide_status status = tide_work_add(store, items->list + from, count, added, err);
+        if (status < TIDE_OK)
+            return from == 0
+                       ? status
+                       : tide_fail_context(err, status, "the first %d items are stored", from);
+        for (int i = 0; i < count; i++)
+            TIDE_TRY(tide_cli_print_added(cli, &added[i], err));
+    }
+    return TIDE_OK;
+}
+
+static tide_status fill_when(const tide_cli *cli, tide_work_new *item, tide_error *err)
+{
+    tide_env *env = tide_env_system();
+    return tide_cli_time(cli, TIDE_CLI_RUN_AFTER, env->wall_us(env), &item->run_after_us, err);
+}
+
+tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
+{
+    if (tide_cli_text(cli, TIDE_CLI_BATCH))
+        return add_batch(cli, err);
+    const char *input = tide_cli_text(cli, TIDE_CLI_INPUT);
+    const char *type = tide_cli_text(cli, TIDE_CLI_TYPE);
+    if (!tide_cli_text(cli, TIDE_CLI_TASK) || !type)
+        return tide_fail(err, TIDE_E_INVALID, "an item needs --task ID and --type TYPE");
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    tide_buffer_init(&data, TIDE_WORK_DATA_MAX);
+    if (input)
+        TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
+    const tide_cli_values depends = tide_cli_list(cli, TIDE_CLI_DEPENDS_ON);
+    tide_work_new item = {
+        .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .work_type = type,
+        .input = input ? tide_buffer_text(&data) : NULL,
+        .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
+        .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
+        .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
+        .unique_key = tide_cli_text(cli, TIDE_CLI_UNIQUE_KEY),
+        .depends_on = depends.items,
+        .depends_on_count = depends.count,
+    };
+    TIDE_TRY(fill_when(cli, &item, err));
+    tide_work_added added = {.is_existing = false};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_work_add(store, &item, 1, &added, err));
+    return tide_cli_print_added(cli, &added, err);
+}

@@ -1,0 +1,49 @@
+/* work_output.h - how tasks, items and checkpoints are printed: one shape for every verb.
+ *
+ * Threads: one. */
+#ifndef TIDE_CLI_WORK_WORK_OUTPUT_H
+#define TIDE_CLI_WORK_WORK_OUTPUT_H
+
+#include <tidemark/work.h>
+
+#include "cli/frame/cli.h"
+
+enum { TIDE_CLI_WORKER_SIZE = 1024 }; /* too long a name is refused by the library, not cut here */
+
+/* Text that should be JSON: as it is when it is, as a string when not (plain SQL may have written it); NULL: null. */
+void tide_cli_json_data(tide_cli_output *out, const char *key, const char *text);
+void tide_cli_json_data_view(tide_cli_output *out, const char *key, tide_view text);
+
+/* A time that may be missing: 0 is null. */
+void tide_cli_json_moment(tide_cli_output *out, const char *key, int64_t us);
+
+/* The members of an item (all columns) and of a checkpoint, into the object under way. */
+void tide_cli_json_item(tide_cli_output *out, const tide_work_item *item);
+void tide_cli_json_checkpoint(tide_cli_output *out, const tide_checkpoint *checkpoint);
+
+/* {"task_id":"..."}, or the id alone. */
+TIDE_MUST_CHECK tide_status tide_cli_print_id(tide_cli_output *out, const char *key, const char *id,
+                                              tide_error *err);
+/* {"task_id":"...","result":"cancelled"}, or words. */
+TIDE_MUST_CHECK tide_status tide_cli_print_done(tide_cli_output *out, const char *key,
+                                                const char *id, const char *result,
+                                                tide_error *err);
+
+/* {"checkpoint_id":...,"sequence_number":n,"global_sequence":g}, or the global number. */
+TIDE_MUST_CHECK tide_status tide_cli_print_numbers(tide_cli_output *out,
+                                                   const tide_checkpoint_numbers *numbers,
+                                                   tide_error *err);
+
+/* TIDE_NONE becomes "there is no <what> '<id>' in <store>". */
+TIDE_MUST_CHECK tide_status tide_cli_found(tide_status status, const char *what, const char *id,
+                                           const tide_store *store, tide_error *err);
+
+/* The option's value, or HOST-PID. */
+void tide_cli_worker_name(const tide_cli *cli, tide_cli_option_id id,
+                          char out[TIDE_CLI_WORKER_SIZE]);
+
+/* --status, if it is given, is one of these (NULL at the end): who misspells it must not take it for "there are none". */
+TIDE_MUST_CHECK tide_status tide_cli_check_status(const tide_cli *cli, const char *const *statuses,
+                                                  tide_error *err);
+
+#endif

@@ -1,0 +1,33 @@
+/* client_hub.h - one thread that moves the bytes of many clients.
+ *
+ * A client without a hub has one of its own. Whoever speaks to thousands of servers gives one hub to all their clients: a
+ * connection then costs its socket and no thread, and what nobody says costs nothing (libevent wakes for what has
+ * happened, never for what waits).
+ *
+ *     tide_client_hub_open(&hub, &(tide_client_hub_options){.connection_max = 8}, err)
+ *     tide_client_open(&client, &(tide_client_options){.hub = hub, ...}, err)
+ *     ...
+ *     tide_client_close(client)      every client first
+ *     tide_client_hub_close(hub)
+ *
+ * Threads: clients may be opened and closed while others speak, from any thread but the hub's own. */
+#ifndef TIDE_NET_CLIENT_CLIENT_HUB_H
+#define TIDE_NET_CLIENT_CLIENT_HUB_H
+
+#include <tidemark/error.h>
+
+typedef struct tide_client_hub tide_client_hub;
+
+typedef struct tide_client_hub_options {
+    int connection_max; /* to one server; 0: TIDE_CLIENT_CONNECTIONS */
+    int idle_max; /* connections that are kept while nobody uses them, to all servers; 0: 32 */
+} tide_client_hub_options;
+
+/* options may be NULL. TIDE_E_NOMEM: no memory or no thread. */
+TIDE_MUST_CHECK tide_status tide_client_hub_open(tide_client_hub **out,
+                                                 const tide_client_hub_options *options,
+                                                 tide_error *err);
+void tide_client_hub_close(tide_client_hub *hub); /* takes NULL */
+void tide_client_hub_closep(tide_client_hub **hub);
+
+#endif

@@ -1,0 +1,37 @@
+/* json_value.h - texts and numbers of JSON as protobuf's types want them.
+ *
+ * Threads: pure. */
+#ifndef TIDE_NET_CODEC_JSON_VALUE_H
+#define TIDE_NET_CODEC_JSON_VALUE_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/export.h>
+#include <tidemark/status.h>
+#include <tidemark/view.h>
+
+#include "base/buffer.h"
+
+/* Append the content of a string or key as the scanner gives it (with its quotes, valid): escapes
+ * are resolved. TIDE_E_LIMIT, TIDE_E_NOMEM. */
+TIDE_MUST_CHECK tide_status tide_json_unescape(tide_buffer *out, tide_view quoted);
+
+/* Is this text a number as JSON writes it, and nothing else? */
+bool tide_json_is_number(tide_view text);
+
+/* The value of a whole number of a type, from the text of a JSON number: exact, however it is
+ * written (12, 12.0, 1.2e1), in the form in which the wire keeps it (zigzag, sign extended).
+ * NULL: fine. Otherwise what is wrong, in words: a fraction, or outside of the type's range. */
+const char *tide_json_read_integer(ProtobufCType type, tide_view number, uint64_t *out);
+
+/* The same for float and double. The text is a number, NaN, Infinity or -Infinity. */
+const char *tide_json_read_real(ProtobufCType type, tide_view text, uint64_t *out);
+
+/* Append a value of the wire as JSON: integers (64 bits in quotes), float, double, bool. Not for
+ * enums. */
+TIDE_MUST_CHECK tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type,
+                                                    uint64_t value);
+
+#endif

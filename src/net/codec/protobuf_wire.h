@@ -1,0 +1,78 @@
+/* protobuf_wire.h - protobuf on the wire, field by field.
+ *
+ *     field = tag varint (number << 3 | type), then by type:
+ *             0 a varint   1 eight bytes   2 a length varint and so many bytes   5 four bytes
+ *
+ * The reader walks over the fields of one message and does not know what they mean: it needs no
+ * descriptor, allocates nothing and does not descend. Whatever follows the rules above is a field;
+ * groups (types 3 and 4) are refused, as are numbers outside 1..2^29-1, tags and lengths in more
+ * than five bytes, varints of more than 64 bits and lengths that reach behind the end.
+ *
+ * The writers append one field each and return the buffer's status.
+ *
+ * Threads: pure; a reader belongs to one thread at a time. */
+#ifndef TIDE_NET_CODEC_PROTOBUF_WIRE_H
+#define TIDE_NET_CODEC_PROTOBUF_WIRE_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/error.h>
+#include <tidemark/export.h>
+#include <tidemark/view.h>
+
+#include "base/buffer.h"
+
+typedef enum tide_wire_type {
+    TIDE_WIRE_VARINT = 0,
+    TIDE_WIRE_FIXED64 = 1,
+    TIDE_WIRE_BYTES = 2,
+    TIDE_WIRE_FIXED32 = 5,
+} tide_wire_type;
+
+typedef struct tide_wire_field {
+    uint32_t number;
+    tide_wire_type type;
+    uint64_t value;  /* all types but TIDE_WIRE_BYTES */
+    tide_view bytes; /* TIDE_WIRE_BYTES: borrowed from what is read */
+} tide_wire_field;
+
+/* The next field. TIDE_NONE: the end. TIDE_E_INVALID: these bytes are not protobuf; the words say
+ * why and at which offset. */
+TIDE_MUST_CHECK tide_status tide_wire_next(tide_reader *reader, tide_wire_field *field,
+                                           tide_error *err);
+
+/* The type in which a value of a protobuf type is written, one by one (not packed). */
+tide_wire_type tide_wire_type_of(ProtobufCType type);
+
+/* May many values of it share one TIDE_WIRE_BYTES field (packed)? */
+bool tide_wire_is_packable(ProtobufCType type);
+
+/* A number as its type keeps it: what protobuf calls zigzag. */
+uint64_t tide_wire_zigzag(int64_t number);
+int64_t tide_wire_unzigzag(uint64_t number);
+
+/* How many bytes the shortest varint of a number has. */
+size_t tide_wire_varint_len(uint64_t number);
+
+TIDE_MUST_CHECK tide_status tide_wire_append_tag(tide_buffer *out, uint32_t number,
+                                                 tide_wire_type type);
+TIDE_MUST_CHECK tide_status tide_wire_append_varint(tide_buffer *out, uint32_t number,
+                                                    uint64_t value);
+TIDE_MUST_CHECK tide_status tide_wire_append_fixed64(tide_buffer *out, uint32_t number,
+                                                     uint64_t value);
+TIDE_MUST_CHECK tide_status tide_wire_append_fixed32(tide_buffer *out, uint32_t number,
+                                                     uint32_t value);
+TIDE_MUST_CHECK tide_status tide_wire_append_bytes(tide_buffer *out, uint32_t number,
+                                                   tide_view bytes);
+TIDE_MUST_CHECK tide_status tide_wire_append_text(tide_buffer *out, uint32_t number,
+                                                  const char *text);
+
+/* A field whose length is known only when it is written: begin returns where its content starts,
+ * end puts the length in front of it (and moves the content, by 1 to 4 bytes, where it is 128 or
+ * more bytes long). Brackets nest. */
+TIDE_MUST_CHECK tide_status tide_wire_begin(tide_buffer *out, uint32_t number, size_t *content_at);
+TIDE_MUST_CHECK tide_status tide_wire_end(tide_buffer *out, size_t content_at);
+
+#endif

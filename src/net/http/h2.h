@@ -1,0 +1,20 @@
+/* h2.h - HTTP/2: gRPC, and the same methods and routes by plain requests.
+ *
+ * A connection is made by tide_h2_new (conn.h) and driven as conn.h says. Each stream is one call (call_core.h): opened by
+ * its headers, fed by DATA, cancelled by RST_STREAM, answered by HEADERS, DATA and trailers as the call gives them.
+ *
+ * Ends: a malformed peer gets GOAWAY with the reason; one that floods us ENHANCE_YOUR_CALM; a silent one, and everybody
+ * when the server drains, NO_ERROR, and calls that run are finished first.
+ *
+ * Limits: limits.h; windows below. */
+#ifndef TIDE_NET_HTTP_H2_H
+#define TIDE_NET_HTTP_H2_H
+
+#include "net/http/conn.h"
+
+enum {
+    TIDE_H2_STREAM_WINDOW = 1 << 20,     /* bytes that a peer may be ahead on one stream */
+    TIDE_H2_CONNECTION_WINDOW = 4 << 20, /* ... and on all of a connection */
+};
+
+#endif

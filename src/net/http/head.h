@@ -1,0 +1,59 @@
+/* head.h - the header fields of a request or an answer, in order.
+ *
+ * Names are lower case. A field costs its name, its value and 32 bytes, as HTTP/2 counts a header list; a head that
+ * would cost more than its maximum takes no more fields and says so (TIDE_E_LIMIT).
+ * Values of names that end in "-bin" are bytes: decoded when they came from a peer.
+ *
+ * Threads: a head belongs to one thread at a time. */
+#ifndef TIDE_NET_HTTP_HEAD_H
+#define TIDE_NET_HTTP_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidemark/export.h>
+#include <tidemark/status.h>
+#include <tidemark/view.h>
+
+typedef struct tide_field {
+    char *name; /* one allocation holds both */
+    char *value;
+    size_t name_len;
+    size_t value_len;
+} tide_field;
+
+typedef struct tide_head {
+    tide_field *fields;
+    size_t count;
+    size_t capacity;
+    size_t cost;
+    size_t max;
+} tide_head;
+
+enum { TIDE_HEAD_FIELD_COST = 32 };
+
+void tide_head_init(tide_head *head, size_t max);
+void tide_head_done(tide_head *head);
+
+/* Copies; the name is made lower case. TIDE_E_LIMIT, TIDE_E_NOMEM: the head is as before. */
+TIDE_MUST_CHECK tide_status tide_head_add(tide_head *head, tide_view name, tide_view value);
+
+/* Take out every field of this name. */
+void tide_head_drop(tide_head *head, const char *name);
+
+/* The first of this name; NULL: none. */
+const tide_field *tide_head_find(const tide_head *head, const char *name);
+
+/* Its value as text, borrowed; NULL: none. */
+const char *tide_head_text(const tide_head *head, const char *name);
+
+/* How many have this name. */
+size_t tide_head_count(const tide_head *head, const char *name);
+
+/* Does the name end in "-bin"? */
+bool tide_head_is_binary(tide_view name);
+
+/* A comma-separated list of tokens, as of Accept-Encoding, names this one with a weight above 0; case is ignored. */
+bool tide_head_lists(const char *list, const char *token);
+
+#endif

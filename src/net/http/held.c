@@ -1,0 +1,72 @@
+#include "net/http/held.h"
+
+#include <stdlib.h>
+
+void tide_held_init(tide_held *held, tide_budget *budget, size_t max)
+{
+    *held = (tide_held){.budget = budget};
+    tide_buffer_init(&held->bytes, max);
+}
+
+void tide_held_done(tide_held *held)
+{
+    tide_buffer_done(&held->bytes);
+    if (held->charged > 0)
+        tide_budget_give(held->budget, held->charged);
+    held->charged = 0;
+}
+
+/* What the buffer will allocate when it has to take len bytes more: twice what it has, up to its maximum. */
+static size_t foresee_capacity(const tide_buffer *buffer, size_t len)
+{
+    const size_t need = buffer->len + len;
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : 64;
+    while (capacity < need && capacity <= buffer->max / 2)
+        capacity *= 2;
+    return capacity < need || capacity > buffer->max ? buffer->max : capacity;
+}
+
+tide_status tide_held_append(tide_held *held, tide_view bytes)
+{
+    tide_buffer *buffer = &held->bytes;
+    if (bytes.len > buffer->max - buffer->len)
+        return TIDE_E_LIMIT;
+    if (!buffer->ptr || buffer->len + bytes.len > buffer->capacity) {
+        const size_t capacity = foresee_capacity(buffer, bytes.len);
+        const size_t more = capacity > held->charged ? capacity - held->charged : 0;
+        if (!tide_budget_take_for(held->budget, more, held->charged + more))
+            return TIDE_E_BUSY;
+        held->charged += more;
+    }
+    return tide_buffer_append_view(buffer, bytes);
+}
+
+tide_status tide_held_charge(tide_held *held)
+{
+    const size_t more =
+        held->bytes.capacity > held->charged ? held->bytes.capacity - held->charged : 0;
+    if (!tide_budget_take_for(held->budget, more, held->charged + more))
+        return TIDE_E_BUSY;
+    held->charged += more;
+    return TIDE_OK;
+}
+
+tide_status tide_held_adopt(tide_held *held, tide_buffer *filled)
+{
+    if (!tide_budget_take(held->budget, filled->capacity))
+        return TIDE_E_BUSY;
+    tide_held_done(held);
+    held->bytes = *filled;
+    held->charged = filled->capacity;
+    tide_buffer_init(filled, filled->max);
+    return TIDE_OK;
+}
+
+char *tide_held_take(tide_held *held, size_t *len)
+{
+    *len = held->bytes.len;
+    char *taken = held->bytes.ptr ? held->bytes.ptr : calloc(1, 1);
+    tide_buffer_init(&held->bytes, held->bytes.max);
+    tide_held_done(held);
+    return taken;
+}

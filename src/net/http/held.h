@@ -1,0 +1,38 @@
+/* held.h - bytes of an unfinished request: bounded by a length, and taken from the server's budget.
+ *
+ * What is charged is the memory that is really allocated, not what the peer announces: an announced length is only the
+ * bound to which the bytes may grow.
+ *
+ * Threads: belongs to one thread at a time; the budget is shared. */
+#ifndef TIDE_NET_HTTP_HELD_H
+#define TIDE_NET_HTTP_HELD_H
+
+#include <tidemark/export.h>
+#include <tidemark/status.h>
+#include <tidemark/view.h>
+
+#include "base/buffer.h"
+#include "net/http/budget.h"
+
+typedef struct tide_held {
+    tide_buffer bytes;
+    tide_budget *budget;
+    size_t charged;
+} tide_held;
+
+void tide_held_init(tide_held *held, tide_budget *budget, size_t max);
+void tide_held_done(tide_held *held);
+
+/* TIDE_E_LIMIT: above its own maximum. TIDE_E_BUSY: the budget has no room. TIDE_E_NOMEM. */
+TIDE_MUST_CHECK tide_status tide_held_append(tide_held *held, tide_view bytes);
+
+/* Charge for what bytes has grown by, when somebody else appended to it. TIDE_E_BUSY: the budget has no room. */
+TIDE_MUST_CHECK tide_status tide_held_charge(tide_held *held);
+
+/* Charge for a buffer that was filled elsewhere, and take it over; it is empty then. TIDE_E_BUSY: nothing happened. */
+TIDE_MUST_CHECK tide_status tide_held_adopt(tide_held *held, tide_buffer *filled);
+
+/* Hand the memory over: out of the budget, the caller's (free). Never NULL, unless memory is short. */
+char *tide_held_take(tide_held *held, size_t *len);
+
+#endif

@@ -1,0 +1,52 @@
+/* http1_guard.h - what Debian's http-parser lets through and we do not.
+ *
+ * Two programs that read one request differently are how requests are smuggled. So a head is refused that has a line end
+ * other than CR LF, a folded line, a space before a colon, a byte that does not belong where it stands, a version
+ * other than 1.0 and 1.1, or anything but exactly one space between the parts of its first line.
+ *
+ * A chunked body is taken apart here too: sizes of at most 8 hexadecimal digits, extensions and trailers bounded and
+ * ignored, every line end CR LF.
+ *
+ * Threads: pure; a decoder belongs to one thread at a time. */
+#ifndef TIDE_NET_HTTP_HTTP1_GUARD_H
+#define TIDE_NET_HTTP_HTTP1_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/view.h>
+
+enum { TIDE_CHUNK_EXTRA_MAX = 8192 }; /* bytes of all extensions and trailers of a body */
+
+/* head ends with an empty line. NULL: fine; otherwise what is wrong with it. */
+const char *tide_http1_check_head(tide_view head);
+
+typedef enum tide_chunk_state {
+    TIDE_CHUNK_SIZE,
+    TIDE_CHUNK_EXTENSION,
+    TIDE_CHUNK_SIZE_LF,
+    TIDE_CHUNK_DATA,
+    TIDE_CHUNK_DATA_CR,
+    TIDE_CHUNK_DATA_LF,
+    TIDE_CHUNK_TRAILER_START,
+    TIDE_CHUNK_TRAILER,
+    TIDE_CHUNK_TRAILER_LF,
+    TIDE_CHUNK_LAST_LF,
+    TIDE_CHUNK_DONE,
+    TIDE_CHUNK_BAD,
+} tide_chunk_state;
+
+typedef struct tide_chunk_decoder {
+    tide_chunk_state state;
+    uint64_t left; /* of the chunk */
+    int digits;
+    int extra_len;
+} tide_chunk_decoder;
+
+void tide_chunk_init(tide_chunk_decoder *decoder);
+
+/* Take bytes from the front of *in, up to the end of the body or of a run of its content, which *data is then (borrowed
+ * from in; len 0: none). To be called until in is empty or the state is DONE or BAD. */
+void tide_chunk_next(tide_chunk_decoder *decoder, tide_view *in, tide_view *data);
+
+#endif

@@ -1,0 +1,340 @@
+#include "runtime/child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "runtime/child_start.h"
+
+enum {
+    CHUNK = 65536,        /* bytes read at once */
+    TEE_STEP = 4096,      /* bytes that a pipe takes without blocking when poll says so */
+    LOOK_EVERY_MS = 1000, /* at least: the machine may have slept, and poll's clock with it */
+    LOOK_OFTEN_MS = 20,   /* where the kernel has no pidfd */
+};
+
+struct tide_child {
+    const tide_child_spec *spec;
+    tide_child_result *result;
+    tide_env *clock;
+    tide_child_started at;
+    int pid_fd; /* -1: the kernel has none */
+    size_t fed; /* bytes of stdin_bytes */
+    bool has_ended;
+    bool is_killed;
+    int64_t kill_at_us;   /* INT64_MAX: not being terminated */
+    int64_t linger_at_us; /* once it has ended */
+    int64_t tick_at_us;
+    int tee_fd;       /* -1: none (any more) */
+    size_t chunk_len; /* read and not passed on yet: chunk_at .. chunk_len */
+    size_t chunk_at;
+    char chunk[CHUNK];
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static int64_t now_us(const tide_child *child)
+{
+    return child->clock->boot_us(child->clock);
+}
+
+/* ---- signals ---- */
+
+/* It is not reaped before the loop is over, so its number cannot belong to another. */
+void tide_child_signal(tide_child *child, int number)
+{
+    if (child->at.has_own_group)
+        (void)kill(-child->at.pid, number);
+    else if (!child->has_ended)
+        (void)kill(child->at.pid, number);
+}
+
+void tide_child_terminate(tide_child *child, int reason, int64_t grace_us)
+{
+    assert(reason != 0);
+    if (child->result->reason == 0 && !child->has_ended)
+        child->result->reason = reason;
+    if (child->kill_at_us == INT64_MAX && grace_us > 0) {
+        tide_child_signal(child, SIGTERM);
+        tide_child_signal(child, SIGCONT); /* one that is stopped hears nothing else */
+    }
+    const int64_t kill_at_us = now_us(child) + grace_us;
+    if (kill_at_us < child->kill_at_us)
+        child->kill_at_us = kill_at_us;
+}
+
+bool tide_child_is_in_our_group(const tide_child *child)
+{
+    return !child->at.has_own_group;
+}
+
+static void kill_when_due(tide_child *child)
+{
+    if (!child->is_killed && now_us(child) >= child->kill_at_us) {
+        tide_child_signal(child, SIGKILL);
+        child->is_killed = true;
+    }
+}
+
+/* ---- bytes ---- */
+
+static void feed_stdin(tide_child *child)
+{
+    const tide_view bytes = child->spec->stdin_bytes;
+    while (child->fed < bytes.len) {
+        const ssize_t sent = write(child->at.in_fd, bytes.ptr + child->fed, bytes.len - child->fed);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            return;
+        if (sent < 0)
+            break; /* it does not want to hear more */
+        child->fed += (size_t)sent;
+    }
+    close_fd(&child->at.in_fd);
+}
+
+static void keep_output(tide_child *child, const char *bytes, size_t len)
+{
+    tide_child_result *result = child->result;
+    result->out_len += len;
+    if (!result->is_out_over && tide_buffer_append(&result->out, bytes, len) != TIDE_OK) {
+        result->is_out_over = true;
+        tide_buffer_done(&result->out);
+    }
+}
+
+static void hear_stdout(tide_child *child)
+{
+    const ssize_t got = read(child->at.out_fd, child->chunk, sizeof child->chunk);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got <= 0) {
+        close_fd(&child->at.out_fd);
+        return;
+    }
+    keep_output(child, child->chunk, (size_t)got);
+    if (child->tee_fd >= 0) {
+        child->chunk_at = 0;
+        child->chunk_len = (size_t)got;
+    }
+}
+
+static bool has_chunk(const tide_child *child)
+{
+    return child->chunk_at < child->chunk_len;
+}
+
+/* Called when poll says that the reader takes some: so this does not block, and the loop goes on watching the clock. */
+static void pass_on(tide_child *child)
+{
+    const size_t left = child->chunk_len - child->chunk_at;
+    const ssize_t sent =
+        write(child->tee_fd, child->chunk + child->chunk_at, left < TEE_STEP ? left : TEE_STEP);
+    if (sent >= 0)
+        child->chunk_at += (size_t)sent;
+    else if (errno != EINTR && errno != EAGAIN) {
+        child->result->tee_errno = errno;
+        child->tee_fd = -1; /* nobody hears it there any more; it is kept all the same */
+        child->chunk_len = 0;
+    }
+}
+
+/* ---- the loop ---- */
+
+typedef struct poll_list {
+    struct pollfd fds[TIDE_CHILD_WATCH_MAX + 4];
+    nfds_t count;
+    int pid; /* positions; -1: not polled */
+    int in;
+    int out;
+    int tee;
+    int watch[TIDE_CHILD_WATCH_MAX];
+} poll_list;
+
+static int add_fd(poll_list *list, int fd, short events)
+{
+    if (fd < 0)
+        return -1;
+    list->fds[list->count] = (struct pollfd){.fd = fd, .events = events};
+    return (int)list->count++;
+}
+
+static bool is_ready(const poll_list *list, int position)
+{
+    return position >= 0 && list->fds[position].revents != 0;
+}
+
+static void make_list(poll_list *list, const tide_child *child)
+{
+    const tide_child_spec *spec = child->spec;
+    *list = (poll_list){.count = 0};
+    list->pid = add_fd(list, child->has_ended ? -1 : child->pid_fd, POLLIN);
+    list->in = add_fd(list, child->at.in_fd, POLLOUT);
+    list->out = add_fd(list, has_chunk(child) ? -1 : child->at.out_fd, POLLIN);
+    list->tee = add_fd(list, has_chunk(child) ? child->tee_fd : -1, POLLOUT);
+    for (int i = 0; i < spec->watch_count; i++)
+        list->watch[i] = add_fd(list, spec->watches[i].fd, POLLIN);
+}
+
+static int find_timeout_ms(const tide_child *child)
+{
+    int64_t at_us = child->tick_at_us;
+    if (child->has_ended && child->linger_at_us < at_us)
+        at_us = child->linger_at_us;
+    if (!child->is_killed && child->kill_at_us < at_us)
+        at_us = child->kill_at_us;
+    const int64_t limit_ms = child->pid_fd < 0 && !child->has_ended ? LOOK_OFTEN_MS : LOOK_EVERY_MS;
+    const int64_t us = now_us(child);
+    if (at_us <= us)
+        return 0;
+    const int64_t left_ms = (at_us - us - 1) / 1000 + 1;
+    return (int)(left_ms < limit_ms ? left_ms : limit_ms);
+}
+
+static void look_for_end(tide_child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (child->has_ended ||
+        waitid(P_PID, (id_t)child->at.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+        return;
+    child->has_ended = true;
+    child->linger_at_us = now_us(child) + TIDE_CHILD_LINGER_US;
+    if (child->result->reason != 0) { /* what it has started ends with it, unheard */
+        if (child->at.has_own_group)
+            (void)kill(-child->at.pid, SIGKILL);
+        child->linger_at_us = INT64_MIN;
+    }
+}
+
+static void call_watches(tide_child *child, const poll_list *list)
+{
+    for (int i = 0; i < child->spec->watch_count; i++) {
+        tide_child_watch *watch = &child->spec->watches[i];
+        if (is_ready(list, list->watch[i]) && watch->fd >= 0)
+            watch->fn(watch->arg, child, watch);
+    }
+}
+
+static void turn_once(tide_child *child)
+{
+    poll_list list;
+    make_list(&list, child);
+    const int count = poll(list.fds, list.count, find_timeout_ms(child));
+    if (count > 0) {
+        if (is_ready(&list, list.in))
+            feed_stdin(child);
+        if (is_ready(&list, list.tee))
+            pass_on(child);
+        if (is_ready(&list, list.out))
+            hear_stdout(child);
+        call_watches(child, &list);
+    }
+    look_for_end(child);
+    if (child->spec->tick && !child->has_ended && now_us(child) >= child->tick_at_us)
+        child->tick_at_us = child->spec->tick(child->spec->tick_arg, child, now_us(child));
+    kill_when_due(child);
+}
+
+/* What it had written by its end counts, also when it was told to stop: that is in the pipe, and nobody waits for more. */
+static void hear_rest(tide_child *child)
+{
+    uint64_t heard;
+    do {
+        heard = child->result->out_len;
+        if (child->at.out_fd >= 0)
+            hear_stdout(child);
+    } while (child->result->out_len > heard);
+}
+
+/* It has ended, and so has its stdout, or nobody listens to that any longer. */
+static bool is_over(const tide_child *child)
+{
+    if (!child->has_ended)
+        return false;
+    if (child->result->reason != 0)
+        return true;
+    if (has_chunk(child))
+        return false;
+    return child->at.out_fd < 0 || now_us(child) >= child->linger_at_us;
+}
+
+static void reap(tide_child *child)
+{
+    int state = 0;
+    while (waitpid(child->at.pid, &state, 0) < 0 && errno == EINTR)
+        ;
+    tide_child_result *result = child->result;
+    result->exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    result->signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+}
+
+/* A reader that has left must not kill us: SIGPIPE is held back on this thread, and forgotten. */
+static void hold_sigpipe(sigset_t *before)
+{
+    sigset_t pipe_set;
+    (void)sigemptyset(&pipe_set);
+    (void)sigaddset(&pipe_set, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe_set, before);
+}
+
+static void release_sigpipe(const sigset_t *before)
+{
+    sigset_t pipe_set;
+    const struct timespec at_once = {.tv_sec = 0};
+    (void)sigemptyset(&pipe_set);
+    (void)sigaddset(&pipe_set, SIGPIPE);
+    if (sigismember(before, SIGPIPE) == 0)
+        while (sigtimedwait(&pipe_set, NULL, &at_once) == SIGPIPE)
+            ;
+    (void)pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *result, tide_error *err)
+{
+    assert(spec->watch_count <= TIDE_CHILD_WATCH_MAX && spec->pass_count <= TIDE_CHILD_PASS_MAX);
+    *result = (tide_child_result){.exit_code = -1};
+    tide_buffer_init(&result->out, spec->stdout_max);
+    TIDE_CLEANUP(tide_freep) tide_child *child = calloc(1, sizeof *child);
+    if (!child)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to run '%s'", spec->argv[0]);
+    child->spec = spec;
+    child->result = result;
+    child->clock = spec->clock ? spec->clock : tide_env_system();
+    child->kill_at_us = INT64_MAX;
+    child->tick_at_us = spec->tick ? INT64_MIN : INT64_MAX;
+    child->tee_fd = spec->tee_fd;
+    TIDE_TRY(tide_child_start(spec, &child->at, err));
+    result->pid = child->at.pid;
+    child->pid_fd = pidfd_open(child->at.pid, 0);
+    sigset_t before;
+    hold_sigpipe(&before);
+    while (!is_over(child))
+        turn_once(child);
+    hear_rest(child);
+    reap(child);
+    release_sigpipe(&before);
+    close_fd(&child->at.in_fd);
+    close_fd(&child->at.out_fd);
+    close_fd(&child->pid_fd);
+    return TIDE_OK;
+}
+
+void tide_child_result_done(tide_child_result *result)
+{
+    tide_buffer_done(&result->out);
+}

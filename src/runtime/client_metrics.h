@@ -1,0 +1,15 @@
+/* client_metrics.h - what a daemon's own calls to others come to, in its metrics.
+ *
+ *     tide_client_options: .count = tide_client_metrics_count, .count_arg = metrics
+ *
+ * Threads: safe. */
+#ifndef TIDE_RUNTIME_CLIENT_METRICS_H
+#define TIDE_RUNTIME_CLIENT_METRICS_H
+
+#include "net/client/client.h"
+#include "runtime/metrics.h"
+
+/* A tide_client_count_fn; metrics is a tide_metrics. */
+void tide_client_metrics_count(void *metrics, const tide_client_counted *counted);
+
+#endif

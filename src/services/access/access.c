@@ -1,0 +1,159 @@
+#include "services/access/access.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/token.h>
+
+#include "base/cleanup.h"
+#include "base/cond_wait.h"
+
+static const int64_t WRITE_EVERY_US = 1000000;
+
+_Static_assert((int)TIDE_ROLE_READ == (int)TIDE_TOKEN_READ &&
+                   (int)TIDE_ROLE_WRITE == (int)TIDE_TOKEN_WRITE &&
+                   (int)TIDE_ROLE_ADMIN == (int)TIDE_TOKEN_ADMIN,
+               "roles of calls and of tokens are the same");
+_Static_assert((int)TIDE_AUTH_NAME_MAX == (int)TIDE_TOKEN_NAME_MAX, "one length");
+
+struct tide_access {
+    tide_store *store;
+    tide_env *env;
+    tide_auth *auth;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool is_closing;
+    int use_count;
+    char uses[TIDE_ACCESS_USES][TIDE_TOKEN_NAME_MAX + 1];
+};
+
+/* ---- uses ---- */
+
+static void note_use(tide_access *access, const char *name)
+{
+    pthread_mutex_lock(&access->lock);
+    bool is_known = access->use_count == TIDE_ACCESS_USES;
+    for (int i = 0; !is_known && i < access->use_count; i++)
+        is_known = strcmp(access->uses[i], name) == 0;
+    if (!is_known)
+        memcpy(access->uses[access->use_count++], name, strlen(name) + 1);
+    pthread_mutex_unlock(&access->lock);
+}
+
+/* The newest; false: there is none. */
+static bool take_use(tide_access *access, char name[TIDE_TOKEN_NAME_MAX + 1])
+{
+    pthread_mutex_lock(&access->lock);
+    const bool is_there = access->use_count > 0;
+    if (is_there)
+        memcpy(name, access->uses[--access->use_count], TIDE_TOKEN_NAME_MAX + 1);
+    pthread_mutex_unlock(&access->lock);
+    return is_there;
+}
+
+/* A disk that is full keeps nobody out: that a token works is worth more than when it did. */
+static void write_uses(tide_access *access)
+{
+    char name[TIDE_TOKEN_NAME_MAX + 1];
+    while (take_use(access, name))
+        TIDE_IGNORE(tide_token_use(access->store, name, NULL));
+}
+
+static void *keep_writing(void *arg)
+{
+    tide_access *access = arg;
+    bool is_closing = false;
+    while (!is_closing) {
+        const int64_t until_us = tide_patience_until(WRITE_EVERY_US);
+        pthread_mutex_lock(&access->lock);
+        while (!access->is_closing &&
+               tide_patience_wait(&access->changed, &access->lock, until_us)) {
+        }
+        is_closing = access->is_closing;
+        pthread_mutex_unlock(&access->lock);
+        write_uses(access);
+    }
+    return NULL;
+}
+
+/* ---- questions ---- */
+
+static tide_status look_up(void *arg, tide_view token, tide_auth_answer *out, tide_error *err)
+{
+    tide_access *access = arg;
+    tide_token found;
+    TIDE_TRY(tide_token_check(access->store, token, &found, err));
+    *out = (tide_auth_answer){.role = (tide_call_role)found.role,
+                              .expires_at_us = found.expires_at_us};
+    memcpy(out->name, found.name, sizeof out->name);
+    memcpy(out->agent, found.agent, sizeof out->agent);
+    if (access->env->wall_us(access->env) - found.last_used_at_us > TIDE_TOKEN_USE_EVERY_US)
+        note_use(access, found.name);
+    return TIDE_OK;
+}
+
+/* ---- open, close ---- */
+
+tide_status tide_access_open(tide_access **out, tide_store *store,
+                             const tide_access_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(tide_access_closep) tide_access *access = calloc(1, sizeof *access);
+    if (!access)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for authentication");
+    access->store = store;
+    access->env = options->env ? options->env : tide_env_system();
+    (void)pthread_mutex_init(&access->lock, NULL);
+    (void)pthread_cond_init(&access->changed, NULL);
+    const tide_auth_options auth = {
+        .env = access->env,
+        .lookup = store ? look_up : NULL,
+        .lookup_arg = access,
+        .token_file = options->token_file,
+        .certificate_role = options->certificate_role,
+        .local_role = options->is_required ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
+        .hosts = options->hosts,
+        .host_count = options->host_count,
+        .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
+    };
+    TIDE_TRY(tide_auth_open(&access->auth, &auth, err));
+    if (store && pthread_create(&access->thread, NULL, keep_writing, access) != 0)
+        return tide_fail(err, TIDE_E_NOMEM, "no thread for authentication");
+    access->has_thread = store != NULL; /* nobody's uses are written down otherwise */
+    *out = TIDE_TAKE(access);
+    return TIDE_OK;
+}
+
+void tide_access_close(tide_access *access)
+{
+    if (!access)
+        return;
+    if (access->has_thread) {
+        pthread_mutex_lock(&access->lock);
+        access->is_closing = true;
+        pthread_cond_signal(&access->changed);
+        pthread_mutex_unlock(&access->lock);
+        (void)pthread_join(access->thread, NULL);
+    }
+    tide_auth_close(access->auth);
+    (void)pthread_cond_destroy(&access->changed);
+    (void)pthread_mutex_destroy(&access->lock);
+    free(access);
+}
+
+void tide_access_closep(tide_access **access)
+{
+    tide_access_close(*access);
+}
+
+tide_auth *tide_access_auth(tide_access *access)
+{
+    return access->auth;
+}
+
+tide_status tide_access_reload(tide_access *access, tide_error *err)
+{
+    return tide_auth_reload(access->auth, err);
+}

@@ -1,0 +1,49 @@
+/* access.h - who may call a daemon: the tokens of its store behind the server's authorisation hook.
+ *
+ *     tide_access_open(&access, store, &(tide_access_options){...}, err)
+ *     server options: .authorise = tide_auth_check, .authorise_arg = tide_access_auth(access)
+ *
+ * net/server/auth.h decides and remembers; here the questions it cannot answer are put to the store (tidemark/token.h), and
+ * uses of tokens are written down, about once a minute each, by a thread of its own: no call waits for that.
+ *
+ * Loopback without authentication by default: as long as nothing is configured (is_required is false) local callers may do
+ * everything; a token that is shown must be good all the same. With is_required everybody needs a credential.
+ *
+ * Survives: nothing is kept here. Uses of the last second before a crash may be forgotten.
+ * Threads: safe. Limits: at most TIDE_ACCESS_USES uses wait to be written down; more are forgotten until they come again. */
+#ifndef TIDE_SERVICES_ACCESS_ACCESS_H
+#define TIDE_SERVICES_ACCESS_ACCESS_H
+
+#include <stdbool.h>
+
+#include <tidemark/store.h>
+
+#include "net/server/auth.h"
+
+enum { TIDE_ACCESS_USES = 256 };
+
+typedef struct tide_access tide_access;
+
+typedef struct tide_access_options {
+    const char *token_file;          /* besides the store's tokens; NULL: none */
+    tide_call_role certificate_role; /* of who shows a certificate alone; NONE: it opens nothing */
+    bool is_required;                /* also from this machine */
+    bool is_insecure;                /* strangers may do everything: somebody insists */
+    const char *const *hosts;        /* names by which callers without credentials may call it */
+    size_t host_count;
+    tide_env *env; /* NULL: tide_env_system() */
+} tide_access_options;
+
+/* The store must outlive it; NULL: there are the tokens of the file alone. Statuses as of tide_auth_open. */
+TIDE_MUST_CHECK tide_status tide_access_open(tide_access **out, tide_store *store,
+                                             const tide_access_options *options, tide_error *err);
+/* Writes down what is left. The server must be closed already. Takes NULL. */
+void tide_access_close(tide_access *access);
+void tide_access_closep(tide_access **access);
+
+tide_auth *tide_access_auth(tide_access *access);
+
+/* SIGHUP: the token file is read again, the store asked again. */
+TIDE_MUST_CHECK tide_status tide_access_reload(tide_access *access, tide_error *err);
+
+#endif

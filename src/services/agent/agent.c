@@ -1,0 +1,207 @@
+#include "services/agent/agent.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "runtime/single_service.h"
+#include "services/agent/maintenance.h"
+#include "services/agent/services.h"
+
+enum { RESERVE_LEN = 16 << 20 }; /* not shorter than the log between two checkpoints */
+
+struct tide_agent {
+    const tide_agent_options *options;
+    tide_feed *feed;
+    tide_waiter *waiter;
+    tide_feed_writer *writer;
+    tide_otlp_pool *otlp;
+    tide_streams_board *board;
+    tide_front *front;
+    tide_keeper *keeper;
+    tide_agent_services services;
+};
+
+/* ---- figures ---- */
+
+/* Asked for when somebody looks: heads and floors are in the store anyway. */
+typedef struct stream_figures {
+    tide_metrics_writer *writer;
+    tide_metric metric;
+} stream_figures;
+
+static tide_status write_stream(void *arg, const tide_feed_stream *stream, tide_error *err)
+{
+    (void)err;
+    const stream_figures *figures = arg;
+    tide_metrics_sample(figures->writer, (const char *const[]){stream->name},
+                        figures->metric == TIDE_METRIC_FEED_HEAD ? stream->head_seq
+                                                                 : stream->oldest_seq);
+    return TIDE_OK;
+}
+
+static void write_streams(void *arg, tide_metrics_writer *writer)
+{
+    static const tide_metric metrics[] = {TIDE_METRIC_FEED_HEAD, TIDE_METRIC_FEED_OLDEST};
+    const tide_agent *a = arg;
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        tide_error ignored = {0};
+        stream_figures figures = {.writer = writer, .metric = metrics[i]};
+        tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
+        TIDE_IGNORE(tide_feed_list(a->feed, write_stream, &figures, &ignored));
+    }
+}
+
+/* Retention and reads tell what was given up; they begin when the figures are there (open_parts). */
+static void count_lost(void *arg, const char *stream, const char *reason, int64_t records)
+{
+    const tide_agent *a = arg;
+    if (a->front)
+        tide_series_add(tide_metrics_series(tide_front_metrics(a->front), TIDE_METRIC_FEED_LOST,
+                                            stream, reason),
+                        records);
+}
+
+/* ---- wiring ---- */
+
+static void tell_raised(const tide_agent *a)
+{
+    tide_feed_counters counters;
+    char count[24];
+    tide_feed_count(a->feed, &counters);
+    (void)snprintf(count, sizeof count, "%" PRId64, counters.raised);
+    if (counters.raised > 0)
+        tide_log_write(a->options->front.log, TIDE_LOG_ERROR,
+                       "counters stood below stored records and were raised: look with feed verify",
+                       TIDE_F("streams", count), TIDE_F_END);
+}
+
+static tide_status open_parts(tide_agent *a, tide_error *err)
+{
+    const tide_agent_options *options = a->options;
+    tide_store *store = options->front.store;
+    tide_metrics *metrics = tide_front_metrics(a->front);
+    TIDE_TRY(tide_waiter_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
+    TIDE_TRY(tide_feed_writer_open(
+        &a->writer, a->feed, options->front.env,
+        &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
+    TIDE_TRY(
+        tide_otlp_pool_new(&a->otlp, options->front.env, a->feed, options->sample_fraction, err));
+    TIDE_TRY(tide_streams_board_new(&a->board, err));
+    a->services = (tide_agent_services){.board = a->board,
+                                        .env = options->front.env,
+                                        .feed = a->feed,
+                                        .writer = a->writer,
+                                        .waiter = a->waiter,
+                                        .otlp = a->otlp,
+                                        .metrics = metrics,
+                                        .name = options->name,
+                                        .retention_us = tide_feed_get_options(a->feed)->keep_us,
+                                        .is_declaring = options->is_declaring};
+    tide_metrics_add_source(metrics, write_streams, a);
+    TIDE_TRY(tide_front_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
+    TIDE_TRY(tide_front_add(a->front, tide_agent_queries, NULL, &a->services, err));
+    TIDE_TRY(tide_front_add(a->front, tide_agent_streams, NULL, &a->services, err));
+    return tide_front_add(a->front, tide_agent_ingest, NULL, &a->services, err);
+}
+
+/* The last signs of what is to be done come here; nothing is served before. */
+static tide_status start(void *arg, tide_error *err)
+{
+    tide_agent *a = arg;
+    return tide_keeper_open(&a->keeper,
+                            &(tide_keeper_options){.feed = a->feed,
+                                                   .writer = a->writer,
+                                                   .front = a->front,
+                                                   .env = a->options->front.env,
+                                                   .log = a->options->front.log,
+                                                   .metrics = tide_front_metrics(a->front),
+                                                   .collect_us = a->options->collect_us},
+                            err);
+}
+
+static bool is_well(void *arg)
+{
+    const tide_agent *a = arg;
+    return !a->writer || tide_feed_writer_is_well(a->writer);
+}
+
+static void leave(void *arg)
+{
+    const tide_agent *a = arg;
+    tide_waiter_end(a->waiter);
+}
+
+/* Nobody calls any more: those who wait were answered by the server's end. */
+static void stop(void *arg)
+{
+    tide_agent *a = arg;
+    tide_keeper_close(a->keeper);
+    a->keeper = NULL;
+}
+
+/* Whoever may still be told something is ended before what he is told of: those who wait, those who write. */
+void tide_agent_close(tide_agent *a)
+{
+    if (!a)
+        return;
+    tide_keeper_close(a->keeper);
+    tide_waiter_close(a->waiter);
+    tide_feed_writer_close(a->writer);
+    tide_otlp_pool_free(a->otlp);
+    tide_streams_board_free(a->board);
+    tide_feed_close(a->feed);
+    free(a);
+}
+
+static tide_status open_feed(tide_agent *a, tide_error *err)
+{
+    tide_feed_options feed = a->options->feed;
+    if (feed.reserve_bytes == 0)
+        feed.reserve_bytes = RESERVE_LEN;
+    feed.on_loss = count_lost;
+    feed.on_loss_arg = a;
+    TIDE_TRY(tide_feed_open(&a->feed, a->options->front.store, &feed, err));
+    tell_raised(a);
+    return TIDE_OK;
+}
+
+tide_status tide_agent_open(tide_agent **out, tide_front *front, const tide_agent_options *options,
+                            tide_error *err)
+{
+    tide_agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for an agent");
+    a->options = options;
+    a->front = front;
+    const tide_front_part part = {
+        .start = start, .leave = leave, .stop = stop, .is_well = is_well, .arg = a};
+    tide_status status = open_feed(a, err);
+    if (status >= TIDE_OK)
+        status = open_parts(a, err);
+    if (status >= TIDE_OK)
+        status = tide_front_join(front, &part, err);
+    if (status < TIDE_OK) {
+        tide_agent_close(a);
+        return status;
+    }
+    *out = a;
+    return TIDE_OK;
+}
+
+static void close_part(void *part)
+{
+    tide_agent_close(part);
+}
+
+tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_agent *agent = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_agent_open(&agent, solo.front, options, err));
+    solo.part = agent;
+    return tide_solo_serve(&solo, err);
+}

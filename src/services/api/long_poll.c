@@ -1,0 +1,226 @@
+#include "services/api/long_poll.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+
+#define LOOK_US INT64_C(1000000) /* a hint may get lost */
+
+typedef struct parked {
+    struct parked *next;
+    tide_call *call;
+    tide_waiter_step *step;
+    void *arg;
+    int64_t due_us; /* monotonic */
+    int64_t deadline_us;
+} parked;
+
+struct tide_waiter {
+    tide_store *store;
+    tide_watch *watch;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int wake_fd;
+    uint64_t round; /* the thread's alone */
+    /* under the lock */
+    parked *arrived;
+    size_t count;
+    bool is_closing;
+};
+
+static int64_t now_of(const tide_waiter *waiter)
+{
+    tide_env *env = tide_store_env(waiter->store);
+    return env->mono_us(env);
+}
+
+static void wake(const tide_waiter *waiter)
+{
+    const uint64_t one = 1;
+    while (write(waiter->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+static void forget(tide_waiter *waiter, parked *p)
+{
+    tide_call_release(p->call);
+    free(p->arg);
+    free(p);
+    (void)pthread_mutex_lock(&waiter->lock);
+    waiter->count--;
+    (void)pthread_mutex_unlock(&waiter->lock);
+}
+
+/* false: it is done. */
+static bool step_one(const tide_waiter *waiter, parked *p, bool is_closing)
+{
+    const int64_t now_us = now_of(waiter);
+    const bool is_over = is_closing || now_us >= p->deadline_us || tide_call_is_cancelled(p->call);
+    const int64_t again_us = p->step(p->call, waiter->store, p->arg, is_over);
+    if (again_us < 0 || is_over)
+        return false;
+    /* Those who only look to be sure do so together. */
+    p->due_us = again_us < LOOK_US ? now_us + again_us : (now_us / LOOK_US + 1) * LOOK_US;
+    return true;
+}
+
+/* Step everybody who is due, or all; returns how long nobody is due. */
+static int64_t step_due(tide_waiter *waiter, parked **list, bool is_all, bool is_closing)
+{
+    int64_t wait_us = LOOK_US;
+    for (parked **at = list; *at;) {
+        parked *p = *at;
+        const int64_t now_us = now_of(waiter);
+        const bool is_due = is_all || now_us >= p->due_us || now_us >= p->deadline_us;
+        if (is_due && !step_one(waiter, p, is_closing)) {
+            *at = p->next;
+            forget(waiter, p);
+            continue;
+        }
+        const int64_t next_us = p->due_us < p->deadline_us ? p->due_us : p->deadline_us;
+        if (next_us - now_us < wait_us)
+            wait_us = next_us > now_us ? next_us - now_us : 0;
+        at = &p->next;
+    }
+    return wait_us;
+}
+
+/* Returns whether something may have changed. */
+static bool wait_for_news(const tide_waiter *waiter, int64_t wait_us)
+{
+    struct pollfd fds[2] = {{.fd = waiter->wake_fd, .events = POLLIN},
+                            {.fd = tide_watch_fd(waiter->watch), .events = POLLIN}};
+    const struct timespec timeout = {.tv_sec = wait_us / 1000000,
+                                     .tv_nsec = wait_us % 1000000 * 1000};
+    (void)ppoll(fds, 2, &timeout, NULL);
+    uint64_t count;
+    if (fds[0].revents != 0 && read(waiter->wake_fd, &count, sizeof count) < 0)
+        return false;
+    return tide_watch_wait(waiter->watch, 0, NULL) == TIDE_OK;
+}
+
+static bool take_arrived(tide_waiter *waiter, parked **list)
+{
+    (void)pthread_mutex_lock(&waiter->lock);
+    while (waiter->arrived) {
+        parked *p = waiter->arrived;
+        waiter->arrived = p->next;
+        p->next = *list;
+        *list = p;
+    }
+    const bool is_closing = waiter->is_closing;
+    (void)pthread_mutex_unlock(&waiter->lock);
+    return is_closing;
+}
+
+static void *run_waiter(void *arg)
+{
+    tide_waiter *waiter = arg;
+    parked *list = NULL;
+    bool has_news = false;
+    for (;;) {
+        const bool is_closing = take_arrived(waiter, &list);
+        waiter->round++;
+        const int64_t wait_us = step_due(waiter, &list, has_news || is_closing, is_closing);
+        if (is_closing)
+            return NULL;
+        has_news = wait_for_news(waiter, wait_us);
+    }
+}
+
+tide_status tide_waiter_open(tide_waiter **out, tide_store *store, const char *topic,
+                             tide_error *err)
+{
+    tide_waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a waiter");
+    waiter->store = store;
+    waiter->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_init(&waiter->lock, NULL);
+    tide_status status = waiter->wake_fd < 0
+                             ? tide_fail(err, TIDE_E_FAILED, "eventfd: %s", strerror(errno))
+                             : tide_watch_open(&waiter->watch, store, topic, err);
+    if (status >= TIDE_OK && pthread_create(&waiter->thread, NULL, run_waiter, waiter) != 0)
+        status = tide_fail(err, TIDE_E_FAILED, "no thread for a waiter");
+    if (status < TIDE_OK) {
+        tide_watch_close(waiter->watch);
+        if (waiter->wake_fd >= 0)
+            (void)close(waiter->wake_fd);
+        (void)pthread_mutex_destroy(&waiter->lock);
+        free(waiter);
+        return status;
+    }
+    *out = waiter;
+    return TIDE_OK;
+}
+
+void tide_waiter_end(tide_waiter *waiter)
+{
+    (void)pthread_mutex_lock(&waiter->lock);
+    waiter->is_closing = true;
+    (void)pthread_mutex_unlock(&waiter->lock);
+    wake(waiter);
+}
+
+void tide_waiter_close(tide_waiter *waiter)
+{
+    if (!waiter)
+        return;
+    tide_waiter_end(waiter);
+    (void)pthread_join(waiter->thread, NULL);
+    tide_watch_close(waiter->watch);
+    (void)close(waiter->wake_fd);
+    (void)pthread_mutex_destroy(&waiter->lock);
+    free(waiter);
+}
+
+tide_store *tide_waiter_store(const tide_waiter *waiter)
+{
+    return waiter->store;
+}
+
+uint64_t tide_waiter_round(const tide_waiter *waiter)
+{
+    return waiter->round;
+}
+
+tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call, tide_waiter_step *step,
+                             void *arg, int64_t wait_us, tide_error *err)
+{
+    parked *p = calloc(1, sizeof *p);
+    if (!p) {
+        free(arg);
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call that waits");
+    }
+    const int64_t now_us = now_of(waiter);
+    *p = (parked){.call = call,
+                  .step = step,
+                  .arg = arg,
+                  .due_us = now_us,
+                  .deadline_us = wait_us > INT64_MAX - now_us ? INT64_MAX : now_us + wait_us};
+    (void)pthread_mutex_lock(&waiter->lock);
+    const bool is_taken = !waiter->is_closing && waiter->count < TIDE_WAITER_MAX;
+    if (is_taken) {
+        tide_call_hold(call);
+        p->next = waiter->arrived;
+        waiter->arrived = p;
+        waiter->count++;
+    }
+    (void)pthread_mutex_unlock(&waiter->lock);
+    if (is_taken) {
+        wake(waiter);
+        return TIDE_OK;
+    }
+    free(arg);
+    free(p);
+    return tide_fail(err, TIDE_E_BUSY, "%d calls wait already, or the service ends",
+                     TIDE_WAITER_MAX);
+}

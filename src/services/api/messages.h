@@ -1,0 +1,43 @@
+/* messages.h - rows of the library as messages of the services, and the long names of generated code made short.
+ *
+ * Texts are borrowed, not copied: a message is encoded before the row goes away. NULL stays NULL, which protobuf-c
+ * leaves out. */
+#ifndef TIDE_SERVICES_API_MESSAGES_H
+#define TIDE_SERVICES_API_MESSAGES_H
+
+#include <tidemark/work.h>
+
+#include "base/buffer.h"
+#include "net/call/call.h"
+#include "tidemark_journal_v1_journal.pb-c.h"
+#include "tidemark_work_v1_work.pb-c.h"
+
+#define WORK(type_) Tidemark__Work__V1__##type_
+#define WORK_INIT(type_) TIDEMARK__WORK__V1__##type_##__INIT
+#define JOURNAL(type_) Tidemark__Journal__V1__##type_
+#define JOURNAL_INIT(type_) TIDEMARK__JOURNAL__V1__##type_##__INIT
+
+/* A row of a table of unary methods that block. */
+#define TIDE_RPC_ROW(service_, method_, role_, request_, response_, fn_)                           \
+    {                                                                                              \
+        .path = service_ "/" method_, .kind = TIDE_CALL_UNARY, .role = TIDE_ROLE_##role_,          \
+        .is_blocking = true, .request = &tidemark__##request_##__descriptor,                       \
+        .response = &tidemark__##response_##__descriptor, .run = run_##fn_                         \
+    }
+
+char *tide_rpc_borrow(const char *text); /* generated messages have no const */
+
+void tide_rpc_task(WORK(Task) * out, const tide_task *task);
+void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item);
+void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key);
+
+/* A checkpoint's message, encoded: its snapshot is bytes of any length without an end mark. */
+TIDE_MUST_CHECK tide_status tide_rpc_encode_checkpoint(tide_buffer *out,
+                                                       const tide_checkpoint *checkpoint,
+                                                       tide_error *err);
+void tide_rpc_numbers(JOURNAL(Numbers) * out, const tide_checkpoint_numbers *numbers);
+
+/* The other way: everything is borrowed from the request. */
+void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoint) * given);
+
+#endif

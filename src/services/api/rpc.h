@@ -1,0 +1,89 @@
+/* rpc.h - what the services over a store have in common: a request is decoded, something is done, an answer is encoded.
+ *
+ * A service is a table of methods whose argument is a tide_rpc_context. Each method's function gets the decoded request and
+ * writes its answer piece by piece: fields of one protobuf message may be written one after the other, so a list is
+ * encoded while it is read, without a tree of messages in memory.
+ *
+ *     TIDE_RPC(create_task)                        defines run_create_task for the table
+ *     {"/pkg.Service/CreateTask", ..., .run = run_create_task}
+ *
+ * TIDE_OK sends the answer, TIDE_NONE is NOT_FOUND, a failure ends the call with its code and text.
+ *
+ * Threads: methods block (they wait for the store), so they run on the server's pool.
+ * Limits: an answer has at most TIDE_RPC_ANSWER_MAX bytes; longer lists end with TIDE_E_LIMIT and say what to do. */
+#ifndef TIDE_SERVICES_API_RPC_H
+#define TIDE_SERVICES_API_RPC_H
+
+#include <tidemark/store.h>
+
+#include "base/buffer.h"
+#include "net/call/call.h"
+#include "services/api/long_poll.h"
+
+enum {
+    TIDE_RPC_ANSWER_MAX = 64 << 20,
+    TIDE_RPC_LIST_DEFAULT = 100,
+};
+
+/* What the methods work on; the argument of every table below. */
+typedef struct tide_rpc_context {
+    tide_store *store;
+    tide_waiter *work;    /* on tide_work_topic(NULL); NULL: claims do not wait */
+    tide_waiter *journal; /* on TIDE_JOURNAL_TOPIC */
+} tide_rpc_context;
+
+typedef struct tide_rpc {
+    tide_call *call;
+    tide_store *store;
+    const tide_rpc_context *context;
+    bool is_parked; /* somebody else answers */
+    tide_buffer answer;
+} tide_rpc;
+
+typedef tide_status tide_rpc_fn(tide_rpc *rpc, const ProtobufCMessage *request, tide_error *err);
+
+void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *context,
+                  tide_rpc_fn *fn);
+
+/* Append a message's fields to a buffer; or bytes, or a message, as one occurrence of a field. */
+TIDE_MUST_CHECK tide_status tide_rpc_pack(tide_buffer *out, const ProtobufCMessage *message,
+                                          tide_error *err);
+TIDE_MUST_CHECK tide_status tide_rpc_put_bytes(tide_buffer *out, uint32_t field, tide_view bytes,
+                                               tide_error *err);
+
+TIDE_MUST_CHECK tide_status tide_rpc_put_message(tide_buffer *out, uint32_t field,
+                                                 const ProtobufCMessage *message, tide_error *err);
+
+/* Append the fields of a response, or a part of them. */
+TIDE_MUST_CHECK tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part,
+                                            tide_error *err);
+
+/* Append a message as one occurrence of a field. */
+TIDE_MUST_CHECK tide_status tide_rpc_put(tide_rpc *rpc, uint32_t field,
+                                         const ProtobufCMessage *message, tide_error *err);
+
+/* What a request leaves out is empty in protobuf and NULL in the library. */
+const char *tide_rpc_text(const char *text);
+
+/* Milliseconds of a request as microseconds. TIDE_E_INVALID: negative, or too many. */
+TIDE_MUST_CHECK tide_status tide_rpc_duration(int64_t *us, int64_t ms, const char *what,
+                                              tide_error *err);
+
+/* clang-format off */
+#define TIDE_RPC(name_)                                                                            \
+    static void run_##name_(tide_call *call, tide_view message, void *arg)                         \
+    {                                                                                              \
+        tide_rpc_run(call, message, arg, name_);                                                   \
+    }
+/* clang-format on */
+
+/* The services. */
+extern const tide_method tide_rpc_tasks[];
+extern const tide_method tide_rpc_work[];
+extern const tide_method tide_rpc_work_look[];
+extern const tide_method tide_rpc_schedules[];
+extern const tide_method tide_rpc_idempotency[];
+extern const tide_method tide_rpc_journal[];
+extern const tide_method tide_rpc_journal_streams[];
+
+#endif

@@ -1,0 +1,221 @@
+#include "services/colony/daemon.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "runtime/single_service.h"
+#include "services/colony/service.h"
+
+struct tide_colonyd {
+    const tide_colony_options *options;
+    tide_front *front;
+    tide_driver *driver;
+    tide_colony colony;
+};
+
+/* ---- figures that are asked for when somebody looks ---- */
+
+typedef struct lag_figures {
+    tide_metrics_writer *writer;
+    tide_metric metric;
+} lag_figures;
+
+static void write_lag(void *arg, const char *agent_id, const tide_poller_lag *lag)
+{
+    const lag_figures *figures = arg;
+    const char *const labels[] = {agent_id, lag->data_type, lag->hold};
+    if (figures->metric == TIDE_METRIC_CHECKPOINT_LAG)
+        tide_metrics_sample(figures->writer, labels, lag->lag_us);
+    else if (figures->metric == TIDE_METRIC_COLONY_LAG)
+        tide_metrics_sample(figures->writer, labels, lag->records);
+    else if (figures->metric == TIDE_METRIC_COLONY_LAG_BYTES)
+        tide_metrics_sample(figures->writer, labels, lag->bytes);
+    else if (figures->metric == TIDE_METRIC_COLONY_UNTIL_LOSS && lag->loss_us != INT64_MAX)
+        tide_metrics_sample(figures->writer, labels, lag->loss_us);
+    else if (figures->metric == TIDE_METRIC_COLONY_HOLD && lag->hold[0])
+        tide_metrics_sample(figures->writer, labels, 1);
+}
+
+static void write_lags(void *arg, tide_metrics_writer *writer)
+{
+    static const tide_metric metrics[] = {TIDE_METRIC_CHECKPOINT_LAG, TIDE_METRIC_COLONY_LAG,
+                                          TIDE_METRIC_COLONY_LAG_BYTES,
+                                          TIDE_METRIC_COLONY_UNTIL_LOSS, TIDE_METRIC_COLONY_HOLD};
+    const tide_colonyd *r = arg;
+    for (size_t i = 0; r->driver && i < sizeof metrics / sizeof metrics[0]; i++) {
+        lag_figures figures = {.writer = writer, .metric = metrics[i]};
+        tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
+        tide_driver_lags(r->driver, write_lag, &figures);
+    }
+}
+
+typedef struct book_sums {
+    int64_t unexplained;
+    int64_t pending;
+} book_sums;
+
+static tide_status add_books(void *arg, const tide_position *position, const tide_gap_sums *gaps,
+                             tide_error *err)
+{
+    (void)err;
+    book_sums *sums = arg;
+    tide_books books;
+    tide_position_books(position, gaps, &books);
+    sums->unexplained += books.unexplained < 0 ? -books.unexplained : books.unexplained;
+    sums->pending += books.pending;
+    return TIDE_OK;
+}
+
+typedef struct health_counts {
+    int64_t counts[TIDE_AGENT_AWAY + 1];
+} health_counts;
+
+static tide_status count_health(void *arg, const tide_agent_row *agent, tide_error *err)
+{
+    (void)err;
+    ((health_counts *)arg)->counts[agent->health]++;
+    return TIDE_OK;
+}
+
+static void write_one(tide_metrics_writer *writer, tide_metric metric, int64_t value)
+{
+    tide_metrics_family(writer, &tide_metric_rows[metric]);
+    tide_metrics_sample(writer, NULL, value);
+}
+
+static void write_books(void *arg, tide_metrics_writer *writer)
+{
+    const tide_colonyd *r = arg;
+    tide_sink *sink = r->options->driver.sink;
+    book_sums sums = {.pending = 0};
+    health_counts health = {.counts = {0}};
+    if (sink->ops->positions(sink, NULL, NULL, true, add_books, &sums, NULL) >= TIDE_OK) {
+        write_one(writer, TIDE_METRIC_COLONY_UNEXPLAINED, sums.unexplained);
+        write_one(writer, TIDE_METRIC_COLONY_PENDING, sums.pending);
+    }
+    if (tide_registry_list(sink->store, false, count_health, &health, NULL) < TIDE_OK)
+        return;
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_COLONY_AGENTS]);
+    for (int i = 0; i <= TIDE_AGENT_AWAY; i++)
+        tide_metrics_sample(writer,
+                            (const char *const[]){tide_agent_health_name((tide_agent_health)i)},
+                            health.counts[i]);
+}
+
+/* ---- wiring ---- */
+
+/* Wildcards are for listening; whoever reads the file stands on this machine. */
+static void name_address(char *out, size_t size, const char *address, bool is_tls)
+{
+    static const char *const wildcards[] = {"0.0.0.0:", "[::]:", "*:"};
+    const char *scheme = is_tls ? "https://" : "http://";
+    for (size_t i = 0; i < sizeof wildcards / sizeof wildcards[0]; i++) {
+        const size_t len = strlen(wildcards[i]);
+        if (strncmp(address, wildcards[i], len) == 0) {
+            (void)snprintf(out, size, "%s127.0.0.1:%s", scheme, address + len);
+            return;
+        }
+    }
+    (void)snprintf(out, size, "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : scheme, address);
+}
+
+/* How to reach us, and whom to trust: see cli/colony/colony_store.h. */
+static tide_status tell_address(const tide_colonyd *r, tide_error *err)
+{
+    char address[512];
+    char path[PATH_MAX] = "";
+    char lines[sizeof address + sizeof path + 8];
+    const char *cert = r->options->front.tls_cert;
+    if (!r->options->address_file)
+        return TIDE_OK;
+    name_address(address, sizeof address, tide_front_address(r->front, 0), cert);
+    if (cert && !realpath(cert, path))
+        path[0] = '\0';
+    (void)snprintf(lines, sizeof lines, "%s\n%s%s%s", address, *path ? "ca " : "", path,
+                   *path ? "\n" : "");
+    return tide_file_replace(r->options->address_file, tide_view_of(lines), err);
+}
+
+static tide_status start(void *arg, tide_error *err)
+{
+    tide_colonyd *r = arg;
+    tide_driver_options options = r->options->driver;
+    options.metrics = tide_front_metrics(r->front);
+    TIDE_TRY(tide_driver_open(&r->driver, &options, err));
+    r->colony.driver = r->driver;
+    r->colony.links = tide_driver_links(r->driver);
+    return tell_address(r, err);
+}
+
+static void leave(void *arg)
+{
+    const tide_colonyd *r = arg;
+    if (r->driver)
+        tide_driver_stop(r->driver);
+}
+
+void tide_colonyd_close(tide_colonyd *colonyd)
+{
+    if (!colonyd)
+        return;
+    tide_driver_close(colonyd->driver);
+    tide_fleet_free(colonyd->colony.fleet);
+    if (colonyd->options->address_file)
+        (void)unlink(colonyd->options->address_file);
+    free(colonyd);
+}
+
+uint64_t tide_colonyd_version(const tide_colonyd *colonyd)
+{
+    return colonyd->driver ? tide_driver_version(colonyd->driver) : 0;
+}
+
+static tide_status join(tide_colonyd *r, tide_error *err)
+{
+    const tide_front_part part = {.start = start, .leave = leave, .arg = r};
+    tide_metrics_add_source(tide_front_metrics(r->front), write_lags, r);
+    tide_metrics_add_source(tide_front_metrics(r->front), write_books, r);
+    TIDE_TRY(tide_front_add(r->front, tide_colony_methods, NULL, &r->colony, err));
+    return tide_front_join(r->front, &part, err);
+}
+
+tide_status tide_colonyd_open(tide_colonyd **out, tide_front *front,
+                              const tide_colony_options *options, tide_error *err)
+{
+    tide_colonyd *r = calloc(1, sizeof *r);
+    if (!r)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a colony");
+    *r = (tide_colonyd){.options = options,
+                        .front = front,
+                        .colony = {.sink = options->driver.sink,
+                                   .env = options->front.env,
+                                   .duckdb_library = options->duckdb_library,
+                                   .fleet = tide_fleet_new()}};
+    const tide_status status = join(r, err);
+    if (status < TIDE_OK) {
+        tide_colonyd_close(r);
+        return status;
+    }
+    *out = r;
+    return TIDE_OK;
+}
+
+static void close_part(void *part)
+{
+    tide_colonyd_close(part);
+}
+
+tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
+{
+    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    tide_colonyd *colonyd = NULL;
+    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_colonyd_open(&colonyd, solo.front, options, err));
+    solo.part = colonyd;
+    return tide_solo_serve(&solo, err);
+}

@@ -1,0 +1,37 @@
+/* job_heap.h - jobs by a number, the smallest first.
+ *
+ * A job is in at most one heap; it knows which and where, so that it can be taken out from the middle.
+ * Threads: under the driver's lock. */
+#ifndef TIDE_SERVICES_COLONY_JOB_HEAP_H
+#define TIDE_SERVICES_COLONY_JOB_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/status.h>
+
+struct tide_job;
+
+typedef struct tide_job_entry {
+    int64_t key;
+    struct tide_job *job;
+} tide_job_entry;
+
+typedef struct tide_job_heap {
+    tide_job_entry *entries;
+    size_t count;
+    size_t capacity;
+} tide_job_heap;
+
+void tide_job_heap_done(tide_job_heap *heap);
+
+/* Room for count jobs in all: from then on adding cannot fail. TIDE_E_NOMEM. */
+TIDE_MUST_CHECK tide_status tide_job_heap_reserve(tide_job_heap *heap, size_t count);
+
+void tide_job_heap_add(tide_job_heap *heap, struct tide_job *job, int64_t key);
+/* From wherever it is; nothing, if it is in none. */
+void tide_job_heap_remove(struct tide_job *job);
+/* NULL: empty. The job stays. */
+struct tide_job *tide_job_heap_first(const tide_job_heap *heap, int64_t *key);
+
+#endif

@@ -1,0 +1,115 @@
+/* scheduler.h - many agents polled at the same time: the threads around pollers and recoveries (colony/poller.h, recover.h).
+ *
+ *     hub thread      moves the bytes of all questions and answers (net/client/client_hub.h)
+ *     workers         settle answers, write to the sink, ask what is next, wake who is due; any worker serves any agent, one at a time each
+ *     keeper          which agents are ours (leases), gaps to recover, retention; it may have to wait for the store
+ *     listener        wakes the keeper when another process has changed the registry
+ *
+ * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
+ * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
+ * answers of budget_bytes are under way: those that have come, and those that are expected at any moment (TIDE_DRIVER_RESERVE_US). What has not
+ * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own seat and nobody
+ * else's.
+ *
+ * Once (is_once): every agent is polled until it is caught up or has failed, then tide_driver_wait returns.
+ *
+ * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; looks (tide_driver_lags) from any. */
+#ifndef TIDE_SERVICES_COLONY_SCHEDULER_H
+#define TIDE_SERVICES_COLONY_SCHEDULER_H
+
+#include "base/log.h"
+#include "colony/recover.h"
+#include "remote/agent_clients.h"
+#include "runtime/metrics.h"
+
+enum {
+    TIDE_DRIVER_WORKERS = 4,
+    TIDE_DRIVER_RECOVERIES = 4, /* gaps that are worked on at a time */
+};
+#define TIDE_DRIVER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
+#define TIDE_DRIVER_RESERVE_US INT64_C(250000)
+#define TIDE_DRIVER_LEASE_US INT64_C(15000000)
+#define TIDE_DRIVER_GAP_KEEP_US                                                                    \
+    INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
+
+/* Zero means the default everywhere. */
+typedef struct tide_driver_options {
+    tide_sink *sink;
+    tide_env *env;
+    tide_log *log;
+    tide_metrics *metrics; /* NULL: nothing is counted */
+    const char *colony_id;
+    tide_driver_security security;
+    int worker_count;
+    int64_t budget_bytes;
+    int64_t lease_us;
+    int64_t grace_us;
+    int64_t recover_us; /* between attempts */
+    int attempt_max;
+    bool is_once;
+    const char *only_agent; /* once: this one alone; NULL: all */
+} tide_driver_options;
+
+typedef struct tide_driver tide_driver;
+
+TIDE_MUST_CHECK tide_status tide_driver_open(tide_driver **out, const tide_driver_options *options,
+                                             tide_error *err);
+
+typedef struct tide_driver_result {
+    int agents;
+    int caught_up;
+    int failed;                        /* could not be polled to the end */
+    int elsewhere;                     /* held by another colony */
+    char failure[TIDE_ERROR_TEXT_MAX]; /* of one of them, in words */
+} tide_driver_result;
+
+/* Not once: ask every agent of ours now, and wait until all are caught up with what they have, or have failed, or wait_us are over. Several may
+ * wait at a time; from any thread. */
+TIDE_MUST_CHECK tide_status tide_driver_poll(tide_driver *driver, int64_t wait_us,
+                                             tide_driver_result *out, tide_error *err);
+
+/* Once: wait until every agent is done, or the driver is stopped. */
+void tide_driver_wait(tide_driver *driver, tide_driver_result *out);
+
+/* Ask nobody any more; what is under way is broken off. From any thread. */
+void tide_driver_stop(tide_driver *driver);
+
+/* Gives the leases back. Takes NULL. */
+void tide_driver_close(tide_driver *driver);
+void tide_driver_closep(tide_driver **driver);
+
+/* Somebody changed the registry: look now. */
+void tide_driver_look(tide_driver *driver);
+
+/* How every agent stands, one call per stream. */
+typedef void tide_driver_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
+void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg);
+
+/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_DRIVER_COURSE_US, the last
+ * TIDE_DRIVER_COURSE_POINTS of them (15 minutes), of at most TIDE_DRIVER_COURSES_MAX streams (24 MiB); the seats' memory, gone with them. One call per
+ * stream and look, the oldest first. data_type NULL: all. */
+enum {
+    TIDE_DRIVER_COURSE_POINTS = 180,
+    TIDE_DRIVER_COURSE_US = 5000000,
+    TIDE_DRIVER_COURSES_MAX = 8192,
+};
+typedef struct tide_course_point {
+    int64_t checkpoint;
+    int64_t head; /* -1: it was not known */
+} tide_course_point;
+typedef void tide_driver_course_fn(void *arg, const char *data_type, int64_t wall_ms,
+                                   const tide_course_point *point);
+void tide_driver_courses(tide_driver *driver, const char *agent_id, const char *data_type,
+                         tide_driver_course_fn *fn, void *arg);
+
+/* Positions of an agent (NULL: of all) were changed by somebody else: read them again now. */
+void tide_driver_touch(tide_driver *driver, const char *agent_id);
+
+/* Gaps are to be looked at now, not only when their time comes. */
+void tide_driver_recover(tide_driver *driver);
+/* Rises whenever something was stored or an agent's state has turned. From any thread. */
+uint64_t tide_driver_version(const tide_driver *driver);
+/* What it speaks to agents by; borrowed. */
+struct tide_links *tide_driver_links(tide_driver *driver);
+
+#endif

@@ -1,0 +1,191 @@
+/* scheduler_internal.h - what the parts of the driver share: see driver.h.
+ *
+ *     driver.c          open, close, workers, who is due
+ *     driver_keeper.c   the keeper's thread: leases, recovery plans, retention
+ *     driver_turn.c     one turn of one agent; one turn of one gap
+ *     driver_listen.c   the listener's thread: the registry was changed by another process
+ *     driver_poll.c     one pass that somebody waits for
+ *     driver_figures.c  what happened, as metrics and log lines
+ *     job_heap.c        jobs in the order of their time or urgency
+ *
+ * A job is a seat (an agent) or a recovery (a gap). It is in exactly one place: in the heap of idle ones until its time comes,
+ * in one of the two heaps of ready ones, or nowhere, while a worker has it or its question is out. The driver's lock guards places and
+ * counts; what a job consists of belongs to whoever took it out. */
+#ifndef TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
+#define TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include <pthread.h>
+
+#include "remote/agent_clients.h"
+#include "services/colony/job_heap.h"
+#include "services/colony/scheduler.h"
+
+/* How a stream of an agent stood after the last turn. */
+typedef struct tide_seat_lag {
+    char data_type[TIDE_FEED_NAME_MAX + 1];
+    int64_t records;
+    int64_t bytes;
+    int64_t lag_us;
+    int64_t loss_us;
+    int64_t checkpoint;
+    int64_t head;
+    const char *hold; /* static */
+} tide_seat_lag;
+
+/* One stream's course: a ring by the number of the look. */
+typedef struct tide_course {
+    char data_type[TIDE_FEED_NAME_MAX + 1];
+    struct tide_course *next;
+    tide_course_point points[TIDE_DRIVER_COURSE_POINTS];
+} tide_course;
+
+typedef struct tide_job tide_job;
+struct tide_job {
+    tide_driver *driver;
+
+    /* under the lock */
+    tide_job_heap *heap; /* NULL: in none */
+    size_t heap_at;
+    tide_job *next; /* of all jobs */
+    tide_job **link;
+    bool is_leaving;    /* not ours any more, or the driver stops */
+    bool is_asking;     /* its question is out */
+    bool is_watching;   /* ... and waits at the agent for news */
+    bool is_reload_due; /* somebody else has changed its positions */
+    tide_seat_lag *lags;
+    int lag_count;
+    int lag_capacity;
+    int64_t lags_us; /* when they were kept; monotonic */
+    tide_course *courses;
+    int begun_count;      /* of lags: types whose counters are there */
+    uint64_t poll_wanted; /* the last pass that somebody waits for */
+    uint64_t poll_done;   /* ... and that this one is through with */
+    bool has_poll_failed;
+    char poll_failure[256];
+
+    /* a seat */
+    char agent_id[TIDE_AGENT_ID_MAX + 1];
+    char registered[TIDE_AGENT_ADDRESS_MAX + 1]; /* address */
+    char address[TIDE_AGENT_ADDRESS_MAX + 1];    /* of the client */
+    int64_t token;
+    tide_poller *poller;               /* NULL: a recovery */
+    int64_t noted_us;                  /* when the registry was told last; 0: never */
+    bool was_bad;                      /* ... and what */
+    uint64_t poll_taken;               /* the pass that it is at */
+    char failure[TIDE_ERROR_TEXT_MAX]; /* the last one */
+
+    /* a recovery */
+    tide_recovery *recovery; /* NULL: one has yet to be claimed */
+
+    /* the question that is out, and what came back */
+    tide_client *client;
+    tide_client_stream *stream;
+    bool has_answer;
+    tide_status status;
+    tide_buffer answer;
+    char text[TIDE_ERROR_TEXT_MAX];
+    int64_t retry_after_us;
+    int64_t budgeted;          /* bytes of the budget */
+    int64_t reserved_until_us; /* what is expected counts so long */
+    tide_job *next_reserved;   /* under the lock, as all of these */
+    tide_job **reserved_link;  /* NULL: not in the list */
+};
+
+/* Agents of a fleet whose counters of gaps are shown before there is a gap. */
+enum { TIDE_DRIVER_ZEROS_MAX = 1000 };
+
+struct tide_driver {
+    tide_driver_options options;
+    tide_env *env;
+    char colony_id[TIDE_COLONY_ID_MAX + 1];
+    char reader[TIDE_FEED_READER_MAX + 1];
+    tide_links *links;
+    tide_poller_options poller_options;
+    tide_recover_options recover_options;
+
+    pthread_t *workers;
+    int worker_count;
+    pthread_t keeper;
+    bool has_keeper;
+    pthread_t listener;
+    bool has_listener;
+    int listener_fd; /* readable: it is to end; < 0: none */
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ready; /* there may be something for a worker */
+    pthread_cond_t news;  /* for the keeper, and for those who wait */
+    bool is_stopping;
+    bool is_closing; /* workers and keeper end */
+    bool is_look_due;
+    bool is_plan_due;
+    bool has_held;       /* once: the leases were claimed once */
+    uint64_t poll_round; /* passes so far */
+    tide_job *jobs;      /* all of them */
+    int job_count;
+    tide_job_heap idle;      /* by the time at which they wake */
+    tide_job_heap answered;  /* ready: an answer has come; by urgency */
+    tide_job_heap questions; /* ready: to ask; by urgency */
+    int recovery_count;
+    int64_t course_look;    /* looks so far */
+    int64_t course_wall_ms; /* of the last */
+    int64_t budget_used;
+    tide_job *reserved; /* those whose answers are expected, in the order of their questions */
+    tide_job **reserved_end;
+    tide_driver_result result;
+    char (*done)[TIDE_AGENT_ID_MAX + 1]; /* once: agents that are through */
+    int done_count;
+    int done_capacity;
+
+    tide_holding holding;         /* the keeper's alone */
+    atomic_int course_count;      /* streams whose course is kept */
+    atomic_uint_fast64_t version; /* tide_driver_version */
+};
+
+/* driver.c: under the lock. For a worker, as soon as one is free. */
+void tide_driver_ready(tide_job *job);
+/* Wait for its time; wake_us on the monotonic clock. */
+void tide_driver_idle(tide_job *job, int64_t wake_us);
+/* It is not ours any more: whatever it waits for is over. */
+void tide_driver_leave(tide_job *job);
+
+/* driver.c: under the lock. An answer of so many bytes is expected; it has come, with so many; it is done with. */
+void tide_driver_reserve(tide_job *job, int64_t bytes);
+void tide_driver_receive(tide_job *job, int64_t bytes);
+void tide_driver_release(tide_job *job);
+
+/* driver.c: without the lock. */
+TIDE_MUST_CHECK tide_job *tide_job_new(tide_driver *driver);
+void tide_job_free(tide_job *job);
+/* The job becomes the driver's, and is ready. TIDE_E_NOMEM: it stays the caller's. */
+TIDE_MUST_CHECK tide_status tide_driver_add(tide_driver *driver, tide_job *job);
+int64_t tide_driver_now(const tide_driver *driver);
+
+/* driver_turn.c: one turn, on a worker, without the lock. True: the job is over, and to be forgotten. */
+TIDE_MUST_CHECK bool tide_job_turn(tide_job *job);
+TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent,
+                                          tide_job **out, tide_error *err);
+
+/* driver_poll.c, in a turn: a pass begins, if one is wanted; and is this agent through with it? */
+void tide_seat_poll_begin(tide_job *job);
+void tide_seat_poll_end(tide_job *job);
+
+/* driver_keeper.c */
+void *tide_driver_keep(void *arg);
+
+/* driver_listen.c */
+TIDE_MUST_CHECK tide_status tide_driver_listen(tide_driver *driver, tide_error *err);
+void tide_driver_listen_end(tide_driver *driver);
+
+/* driver_figures.c: the counters of an agent's type, from 0. */
+void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type);
+tide_poller_events tide_driver_events(tide_driver *driver);
+void tide_driver_note(tide_job *job, tide_status status, const char *text);
+
+/* Note how every stream stands now; driver_course.c. */
+void tide_driver_course_look(tide_driver *driver);
+/* The job is going. */
+void tide_driver_course_forget(tide_job *job);
+
+#endif

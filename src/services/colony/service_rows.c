@@ -1,0 +1,150 @@
+/* service_rows.c - proof, and the rows themselves: see service.h. */
+#include "base/cleanup.h"
+#include "colony/audit.h"
+#include "colony/export.h"
+#include "services/api/cells.h"
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+#include "services/colony/service.h"
+
+/* ---- audit ---- */
+
+typedef struct audit {
+    tide_colony *colony;
+    tide_buffer *out;
+} audit;
+
+static const char *name_digest(tide_audit_digest digest)
+{
+    static const char *const names[] = {[TIDE_AUDIT_NOT_ASKED] = "not asked",
+                                        [TIDE_AUDIT_EQUAL] = "equal",
+                                        [TIDE_AUDIT_DIFFERS] = "differs",
+                                        [TIDE_AUDIT_CANNOT_TELL] = "unknown"};
+    return names[digest];
+}
+
+static tide_status put_line(void *arg, const tide_audit_line *line, tide_error *err)
+{
+    const audit *a = arg;
+    COLONY(Books) books = COLONY_INIT(BOOKS);
+    COLONY(AuditLine) row = COLONY_INIT(AUDIT_LINE);
+    tide_colony_books(&books, &line->books);
+    row.agent_id = tide_rpc_borrow(line->position->agent_id);
+    row.data_type = tide_rpc_borrow(line->position->data_type);
+    row.session_id = tide_rpc_borrow(line->position->session_id);
+    row.epoch = (uint64_t)line->position->epoch;
+    row.books = &books;
+    row.rows = (uint64_t)line->rows;
+    row.dead_rows = (uint64_t)line->dead_rows;
+    row.digest = tide_rpc_borrow(name_digest(line->digest));
+    row.balanced = line->is_balanced;
+    row.finding = tide_rpc_borrow(line->finding);
+    return tide_rpc_put_message(a->out, 1, &row.base, err);
+}
+
+static tide_status ask_agent(void *arg, const char *agent_id, const char *path, tide_view request,
+                             tide_buffer *answer, tide_error *err)
+{
+    const audit *a = arg;
+    return tide_links_ask(a->colony->links, a->colony->sink->store, agent_id, path, request, answer,
+                          err);
+}
+
+tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *request,
+                              tide_buffer *out, tide_error *err)
+{
+    const COLONY(AuditRequest) *given = (const COLONY(AuditRequest) *)request;
+    audit a = {.colony = colony, .out = out};
+    const bool is_asking = colony->links && !given->without_agents;
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
+    const tide_status status =
+        tide_audit(colony->sink, tide_rpc_text(given->agent_id), tide_rpc_text(given->data_type),
+                   is_asking ? ask_agent : NULL, &a, put_line, &a, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    COLONY(AuditResponse) rest = COLONY_INIT(AUDIT_RESPONSE);
+    rest.balanced = status >= TIDE_OK;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+/* ---- queries ---- */
+
+typedef struct answer_rows {
+    tide_buffer *out;
+    int64_t count;
+} answer_rows;
+
+static tide_status put_columns(void *arg, const char *const *names, int count, tide_error *err)
+{
+    const answer_rows *rows = arg;
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(tide_rpc_put_bytes(rows->out, 1, tide_view_of(names[i]), err));
+    return TIDE_OK;
+}
+
+/* A row is in the answer or not, also the one that does not fit; the words behind the rows do. */
+static tide_status put_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+{
+    enum { ROW_FIELD = 2, REST_LEN = 64 };
+    answer_rows *rows = arg;
+    TIDE_TRY(tide_rpc_put_cells(rows->out, ROW_FIELD, cells, count, REST_LEN, err));
+    rows->count++;
+    return TIDE_OK;
+}
+
+tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *request,
+                              tide_buffer *out, tide_error *err)
+{
+    const COLONY(QueryRequest) *given = (const COLONY(QueryRequest) *)request;
+    tide_sink_query query = {.sql = given->sql,
+                             .row_max = given->max_rows > 0 ? given->max_rows : 0};
+    if (given->timeout_ms > 0)
+        TIDE_TRY(tide_rpc_duration(&query.timeout_us, given->timeout_ms, "timeout_ms", err));
+    answer_rows given_rows = {.out = out};
+    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = &given_rows};
+    const tide_status status = colony->sink->ops->query(colony->sink, &query, &rows, err);
+    /* The same on every store: some say that the statement is none of those that read, some that it may not. */
+    if (status == TIDE_E_DENIED)
+        return tide_fail_context(err, TIDE_E_INVALID, "a query only reads");
+    if (status == TIDE_E_LIMIT && given_rows.count == 0)
+        return tide_fail_context(err, status, "the first row is too large for an answer");
+    if (status < TIDE_OK && status != TIDE_E_LIMIT)
+        return status;
+    COLONY(QueryResponse) rest = COLONY_INIT(QUERY_RESPONSE);
+    rest.cut = status == TIDE_E_LIMIT;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+/* ---- export ---- */
+
+static tide_status put_file(void *arg, const tide_export_range *range, const char *path,
+                            tide_error *err)
+{
+    COLONY(ExportedFile) file = COLONY_INIT(EXPORTED_FILE);
+    file.path = tide_rpc_borrow(range->bytes > 0 ? path : "");
+    file.agent_id = tide_rpc_borrow(range->agent_id);
+    file.data_type = tide_rpc_borrow(range->data_type);
+    file.session_id = tide_rpc_borrow(range->session_id);
+    file.epoch = (uint64_t)range->epoch;
+    file.first_seq_id = (uint64_t)range->first_seq;
+    file.last_seq_id = (uint64_t)range->last_seq;
+    file.rows = (uint64_t)range->rows;
+    file.bytes = (uint64_t)range->bytes;
+    return tide_rpc_put_message(arg, 1, &file.base, err);
+}
+
+tide_status tide_colony_export(tide_colony *colony, const ProtobufCMessage *request,
+                               tide_buffer *out, tide_error *err)
+{
+    const COLONY(ExportRequest) *given = (const COLONY(ExportRequest) *)request;
+    tide_export_sum sum;
+    if (given->directory[0] != '/')
+        return tide_fail(err, TIDE_E_INVALID, "the directory '%s' is not an absolute path",
+                         given->directory);
+    TIDE_TRY(tide_colony_check_names(colony, NULL, given->data_type, err));
+    const tide_export_options options = {.sink = colony->sink,
+                                         .dir = given->directory,
+                                         .data_type = tide_rpc_text(given->data_type),
+                                         .library = colony->duckdb_library};
+    return tide_export_run(&options, put_file, out, &sum, err);
+}

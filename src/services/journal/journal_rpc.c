@@ -1,0 +1,306 @@
+/* journal_rpc.c - the methods of JournalService that answer once. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.journal.v1.JournalService"
+
+enum { LIST_DEFAULT = 1000, FINDINGS_MAX = 1000 };
+
+/* ---- append ---- */
+
+typedef struct append {
+    tide_checkpoint_new *given;
+    tide_checkpoint_numbers *numbers;
+    int count;
+} append;
+
+static void append_done(append *a)
+{
+    free(a->given);
+    free(a->numbers);
+}
+
+static tide_status append_all(tide_tx *tx, void *arg, tide_error *err)
+{
+    append *a = arg;
+    return tide_journal_append_in(tx, a->given, a->count, a->numbers, err);
+}
+
+/* One is appended in the shortest way; several are one transaction. */
+static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *message,
+                                      tide_error *err)
+{
+    const JOURNAL(AppendRequest) *request = (const JOURNAL(AppendRequest) *)message;
+    const size_t count = request->n_checkpoints;
+    if (count < 1 || count > TIDE_JOURNAL_BATCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu checkpoints, want 1 to %d", count,
+                         TIDE_JOURNAL_BATCH_MAX);
+    TIDE_CLEANUP(append_done)
+    append a = {.given = calloc(count, sizeof *a.given),
+                .numbers = calloc(count, sizeof *a.numbers),
+                .count = (int)count};
+    if (!a.given || !a.numbers)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu checkpoints", count);
+    for (size_t i = 0; i < count; i++)
+        tide_rpc_new_checkpoint(&a.given[i], request->checkpoints[i]);
+    TIDE_TRY(count == 1 ? tide_journal_append(rpc->store, a.given, a.numbers, err)
+                        : tide_write(rpc->store, append_all, &a, err));
+    for (size_t i = 0; i < count; i++) {
+        JOURNAL(Numbers) row;
+        tide_rpc_numbers(&row, &a.numbers[i]);
+        TIDE_TRY(tide_rpc_put(rpc, 1, &row.base, err));
+    }
+    return TIDE_OK;
+}
+TIDE_RPC(append_checkpoints)
+
+static tide_status add_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(AddTypeRequest) *request = (const JOURNAL(AddTypeRequest) *)message;
+    return tide_journal_add_type(rpc->store, request->type, request->is_resumable,
+                                 tide_rpc_text(request->description), err);
+}
+TIDE_RPC(add_type)
+
+/* ---- read ---- */
+
+static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    tide_rpc *rpc = arg;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(tide_rpc_encode_checkpoint(&bytes, checkpoint, err));
+    return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
+}
+
+static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(ListRequest) *request = (const JOURNAL(ListRequest) *)message;
+    const tide_journal_filter filter = {
+        .task_id = tide_rpc_text(request->task_id),
+        .work_item_id = tide_rpc_text(request->work_item_id),
+        .type = tide_rpc_text(request->type),
+        .tag = tide_rpc_text(request->tag),
+        .first_global = request->first_global,
+        .last_global = request->last_global,
+        .since_us = request->since,
+        .until_us = request->until,
+        .limit = request->limit == 0 ? LIST_DEFAULT : request->limit,
+        .order = request->newest_first ? TIDE_JOURNAL_NEWEST_FIRST : TIDE_JOURNAL_OLDEST_FIRST,
+        .with_snapshot = request->with_snapshot,
+    };
+    const tide_status status = tide_journal_list(rpc->store, &filter, put_checkpoint, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list)
+
+static tide_status answer_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    tide_rpc *rpc = arg;
+    return tide_rpc_encode_checkpoint(&rpc->answer, checkpoint, err);
+}
+
+static tide_status or_not_found(tide_status status, const char *id, tide_error *err)
+{
+    if (status != TIDE_NONE)
+        return status;
+    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s", id);
+}
+
+static tide_status get(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
+    return or_not_found(tide_journal_find(rpc->store, request->id, request->with_snapshot,
+                                          answer_checkpoint, rpc, err),
+                        request->id, err);
+}
+TIDE_RPC(get)
+
+static tide_status restore(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
+    return or_not_found(tide_journal_restore(rpc->store, request->id, answer_checkpoint, rpc, err),
+                        request->id, err);
+}
+TIDE_RPC(restore)
+
+static tide_status head(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    (void)message;
+    JOURNAL(HeadResponse) response = JOURNAL_INIT(HEAD_RESPONSE);
+    TIDE_TRY(tide_journal_head(rpc->store, &response.global_sequence, err));
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(head)
+
+/* ---- annotations ---- */
+
+static tide_status annotate(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(AnnotateRequest) *request = (const JOURNAL(AnnotateRequest) *)message;
+    JOURNAL(AnnotateResponse) response = JOURNAL_INIT(ANNOTATE_RESPONSE);
+    TIDE_TRY(tide_journal_annotate(rpc->store, request->id,
+                                   *request->severity ? request->severity : "info", request->note,
+                                   &response.annotation_id, err));
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(annotate)
+
+static tide_status put_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
+{
+    JOURNAL(Annotation) row = JOURNAL_INIT(ANNOTATION);
+    row.annotation_id = annotation->annotation_id;
+    row.checkpoint_id = tide_rpc_borrow(annotation->checkpoint_id);
+    row.note = tide_rpc_borrow(annotation->note);
+    row.severity = tide_rpc_borrow(annotation->severity);
+    row.created_at = annotation->created_at_us;
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_annotations(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
+    const tide_status status =
+        tide_journal_annotations(rpc->store, request->id, put_annotation, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_annotations)
+
+/* ---- removal ---- */
+
+static tide_status compact(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(CompactRequest) *request = (const JOURNAL(CompactRequest) *)message;
+    tide_compaction policy = {.task_id = tide_rpc_text(request->task_id),
+                              .keep = request->keep,
+                              .keep_tagged = request->keep_tagged,
+                              .is_dry_run = request->dry_run};
+    TIDE_TRY(
+        tide_rpc_duration(&policy.older_than_us, request->older_than_ms, "older_than_ms", err));
+    tide_compacted compacted;
+    TIDE_TRY(tide_journal_compact(rpc->store, &policy, &compacted, err));
+    JOURNAL(CompactResponse) response = JOURNAL_INIT(COMPACT_RESPONSE);
+    response.removed = compacted.removed;
+    response.kept = compacted.kept;
+    response.kept_for_resume = compacted.kept_for_resume;
+    response.chunks_removed = compacted.chunks_removed;
+    response.bytes_removed = compacted.bytes_removed;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(compact)
+
+static tide_status delete_checkpoint(tide_rpc *rpc, const ProtobufCMessage *message,
+                                     tide_error *err)
+{
+    const JOURNAL(DeleteRequest) *request = (const JOURNAL(DeleteRequest) *)message;
+    return or_not_found(tide_journal_delete(rpc->store, request->id, request->force, err),
+                        request->id, err);
+}
+TIDE_RPC(delete_checkpoint)
+
+/* ---- fork, diff, verify ---- */
+
+static tide_status fork_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(ForkRequest) *request = (const JOURNAL(ForkRequest) *)message;
+    char task_id[TIDE_JOURNAL_ID_MAX + 1];
+    TIDE_TRY(
+        or_not_found(tide_journal_fork(rpc->store, request->id, tide_rpc_text(request->task_id),
+                                       tide_rpc_text(request->title), task_id, err),
+                     request->id, err));
+    JOURNAL(ForkResponse) response = JOURNAL_INIT(FORK_RESPONSE);
+    response.task_id = task_id;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(fork_task)
+
+/* Values are views into documents: they are copied to get their end. */
+static tide_status put_difference(void *arg, const tide_difference *difference, tide_error *err)
+{
+    static const char *const kinds[] = {[TIDE_DIFFERENCE_ADDED] = "added",
+                                        [TIDE_DIFFERENCE_REMOVED] = "removed",
+                                        [TIDE_DIFFERENCE_CHANGED] = "changed"};
+    tide_rpc *rpc = arg;
+    JOURNAL(Difference) row = JOURNAL_INIT(DIFFERENCE);
+    row.kind = tide_rpc_borrow(kinds[difference->kind]);
+    row.path = tide_rpc_borrow(difference->path);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
+    if (difference->before.len > 0)
+        TIDE_TRY(tide_rpc_put_bytes(&bytes, 3, difference->before, err));
+    if (difference->after.len > 0)
+        TIDE_TRY(tide_rpc_put_bytes(&bytes, 4, difference->after, err));
+    return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
+}
+
+static tide_status diff(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(DiffRequest) *request = (const JOURNAL(DiffRequest) *)message;
+    const tide_status status =
+        tide_journal_diff(rpc->store, request->a, request->b, put_difference, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(diff)
+
+typedef struct findings {
+    tide_rpc *rpc;
+    int count;
+    tide_status status;
+    tide_error *err;
+} findings;
+
+static void put_finding(void *arg, const char *finding)
+{
+    findings *f = arg;
+    if (f->status < TIDE_OK || f->count++ >= FINDINGS_MAX)
+        return;
+    f->status = tide_rpc_put_bytes(&f->rpc->answer, 6, tide_view_of(finding), f->err);
+}
+
+/* Damage is what was asked for: an answer, not an error. */
+static tide_status verify(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(VerifyRequest) *request = (const JOURNAL(VerifyRequest) *)message;
+    tide_error put_err = {0};
+    findings f = {.rpc = rpc, .status = TIDE_OK, .err = &put_err};
+    tide_journal_report report = {0};
+    const tide_status status = tide_journal_verify(rpc->store, tide_rpc_text(request->task_id),
+                                                   put_finding, &f, &report, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    if (f.status < TIDE_OK) {
+        *err = put_err;
+        return f.status;
+    }
+    JOURNAL(VerifyResponse) response = JOURNAL_INIT(VERIFY_RESPONSE);
+    response.valid = report.valid;
+    response.invalid = report.invalid;
+    response.skipped = report.skipped;
+    response.missing = report.missing;
+    response.is_sound = status >= TIDE_OK;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(verify)
+
+/* clang-format off */
+const tide_method tide_rpc_journal[] = {
+    TIDE_RPC_ROW(SERVICE, "Append", WRITE, journal__v1__append_request, journal__v1__append_response, append_checkpoints),
+    TIDE_RPC_ROW(SERVICE, "AddType", WRITE, journal__v1__add_type_request, journal__v1__empty, add_type),
+    TIDE_RPC_ROW(SERVICE, "List", READ, journal__v1__list_request, journal__v1__list_response, list),
+    TIDE_RPC_ROW(SERVICE, "Get", READ, journal__v1__get_request, journal__v1__checkpoint, get),
+    TIDE_RPC_ROW(SERVICE, "Head", READ, journal__v1__empty, journal__v1__head_response, head),
+    TIDE_RPC_ROW(SERVICE, "Annotate", WRITE, journal__v1__annotate_request, journal__v1__annotate_response, annotate),
+    TIDE_RPC_ROW(SERVICE, "ListAnnotations", READ, journal__v1__get_request, journal__v1__list_annotations_response, list_annotations),
+    TIDE_RPC_ROW(SERVICE, "Compact", ADMIN, journal__v1__compact_request, journal__v1__compact_response, compact),
+    TIDE_RPC_ROW(SERVICE, "Delete", WRITE, journal__v1__delete_request, journal__v1__empty, delete_checkpoint),
+    TIDE_RPC_ROW(SERVICE, "Restore", WRITE, journal__v1__get_request, journal__v1__checkpoint, restore),
+    TIDE_RPC_ROW(SERVICE, "Fork", WRITE, journal__v1__fork_request, journal__v1__fork_response, fork_task),
+    TIDE_RPC_ROW(SERVICE, "Diff", READ, journal__v1__diff_request, journal__v1__diff_response, diff),
+    TIDE_RPC_ROW(SERVICE, "Verify", READ, journal__v1__verify_request, journal__v1__verify_response, verify),
+    {.path = NULL},
+};
+/* clang-format on */

@@ -1,0 +1,257 @@
+#include "services/lake/duckdb_pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "net/server/quiet_thread.h"
+
+typedef struct job {
+    struct job *next;
+    tide_call *call;
+    char *message;
+    size_t len;
+    tide_desk_fn *fn;
+    tide_desk_drop_fn *drop;
+    void *arg;
+} job;
+
+struct tide_desk {
+    tide_desks *desks;
+    tide_lake_data *data; /* NULL: not opened */
+    tide_duck_cord *cord;
+    pthread_t thread;
+    bool is_running;
+};
+
+struct tide_desks {
+    tide_desks_options options;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    /* under the lock */
+    job *first;
+    job **last;
+    size_t count;
+    size_t len;
+    bool is_closing;
+    int desk_count;
+    tide_desk desks[TIDE_DESKS_MAX];
+};
+
+/* ---- leaving ---- */
+
+/* Lives as long as the call, which may end when its desk serves another one. */
+typedef struct hook {
+    pthread_mutex_t lock;
+    tide_duck_cord *cord; /* NULL: it is served no more */
+} hook;
+
+static void stop_work(tide_call *call, void *arg)
+{
+    (void)call;
+    hook *h = arg;
+    (void)pthread_mutex_lock(&h->lock);
+    if (h->cord)
+        tide_duck_cord_pull(h->cord);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+static hook *hang_on(tide_desk *desk, tide_call *call)
+{
+    hook *h = tide_call_memory(call, sizeof *h);
+    if (!h)
+        return NULL;
+    (void)pthread_mutex_init(&h->lock, NULL);
+    h->cord = desk->cord;
+    tide_call_on_cancel(call, stop_work, h);
+    return h;
+}
+
+static void let_go(hook *h)
+{
+    if (!h)
+        return;
+    (void)pthread_mutex_lock(&h->lock);
+    h->cord = NULL;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+/* What was stopped in its midst is not used again. */
+static void clear(tide_desk *desk)
+{
+    if (!tide_duck_cord_is_pulled(desk->cord))
+        return;
+    tide_lake_data_close(desk->data);
+    desk->data = NULL;
+    tide_duck_cord_loosen(desk->cord);
+}
+
+/* ---- work ---- */
+
+static void free_job(job *j)
+{
+    tide_call_release(j->call);
+    free(j->message);
+    free(j);
+}
+
+static void serve(tide_desk *desk, job *j)
+{
+    if (!tide_call_is_cancelled(j->call)) {
+        hook *h = hang_on(desk, j->call);
+        j->fn(desk, j->call, tide_view_bytes(j->message, j->len), j->arg);
+        let_go(h);
+    }
+    free_job(j);
+}
+
+/* NULL: it is over. */
+static job *next_job(tide_desks *desks)
+{
+    (void)pthread_mutex_lock(&desks->lock);
+    while (!desks->first && !desks->is_closing)
+        (void)pthread_cond_wait(&desks->work, &desks->lock);
+    job *j = desks->is_closing ? NULL : desks->first;
+    if (j) {
+        desks->first = j->next;
+        if (!desks->first)
+            desks->last = &desks->first;
+        desks->count--;
+        desks->len -= j->len;
+    }
+    (void)pthread_mutex_unlock(&desks->lock);
+    return j;
+}
+
+static void *run_desk(void *arg)
+{
+    tide_desk *desk = arg;
+    job *j = NULL;
+    while ((j = next_job(desk->desks))) {
+        serve(desk, j);
+        clear(desk);
+    }
+    return NULL;
+}
+
+/* false: there is no room, or it is over. With the lock held. */
+static bool enqueue(tide_desks *desks, job *j)
+{
+    if (desks->is_closing || desks->count == TIDE_DESK_QUEUE_MAX ||
+        (desks->count > 0 && desks->len + j->len > TIDE_DESK_QUEUE_LEN))
+        return false;
+    *desks->last = j;
+    desks->last = &j->next;
+    desks->count++;
+    desks->len += j->len;
+    (void)pthread_cond_signal(&desks->work);
+    return true;
+}
+
+tide_status tide_desks_put(tide_desks *desks, tide_call *call, char *message, size_t len,
+                           tide_desk_fn *fn, tide_desk_drop_fn *drop, void *arg, tide_error *err)
+{
+    job *j = calloc(1, sizeof *j);
+    if (!j) {
+        free(message);
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call");
+    }
+    *j = (job){.call = call, .message = message, .len = len, .fn = fn, .drop = drop, .arg = arg};
+    tide_call_hold(call);
+    (void)pthread_mutex_lock(&desks->lock);
+    const bool has_room = enqueue(desks, j);
+    (void)pthread_mutex_unlock(&desks->lock);
+    if (has_room)
+        return TIDE_OK;
+    free_job(j);
+    return tide_fail(
+        err, TIDE_E_BUSY,
+        "too many calls wait for a DuckDB, or the service ends: try again in a moment");
+}
+
+tide_status tide_desk_data(tide_desk *desk, tide_lake_data **out, tide_error *err)
+{
+    const tide_desks_options *options = &desk->desks->options;
+    const tide_lake_data_options wanted = {.library = options->library,
+                                           .memory_max = options->memory_max,
+                                           .env = options->env,
+                                           .cord = desk->cord};
+    if (!desk->data)
+        TIDE_TRY(tide_lake_data_open(&desk->data, options->data_dir, &wanted, err));
+    *out = desk->data;
+    return TIDE_OK;
+}
+
+/* ---- life ---- */
+
+static tide_status start(tide_desks *desks, tide_error *err)
+{
+    for (int i = 0; i < desks->desk_count; i++) {
+        tide_desk *desk = &desks->desks[i];
+        desk->desks = desks;
+        TIDE_TRY(tide_duck_cord_new(&desk->cord, err));
+        if (tide_quiet_thread_start(&desk->thread, run_desk, desk) != 0)
+            return tide_fail(err, TIDE_E_NOMEM, "no thread for a desk");
+        desk->is_running = true;
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_desks_open(tide_desks **out, const tide_desks_options *options, tide_error *err)
+{
+    tide_desks *desks = calloc(1, sizeof *desks);
+    if (!desks)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for desks");
+    desks->options = *options;
+    if (desks->options.memory_max <= 0)
+        desks->options.memory_max = TIDE_DESK_MEMORY_DEFAULT;
+    desks->desk_count = options->count > 0 ? options->count : TIDE_DESKS_DEFAULT;
+    if (desks->desk_count > TIDE_DESKS_MAX)
+        desks->desk_count = TIDE_DESKS_MAX;
+    desks->last = &desks->first;
+    (void)pthread_mutex_init(&desks->lock, NULL);
+    (void)pthread_cond_init(&desks->work, NULL);
+    const tide_status status = start(desks, err);
+    if (status < TIDE_OK) {
+        tide_desks_close(desks);
+        return status;
+    }
+    *out = desks;
+    return TIDE_OK;
+}
+
+static void refuse_rest(tide_desks *desks)
+{
+    const tide_error err = {.status = TIDE_E_UNAVAILABLE, .text = "the service ends"};
+    while (desks->first) {
+        job *j = desks->first;
+        desks->first = j->next;
+        tide_call_end(j->call, TIDE_E_UNAVAILABLE, &err);
+        if (j->drop)
+            j->drop(j->call, j->arg);
+        free_job(j);
+    }
+}
+
+void tide_desks_close(tide_desks *desks)
+{
+    if (!desks)
+        return;
+    (void)pthread_mutex_lock(&desks->lock);
+    desks->is_closing = true;
+    for (int i = 0; i < desks->desk_count; i++)
+        if (desks->desks[i].cord)
+            tide_duck_cord_pull(desks->desks[i].cord);
+    (void)pthread_cond_broadcast(&desks->work);
+    (void)pthread_mutex_unlock(&desks->lock);
+    for (int i = 0; i < desks->desk_count; i++) {
+        if (desks->desks[i].is_running)
+            (void)pthread_join(desks->desks[i].thread, NULL);
+        tide_lake_data_close(desks->desks[i].data);
+        tide_duck_cord_free(desks->desks[i].cord);
+    }
+    refuse_rest(desks);
+    (void)pthread_cond_destroy(&desks->work);
+    (void)pthread_mutex_destroy(&desks->lock);
+    free(desks);
+}

@@ -1,0 +1,51 @@
+/* duckdb_pool.h - threads with a DuckDB each, and a bounded queue of calls in front of them.
+ *
+ * A tide_lake_data belongs to one thread at a time and costs memory: so there are a few, and whoever waits for one occupies no thread of the server. A desk's DuckDB is opened
+ * when the first call needs it.
+ *
+ * While a call is served its leaving (the peer's, or its deadline's) pulls the desk's cord: whatever DuckDB does for it ends with TIDE_E_INTERRUPTED. Such a desk gets
+ * a new DuckDB.
+ *
+ * Threads: any may put. Limits: TIDE_DESK_QUEUE_MAX calls and TIDE_DESK_QUEUE_LEN bytes of requests wait; more are refused with TIDE_E_BUSY. */
+#ifndef TIDE_SERVICES_LAKE_DUCKDB_POOL_H
+#define TIDE_SERVICES_LAKE_DUCKDB_POOL_H
+
+#include "lake/data.h"
+#include "net/call/call.h"
+
+enum {
+    TIDE_DESKS_DEFAULT = 3,
+    TIDE_DESKS_MAX = 64,
+    TIDE_DESK_QUEUE_MAX = 256,
+    TIDE_DESK_QUEUE_LEN = 128 << 20,
+};
+#define TIDE_DESK_MEMORY_DEFAULT (INT64_C(512) << 20)
+
+typedef struct tide_desks tide_desks;
+typedef struct tide_desk tide_desk;
+
+typedef struct tide_desks_options {
+    const char *data_dir; /* as the library's, must outlive them */
+    const char *library;  /* NULL: where it usually is */
+    int count;            /* 0: the default */
+    int64_t memory_max;
+    tide_env *env;
+} tide_desks_options;
+
+TIDE_MUST_CHECK tide_status tide_desks_open(tide_desks **out, const tide_desks_options *options,
+                                            tide_error *err);
+/* What is being done is stopped, who waits is told to come again. Takes NULL. */
+void tide_desks_close(tide_desks *desks);
+
+/* Have fn called on a desk's thread; it answers the call. message (malloc'ed; may be NULL) is taken over, also on failure. drop (NULL: nothing) is called instead, where
+ * the desks close before it is the call's turn. A call that is cancelled before its turn is passed over. */
+typedef void tide_desk_fn(tide_desk *desk, tide_call *call, tide_view message, void *arg);
+typedef void tide_desk_drop_fn(tide_call *call, void *arg);
+TIDE_MUST_CHECK tide_status tide_desks_put(tide_desks *desks, tide_call *call, char *message,
+                                           size_t len, tide_desk_fn *fn, tide_desk_drop_fn *drop,
+                                           void *arg, tide_error *err);
+
+/* The desk's DuckDB, from fn alone. TIDE_E_UNAVAILABLE: no library; the words say what to do. */
+TIDE_MUST_CHECK tide_status tide_desk_data(tide_desk *desk, tide_lake_data **out, tide_error *err);
+
+#endif

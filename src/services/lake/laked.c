@@ -1,0 +1,69 @@
+#include "services/lake/laked.h"
+
+#include <stdlib.h>
+
+#include "services/lake/service.h"
+
+/* ---- life ---- */
+
+static void leave(void *arg)
+{
+    tide_waiter_end(((tide_laked *)arg)->waiter);
+}
+
+static tide_status open_lake(tide_laked *laked, const tide_laked_options *options, tide_error *err)
+{
+    bool was_there = false;
+    if (options->data_dir)
+        TIDE_TRY(tide_lake_init(options->store, options->data_dir, &was_there, err));
+    return tide_lake_open(&laked->lake, options->store, err);
+}
+
+static tide_status join(tide_laked *laked, tide_front *front, const tide_laked_options *options,
+                        tide_error *err)
+{
+    const tide_front_part part = {.leave = leave, .arg = laked};
+    TIDE_TRY(open_lake(laked, options, err));
+    const tide_desks_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
+                                      .library = options->duckdb_library,
+                                      .count = options->desks,
+                                      .memory_max = options->memory_max,
+                                      .env = laked->env};
+    TIDE_TRY(tide_lake_figures_new(&laked->figures, tide_front_metrics(front), laked->store, err));
+    TIDE_TRY(tide_waiter_open(&laked->waiter, laked->store, TIDE_LAKE_TOPIC, err));
+    TIDE_TRY(tide_desks_open(&laked->desks, &desks, err));
+    TIDE_TRY(tide_front_add(front, tide_laked_methods, NULL, laked, err));
+    return tide_front_join(front, &part, err);
+}
+
+tide_status tide_laked_open(tide_laked **out, tide_front *front, const tide_laked_options *options,
+                            tide_error *err)
+{
+    tide_laked *laked = calloc(1, sizeof *laked);
+    if (!laked)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for the lake's service");
+    laked->store = options->store;
+    laked->store_url = options->store_url;
+    laked->duckdb_library = options->duckdb_library;
+    laked->env = tide_store_env(options->store);
+    tide_refusals_init(&laked->refusals);
+    const tide_status status = join(laked, front, options, err);
+    if (status < TIDE_OK) {
+        tide_laked_close(laked);
+        return status;
+    }
+    *out = laked;
+    return TIDE_OK;
+}
+
+void tide_laked_close(tide_laked *laked)
+{
+    if (!laked)
+        return;
+    tide_desks_close(laked->desks);
+    tide_waiter_close(laked->waiter);
+    tide_lake_close(laked->lake);
+    tide_lake_figures_free(laked->figures);
+    tide_refusals_done(&laked->refusals);
+    free(laked);
+}

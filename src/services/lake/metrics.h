@@ -1,0 +1,30 @@
+/* metrics.h - what /metrics tells of a lake: what was done here (counters of runtime/metrics.h), and what the metabase holds.
+ *
+ * What it holds is asked for when somebody looks, at most once in TIDE_LAKE_FIGURES_US.
+ *
+ * Threads: any. */
+#ifndef TIDE_SERVICES_LAKE_METRICS_H
+#define TIDE_SERVICES_LAKE_METRICS_H
+
+#include "lake/work.h"
+#include "runtime/metrics.h"
+
+#define TIDE_LAKE_FIGURES_US INT64_C(30000000)
+
+typedef struct tide_lake_figures tide_lake_figures;
+
+/* The store must outlive it, and it the metrics' last text. */
+TIDE_MUST_CHECK tide_status tide_lake_figures_new(tide_lake_figures **out, tide_metrics *metrics,
+                                                  tide_store *store, tide_error *err);
+void tide_lake_figures_free(tide_lake_figures *figures); /* takes NULL */
+
+/* Its families, for the reference. */
+const tide_metric_row *tide_lake_metric_rows(size_t *count);
+
+/* A commit has ended so. */
+void tide_lake_figures_committed(tide_lake_figures *figures, const tide_lake_work *work,
+                                 tide_status status, int64_t took_us);
+/* A catalog was made or forked, or not. */
+void tide_lake_figures_made(tide_lake_figures *figures, tide_status status, bool was_there);
+
+#endif

@@ -1,0 +1,78 @@
+/* schedule_rpc.c - the methods of WorkService about schedules. */
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.work.v1.WorkService"
+
+static tide_status add_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(Schedule) *request = (const WORK(Schedule) *)message;
+    const bool has_retries = request->_max_retries_case != 0;
+    tide_schedule_new schedule = {.name = request->name,
+                                  .task_id = request->task_id,
+                                  .work_type = request->work_type,
+                                  .cron = tide_rpc_text(request->cron),
+                                  .input = tide_rpc_text(request->input_data),
+                                  .priority = request->priority,
+                                  .max_retries = has_retries ? request->max_retries : -1};
+    if (has_retries && request->max_retries < 0)
+        return tide_fail(err, TIDE_E_INVALID, "max_retries is below 0");
+    TIDE_TRY(tide_rpc_duration(&schedule.every_us, request->every_ms, "every_ms", err));
+    TIDE_TRY(tide_rpc_duration(&schedule.timeout_us, request->timeout_ms, "timeout_ms", err));
+    WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
+    TIDE_TRY(tide_schedule_add(rpc->store, &schedule, &response.next_run_at, err));
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(add_schedule)
+
+static tide_status put_schedule(void *arg, const tide_schedule *schedule, tide_error *err)
+{
+    WORK(Schedule) row = WORK_INIT(SCHEDULE);
+    row.name = tide_rpc_borrow(schedule->name);
+    row.task_id = tide_rpc_borrow(schedule->task_id);
+    row.work_type = tide_rpc_borrow(schedule->work_type);
+    row.cron = tide_rpc_borrow(schedule->cron);
+    row.every_ms = schedule->every_us / 1000;
+    row.input_data = tide_rpc_borrow(schedule->input);
+    row.priority = schedule->priority;
+    row._max_retries_case = TIDEMARK__WORK__V1__SCHEDULE___MAX_RETRIES_MAX_RETRIES;
+    row.max_retries = schedule->max_retries;
+    row.timeout_ms = schedule->timeout_us / 1000;
+    row.is_paused = schedule->is_paused;
+    row.next_run_at = schedule->next_run_at_us;
+    row.last_run_at = schedule->last_run_at_us;
+    row.run_count = schedule->run_count;
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_schedules(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    (void)message;
+    const tide_status status = tide_schedule_list(rpc->store, put_schedule, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_schedules)
+
+static tide_status pause_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(PauseScheduleRequest) *request = (const WORK(PauseScheduleRequest) *)message;
+    return tide_schedule_pause(rpc->store, request->name, request->is_paused, err);
+}
+TIDE_RPC(pause_schedule)
+
+static tide_status remove_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(RemoveScheduleRequest) *request = (const WORK(RemoveScheduleRequest) *)message;
+    return tide_schedule_remove(rpc->store, request->name, err);
+}
+TIDE_RPC(remove_schedule)
+
+/* clang-format off */
+const tide_method tide_rpc_schedules[] = {
+    TIDE_RPC_ROW(SERVICE, "AddSchedule", WRITE, work__v1__schedule, work__v1__add_schedule_response, add_schedule),
+    TIDE_RPC_ROW(SERVICE, "ListSchedules", READ, work__v1__empty, work__v1__list_schedules_response, list_schedules),
+    TIDE_RPC_ROW(SERVICE, "PauseSchedule", WRITE, work__v1__pause_schedule_request, work__v1__empty, pause_schedule),
+    TIDE_RPC_ROW(SERVICE, "RemoveSchedule", WRITE, work__v1__remove_schedule_request, work__v1__empty, remove_schedule),
+    {.path = NULL},
+};
+/* clang-format on */

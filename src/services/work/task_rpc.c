@@ -1,0 +1,164 @@
+/* task_rpc.c - the methods of WorkService about tasks. */
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.work.v1.WorkService"
+
+static tide_status create_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CreateTaskRequest) *request = (const WORK(CreateTaskRequest) *)message;
+    const tide_task_new task = {.task_id = tide_rpc_text(request->task_id),
+                                .title = request->title,
+                                .metadata = tide_rpc_text(request->metadata)};
+    char task_id[TIDE_WORK_ID_MAX + 1];
+    TIDE_TRY(tide_task_create(rpc->store, &task, task_id, err));
+    WORK(CreateTaskResponse) response = WORK_INIT(CREATE_TASK_RESPONSE);
+    response.task_id = task_id;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(create_task)
+
+static tide_status answer_task(void *arg, const tide_task *task, tide_error *err)
+{
+    WORK(Task) response;
+    tide_rpc_task(&response, task);
+    return tide_rpc_answer(arg, &response.base, err);
+}
+
+static tide_status get_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(GetTaskRequest) *request = (const WORK(GetTaskRequest) *)message;
+    const tide_status status = tide_task_find(rpc->store, request->task_id, answer_task, rpc, err);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
+    return status;
+}
+TIDE_RPC(get_task)
+
+static tide_status put_task(void *arg, const tide_task *task, tide_error *err)
+{
+    WORK(Task) row;
+    tide_rpc_task(&row, task);
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_tasks(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ListTasksRequest) *request = (const WORK(ListTasksRequest) *)message;
+    const tide_status status = tide_task_list(
+        rpc->store, tide_rpc_text(request->status),
+        request->limit == 0 ? TIDE_RPC_LIST_DEFAULT : request->limit, put_task, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_tasks)
+
+static tide_status cancel_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CancelTaskRequest) *request = (const WORK(CancelTaskRequest) *)message;
+    return tide_task_cancel(rpc->store, request->task_id, err);
+}
+TIDE_RPC(cancel_task)
+
+static tide_status finish_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(FinishTaskRequest) *request = (const WORK(FinishTaskRequest) *)message;
+    return tide_task_finish(rpc->store, request->task_id, request->failed, request->cancel_rest,
+                            err);
+}
+TIDE_RPC(finish_task)
+
+static tide_status delete_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(DeleteTaskRequest) *request = (const WORK(DeleteTaskRequest) *)message;
+    return tide_task_delete(rpc->store, request->task_id, request->force, err);
+}
+TIDE_RPC(delete_task)
+
+/* ---- resuming ---- */
+
+static tide_status put_resumed_item(void *arg, const tide_work_item *item, tide_error *err)
+{
+    WORK(WorkItem) row;
+    tide_rpc_item(&row, item);
+    return tide_rpc_put(arg, 3, &row.base, err);
+}
+
+static tide_status put_checkpoint(tide_rpc *rpc, uint32_t field, const tide_checkpoint *checkpoint,
+                                  tide_error *err)
+{
+    tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_status status = tide_rpc_encode_checkpoint(&bytes, checkpoint, err);
+    if (status >= TIDE_OK)
+        status = tide_rpc_put_bytes(&rpc->answer, field, tide_buffer_view(&bytes), err);
+    tide_buffer_done(&bytes);
+    return status;
+}
+
+static tide_status answer_iteration(void *arg, const tide_checkpoint *newest_end,
+                                    int64_t next_iteration, tide_error *err)
+{
+    WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
+    part.next_iteration = next_iteration;
+    TIDE_TRY(tide_rpc_answer(arg, &part.base, err));
+    return newest_end ? put_checkpoint(arg, 4, newest_end, err) : TIDE_OK;
+}
+
+static tide_status put_later(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    return put_checkpoint(arg, 6, checkpoint, err);
+}
+
+static tide_status put_response(void *arg, const tide_idempotency_key *key, tide_error *err)
+{
+    WORK(IdempotencyKey) row;
+    tide_rpc_key(&row, key);
+    return tide_rpc_put(arg, 7, &row.base, err);
+}
+
+static tide_status resume_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    static const tide_task_resume_fns fns = {.item = put_resumed_item,
+                                             .iteration = answer_iteration,
+                                             .later = put_later,
+                                             .response = put_response};
+    const WORK(ResumeTaskRequest) *request = (const WORK(ResumeTaskRequest) *)message;
+    int64_t lease_us = 0;
+    TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
+    WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
+    TIDE_TRY(tide_task_resume(rpc->store, request->task_id, request->holder, lease_us,
+                              &part.lease_token, &part.lease_expires_at, &fns, rpc, err));
+    return tide_rpc_answer(rpc, &part.base, err);
+}
+TIDE_RPC(resume_task)
+
+static tide_status renew_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(RenewTaskRequest) *request = (const WORK(RenewTaskRequest) *)message;
+    int64_t lease_us = 0;
+    TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
+    return tide_task_renew(rpc->store, request->task_id, request->lease_token, lease_us, err);
+}
+TIDE_RPC(renew_task)
+
+static tide_status release_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ReleaseTaskRequest) *request = (const WORK(ReleaseTaskRequest) *)message;
+    return tide_task_release(rpc->store, request->task_id, request->lease_token, err);
+}
+TIDE_RPC(release_task)
+
+/* clang-format off */
+const tide_method tide_rpc_tasks[] = {
+    TIDE_RPC_ROW(SERVICE, "CreateTask", WRITE, work__v1__create_task_request, work__v1__create_task_response, create_task),
+    TIDE_RPC_ROW(SERVICE, "GetTask", READ, work__v1__get_task_request, work__v1__task, get_task),
+    TIDE_RPC_ROW(SERVICE, "ListTasks", READ, work__v1__list_tasks_request, work__v1__list_tasks_response, list_tasks),
+    TIDE_RPC_ROW(SERVICE, "CancelTask", WRITE, work__v1__cancel_task_request, work__v1__empty, cancel_task),
+    TIDE_RPC_ROW(SERVICE, "FinishTask", WRITE, work__v1__finish_task_request, work__v1__empty, finish_task),
+    TIDE_RPC_ROW(SERVICE, "DeleteTask", WRITE, work__v1__delete_task_request, work__v1__empty, delete_task),
+    TIDE_RPC_ROW(SERVICE, "ResumeTask", WRITE, work__v1__resume_task_request, work__v1__resume_task_response, resume_task),
+    TIDE_RPC_ROW(SERVICE, "RenewTask", WRITE, work__v1__renew_task_request, work__v1__empty, renew_task),
+    TIDE_RPC_ROW(SERVICE, "ReleaseTask", WRITE, work__v1__release_task_request, work__v1__empty, release_task),
+    {.path = NULL},
+};
+/* clang-format on */

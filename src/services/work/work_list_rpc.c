@@ -1,0 +1,203 @@
+/* work_look_rpc.c - the methods of WorkService that look at items, and those that look after them. */
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.work.v1.WorkService"
+
+static tide_status or_not_found(tide_status status, const char *work_item_id, tide_error *err)
+{
+    if (status != TIDE_NONE)
+        return status;
+    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", work_item_id);
+}
+
+static tide_status answer_item(void *arg, const tide_work_item *item, tide_error *err)
+{
+    WORK(WorkItem) response;
+    tide_rpc_item(&response, item);
+    return tide_rpc_answer(arg, &response.base, err);
+}
+
+static tide_status get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
+    return or_not_found(tide_work_find(rpc->store, request->work_item_id, answer_item, rpc, err),
+                        request->work_item_id, err);
+}
+TIDE_RPC(get_item)
+
+static tide_status put_item(void *arg, const tide_work_item *item, tide_error *err)
+{
+    WORK(WorkItem) row;
+    tide_rpc_item(&row, item);
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ListItemsRequest) *request = (const WORK(ListItemsRequest) *)message;
+    const tide_work_filter filter = {.task_id = tide_rpc_text(request->task_id),
+                                     .work_type = tide_rpc_text(request->work_type),
+                                     .status = tide_rpc_text(request->status),
+                                     .failure_kind = tide_rpc_text(request->failure_kind),
+                                     .worker = tide_rpc_text(request->worker),
+                                     .limit = request->limit,
+                                     .before_id = tide_rpc_text(request->before_id)};
+    const tide_status status = tide_work_list(rpc->store, &filter, put_item, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_items)
+
+static tide_status put_attempt(void *arg, const tide_work_attempt *attempt, tide_error *err)
+{
+    WORK(Attempt) row = WORK_INIT(ATTEMPT);
+    row.attempt = attempt->attempt;
+    row.lease_token = attempt->lease_token;
+    row.worker = tide_rpc_borrow(attempt->worker);
+    row.via = tide_rpc_borrow(attempt->via);
+    row.outcome = tide_rpc_borrow(attempt->outcome);
+    row.error_message = tide_rpc_borrow(attempt->error_message);
+    row.started_at = attempt->started_at_us;
+    row.ended_at = attempt->ended_at_us;
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_attempts(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
+    const tide_status status =
+        tide_work_attempts(rpc->store, request->work_item_id, put_attempt, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_attempts)
+
+/* ---- why is it not running ---- */
+
+typedef struct reasons {
+    tide_rpc *rpc;
+    tide_status status;
+    tide_error *err;
+} reasons;
+
+static void put_reason(void *arg, const char *code, const char *words)
+{
+    reasons *r = arg;
+    WORK(Reason) row = WORK_INIT(REASON);
+    row.code = tide_rpc_borrow(code);
+    row.words = tide_rpc_borrow(words);
+    if (r->status >= TIDE_OK)
+        r->status = tide_rpc_put(r->rpc, 1, &row.base, r->err);
+}
+
+static tide_status explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
+    reasons r = {.rpc = rpc, .status = TIDE_OK, .err = err};
+    TIDE_TRY(or_not_found(tide_work_explain(rpc->store, request->work_item_id, put_reason, &r, err),
+                          request->work_item_id, err));
+    return r.status;
+}
+TIDE_RPC(explain)
+
+/* ---- types and figures ---- */
+
+static tide_status put_type(void *arg, const tide_work_type *type, tide_error *err)
+{
+    WORK(TypeState) row = WORK_INIT(TYPE_STATE);
+    row.work_type = tide_rpc_borrow(type->work_type);
+    row.is_paused = type->is_paused;
+    row.pause_reason = tide_rpc_borrow(type->pause_reason);
+    row.paused_at = type->paused_at_us;
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status list_types(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    (void)message;
+    const tide_status status = tide_work_types(rpc->store, put_type, rpc, err);
+    return status == TIDE_NONE ? TIDE_OK : status;
+}
+TIDE_RPC(list_types)
+
+static tide_status put_item_stat(void *arg, const tide_work_stat *stat, tide_error *err)
+{
+    WORK(ItemStat) row = WORK_INIT(ITEM_STAT);
+    row.work_type = tide_rpc_borrow(stat->work_type);
+    row.status = tide_rpc_borrow(stat->status);
+    row.count = stat->count;
+    row.mean_age_s = stat->mean_age_s;
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status put_lease_stat(void *arg, const tide_work_lease_stat *stat, tide_error *err)
+{
+    WORK(LeaseStat) row = WORK_INIT(LEASE_STAT);
+    row.active = stat->active;
+    row.stale = stat->stale;
+    row.mean_heartbeat_age_s = stat->mean_heartbeat_age_s;
+    return tide_rpc_put(arg, 2, &row.base, err);
+}
+
+static tide_status put_task_stat(void *arg, const tide_work_task_stat *stat, tide_error *err)
+{
+    WORK(TaskStat) row = WORK_INIT(TASK_STAT);
+    row.task_id = tide_rpc_borrow(stat->task_id);
+    row.checkpoint_count = stat->checkpoint_count;
+    row.max_sequence = stat->max_sequence;
+    row.first_at = stat->first_at_us;
+    row.last_at = stat->last_at_us;
+    return tide_rpc_put(arg, 3, &row.base, err);
+}
+
+static tide_status stats(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    static const tide_work_stats_fns fns = {
+        .item = put_item_stat, .lease = put_lease_stat, .task = put_task_stat};
+    (void)message;
+    return tide_work_stats(rpc->store, &fns, rpc, err);
+}
+TIDE_RPC(stats)
+
+/* ---- looking after ---- */
+
+static tide_status sweep(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(SweepRequest) *request = (const WORK(SweepRequest) *)message;
+    tide_work_swept swept;
+    TIDE_TRY(tide_work_sweep(rpc->store, request->limit, 0, &swept, err));
+    WORK(SweepResponse) response = WORK_INIT(SWEEP_RESPONSE);
+    response.requeued = swept.requeued;
+    response.failed = swept.failed;
+    response.quarantined = swept.quarantined;
+    response.promoted = swept.promoted;
+    response.blocked = swept.blocked;
+    response.scheduled = swept.scheduled;
+    response.has_more = swept.has_more;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(sweep)
+
+static tide_status clean(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CleanRequest) *request = (const WORK(CleanRequest) *)message;
+    int64_t keep_us = 0;
+    TIDE_TRY(tide_rpc_duration(&keep_us, request->keep_ms, "keep_ms", err));
+    WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
+    TIDE_TRY(tide_work_clean(rpc->store, keep_us, &response.removed, err));
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(clean)
+
+/* clang-format off */
+const tide_method tide_rpc_work_look[] = {
+    TIDE_RPC_ROW(SERVICE, "GetItem", READ, work__v1__get_item_request, work__v1__work_item, get_item),
+    TIDE_RPC_ROW(SERVICE, "ListItems", READ, work__v1__list_items_request, work__v1__list_items_response, list_items),
+    TIDE_RPC_ROW(SERVICE, "ListAttempts", READ, work__v1__get_item_request, work__v1__list_attempts_response, list_attempts),
+    TIDE_RPC_ROW(SERVICE, "Explain", READ, work__v1__get_item_request, work__v1__explain_response, explain),
+    TIDE_RPC_ROW(SERVICE, "ListTypes", READ, work__v1__empty, work__v1__list_types_response, list_types),
+    TIDE_RPC_ROW(SERVICE, "Stats", READ, work__v1__empty, work__v1__stats_response, stats),
+    TIDE_RPC_ROW(SERVICE, "Sweep", WRITE, work__v1__sweep_request, work__v1__sweep_response, sweep),
+    TIDE_RPC_ROW(SERVICE, "Clean", ADMIN, work__v1__clean_request, work__v1__clean_response, clean),
+    {.path = NULL},
+};
+/* clang-format on */

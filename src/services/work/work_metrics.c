@@ -1,0 +1,147 @@
+#include "services/work/work_metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/work.h>
+
+enum { NAME = 129, TASKS = 10 };
+
+typedef struct item_row {
+    char work_type[NAME];
+    char status[16];
+    int64_t count;
+    int64_t age_us;
+} item_row;
+
+typedef struct task_row {
+    char task_id[NAME];
+    int64_t checkpoints;
+} task_row;
+
+typedef struct figures {
+    item_row items[TIDE_WORK_METRICS_MAX];
+    int item_count;
+    task_row tasks[TASKS];
+    int task_count;
+    tide_work_lease_stat leases;
+} figures;
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    const size_t len = strnlen(text, size - 1);
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+static tide_status keep_item(void *arg, const tide_work_stat *stat, tide_error *err)
+{
+    (void)err;
+    figures *f = arg;
+    if (f->item_count == TIDE_WORK_METRICS_MAX)
+        return TIDE_OK;
+    item_row *row = &f->items[f->item_count++];
+    copy_text(row->work_type, sizeof row->work_type, stat->work_type);
+    copy_text(row->status, sizeof row->status, stat->status);
+    row->count = stat->count;
+    row->age_us = (int64_t)(stat->mean_age_s * 1e6);
+    return TIDE_OK;
+}
+
+static tide_status keep_leases(void *arg, const tide_work_lease_stat *stat, tide_error *err)
+{
+    (void)err;
+    ((figures *)arg)->leases = *stat;
+    return TIDE_OK;
+}
+
+static tide_status keep_task(void *arg, const tide_work_task_stat *stat, tide_error *err)
+{
+    (void)err;
+    figures *f = arg;
+    if (f->task_count == TASKS)
+        return TIDE_OK;
+    task_row *row = &f->tasks[f->task_count++];
+    copy_text(row->task_id, sizeof row->task_id, stat->task_id);
+    row->checkpoints = stat->checkpoint_count;
+    return TIDE_OK;
+}
+
+/* ---- families ---- */
+
+enum { ITEMS, AGE, LEASES, HEARTBEAT, CHECKPOINTS, ROWS };
+
+static const tide_metric_row rows[ROWS] = {
+    [ITEMS] = {.name = "tidemark_work_items",
+               .type = TIDE_METRIC_GAUGE,
+               .unit = "",
+               .labels = "work_type,status",
+               .help = "work items by type and status"},
+    [AGE] = {.name = "tidemark_work_item_age_seconds",
+             .type = TIDE_METRIC_GAUGE,
+             .unit = "seconds",
+             .labels = "work_type,status",
+             .help = "mean age of work items by type and status"},
+    [LEASES] = {.name = "tidemark_work_leases",
+                .type = TIDE_METRIC_GAUGE,
+                .unit = "",
+                .labels = "state",
+                .help = "leases that are held; stale ones had no heartbeat for two minutes"},
+    [HEARTBEAT] = {.name = "tidemark_work_heartbeat_age_seconds",
+                   .type = TIDE_METRIC_GAUGE,
+                   .unit = "seconds",
+                   .labels = "",
+                   .help = "mean age of the held leases' heartbeats"},
+    [CHECKPOINTS] = {.name = "tidemark_task_checkpoints",
+                     .type = TIDE_METRIC_GAUGE,
+                     .unit = "",
+                     .labels = "task_id",
+                     .help = "checkpoints of the ten tasks with the most"},
+};
+
+const tide_metric_row *tide_work_metric_rows(size_t *count)
+{
+    *count = ROWS;
+    return rows;
+}
+
+static void write_items(const figures *f, tide_metrics_writer *writer)
+{
+    tide_metrics_family(writer, &rows[ITEMS]);
+    for (int i = 0; i < f->item_count; i++)
+        tide_metrics_sample(writer,
+                            (const char *const[]){f->items[i].work_type, f->items[i].status},
+                            f->items[i].count);
+    tide_metrics_family(writer, &rows[AGE]);
+    for (int i = 0; i < f->item_count; i++)
+        tide_metrics_sample(writer,
+                            (const char *const[]){f->items[i].work_type, f->items[i].status},
+                            f->items[i].age_us);
+}
+
+static void write_leases(const figures *f, tide_metrics_writer *writer)
+{
+    tide_metrics_family(writer, &rows[LEASES]);
+    tide_metrics_sample(writer, (const char *const[]){"active"}, f->leases.active);
+    tide_metrics_sample(writer, (const char *const[]){"stale"}, f->leases.stale);
+    tide_metrics_family(writer, &rows[HEARTBEAT]);
+    tide_metrics_sample(writer, NULL, (int64_t)(f->leases.mean_heartbeat_age_s * 1e6));
+    tide_metrics_family(writer, &rows[CHECKPOINTS]);
+    for (int i = 0; i < f->task_count; i++)
+        tide_metrics_sample(writer, (const char *const[]){f->tasks[i].task_id},
+                            f->tasks[i].checkpoints);
+}
+
+void tide_work_metrics(void *store, tide_metrics_writer *writer)
+{
+    static const tide_work_stats_fns fns = {
+        .item = keep_item, .lease = keep_leases, .task = keep_task};
+    tide_error ignored = {0};
+    figures *f = calloc(1, sizeof *f);
+    /* A store that cannot be asked now has no figures now: a scraper sees that they are missing. */
+    if (f && tide_work_stats(store, &fns, f, &ignored) >= TIDE_OK) {
+        write_items(f, writer);
+        write_leases(f, writer);
+    }
+    free(f);
+}

@@ -1,0 +1,443 @@
+/* work_rpc.c - the methods of WorkService that change items: add, claim, and everything under a lease. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+
+#define SERVICE "/tidemark.work.v1.WorkService"
+
+enum { CLAIM_WAIT_MAX_MS = 60000 };
+
+static void free_items(tide_work_new **items)
+{
+    free(*items);
+}
+
+static tide_status check_count(size_t count, const char *what, tide_error *err)
+{
+    if (count < 1 || count > TIDE_WORK_BATCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu %s, want 1 to %d", count, what,
+                         TIDE_WORK_BATCH_MAX);
+    return TIDE_OK;
+}
+
+static tide_status need_lease(const WORK(Lease) * lease, tide_error *err)
+{
+    return lease ? TIDE_OK
+                 : tide_fail(err, TIDE_E_INVALID, "lease is missing: work_item_id and lease_token");
+}
+
+/* ---- adding ---- */
+
+static tide_status read_item(tide_work_new *out, const WORK(NewItem) * given, tide_error *err)
+{
+    const bool has_retries = given->_max_retries_case != 0;
+    if (has_retries && given->max_retries < 0)
+        return tide_fail(err, TIDE_E_INVALID, "max_retries is below 0");
+    if (given->n_depends_on > TIDE_WORK_BATCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu dependencies, at most %d", given->n_depends_on,
+                         TIDE_WORK_BATCH_MAX);
+    *out = (tide_work_new){.work_item_id = tide_rpc_text(given->work_item_id),
+                           .task_id = tide_rpc_text(given->task_id),
+                           .work_type = given->work_type,
+                           .input = tide_rpc_text(given->input_data),
+                           .priority = given->priority,
+                           .max_retries = has_retries ? given->max_retries : -1,
+                           .run_after_us = given->run_after,
+                           .unique_key = tide_rpc_text(given->unique_key),
+                           .depends_on = (const char *const *)given->depends_on,
+                           .depends_on_count = (int)given->n_depends_on};
+    TIDE_TRY(tide_rpc_duration(&out->delay_us, given->delay_ms, "delay_ms", err));
+    return tide_rpc_duration(&out->timeout_us, given->timeout_ms, "timeout_ms", err);
+}
+
+static tide_status read_items(tide_work_new **out, WORK(NewItem) * *given, size_t count,
+                              tide_error *err)
+{
+    *out = calloc(count, sizeof **out);
+    if (!*out)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", count);
+    for (size_t i = 0; i < count; i++)
+        TIDE_TRY(read_item(&(*out)[i], given[i], err));
+    return TIDE_OK;
+}
+
+static void describe_added(WORK(AddedItem) * row, const tide_work_added *added)
+{
+    *row = (WORK(AddedItem))WORK_INIT(ADDED_ITEM);
+    row->work_item_id = tide_rpc_borrow(added->work_item_id);
+    row->is_existing = added->is_existing;
+}
+
+static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(AddItemsRequest) *request = (const WORK(AddItemsRequest) *)message;
+    TIDE_TRY(check_count(request->n_items, "items", err));
+    TIDE_CLEANUP(free_items) tide_work_new *items = NULL;
+    TIDE_TRY(read_items(&items, request->items, request->n_items, err));
+    tide_work_added *added = calloc(request->n_items, sizeof *added);
+    if (!added)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", request->n_items);
+    tide_status status = tide_work_add(rpc->store, items, (int)request->n_items, added, err);
+    for (size_t i = 0; i < request->n_items && status >= TIDE_OK; i++) {
+        WORK(AddedItem) row;
+        describe_added(&row, &added[i]);
+        status = tide_rpc_put(rpc, 1, &row.base, err);
+    }
+    free(added);
+    return status;
+}
+TIDE_RPC(add_items)
+
+/* ---- claiming ---- */
+
+/* A claim that may wait: the request stays with the call that is held. */
+typedef struct waiting_claim {
+    const WORK(ClaimRequest) * request;
+    int64_t lease_us;
+} waiting_claim;
+
+static tide_status put_claimed(tide_rpc *rpc, const tide_work_claimed *item, tide_error *err)
+{
+    WORK(ClaimedItem) row = WORK_INIT(CLAIMED_ITEM);
+    row.work_item_id = tide_rpc_borrow(item->work_item_id);
+    row.task_id = tide_rpc_borrow(item->task_id);
+    row.work_type = tide_rpc_borrow(item->work_type);
+    row.input_data = tide_rpc_borrow(item->input);
+    row.lease_token = item->lease_token;
+    row.attempt = item->attempt;
+    row.max_retries = item->max_retries;
+    row.priority = item->priority;
+    row.lease_expires_at = item->lease_expires_at_us;
+    row.deadline_at = item->deadline_at_us;
+    return tide_rpc_put(rpc, 1, &row.base, err);
+}
+
+/* An answer that does not fit, or has no memory, must not swallow what was claimed. */
+static void give_back(tide_store *store, const tide_work_claims *claims)
+{
+    tide_error ignored;
+    for (int i = 0; i < claims->count; i++)
+        TIDE_IGNORE(tide_work_release(store, claims->items[i].work_item_id,
+                                      claims->items[i].lease_token, 0, &ignored));
+}
+
+/* TIDE_NONE: there is nothing; *next_due_us says when a delayed item is due. */
+static tide_status claim_once(tide_rpc *rpc, const waiting_claim *w, int64_t *next_due_us,
+                              tide_error *err)
+{
+    const WORK(ClaimRequest) *request = w->request;
+    const tide_work_claim_request claim = {.worker = request->worker,
+                                           .types = (const char *const *)request->work_types,
+                                           .type_count = (int)request->n_work_types,
+                                           .task_id = tide_rpc_text(request->task_id),
+                                           .limit = request->limit,
+                                           .lease_us = w->lease_us};
+    TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {0};
+    const tide_status found = tide_work_claim(rpc->store, &claim, &claims, err);
+    *next_due_us = claims.next_due_us;
+    if (found != TIDE_OK)
+        return found;
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < claims.count && status >= TIDE_OK; i++)
+        status = put_claimed(rpc, &claims.items[i], err);
+    if (status < TIDE_OK)
+        give_back(rpc->store, &claims);
+    return status;
+}
+
+static tide_status answer_nothing(tide_rpc *rpc, int64_t next_due_us, tide_error *err)
+{
+    WORK(ClaimResponse) response = WORK_INIT(CLAIM_RESPONSE);
+    response.next_due_ms = next_due_us < 0 ? -1 : (next_due_us + 999) / 1000;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+
+static int64_t step_claim(tide_call *call, tide_store *store, void *arg, bool is_over)
+{
+    if (tide_call_is_cancelled(call)) {
+        tide_call_end(call, TIDE_E_INTERRUPTED, NULL);
+        return -1;
+    }
+    tide_error err = {0};
+    tide_rpc rpc = {.call = call, .store = store};
+    tide_buffer_init(&rpc.answer, TIDE_RPC_ANSWER_MAX);
+    int64_t next_due_us = -1;
+    tide_status status = claim_once(&rpc, arg, &next_due_us, &err);
+    if (status == TIDE_NONE && is_over)
+        status = answer_nothing(&rpc, next_due_us, &err);
+    int64_t again_us = -1;
+    if (status == TIDE_NONE)
+        again_us = next_due_us < 0 ? INT64_MAX : next_due_us;
+    else if (status >= TIDE_OK)
+        tide_call_reply(call, tide_buffer_view(&rpc.answer));
+    else
+        tide_call_end(call, status, &err);
+    tide_buffer_done(&rpc.answer);
+    return again_us;
+}
+
+static tide_status park_claim(tide_rpc *rpc, const waiting_claim *w, tide_error *err)
+{
+    waiting_claim *kept = malloc(sizeof *kept);
+    if (!kept)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a claim that waits");
+    *kept = *w;
+    int64_t wait_us = w->request->wait_ms * 1000;
+    TIDE_TRY(tide_waiter_park(rpc->context->work, rpc->call, step_claim, kept, wait_us, err));
+    rpc->is_parked = true;
+    return TIDE_OK;
+}
+
+static tide_status claim(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ClaimRequest) *request = (const WORK(ClaimRequest) *)message;
+    if (request->n_work_types > TIDE_WORK_TYPES_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu types, at most %d", request->n_work_types,
+                         TIDE_WORK_TYPES_MAX);
+    if (request->wait_ms < 0 || request->wait_ms > CLAIM_WAIT_MAX_MS)
+        return tide_fail(err, TIDE_E_INVALID, "wait_ms is %lld, want 0 to %d",
+                         (long long)request->wait_ms, CLAIM_WAIT_MAX_MS);
+    waiting_claim w = {.request = request};
+    TIDE_TRY(tide_rpc_duration(&w.lease_us, request->lease_ms, "lease_ms", err));
+    int64_t next_due_us = -1;
+    const tide_status status = claim_once(rpc, &w, &next_due_us, err);
+    if (status != TIDE_NONE)
+        return status;
+    return request->wait_ms > 0 && rpc->context->work ? park_claim(rpc, &w, err)
+                                                      : answer_nothing(rpc, next_due_us, err);
+}
+TIDE_RPC(claim)
+
+/* ---- under leases ---- */
+
+static tide_status put_lost(tide_rpc *rpc, const char *work_item_id, int64_t token, tide_error *err)
+{
+    WORK(Lease) row = WORK_INIT(LEASE);
+    row.work_item_id = tide_rpc_borrow(work_item_id);
+    row.lease_token = token;
+    return tide_rpc_put(rpc, 1, &row.base, err);
+}
+
+static bool is_answer(tide_status status)
+{
+    return status == TIDE_OK || status == TIDE_E_PARTIAL || status == TIDE_E_LEASE_LOST;
+}
+
+static tide_status renew_refs(tide_rpc *rpc, const WORK(RenewRequest) * request,
+                              tide_work_ref *refs, tide_error *err)
+{
+    int64_t lease_us = 0;
+    TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
+    for (size_t i = 0; i < request->n_leases; i++)
+        refs[i] = (tide_work_ref){.work_item_id = request->leases[i]->work_item_id,
+                                  .token = request->leases[i]->lease_token};
+    const tide_status status =
+        tide_work_renew(rpc->store, refs, (int)request->n_leases, lease_us, err);
+    if (!is_answer(status))
+        return status;
+    for (size_t i = 0; i < request->n_leases; i++)
+        if (refs[i].is_lost)
+            TIDE_TRY(put_lost(rpc, refs[i].work_item_id, refs[i].token, err));
+    return TIDE_OK;
+}
+
+static tide_status renew(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(RenewRequest) *request = (const WORK(RenewRequest) *)message;
+    TIDE_TRY(check_count(request->n_leases, "leases", err));
+    tide_work_ref *refs = calloc(request->n_leases, sizeof *refs);
+    if (!refs)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu leases", request->n_leases);
+    const tide_status status = renew_refs(rpc, request, refs, err);
+    free(refs);
+    return status;
+}
+TIDE_RPC(renew)
+
+static tide_status checkpoint(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CheckpointItemRequest) *request = (const WORK(CheckpointItemRequest) *)message;
+    TIDE_TRY(need_lease(request->lease, err));
+    if (!request->checkpoint)
+        return tide_fail(err, TIDE_E_INVALID, "checkpoint is missing");
+    tide_checkpoint_new given;
+    tide_checkpoint_numbers numbers;
+    tide_rpc_new_checkpoint(&given, request->checkpoint);
+    TIDE_TRY(tide_work_checkpoint(rpc->store, request->lease->work_item_id,
+                                  request->lease->lease_token, &given, &numbers, err));
+    JOURNAL(Numbers) response;
+    tide_rpc_numbers(&response, &numbers);
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(checkpoint)
+
+static tide_status progress(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ProgressRequest) *request = (const WORK(ProgressRequest) *)message;
+    TIDE_TRY(need_lease(request->lease, err));
+    return tide_work_progress(rpc->store, request->lease->work_item_id, request->lease->lease_token,
+                              request->progress, err);
+}
+TIDE_RPC(progress)
+
+static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(FinishRequest) *request = (const WORK(FinishRequest) *)message;
+    TIDE_TRY(need_lease(request->lease, err));
+    if (request->n_follow_ups > TIDE_WORK_BATCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "%zu follow-ups, at most %d", request->n_follow_ups,
+                         TIDE_WORK_BATCH_MAX);
+    tide_checkpoint_new given;
+    if (request->checkpoint)
+        tide_rpc_new_checkpoint(&given, request->checkpoint);
+    TIDE_CLEANUP(free_items) tide_work_new *follow_ups = NULL;
+    if (request->n_follow_ups > 0)
+        TIDE_TRY(read_items(&follow_ups, request->follow_ups, request->n_follow_ups, err));
+    tide_work_result result = {.work_item_id = request->lease->work_item_id,
+                               .token = request->lease->lease_token,
+                               .output = tide_rpc_text(request->output_data),
+                               .checkpoint = request->checkpoint ? &given : NULL,
+                               .idempotency_name = tide_rpc_text(request->idempotency_key),
+                               .idempotency_token = request->idempotency_token,
+                               .response = tide_view_of(tide_rpc_text(request->response)),
+                               .follow_ups = follow_ups,
+                               .follow_up_count = (int)request->n_follow_ups};
+    TIDE_TRY(tide_work_finish(rpc->store, &result, err));
+    if (!request->checkpoint)
+        return TIDE_OK;
+    JOURNAL(Numbers) numbers;
+    tide_rpc_numbers(&numbers, &result.numbers);
+    return tide_rpc_put(rpc, 1, &numbers.base, err);
+}
+TIDE_RPC(finish)
+
+static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) * request,
+                                  tide_work_result *results, tide_error *err)
+{
+    for (size_t i = 0; i < request->n_results; i++) {
+        const WORK(FinishRequest) *given = request->results[i];
+        TIDE_TRY(need_lease(given->lease, err));
+        if (given->checkpoint || given->n_follow_ups > 0 || *given->idempotency_key)
+            return tide_fail(err, TIDE_E_INVALID,
+                             "result %zu has more than an output: use Finish for it", i + 1);
+        results[i] = (tide_work_result){.work_item_id = given->lease->work_item_id,
+                                        .token = given->lease->lease_token,
+                                        .output = tide_rpc_text(given->output_data)};
+    }
+    const tide_status status =
+        tide_work_finish_many(rpc->store, results, (int)request->n_results, err);
+    if (!is_answer(status))
+        return status;
+    for (size_t i = 0; i < request->n_results; i++)
+        if (results[i].is_lost)
+            TIDE_TRY(put_lost(rpc, results[i].work_item_id, results[i].token, err));
+    return TIDE_OK;
+}
+
+static tide_status finish_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(FinishManyRequest) *request = (const WORK(FinishManyRequest) *)message;
+    TIDE_TRY(check_count(request->n_results, "results", err));
+    tide_work_result *results = calloc(request->n_results, sizeof *results);
+    if (!results)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu results", request->n_results);
+    const tide_status status = finish_results(rpc, request, results, err);
+    free(results);
+    return status;
+}
+TIDE_RPC(finish_many)
+
+static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(FailRequest) *request = (const WORK(FailRequest) *)message;
+    TIDE_TRY(need_lease(request->lease, err));
+    int64_t retry_after_us = -1;
+    if (request->_retry_after_ms_case != 0)
+        TIDE_TRY(
+            tide_rpc_duration(&retry_after_us, request->retry_after_ms, "retry_after_ms", err));
+    tide_work_failed failed = {0};
+    TIDE_TRY(tide_work_fail(rpc->store, request->lease->work_item_id, request->lease->lease_token,
+                            request->error, request->final, retry_after_us, &failed, err));
+    WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
+    response.is_final = failed.is_final;
+    response.retry_after_ms = failed.retry_after_us / 1000;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(fail)
+
+static tide_status release(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ReleaseRequest) *request = (const WORK(ReleaseRequest) *)message;
+    int64_t delay_us = 0;
+    TIDE_TRY(need_lease(request->lease, err));
+    TIDE_TRY(tide_rpc_duration(&delay_us, request->delay_ms, "delay_ms", err));
+    return tide_work_release(rpc->store, request->lease->work_item_id, request->lease->lease_token,
+                             delay_us, err);
+}
+TIDE_RPC(release)
+
+/* ---- without a lease ---- */
+
+static tide_status retry(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(RetryRequest) *request = (const WORK(RetryRequest) *)message;
+    tide_work_added added;
+    TIDE_TRY(tide_work_retry(rpc->store, request->work_item_id, &added, err));
+    WORK(AddedItem) response;
+    describe_added(&response, &added);
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(retry)
+
+static tide_status cancel(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CancelRequest) *request = (const WORK(CancelRequest) *)message;
+    return tide_work_cancel(rpc->store, request->work_item_id, tide_rpc_text(request->reason), err);
+}
+TIDE_RPC(cancel)
+
+static tide_status delete_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(DeleteItemRequest) *request = (const WORK(DeleteItemRequest) *)message;
+    return tide_work_delete(rpc->store, request->work_item_id, request->force, err);
+}
+TIDE_RPC(delete_item)
+
+static tide_status pause_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(PauseRequest) *request = (const WORK(PauseRequest) *)message;
+    return tide_work_pause(rpc->store, request->work_type, tide_rpc_text(request->reason), err);
+}
+TIDE_RPC(pause_type)
+
+static tide_status resume_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ResumeRequest) *request = (const WORK(ResumeRequest) *)message;
+    return tide_work_resume(rpc->store, request->work_type, err);
+}
+TIDE_RPC(resume_type)
+
+/* clang-format off */
+const tide_method tide_rpc_work[] = {
+    TIDE_RPC_ROW(SERVICE, "AddItems", WRITE, work__v1__add_items_request, work__v1__add_items_response, add_items),
+    TIDE_RPC_ROW(SERVICE, "Claim", WRITE, work__v1__claim_request, work__v1__claim_response, claim),
+    TIDE_RPC_ROW(SERVICE, "Renew", WRITE, work__v1__renew_request, work__v1__renew_response, renew),
+    TIDE_RPC_ROW(SERVICE, "Checkpoint", WRITE, work__v1__checkpoint_item_request, journal__v1__numbers, checkpoint),
+    TIDE_RPC_ROW(SERVICE, "Progress", WRITE, work__v1__progress_request, work__v1__empty, progress),
+    TIDE_RPC_ROW(SERVICE, "Finish", WRITE, work__v1__finish_request, work__v1__finish_response, finish),
+    TIDE_RPC_ROW(SERVICE, "FinishMany", WRITE, work__v1__finish_many_request, work__v1__finish_many_response, finish_many),
+    TIDE_RPC_ROW(SERVICE, "Fail", WRITE, work__v1__fail_request, work__v1__fail_response, fail),
+    TIDE_RPC_ROW(SERVICE, "Release", WRITE, work__v1__release_request, work__v1__empty, release),
+    TIDE_RPC_ROW(SERVICE, "Retry", WRITE, work__v1__retry_request, work__v1__added_item, retry),
+    TIDE_RPC_ROW(SERVICE, "Cancel", WRITE, work__v1__cancel_request, work__v1__empty, cancel),
+    TIDE_RPC_ROW(SERVICE, "DeleteItem", WRITE, work__v1__delete_item_request, work__v1__empty, delete_item),
+    TIDE_RPC_ROW(SERVICE, "Pause", WRITE, work__v1__pause_request, work__v1__empty, pause_type),
+    TIDE_RPC_ROW(SERVICE, "Resume", WRITE, work__v1__resume_request, work__v1__empty, resume_type),
+    {.path = NULL},
+};
+/* clang-format on */

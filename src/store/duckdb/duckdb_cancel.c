@@ -1,0 +1,131 @@
+/* duckdb_cord.c - one pull stops everything that hangs on a cord. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "store/duckdb/duckdb_internal.h"
+
+struct tide_duck_cord {
+    pthread_mutex_t lock;
+    pthread_cond_t loosened;
+    pthread_t puller;
+    bool has_puller;
+    tide_duck *first; /* who leaves waits for the lock, so nobody is interrupted any more then */
+    atomic_bool is_pulled;
+};
+
+void tide_duck_soon(struct timespec *out)
+{
+    enum { AGAIN_NS = 10000000, SECOND_NS = 1000000000 };
+    (void)clock_gettime(CLOCK_MONOTONIC, out);
+    out->tv_nsec += AGAIN_NS;
+    if (out->tv_nsec >= SECOND_NS) {
+        out->tv_nsec -= SECOND_NS;
+        out->tv_sec++;
+    }
+}
+
+tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err)
+{
+    tide_duck_cord *cord = calloc(1, sizeof *cord);
+    if (!cord)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a cord");
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&cord->lock, NULL);
+    (void)pthread_cond_init(&cord->loosened, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    *out = cord;
+    return TIDE_OK;
+}
+
+void tide_duck_cord_free(tide_duck_cord *cord)
+{
+    if (!cord)
+        return;
+    tide_duck_cord_loosen(cord);
+    (void)pthread_cond_destroy(&cord->loosened);
+    (void)pthread_mutex_destroy(&cord->lock);
+    free(cord);
+}
+
+static void interrupt_all(tide_duck_cord *cord)
+{
+    for (tide_duck *duck = cord->first; duck; duck = duck->next)
+        tide_duck_interrupt(duck);
+}
+
+/* Goes on pulling until it is loosened. */
+static void *pull_on(void *arg)
+{
+    tide_duck_cord *cord = arg;
+    (void)pthread_mutex_lock(&cord->lock);
+    while (atomic_load(&cord->is_pulled)) {
+        struct timespec again;
+        interrupt_all(cord);
+        tide_duck_soon(&again);
+        (void)pthread_cond_timedwait(&cord->loosened, &cord->lock, &again);
+    }
+    (void)pthread_mutex_unlock(&cord->lock);
+    return NULL;
+}
+
+void tide_duck_cord_pull(tide_duck_cord *cord)
+{
+    (void)pthread_mutex_lock(&cord->lock);
+    if (!atomic_exchange(&cord->is_pulled, true)) {
+        interrupt_all(cord);
+        cord->has_puller = pthread_create(&cord->puller, NULL, pull_on, cord) == 0;
+    }
+    (void)pthread_mutex_unlock(&cord->lock);
+}
+
+void tide_duck_cord_loosen(tide_duck_cord *cord)
+{
+    (void)pthread_mutex_lock(&cord->lock);
+    atomic_store(&cord->is_pulled, false);
+    const bool has_puller = cord->has_puller;
+    cord->has_puller = false;
+    (void)pthread_cond_signal(&cord->loosened);
+    (void)pthread_mutex_unlock(&cord->lock);
+    if (has_puller)
+        (void)pthread_join(cord->puller, NULL);
+}
+
+bool tide_duck_cord_is_pulled(const tide_duck_cord *cord)
+{
+    return cord && atomic_load(&cord->is_pulled);
+}
+
+void tide_duck_cord_join(tide_duck *duck)
+{
+    tide_duck_cord *cord = duck->db->cord;
+    if (!cord)
+        return;
+    (void)pthread_mutex_lock(&cord->lock);
+    duck->next = cord->first;
+    cord->first = duck;
+    (void)pthread_mutex_unlock(&cord->lock);
+}
+
+void tide_duck_cord_leave(tide_duck *duck)
+{
+    tide_duck_cord *cord = duck->db->cord;
+    if (!cord)
+        return;
+    (void)pthread_mutex_lock(&cord->lock);
+    tide_duck **at = &cord->first;
+    while (*at && *at != duck)
+        at = &(*at)->next;
+    if (*at)
+        *at = duck->next;
+    (void)pthread_mutex_unlock(&cord->lock);
+}
+
+tide_status tide_duck_cord_check(const tide_duck *duck, tide_error *err)
+{
+    return tide_duck_cord_is_pulled(duck->db->cord)
+               ? tide_fail(err, TIDE_E_INTERRUPTED, "it was stopped before it was done")
+               : TIDE_OK;
+}

@@ -1,0 +1,135 @@
+/* A user's question: bounded in rows, bytes and time, and unable to change anything. */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "store/duckdb/duckdb_internal.h"
+
+/* Ends a statement whose time is over: DuckDB has no time-out of its own, and a fetch may take as long as it likes. */
+typedef struct watchdog {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    pthread_t thread;
+    bool is_running;
+    bool is_over;  /* the statement has ended */
+    bool has_shot; /* it was interrupted */
+    struct timespec deadline;
+    tide_duck *duck;
+} watchdog;
+
+static void *watch(void *arg)
+{
+    watchdog *dog = arg;
+    (void)pthread_mutex_lock(&dog->lock);
+    int status = 0;
+    while (!dog->is_over && status != ETIMEDOUT)
+        status = pthread_cond_timedwait(&dog->over, &dog->lock, &dog->deadline);
+    while (!dog->is_over) { /* a statement that only begins now forgets it: again and again */
+        dog->has_shot = true;
+        tide_duck_interrupt(dog->duck);
+        struct timespec again;
+        tide_duck_soon(&again);
+        (void)pthread_cond_timedwait(&dog->over, &dog->lock, &again);
+    }
+    (void)pthread_mutex_unlock(&dog->lock);
+    return NULL;
+}
+
+static tide_status start_watch(watchdog *dog, tide_duck *duck, int64_t timeout_us, tide_error *err)
+{
+    dog->duck = duck;
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&dog->lock, NULL);
+    (void)pthread_cond_init(&dog->over, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    (void)clock_gettime(CLOCK_MONOTONIC, &dog->deadline);
+    const int64_t ns = dog->deadline.tv_nsec + timeout_us % 1000000 * 1000;
+    dog->deadline.tv_sec += (time_t)(timeout_us / 1000000 + ns / 1000000000);
+    dog->deadline.tv_nsec = (long)(ns % 1000000000);
+    if (pthread_create(&dog->thread, NULL, watch, dog) != 0)
+        return tide_fail(err, TIDE_E_NOMEM, "cannot start a thread that watches the time");
+    dog->is_running = true;
+    return TIDE_OK;
+}
+
+/* Before the connection goes. */
+static void end_watch(watchdog *dog)
+{
+    if (!dog->duck)
+        return;
+    if (dog->is_running) {
+        (void)pthread_mutex_lock(&dog->lock);
+        dog->is_over = true;
+        (void)pthread_cond_signal(&dog->over);
+        (void)pthread_mutex_unlock(&dog->lock);
+        (void)pthread_join(dog->thread, NULL);
+        dog->is_running = false;
+    }
+    (void)pthread_cond_destroy(&dog->over);
+    (void)pthread_mutex_destroy(&dog->lock);
+    dog->duck = NULL;
+}
+
+static tide_status give_columns(const tide_duck_ask *ask, tide_duck_query *query, tide_error *err)
+{
+    const int count = tide_duck_column_count(query);
+    TIDE_CLEANUP(tide_freep) const char **names = calloc((size_t)count + 1, sizeof *names);
+    if (!names)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+    for (int i = 0; i < count; i++)
+        names[i] = tide_duck_column_name(query, i);
+    return ask->columns(ask->arg, names, count, err);
+}
+
+static tide_status give_rows(const tide_duck_ask *ask, tide_duck_query *query, tide_error *err)
+{
+    tide_status status = tide_duck_query_step(query, err);
+    TIDE_TRY(status);
+    TIDE_TRY(give_columns(ask, query, err));
+    const int count = tide_duck_column_count(query);
+    TIDE_CLEANUP(tide_freep) tide_duck_cell *cells = calloc((size_t)count + 1, sizeof *cells);
+    if (!cells)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for cells");
+    int64_t total = 0;
+    for (int64_t rows = 0; status == TIDE_OK; rows++) {
+        if (rows == ask->row_max)
+            return tide_fail(err, TIDE_E_LIMIT, "more than %lld rows", (long long)ask->row_max);
+        TIDE_TRY(tide_duck_read_row(query, cells, err));
+        for (int i = 0; i < count; i++)
+            total += (int64_t)cells[i].bytes.len + 8;
+        if (total > ask->bytes_max)
+            return tide_fail(err, TIDE_E_LIMIT, "an answer of more than %lld bytes",
+                             (long long)ask->bytes_max);
+        TIDE_TRY(ask->row(ask->arg, cells, count, err));
+        status = tide_duck_query_step(query, err);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+static tide_status run(const tide_duck_ask *ask, tide_duck *duck, tide_error *err)
+{
+    TIDE_TRY(tide_duck_begin_read(duck, err));
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
+    TIDE_TRY(tide_duck_query_begin_text(&query, duck, ask->text, err));
+    return give_rows(ask, query, err);
+}
+
+tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, db, err));
+    TIDE_CLEANUP(end_watch) watchdog dog = {0};
+    TIDE_TRY(start_watch(&dog, duck, ask->timeout_us, err));
+    const tide_status status = run(ask, duck, err);
+    end_watch(&dog);
+    if (status < TIDE_OK && tide_duck_cord_is_pulled(db->cord))
+        return tide_fail(err, TIDE_E_INTERRUPTED, "the query was stopped");
+    if (status < TIDE_OK &&
+        dog.has_shot) /* planning tells an interruption as an error of its own */
+        return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %lld ms",
+                         (long long)(ask->timeout_us / 1000));
+    return status;
+}

@@ -1,0 +1,389 @@
+#include "store/foreign/foreign_db.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "store/foreign/foreign_internal.h"
+#include "store/sqlite/sqlite_connection.h"
+#include "store/sqlite/sqlite_file.h"
+
+enum {
+    WAIT_US = 10000000,
+    FRAME_HEAD = 24,
+    CHECKPOINT_FRAMES = 800,
+    CACHE_KIB = 8192,
+};
+
+tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection, int code)
+{
+    if (code == SQLITE_CONSTRAINT_DATATYPE) /* of a STRICT table: here no sum of ours */
+        return tide_fail(err, TIDE_E_INVALID, "%s: %s", connection->app->name,
+                         sqlite3_errmsg(connection->db));
+    return tide_sqlite_fail(err, connection->db, code, connection->app->name);
+}
+
+tide_status tide_app_exec(tide_app_connection *connection, const char *text, tide_error *err)
+{
+    const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
+    return code == SQLITE_OK
+               ? TIDE_OK
+               : tide_app_fail(err, connection, sqlite3_extended_errcode(connection->db));
+}
+
+tide_status tide_app_ask(tide_app_connection *connection, const char *text, int64_t *out,
+                         tide_error *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    while (code == SQLITE_ROW)
+        code = sqlite3_step(statement);
+    const tide_status status = code == SQLITE_DONE ? TIDE_OK : tide_app_fail(err, connection, code);
+    (void)sqlite3_finalize(statement);
+    return status;
+}
+
+/* ---- connections ---- */
+
+static int wait_for_lock(void *arg, int tries)
+{
+    const tide_app_connection *connection = arg;
+    return tide_sqlite_spin(connection->app->env, connection->busy_until_us, tries);
+}
+
+static void set_deadline(tide_app_connection *connection)
+{
+    const tide_app *app = connection->app;
+    connection->busy_until_us = app->env->mono_us(app->env) + app->options.wait_us;
+}
+
+/* A REAL as a text has 17 digits since SQLite 3.52, 15 before. Indexes of expressions and generated columns hold such texts: an application with an older SQLite
+ * would find ours damaged. */
+static void write_reals_as_ever(sqlite3 *db)
+{
+#ifdef SQLITE_DBCONFIG_FP_DIGITS
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_FP_DIGITS, 15, NULL);
+#else
+    (void)db;
+#endif
+}
+
+static tide_status configure(tide_app_connection *connection, bool is_writer, tide_error *err)
+{
+    sqlite3 *db = connection->db;
+    write_reals_as_ever(db);
+    (void)sqlite3_extended_result_codes(db, 1);
+    (void)sqlite3_busy_handler(db, wait_for_lock, connection);
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 1, NULL);
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    set_deadline(connection);
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-%d;"
+                   "PRAGMA temp_store=MEMORY;%s",
+                   CACHE_KIB, is_writer ? "" : "PRAGMA query_only=ON;");
+    return tide_app_exec(connection, text, err);
+}
+
+void tide_app_disconnect(tide_app_connection *connection)
+{
+    if (!connection)
+        return;
+    tide_app_statements_done(connection);
+    (void)sqlite3_close(connection->db);
+    free(connection);
+}
+
+tide_status tide_app_connect(tide_app_connection **out, tide_app *app, bool is_writer,
+                             tide_error *err)
+{
+    tide_app_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", app->name);
+    connection->app = app;
+    const bool is_read_only = app->options.is_as_is && access(app->path, W_OK) != 0;
+    char *uri = is_read_only && tide_sqlite_is_still(app->path)
+                    ? tide_sqlite_immutable_uri(app->path)
+                    : NULL;
+    const int flags = (is_read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+                      (app->options.is_new && is_writer ? SQLITE_OPEN_CREATE : 0) |
+                      (uri ? SQLITE_OPEN_URI : 0) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    const int code = sqlite3_open_v2(uri ? uri : app->path, &connection->db, flags, app->vfs);
+    sqlite3_free(uri);
+    tide_status status = code == SQLITE_OK ? TIDE_OK : tide_app_fail(err, connection, code);
+    if (status == TIDE_OK)
+        status = configure(connection, is_writer, err);
+    if (status < TIDE_OK) {
+        tide_app_disconnect(connection);
+        return status;
+    }
+    *out = connection;
+    return TIDE_OK;
+}
+
+void tide_app_checkpoint(tide_app_connection *connection)
+{
+    char log[4096];
+    struct stat info;
+    if (snprintf(log, sizeof log, "%s-wal", connection->app->path) >= (int)sizeof log ||
+        stat(log, &info) != 0)
+        return;
+    int64_t page_size = 0;
+    if (tide_app_ask(connection, "PRAGMA page_size", &page_size, NULL) < TIDE_OK ||
+        info.st_size < CHECKPOINT_FRAMES * (page_size + FRAME_HEAD))
+        return;
+    (void)sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+/* ---- opening ---- */
+
+static tide_status check_kind(const char *path, bool is_new, tide_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            return tide_fail(err, TIDE_E_DENIED, "cannot open %s: %s", path, strerror(errno));
+        if (!is_new)
+            return tide_fail(err, TIDE_E_NOT_FOUND, "there is no database %s", path);
+        return tide_sqlite_check_directory(path, err);
+    }
+    if (!S_ISREG(info.st_mode))
+        return tide_fail(err, TIDE_E_INVALID, "%s is %s, not a database", path,
+                         S_ISDIR(info.st_mode) ? "a directory" : "no plain file");
+    if (info.st_nlink > 1)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "%s has several names (hard links), and SQLite keeps a log for each",
+                         path);
+    return TIDE_OK;
+}
+
+/* Readable, not a store of our own, in WAL mode unless nothing may change. */
+static tide_status look_inside(tide_app *app, tide_error *err)
+{
+    tide_app_connection *writer = app->writer;
+    int64_t tables = 0;
+    int64_t id = 0;
+    TIDE_TRY(tide_app_ask(writer, "SELECT count(*) FROM sqlite_master", &tables, err));
+    TIDE_TRY(tide_app_ask(writer, "PRAGMA application_id", &id, err));
+    if (id == TIDE_SQLITE_APPLICATION_ID)
+        return tide_fail(err, TIDE_E_FOREIGN,
+                         "%s is a store of Tidemark's own, not an application's database",
+                         app->name);
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(
+        writer->db, app->options.is_as_is ? "PRAGMA encoding" : "PRAGMA journal_mode=WAL", -1,
+        &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const char *mode = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    const bool is_wal = app->options.is_as_is || (mode && strcmp(mode, "wal") == 0);
+    while (code == SQLITE_ROW)
+        code = sqlite3_step(statement);
+    const tide_status status = code == SQLITE_DONE ? TIDE_OK : tide_app_fail(err, writer, code);
+    (void)sqlite3_finalize(statement);
+    if (status == TIDE_OK && !is_wal)
+        return tide_fail(err, TIDE_E_UNSUPPORTED, "%s cannot be switched to a write-ahead log",
+                         app->name);
+    return status;
+}
+
+static tide_status prepare_app(tide_app *app, const char *path, const tide_app_options *options,
+                               tide_error *err)
+{
+    if (options)
+        app->options = *options;
+    app->env = app->options.env ? app->options.env : tide_env_system();
+    if (app->options.wait_us == 0)
+        app->options.wait_us = WAIT_US;
+    app->watch_fd = -1;
+    /* A closure that writes to its own file would wait for itself: that is told instead. */
+    pthread_mutexattr_t kind;
+    (void)pthread_mutexattr_init(&kind);
+    (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+    (void)pthread_mutex_init(&app->write_lock, &kind);
+    (void)pthread_mutexattr_destroy(&kind);
+    (void)pthread_mutex_init(&app->pool_lock, NULL);
+    (void)pthread_mutex_init(&app->watch_lock, NULL);
+    app->name = strdup(path);
+    app->path = tide_sqlite_full_path(path);
+    if (app->options.vfs)
+        app->vfs = strdup(app->options.vfs);
+    if (app->options.state_dir)
+        app->state_dir = strdup(app->options.state_dir);
+    if (!app->name || (app->options.vfs && !app->vfs) ||
+        (app->options.state_dir && !app->state_dir))
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+    if (!app->path)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no database %s", path);
+    return TIDE_OK;
+}
+
+tide_status tide_app_open(tide_app **out, const char *path, const tide_app_options *options,
+                          tide_error *err)
+{
+    *out = NULL;
+    const bool is_new = options && options->is_new;
+    if (!(options && options->vfs))
+        TIDE_TRY(check_kind(path, is_new, err));
+    TIDE_CLEANUP(tide_app_closep) tide_app *app = calloc(1, sizeof *app);
+    if (!app)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+    TIDE_TRY(prepare_app(app, path, options, err));
+    TIDE_TRY(tide_app_connect(&app->writer, app, true, err));
+    TIDE_TRY(look_inside(app, err));
+    *out = TIDE_TAKE(app);
+    return TIDE_OK;
+}
+
+void tide_app_close(tide_app *app)
+{
+    if (!app)
+        return;
+    while (app->readers) {
+        tide_app_connection *reader = app->readers;
+        app->readers = reader->next;
+        tide_app_disconnect(reader);
+    }
+    tide_app_disconnect(app->watcher);
+    tide_app_disconnect(app->writer);
+    if (app->watch_fd >= 0)
+        (void)close(app->watch_fd);
+    (void)pthread_mutex_destroy(&app->write_lock);
+    (void)pthread_mutex_destroy(&app->pool_lock);
+    (void)pthread_mutex_destroy(&app->watch_lock);
+    free(app->twin_path);
+    free(app->vfs);
+    free(app->state_dir);
+    free(app->path);
+    free(app->name);
+    free(app);
+}
+
+void tide_app_closep(tide_app **app)
+{
+    tide_app_close(*app);
+}
+
+const char *tide_app_path(const tide_app *app)
+{
+    return app->path;
+}
+
+tide_env *tide_app_env(const tide_app *app)
+{
+    return app->env;
+}
+
+tide_app *tide_app_of(tide_app_tx *tx)
+{
+    return tx->connection->app;
+}
+
+/* ---- transactions ---- */
+
+static void roll_back(tide_app_connection *connection)
+{
+    if (!sqlite3_get_autocommit(connection->db))
+        (void)sqlite3_exec(connection->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static tide_status commit(tide_app_connection *connection, tide_error *err)
+{
+    const int code = sqlite3_exec(connection->db, "COMMIT", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        return TIDE_OK;
+    const int extended = sqlite3_extended_errcode(connection->db);
+    tide_error cause = {.status = TIDE_OK};
+    const tide_status status = tide_app_fail(&cause, connection, extended);
+    const bool is_whole = !sqlite3_get_autocommit(connection->db);
+    roll_back(connection);
+    /* Busy, and the transaction still stands: nothing was written. */
+    if (status == TIDE_E_BUSY && is_whole)
+        return tide_fail(err, TIDE_E_BUSY, "%s", cause.text);
+    return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "commit: %s", cause.text);
+}
+
+tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+{
+    tide_app_connection *writer = app->writer;
+    tide_app_tx tx = {.connection = writer, .is_write = true};
+    TIDE_TRY(tide_app_exec(writer, "BEGIN IMMEDIATE", err));
+    const int64_t changes = sqlite3_total_changes64(writer->db);
+    tide_status status = tide_app_look_again(&tx, err);
+    if (status >= TIDE_OK)
+        status = fn(&tx, arg, err);
+    tide_app_end_all(&tx);
+    if (status >= TIDE_OK && sqlite3_get_autocommit(writer->db))
+        return tide_fail(err, TIDE_E_FULL, "%s: SQLite has undone the transaction", app->name);
+    const tide_status done = status;
+    if (status >= TIDE_OK && sqlite3_total_changes64(writer->db) != changes)
+        status = tide_app_mark(&tx, err);
+    if (status < TIDE_OK) {
+        roll_back(writer);
+        return status;
+    }
+    TIDE_TRY(commit(writer, err));
+    tide_app_mark_twin(app, &tx);
+    return done;
+}
+
+tide_status tide_app_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+{
+    const int locked = pthread_mutex_lock(&app->write_lock);
+    assert(locked == 0 && "a closure does not write to its own file");
+    (void)locked;
+    set_deadline(app->writer);
+    tide_status status = TIDE_OK;
+    do
+        status = tide_app_try_write(app, fn, arg, err);
+    while (status == TIDE_E_BUSY && app->env->mono_us(app->env) < app->writer->busy_until_us);
+    if (status >= TIDE_OK)
+        tide_app_checkpoint(app->writer);
+    (void)pthread_mutex_unlock(&app->write_lock);
+    return status;
+}
+
+static tide_status take_reader(tide_app_connection **out, tide_app *app, tide_error *err)
+{
+    (void)pthread_mutex_lock(&app->pool_lock);
+    tide_app_connection *reader = app->readers;
+    if (reader)
+        app->readers = reader->next;
+    (void)pthread_mutex_unlock(&app->pool_lock);
+    *out = reader;
+    return reader ? TIDE_OK : tide_app_connect(out, app, false, err);
+}
+
+static void give_reader(tide_app_connection *reader)
+{
+    tide_app *app = reader->app;
+    (void)pthread_mutex_lock(&app->pool_lock);
+    reader->next = app->readers;
+    app->readers = reader;
+    (void)pthread_mutex_unlock(&app->pool_lock);
+}
+
+tide_status tide_app_read(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+{
+    tide_app_connection *reader = NULL;
+    TIDE_TRY(take_reader(&reader, app, err));
+    set_deadline(reader);
+    tide_app_tx tx = {.connection = reader};
+    tide_status status = tide_app_exec(reader, "BEGIN", err);
+    if (status == TIDE_OK)
+        status = fn(&tx, arg, err);
+    tide_app_end_all(&tx);
+    roll_back(reader);
+    give_reader(reader);
+    return status;
+}

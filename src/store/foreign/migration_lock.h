@@ -1,0 +1,26 @@
+/* migration_lock.h - an application's schema is being changed: who looks after its file leaves it alone.
+ *
+ * Told by a lock on a file beside the database (<database>-tide-migrate), which the kernel lets go when its holder dies, however that
+ * happens. The file may be left behind; without a lock it means nothing.
+ *
+ * Threads: any. */
+#ifndef TIDE_STORE_FOREIGN_MIGRATION_LOCK_H
+#define TIDE_STORE_FOREIGN_MIGRATION_LOCK_H
+
+#include <stdbool.h>
+
+#include <tidemark/error.h>
+
+typedef struct tide_app_pause {
+    int fd; /* -1: none */
+    char path[4096];
+} tide_app_pause;
+
+/* TIDE_E_BUSY: somebody else has it. TIDE_E_DENIED, TIDE_E_IO. */
+TIDE_MUST_CHECK tide_status tide_app_pause_begin(tide_app_pause *pause, const char *database,
+                                                 tide_error *err);
+void tide_app_pause_end(tide_app_pause *pause); /* fits TIDE_CLEANUP on {.fd = -1} */
+
+bool tide_app_is_paused(const char *database);
+
+#endif

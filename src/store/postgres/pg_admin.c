@@ -1,0 +1,87 @@
+/* pg_admin.c - looking after a PostgreSQL store: description and check. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "store/postgres/pg_connection.h"
+#include "tidemark_sql.h"
+
+static const char *const setting_facts[] = {
+    "server_version", "fsync",          "full_page_writes", "synchronous_standby_names",
+    "wal_level",      "data_checksums", "server_encoding",  "wal_sync_method",
+};
+
+typedef struct describe_request {
+    tide_store_describe_fn *fn;
+    void *arg;
+} describe_request;
+
+static tide_status describe_settings(tide_tx *tx, void *arg, tide_error *err)
+{
+    const describe_request *request = arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SETTING_GET, err));
+    for (size_t i = 0; i < sizeof setting_facts / sizeof setting_facts[0]; i++) {
+        tide_bind_text(query, "name", setting_facts[i]);
+        TIDE_TRY(tide_query_one(query, err));
+        char value[256];
+        const tide_view found = tide_col_text(query);
+        (void)snprintf(value, sizeof value, "%.*s", (int)found.len, found.ptr);
+        request->fn(request->arg, i == 0 ? "engine_version" : setting_facts[i], value);
+        tide_query_reset(query);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
+                             tide_error *err)
+{
+    describe_request request = {.fn = fn, .arg = arg};
+    TIDE_TRY(tide_read_local(store, describe_settings, &request, err));
+    fn(arg, "commit", "ordered: synchronous_commit=off, then one shared synchronous flush");
+    return TIDE_OK;
+}
+
+typedef struct finding_request {
+    tide_store_finding_fn *fn;
+    void *arg;
+    int count;
+} finding_request;
+
+/* Counting reads every page; a damaged one fails its checksum or its structure. */
+static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
+{
+    finding_request *request = arg;
+    TIDE_TRY(tx->store->ops->script(tx, "SET LOCAL statement_timeout = 0",
+                                    err)); /* a large table takes what it takes */
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
+    tide_status status = TIDE_OK;
+    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+        const tide_view table = tide_col_text(query);
+        if (tide_col_i64(query) >= 0)
+            continue;
+        char text[256];
+        (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len,
+                       table.ptr);
+        request->count++;
+        request->fn(request->arg, text);
+    }
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
+{
+    finding_request request = {.fn = fn, .arg = arg};
+    TIDE_TRY(tide_read_local(store, read_every_table, &request, err));
+    return request.count == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);
+}
+
+tide_status tide_pg_backup(tide_store *store, const char *path, tide_error *err)
+{
+    return tide_fail(err, TIDE_E_UNSUPPORTED,
+                     "%s is a PostgreSQL database: use pg_dump or pg_basebackup to write %s",
+                     store->name, path);
+}

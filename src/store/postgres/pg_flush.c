@@ -1,0 +1,199 @@
+#include "store/postgres/pg_flush.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cond_wait.h"
+#include "tidemark_sql.h"
+
+enum { ASK_EVERY_US = 2000 };
+
+void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url)
+{
+    *flusher = (tide_pg_flusher){.store = store, .url = url};
+    (void)pthread_mutex_init(&flusher->lock, NULL);
+    (void)pthread_cond_init(&flusher->changed, NULL);
+}
+
+void tide_pg_flusher_done(tide_pg_flusher *flusher)
+{
+    tide_pg_connection_close(flusher->connection);
+    (void)pthread_cond_destroy(&flusher->changed);
+    (void)pthread_mutex_destroy(&flusher->lock);
+}
+
+static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_error *err)
+{
+    *is_new = !flusher->connection || !tide_pg_connection_is_alive(flusher->connection);
+    if (!*is_new)
+        return TIDE_OK;
+    tide_pg_connection_close(flusher->connection);
+    flusher->connection = NULL;
+    TIDE_TRY(
+        tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err));
+    tide_host ignored;
+    return tide_pg_read_host(&ignored, flusher->connection, err);
+}
+
+/* With a synchronous standby that is away a flush would wait for ever, in silence. */
+static void limit_answer(tide_pg_connection *connection)
+{
+    connection->answer_by_us = tide_patience_until(connection->store->options.wait_us);
+}
+
+/* A WARNING (a wait for a standby that was cancelled) means that nobody knows. */
+static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
+{
+    connection->has_warned = false;
+    limit_answer(connection);
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
+    const tide_status status = tide_pg_sync(connection, err);
+    connection->answer_by_us = 0;
+    TIDE_TRY(status);
+    if (connection->has_warned)
+        return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
+    return TIDE_OK;
+}
+
+tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
+{
+    limit_answer(connection);
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_BEGIN_WRITE, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_SYNCHRONOUS, (tide_pg_expectation){0}, err));
+    connection->has_warned = false;
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){0}, err));
+    const tide_status status = tide_pg_sync(connection, err);
+    connection->answer_by_us = 0;
+    TIDE_TRY(status);
+    if (connection->has_warned)
+        return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
+    return TIDE_OK;
+}
+
+/* With the lock held. */
+static void begin_generation(tide_pg_flusher *flusher)
+{
+    flusher->generation++;
+    (void)snprintf(flusher->server, sizeof flusher->server, "%s",
+                   flusher->connection ? flusher->connection->server : "");
+}
+
+typedef struct tide_pg_flush_wait {
+    tide_status status;
+    uint64_t generation; /* of the flush that answered */
+    bool is_answered;
+    struct tide_pg_flush_wait *next;
+} flush_wait;
+
+/* Called with the lock held; returns with it held. */
+static void lead(tide_pg_flusher *flusher)
+{
+    flush_wait *served = flusher->waiting;
+    flusher->waiting = NULL;
+    flusher->is_led = true;
+    (void)pthread_mutex_unlock(&flusher->lock);
+    tide_error ignored;
+    bool is_new = false;
+    tide_status status = connect_witness(flusher, &is_new, &ignored);
+    if (status >= TIDE_OK)
+        status = flush_once(flusher->connection, &ignored);
+    (void)pthread_mutex_lock(&flusher->lock);
+    flusher->is_led = false;
+    if (is_new)
+        begin_generation(flusher);
+    for (flush_wait *wait = served, *next = NULL; wait; wait = next) {
+        next = wait->next; /* the node is its owner's again once it is answered */
+        wait->status = status;
+        wait->generation = flusher->generation;
+        wait->is_answered = true;
+    }
+    (void)pthread_cond_broadcast(&flusher->changed);
+}
+
+uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    const bool is_same = server[0] && strcmp(server, flusher->server) == 0;
+    const uint64_t generation = is_same ? flusher->generation : 0;
+    (void)pthread_mutex_unlock(&flusher->lock);
+    return generation;
+}
+
+tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    flush_wait mine = {.next = flusher->waiting};
+    flusher->waiting = &mine;
+    while (!mine.is_answered) {
+        if (flusher->is_led)
+            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+        else
+            lead(flusher);
+    }
+    (void)pthread_mutex_unlock(&flusher->lock);
+    if (mine.status >= TIDE_OK && mine.generation == generation)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_UNAVAILABLE, "the WAL of %s could not be flushed by a witness",
+                     flusher->store->name);
+}
+
+tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
+{
+    (void)pthread_mutex_lock(&flusher->lock);
+    while (flusher->is_led)
+        (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+    bool is_new = false;
+    const tide_status status = connect_witness(flusher, &is_new, err);
+    if (is_new)
+        begin_generation(flusher);
+    (void)pthread_mutex_unlock(&flusher->lock);
+    return status;
+}
+
+/* One question on the witness, which must not be reconnected for it. */
+static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bool *is_running)
+{
+    const char *values[] = {xid};
+    *is_running = false;
+    tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
+    if (tide_pq.sendQueryParams(witness->pg,
+                                TIDE_SQL_TRANSACTION_STATUS->engine[TIDE_ENGINE_POSTGRES].text, 1,
+                                NULL, values, NULL, NULL, 0) != 1 ||
+        tide_pq.pipelineSync(witness->pg) != 1)
+        return outcome;
+    PGresult *result = tide_pq.getResult(witness->pg);
+    if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
+        const char *state = tide_pq.getvalue(result, 0, 0);
+        *is_running = strcmp(state, "in progress") == 0;
+        if (strcmp(state, "committed") == 0)
+            outcome = TIDE_PG_COMMITTED;
+        else if (strcmp(state, "aborted") == 0)
+            outcome = TIDE_PG_ABORTED;
+    }
+    tide_pq.clear(result);
+    tide_pq.clear(tide_pq.getResult(witness->pg));
+    tide_pq.clear(tide_pq.getResult(witness->pg));
+    return outcome;
+}
+
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid)
+{
+    tide_env *env = flusher->store->env;
+    const int64_t until_us = env->mono_us(env) + flusher->store->options.wait_us;
+    tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
+    bool is_running = xid[0] != '\0';
+    while (is_running && env->mono_us(env) < until_us) {
+        (void)pthread_mutex_lock(&flusher->lock);
+        while (flusher->is_led)
+            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+        is_running = flusher->generation == generation && flusher->connection &&
+                     tide_pg_connection_is_alive(flusher->connection);
+        if (is_running)
+            outcome = ask_once(flusher->connection, xid, &is_running);
+        (void)pthread_mutex_unlock(&flusher->lock);
+        if (is_running)
+            env->sleep_us(env, ASK_EVERY_US);
+    }
+    return outcome;
+}

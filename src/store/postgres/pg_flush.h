@@ -1,0 +1,66 @@
+/* pg_flush.h - carrying commits to disk: one flusher connection for the whole process.
+ *
+ * Ordered transactions commit with synchronous_commit=off: their counters are free as soon as the commit record
+ * is in the WAL buffer. Before anybody is answered, the WAL must be on disk up to there. One tiny transaction
+ * with a synchronous commit does it for everybody who waits: WAL is written in order, so when its commit
+ * record is durable, every earlier one is.
+ *
+ *     waiting      a b c d | e f g h i | ...        a leader flushes for all who came before it began
+ *
+ * A caller that finds nobody flushing becomes the leader and answers everybody on the list; there is no thread.
+ * Readers who saw rows that may not be durable wait here too. A loop over WAL positions would not do: a
+ * commit that ends on a page boundary leaves the flush position behind the insert position for seconds.
+ *
+ * The connection is a witness as well: while it lives, the server has not crashed since it was opened, and
+ * what it says about a transaction id is final. A flush proves nothing about a commit that is older than the
+ * connection: a server that crashed and came back flushes gladly what it still has. So each connect begins a
+ * new *generation*; a transaction notes the generation before it begins, and is answered only by a flush of
+ * the same one. A URL may lead to several servers: the witness counts only for transactions on its own. Otherwise its own connection, if that is still alive, is as good a witness.
+ *
+ * Threads: any. */
+#ifndef TIDE_STORE_POSTGRES_PG_FLUSH_H
+#define TIDE_STORE_POSTGRES_PG_FLUSH_H
+
+#include "store/postgres/pg_connection.h"
+
+typedef struct tide_pg_flusher {
+    tide_store *store;
+    const char *url;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
+    bool is_led;
+    uint64_t generation;                /* raised by each connect */
+    char server[96];                    /* the one that the witness sits on */
+    struct tide_pg_flush_wait *waiting; /* callers, on their own stacks */
+} tide_pg_flusher;
+
+void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url);
+void tide_pg_flusher_done(tide_pg_flusher *flusher);
+
+/* Open the connection early, so that it can be a witness. */
+TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err);
+
+/* The generation in force, to be noted before a transaction begins on this server; 0, which is never answered, when
+ * the witness sits on another one. */
+uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server);
+
+/* Return when everything committed since `generation` was noted, and before the call, is durable.
+ * TIDE_E_UNAVAILABLE: could not be proved here. */
+TIDE_MUST_CHECK tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation,
+                                          tide_error *err);
+
+/* The same on the committer's own connection: it is still alive, so its commit is not lost. */
+TIDE_MUST_CHECK tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err);
+
+typedef enum tide_pg_outcome {
+    TIDE_PG_COMMITTED,
+    TIDE_PG_ABORTED,
+    TIDE_PG_UNKNOWN, /* the witness is gone too */
+} tide_pg_outcome;
+
+/* What became of a transaction, begun under this generation, whose connection was lost? Waits while it is still
+ * running. */
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid);
+
+#endif

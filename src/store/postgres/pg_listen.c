@@ -1,0 +1,127 @@
+#include "store/postgres/pg_listen.h"
+
+#include <string.h>
+
+#include "base/backoff.h"
+#include "tidemark_sql.h"
+
+enum {
+    QUIET_MS = 30000, /* a look at the connection although nothing came */
+    ROUND_MAX = 16,   /* how often one sender sends for others */
+};
+
+static const tide_backoff reconnect_policy = {.base_us = 50000, .cap_us = 2000000};
+
+/* The payload that means: look at everything. A topic cannot be empty. */
+static const char all_topics[] = "";
+
+void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store, const char *url)
+{
+    *listener = (tide_pg_listener){.watcher = {.store = store}, .url = url};
+    (void)pthread_mutex_init(&listener->lock, NULL);
+}
+
+void tide_pg_listener_done(tide_pg_listener *listener)
+{
+    tide_watcher_stop(&listener->watcher);
+    (void)pthread_mutex_destroy(&listener->lock);
+}
+
+/* ---- listening ---- */
+
+static tide_pg_connection *connect_listener(tide_pg_listener *listener)
+{
+    tide_pg_connection *connection = NULL;
+    tide_error ignored;
+    if (tide_pg_connection_open(&connection, listener->watcher.store, listener->url, false,
+                                &ignored) < TIDE_OK)
+        return NULL;
+    if (tide_pg_send(connection, TIDE_PG_LISTEN, (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
+        tide_pg_sync(connection, &ignored) < TIDE_OK) {
+        tide_pg_connection_close(connection);
+        return NULL;
+    }
+    return connection;
+}
+
+static void tell_notifications(tide_pg_listener *listener, tide_pg_connection *connection)
+{
+    for (PGnotify *news = tide_pq.notifies(connection->pg); news;
+         news = tide_pq.notifies(connection->pg)) {
+        const bool is_all = strcmp(news->extra, all_topics) == 0;
+        tide_watch_signal(listener->watcher.store, is_all ? NULL : news->extra);
+        tide_pq.freemem(news);
+    }
+}
+
+/* Returns when the connection is lost (true) or the thread is to end (false). */
+static bool listen_while_connected(tide_pg_listener *listener, tide_pg_connection *connection)
+{
+    for (;;) {
+        const int found =
+            tide_watcher_poll(&listener->watcher, tide_pq.socket(connection->pg), QUIET_MS);
+        if (found < 0)
+            return false;
+        if (!tide_pg_connection_is_alive(connection))
+            return true;
+        tell_notifications(listener, connection);
+    }
+}
+
+void *tide_pg_listen(void *arg)
+{
+    tide_pg_listener *listener = arg;
+    tide_env *env = listener->watcher.store->env;
+    int attempt = 0;
+    bool is_wanted = true;
+    while (is_wanted) {
+        tide_pg_connection *connection = connect_listener(listener);
+        if (connection) {
+            attempt = 0;
+            tide_watch_signal(listener->watcher.store, NULL);
+            is_wanted = listen_while_connected(listener, connection);
+            tide_pg_connection_close(connection);
+        } else {
+            const int64_t wait_us = tide_backoff_next(&reconnect_policy, attempt++, env);
+            is_wanted = tide_watcher_poll(&listener->watcher, -1, (int)(wait_us / 1000)) >= 0;
+        }
+    }
+    return NULL;
+}
+
+/* ---- notifying ---- */
+
+static void send_topics(tide_pg_connection *connection, const tide_topics *topics, bool is_all)
+{
+    tide_error ignored;
+    for (int i = 0; i < topics->count || (i == 0 && is_all); i++) {
+        if (tide_pg_send_text(connection, TIDE_PG_NOTIFY, is_all ? all_topics : topics->names[i],
+                              &ignored) < TIDE_OK)
+            return;
+        if (is_all)
+            break;
+    }
+    TIDE_IGNORE(tide_pg_sync(connection, &ignored));
+}
+
+void tide_pg_notify(tide_pg_listener *listener, tide_pg_connection *connection,
+                    const tide_topics *topics)
+{
+    (void)pthread_mutex_lock(&listener->lock);
+    for (int i = 0; i < topics->count; i++)
+        if (!tide_topics_add(&listener->waiting, topics->names[i]))
+            listener->is_overflowing = true;
+    for (int round = 0; !listener->is_sending && listener->waiting.count > 0 && round < ROUND_MAX;
+         round++) {
+        const tide_topics mine = listener->waiting;
+        const bool is_all = listener->is_overflowing;
+        listener->waiting.count = 0;
+        listener->is_overflowing = false;
+        listener->is_sending = true;
+        (void)pthread_mutex_unlock(&listener->lock);
+        send_topics(connection, &mine, is_all);
+        (void)pthread_mutex_lock(&listener->lock);
+        listener->is_sending = false;
+    }
+    (void)pthread_mutex_unlock(&listener->lock);
+}

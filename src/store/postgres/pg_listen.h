@@ -1,0 +1,32 @@
+/* pg_listen.h - NOTIFY after the commit, and the thread that LISTENs.
+ *
+ * One channel, `tidemark`; the payload is the topic. Notifications are sent by whoever committed, after the commit
+ * and outside of it (inside, 16 clients fell to 0.22x: NOTIFY takes a lock of the whole cluster), and
+ * coalesced: while one is being sent, the topics of others collect, and the sender sends them together.
+ *
+ * A listener that loses its connection tells every watch when it is back: something may have been missed. */
+#ifndef TIDE_STORE_POSTGRES_PG_LISTEN_H
+#define TIDE_STORE_POSTGRES_PG_LISTEN_H
+
+#include "store/postgres/pg_connection.h"
+
+typedef struct tide_pg_listener {
+    tide_watcher watcher; /* first: the thread is given this */
+    const char *url;
+    pthread_mutex_t lock; /* of what follows */
+    bool is_sending;
+    bool is_overflowing; /* more topics than fit: tell all */
+    tide_topics waiting;
+} tide_pg_listener;
+
+void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store, const char *url);
+void tide_pg_listener_done(tide_pg_listener *listener);
+
+/* The thread's function. */
+void *tide_pg_listen(void *arg);
+
+/* Send a committed transaction's topics on its connection, together with those that others left meanwhile. */
+void tide_pg_notify(tide_pg_listener *listener, tide_pg_connection *connection,
+                    const tide_topics *topics);
+
+#endif

@@ -1,0 +1,209 @@
+/* pg_look.c - somebody's own SQL on PostgreSQL. See look.h. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/timefmt.h"
+#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_look_guard.h"
+#include "store/readonly_query.h"
+
+/* From the server's catalogue; fixed for ever. */
+enum {
+    OID_BOOL = 16,
+    OID_BYTEA = 17,
+    OID_INT8 = 20,
+    OID_INT2 = 21,
+    OID_INT4 = 23,
+    OID_OID = 26,
+    OID_FLOAT4 = 700,
+    OID_FLOAT8 = 701,
+    OID_TIMESTAMP = 1114,
+    OID_TIMESTAMPTZ = 1184,
+};
+
+static tide_status begin(tide_pg_connection *connection, const tide_look *look, bool has_role,
+                         tide_error *err)
+{
+    char text[256];
+    const int64_t timeout_ms = look->timeout_us / 1000 > 0 ? look->timeout_us / 1000 : 1;
+    (void)snprintf(text, sizeof text,
+                   "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone='UTC';"
+                   "SET LOCAL statement_timeout=%" PRId64 "%s",
+                   timeout_ms < INT32_MAX ? timeout_ms : INT32_MAX,
+                   has_role ? ";SET LOCAL ROLE tidemark_query" : "");
+    PGresult *result = tide_pq.exec(connection->pg, text);
+    const bool is_begun = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
+    const tide_status status =
+        is_begun ? TIDE_OK : tide_pg_fail_result(err, result, "cannot begin a query");
+    tide_pq.clear(result);
+    return status;
+}
+
+/* ---- values ---- */
+
+typedef struct row_text {
+    char time[TIDE_TIME_TEXT_SIZE];
+    unsigned char *bytes; /* of PQunescapeBytea */
+} row_text;
+
+/* '2025-01-01 00:00:00.5+00': ours has all digits and no zone. What is none of ours (infinity, BC) stays as it is. */
+static tide_view time_of(tide_view text, char out[TIDE_TIME_TEXT_SIZE])
+{
+    const size_t len =
+        text.len > 3 && strncmp(text.ptr + text.len - 3, "+00", 3) == 0 ? text.len - 3 : text.len;
+    int64_t us = 0;
+    if (tide_time_parse(&us, tide_view_bytes(text.ptr, len)) != TIDE_OK ||
+        tide_time_format(us, out) != TIDE_OK)
+        return text;
+    return tide_view_of(out);
+}
+
+static tide_value value_of(const PGresult *result, int column, row_text *text)
+{
+    if (tide_pq.getisnull(result, 0, column))
+        return (tide_value){.kind = TIDE_VALUE_NULL};
+    const char *words = tide_pq.getvalue(result, 0, column);
+    tide_value value = {.kind = TIDE_VALUE_TEXT,
+                        .as.bytes =
+                            tide_view_bytes(words, (size_t)tide_pq.getlength(result, 0, column))};
+    switch (tide_pq.ftype(result, column)) {
+    case OID_BOOL:
+        return (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = words[0] == 't'};
+    case OID_INT2:
+    case OID_INT4:
+    case OID_INT8:
+    case OID_OID:
+        return (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = strtoll(words, NULL, 10)};
+    case OID_FLOAT4:
+    case OID_FLOAT8:
+        return (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = strtod(words, NULL)};
+    case OID_TIMESTAMP:
+    case OID_TIMESTAMPTZ:
+        value.as.bytes = time_of(value.as.bytes, text->time);
+        return value;
+    case OID_BYTEA: {
+        size_t len = 0;
+        text->bytes = tide_pq.unescapeBytea((const unsigned char *)words, &len);
+        value.kind = TIDE_VALUE_BLOB;
+        value.as.bytes = tide_view_bytes(text->bytes, text->bytes ? len : 0);
+        return value;
+    }
+    default:
+        return value;
+    }
+}
+
+static tide_status tell_row(const tide_look *look, const PGresult *result, tide_value *values,
+                            row_text *texts, int64_t *len, tide_error *err)
+{
+    const int count = tide_pq.nfields(result);
+    assert(values && texts);
+    for (int i = 0; i < count; i++) {
+        *len += 8 + tide_pq.getlength(result, 0, i);
+        texts[i].bytes = NULL;
+        values[i] = value_of(result, i, &texts[i]);
+    }
+    tide_status status = TIDE_OK;
+    if (*len > look->bytes_max)
+        status = tide_fail(err, TIDE_E_LIMIT, "the answer has more than %" PRId64 " bytes",
+                           look->bytes_max);
+    else
+        status = look->row(look->arg, values, count, err);
+    for (int i = 0; i < count; i++)
+        tide_pq.freemem(texts[i].bytes);
+    return status;
+}
+
+/* ---- rows ---- */
+
+typedef struct progress {
+    const tide_look *look;
+    tide_value *values;
+    row_text *texts;
+    int64_t rows;
+    int64_t len;
+    bool is_told; /* the columns were */
+} progress;
+
+static tide_status tell_columns(progress *p, const PGresult *result, tide_error *err)
+{
+    const int count = tide_pq.nfields(result);
+    if (p->is_told)
+        return TIDE_OK;
+    p->is_told = true;
+    if (count > TIDE_LOOK_COLUMNS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d columns", TIDE_LOOK_COLUMNS_MAX);
+    const char *names[TIDE_LOOK_COLUMNS_MAX];
+    for (int i = 0; i < count; i++)
+        names[i] = tide_pq.fname(result, i);
+    p->values = calloc((size_t)count + 1, sizeof *p->values);
+    p->texts = calloc((size_t)count + 1, sizeof *p->texts);
+    if (!p->values || !p->texts)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
+    return p->look->columns(p->look->arg, names, count, err);
+}
+
+static tide_status take_result(progress *p, const PGresult *result, tide_error *err)
+{
+    const ExecStatusType status = tide_pq.resultStatus(result);
+    if (status == PGRES_SINGLE_TUPLE) {
+        TIDE_TRY(tell_columns(p, result, err));
+        if (p->rows++ == p->look->row_max)
+            return tide_fail(err, TIDE_E_LIMIT, "there are more than %" PRId64 " rows",
+                             p->look->row_max);
+        return tell_row(p->look, result, p->values, p->texts, &p->len, err);
+    }
+    if (status == PGRES_TUPLES_OK)
+        return tell_columns(p, result, err);
+    return status == PGRES_COMMAND_OK ? TIDE_OK : tide_pg_fail_result(err, result, "query");
+}
+
+static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    for (PGresult *result = tide_pq.getResult(pg); result; result = tide_pq.getResult(pg)) {
+        if (status >= TIDE_OK)
+            status = take_result(p, result, err);
+        tide_pq.clear(result);
+        if (status < TIDE_OK)
+            break; /* the rest, however much it is, goes with the connection */
+    }
+    return status;
+}
+
+/* A statement that cannot be understood is the asker's affair, not the store's. */
+static tide_status name_failure(tide_status status, tide_error *err)
+{
+    if (status != TIDE_E_FAILED && status != TIDE_E_FOREIGN)
+        return status;
+    if (err)
+        err->status = TIDE_E_INVALID;
+    return TIDE_E_INVALID;
+}
+
+tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *look, tide_error *err)
+{
+    PGconn *pg = connection->pg;
+    const char *inner = NULL;
+    bool has_role = false;
+    TIDE_TRY(tide_pg_look_words(look->sql, &inner, err));
+    if (tide_pq.exitPipelineMode(pg) != 1)
+        return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
+    TIDE_TRY(
+        name_failure(tide_pg_look_guard(connection, inner, look->timeout_us, &has_role, err), err));
+    TIDE_TRY(begin(connection, look, has_role, err));
+    if (tide_pq.sendQueryParams(pg, look->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
+        tide_pq.setSingleRowMode(pg) != 1)
+        return tide_pg_fail_lost(err, connection);
+    progress p = {.look = look};
+    const tide_status status = read_rows(&p, pg, err);
+    free(p.values);
+    free(p.texts);
+    if (status < TIDE_OK)
+        return name_failure(status, err);
+    tide_pq.clear(tide_pq.exec(pg, "ROLLBACK"));
+    return tide_pq.enterPipelineMode(pg) == 1 ? TIDE_OK : tide_pg_fail_lost(err, connection);
+}

@@ -1,0 +1,103 @@
+/* pg_query.c - running a query on PostgreSQL. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/postgres/pg_connection.h"
+
+static tide_pg_connection *connection_of(const tide_query *query)
+{
+    return query->tx->connection;
+}
+
+/* Its own round trip, once per connection: the parameter types must be known before values can be sent. What
+ * is queued already (a BEGIN) travels along. */
+static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query *query,
+                                        tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    PGconn *pg = connection->pg;
+    TIDE_TRY(tide_pg_sync(connection, err));
+    if (tide_pq.sendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
+        tide_pq.sendDescribePrepared(pg, statement->name) != 1 || tide_pq.pipelineSync(pg) != 1)
+        return tide_pg_fail_lost(err, connection);
+    tide_status status = TIDE_OK;
+    for (int answer = 0; answer < 2; answer++) {
+        PGresult *result = tide_pq.getResult(pg);
+        if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
+            status = tide_pg_fail_result(err, result, query->sql->name);
+        for (int i = 0; answer == 1 && status >= TIDE_OK && i < tide_pq.nparams(result); i++)
+            statement->params[i] = tide_pq.paramtype(result, i);
+        tide_pq.clear(result);
+        tide_pq.clear(tide_pq.getResult(pg));
+    }
+    tide_pq.clear(tide_pq.getResult(pg));
+    if (tide_pq.status(pg) != CONNECTION_OK)
+        return tide_pg_fail_lost(err, connection);
+    return status;
+}
+
+tide_status tide_pg_prepare(tide_query *query, tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    query->statement = tide_statement_map_find(&connection->statements, query->sql);
+    if (query->statement)
+        return TIDE_OK;
+    tide_pg_statement *statement = calloc(1, sizeof *statement);
+    if (!statement)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+    (void)snprintf(statement->name, sizeof statement->name, "t%d", connection->statement_count++);
+    tide_status status = prepare_and_describe(statement, query, err);
+    if (status >= TIDE_OK &&
+        !tide_statement_map_put(&connection->statements, query->sql, statement))
+        status = tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+    if (status < TIDE_OK) {
+        free(statement);
+        return status;
+    }
+    query->statement = statement;
+    return TIDE_OK;
+}
+
+static tide_status run(tide_query *query, tide_error *err)
+{
+    tide_pg_connection *connection = connection_of(query);
+    TIDE_TRY(tide_pg_begin(connection, true, err));
+    TIDE_TRY(tide_pg_send_query(connection, query, (tide_pg_expectation){.query = query}, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    query->row = -1;
+    const bool is_select = strncmp(tide_pq.cmdStatus(query->result), "SELECT", 6) == 0;
+    query->changed = is_select ? 0 : strtoll(tide_pq.cmdTuples(query->result), NULL, 10);
+    return TIDE_OK;
+}
+
+tide_status tide_pg_step(tide_query *query, tide_error *err)
+{
+    if (!query->is_started)
+        TIDE_TRY(run(query, err));
+    query->row++;
+    return query->row < tide_pq.ntuples(query->result) ? TIDE_OK : TIDE_NONE;
+}
+
+tide_status tide_pg_keep(tide_query *query, tide_error *err)
+{
+    return tide_pq.ntuples(query->result) == 1 ? TIDE_OK : tide_query_several(query, err);
+}
+
+void tide_pg_reset(tide_query *query)
+{
+    tide_pq.clear(query->result);
+    query->result = NULL;
+}
+
+tide_value tide_pg_column(const tide_query *query, int index)
+{
+    const PGresult *result = query->result;
+    assert(index < tide_pq.nfields(result));
+    if (tide_pq.getisnull(result, query->row, index))
+        return (tide_value){.kind = TIDE_VALUE_NULL};
+    return tide_pg_decode(tide_pq.getvalue(result, query->row, index),
+                          tide_pq.getlength(result, query->row, index),
+                          tide_pq.ftype(result, index));
+}

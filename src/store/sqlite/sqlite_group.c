@@ -1,0 +1,339 @@
+#include "store/sqlite/sqlite_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "store/twin.h"
+#include "tidemark_sql.h"
+
+enum {
+    CAREFUL_GROUPS = 64,     /* groups that run in savepoints after a closure has failed */
+    CHECKPOINT_FRAMES = 800, /* below the 1,000 at which foreign programs start to checkpoint */
+    CHECKPOINT_STEP = 100,   /* frames between two tries while a reader is in the way */
+    MARK_EVERY_US =
+        1000000, /* how far a restored file can be from its twin without being noticed */
+};
+
+static tide_status exec(tide_sqlite_writer *writer, const char *text, tide_error *err)
+{
+    return tide_sqlite_exec(writer->connection, text, err);
+}
+
+static bool is_transaction_gone(const tide_sqlite_writer *writer)
+{
+    return sqlite3_get_autocommit(writer->connection->db) != 0;
+}
+
+/* ---- one closure ---- */
+
+/* A reference that is still dangling would fail the whole group's COMMIT: it is this closure's failure. */
+static tide_status check_deferred_keys(tide_sqlite_writer *writer, tide_error *err)
+{
+    int pending = 0;
+    int highest = 0;
+    (void)sqlite3_db_status(writer->connection->db, SQLITE_DBSTATUS_DEFERRED_FKS, &pending,
+                            &highest, 0);
+    if (pending == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_CONFLICT,
+                     "FOREIGN KEY constraint failed: a row refers to nothing");
+}
+
+static tide_status run_closure(tide_sqlite_writer *writer, tide_tx_fn *fn, void *arg,
+                               tide_error *err)
+{
+    tide_sqlite_connection *connection = writer->connection;
+    tide_tx *tx = &connection->tx;
+    tide_sqlite_set_limits(connection);
+    tide_tx_init(tx, writer->store, connection, &connection->pool, true);
+    tide_status status = tide_tx_run(tx, fn, arg, err);
+    if (status >= TIDE_OK) {
+        const tide_status completed = tide_tx_complete_plainly(tx, err);
+        if (completed < TIDE_OK)
+            status = completed;
+    }
+    tide_tx_done(tx);
+    if (status >= TIDE_OK && !is_transaction_gone(writer)) {
+        const tide_status keys = check_deferred_keys(writer, err);
+        if (keys < TIDE_OK)
+            status = keys;
+    }
+    connection->budget_until_us = 0;
+    return status;
+}
+
+/* Returns false when the closure took the whole transaction with it. */
+static bool run_unshielded(tide_sqlite_writer *writer, tide_tx_fn *fn, void *arg,
+                           tide_status *status, tide_error *err)
+{
+    *status = run_closure(writer, fn, arg, err);
+    if (!is_transaction_gone(writer))
+        return true;
+    if (*status >= TIDE_OK)
+        *status = tide_fail(err, TIDE_E_CONFLICT, "the database rolled the transaction back");
+    return false;
+}
+
+/* The same, and a closure that fails takes nobody else along. */
+static bool run_in_savepoint(tide_sqlite_writer *writer, tide_tx_fn *fn, void *arg,
+                             tide_status *status, tide_error *err)
+{
+    *status = exec(writer, "SAVEPOINT closure", err);
+    if (*status < TIDE_OK)
+        return !is_transaction_gone(writer);
+    if (!run_unshielded(writer, fn, arg, status, err))
+        return false;
+    const bool is_kept = *status >= TIDE_OK;
+    tide_error end_err;
+    const tide_status ended = exec(
+        writer, is_kept ? "RELEASE closure" : "ROLLBACK TO closure; RELEASE closure", &end_err);
+    if (ended < TIDE_OK && is_kept) {
+        *status = ended;
+        *err = end_err;
+    }
+    return ended >= TIDE_OK && !is_transaction_gone(writer);
+}
+
+/* ---- one group ---- */
+
+static void checkpoint(tide_sqlite_writer *writer)
+{
+    tide_sqlite_connection *connection = writer->connection;
+    int frames = 0;
+    int moved = 0;
+    tide_sqlite_set_limits(connection);
+    connection->budget_until_us = 0;
+    if (sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames,
+                                  &moved) != SQLITE_OK)
+        return; /* the next group tries again; the log is complete without it */
+    writer->checkpointed_frames = frames;
+    /* Everything moved: the next commit starts the log anew, unless a reader still looks at it. */
+    if (frames == moved)
+        atomic_store(&writer->wal_bytes, 0);
+}
+
+/* Whoever reads is not waited for: then the log keeps its length, and what could be moved is moved. */
+static void empty_log(tide_sqlite_writer *writer)
+{
+    tide_sqlite_connection *connection = writer->connection;
+    tide_sqlite_set_limits(connection);
+    connection->budget_until_us = 0;
+    connection->busy_until_us = 0;
+    if (sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) !=
+        SQLITE_OK)
+        return;
+    connection->wal_frames = 0;
+    writer->checkpointed_frames = 0;
+    atomic_store(&writer->wal_bytes, 0);
+}
+
+void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
+{
+    if (atomic_exchange(&writer->is_log_unwanted, false))
+        empty_log(writer);
+    const int64_t frames = writer->connection->wal_frames;
+    if (frames < writer->checkpointed_frames)
+        writer->checkpointed_frames = 0;
+    if (writer->connection->is_checkpoint_wanted ||
+        (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP))
+        checkpoint(writer);
+    writer->connection->is_checkpoint_wanted = false;
+}
+
+/* Somebody moved, replaced or deleted the file or its log under us: what we write goes nowhere. */
+static tide_status check_place(tide_sqlite_writer *writer, tide_error *err)
+{
+    if (writer->place.file == 0 || writer->place.log == 0)
+        writer->place = tide_sqlite_place_of(writer->path);
+    if (!tide_sqlite_place_is_left(&writer->place, writer->path))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_DAMAGED, "%s or its log was moved, replaced or deleted while open",
+                     writer->store->name);
+}
+
+static tide_status begin(tide_sqlite_writer *writer, tide_error *err)
+{
+    if (writer->place.log != 0)
+        TIDE_TRY(check_place(writer, err));
+    tide_env *env = writer->store->env;
+    tide_sqlite_connection *connection = writer->connection;
+    const int64_t limit = writer->store->options.wal_max;
+    if (atomic_load(&writer->wal_bytes) > limit)
+        checkpoint(writer);
+    if (atomic_load(&writer->wal_bytes) > limit)
+        return tide_fail(
+            err, TIDE_E_BUSY,
+            "the write-ahead log has grown beyond %lld bytes because a reader holds an "
+            "old snapshot",
+            (long long)limit);
+    tide_sqlite_set_limits(connection);
+    connection->budget_until_us = 0;
+    TIDE_TRY(tide_sqlite_door_enter(&writer->door, env, connection->busy_until_us, err));
+    const tide_status status = exec(writer, "BEGIN IMMEDIATE", err);
+    tide_sqlite_door_leave(&writer->door);
+    if (status == TIDE_E_BUSY)
+        return tide_fail(err, TIDE_E_BUSY,
+                         "another program has been writing to %s for more than %.1f s",
+                         writer->store->name, (double)writer->store->options.wait_us / 1e6);
+    return status;
+}
+
+static void roll_back(tide_sqlite_writer *writer)
+{
+    tide_error ignored;
+    if (!is_transaction_gone(writer))
+        TIDE_IGNORE(exec(writer, "ROLLBACK", &ignored));
+}
+
+/* A failed COMMIT may have left its frames in the log, where a crash would find them. A later successful
+ * commit overwrites them: then the failure is certain. */
+static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, tide_error *err)
+{
+    roll_back(writer);
+    tide_error ignored;
+    if (status == TIDE_E_FULL)
+        checkpoint(writer); /* makes room in the log */
+    tide_status covered = begin(writer, &ignored);
+    /* A real change: SQLite leaves a page alone whose bytes would stay the same. */
+    if (covered >= TIDE_OK)
+        covered = exec(writer, TIDE_SQL_IDENTITY_MARK->engine[TIDE_ENGINE_SQLITE].text, &ignored);
+    if (covered >= TIDE_OK)
+        covered = exec(writer, "COMMIT", &ignored);
+    if (covered >= TIDE_OK)
+        return status;
+    roll_back(writer);
+    return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                             "the commit failed and may still take effect");
+}
+
+/* A full disk: what the log holds and the file already has can be given back. */
+static void note_full(tide_sqlite_writer *writer, tide_status status)
+{
+    if (status == TIDE_E_FULL)
+        writer->connection->is_checkpoint_wanted = true;
+}
+
+static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
+{
+    const tide_status status = exec(writer, "COMMIT", err);
+    note_full(writer, status);
+    if (status >= TIDE_OK) {
+        atomic_store(&writer->wal_bytes, writer->connection->wal_frames * writer->page_size);
+        if (check_place(writer, err) < TIDE_OK)
+            return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                                     "committed, but perhaps to nowhere");
+        return TIDE_OK;
+    }
+    return make_certain(writer, status, err);
+}
+
+static tide_status raise_mark(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_MARK, err));
+    const tide_status status = tide_query_one(query, err);
+    if (status == TIDE_OK)
+        *(int64_t *)arg = tide_col_i64(query);
+    return status;
+}
+
+static void fail_job(tide_sqlite_job *failed, tide_status status, const tide_error *err)
+{
+    failed->status = status;
+    if (failed->err)
+        *failed->err = *err;
+}
+
+/* The transaction is gone, and with it what every closure of the group had done. */
+static void run_again_singly(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count,
+                             int culprit)
+{
+    for (int i = 0; i < count; i++)
+        if (i != culprit && (i > culprit || jobs[i]->status >= TIDE_OK))
+            tide_sqlite_group_run(writer, &jobs[i], 1);
+}
+
+static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count)
+{
+    tide_env *env = writer->store->env;
+    int64_t mark = 0;
+    const bool is_mark_due =
+        tide_twin_is_kept(writer->store) && env->mono_us(env) >= writer->mark_due_us;
+    tide_error err;
+    tide_status status = TIDE_OK;
+    if (is_mark_due) {
+        /* Moved on before it is tried: a mark that cannot be raised must not cost anybody's write. */
+        writer->mark_due_us = env->mono_us(env) + MARK_EVERY_US;
+        if (!run_in_savepoint(writer, raise_mark, &mark, &status, &err)) {
+            roll_back(writer);
+            run_again_singly(writer, jobs, count, -1);
+            return;
+        }
+    }
+    status = commit(writer, &err);
+    if (status < TIDE_OK) {
+        for (int i = 0; i < count; i++)
+            if (jobs[i]->status >= TIDE_OK)
+                fail_job(jobs[i], status, &err);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (jobs[i]->status >= TIDE_OK)
+            tide_watch_signal_topics(writer->store, &jobs[i]->topics);
+    if (is_mark_due && status >= TIDE_OK && mark > 0)
+        tide_twin_write(writer->store, mark);
+}
+
+/* A closure failed that nothing shields the others from: undo all, and run the group again in savepoints. */
+static void run_again_carefully(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count)
+{
+    writer->careful_groups = CAREFUL_GROUPS;
+    tide_sqlite_group_run(writer, jobs, count);
+}
+
+void tide_sqlite_group_run(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count)
+{
+    tide_error err;
+    const tide_status begun = begin(writer, &err);
+    if (begun < TIDE_OK) {
+        for (int i = 0; i < count; i++)
+            fail_job(jobs[i], begun, &err);
+        return;
+    }
+    const bool is_careful = count > 1 && writer->careful_groups > 0;
+    if (is_careful)
+        writer->careful_groups--;
+    bool is_any_kept = false;
+    for (int i = 0; i < count; i++) {
+        tide_sqlite_job *current = jobs[i];
+        tide_error job_err = {.status = TIDE_OK};
+        bool is_sound = true;
+        if (is_careful)
+            is_sound =
+                run_in_savepoint(writer, current->fn, current->arg, &current->status, &job_err);
+        else
+            is_sound =
+                run_unshielded(writer, current->fn, current->arg, &current->status, &job_err);
+        note_full(writer, current->status);
+        current->topics = writer->connection->tx.topics;
+        if (current->status < TIDE_OK)
+            fail_job(current, current->status, &job_err);
+        if (!is_sound) {
+            roll_back(writer);
+            run_again_singly(writer, jobs, count, i);
+            return;
+        }
+        if (current->status < TIDE_OK && !is_careful) {
+            roll_back(writer);
+            if (count > 1)
+                run_again_carefully(writer, jobs, count);
+            return;
+        }
+        is_any_kept = is_any_kept || current->status >= TIDE_OK;
+    }
+    if (is_any_kept)
+        finish_group(writer, jobs, count);
+    else
+        roll_back(writer);
+}

@@ -1,0 +1,406 @@
+/* worker.c - the keeper: claims, renews, sweeps and drains, one bounded turn after the other. */
+#include "worker/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+
+/* ---- claims ---- */
+
+/* A job is told to stop so long before its lease ends. The lease may be shorter than what was asked for: an attempt's
+ * timeout bounds it. */
+static int64_t find_margin_us(const tide_work_claimed *item)
+{
+    return tide_worker_least(item->lease_us / 6, 10 * INT64_C(1000000));
+}
+
+static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t before_us)
+{
+    for (int i = 0; i < batch->claims.count; i++)
+        tide_worker_tell(worker, TIDE_WORKER_CLAIMED, &batch->claims.items[i], NULL);
+    (void)pthread_mutex_lock(&worker->lock);
+    int slot = 0;
+    for (int i = 0; i < batch->claims.count; i++) {
+        while (worker->jobs[slot].state != TIDE_JOB_FREE)
+            slot++;
+        assert(slot < worker->job_count);
+        tide_job *job = &worker->jobs[slot];
+        const tide_work_claimed *item = &batch->claims.items[i];
+        job->worker = worker;
+        job->item = item;
+        job->batch = batch;
+        job->state = TIDE_JOB_QUEUED;
+        job->order = ++worker->order;
+        job->lease_until_us = before_us + item->lease_us;
+        job->deadline_us =
+            item->deadline_at_us > 0
+                ? job->lease_until_us + (item->deadline_at_us - item->lease_expires_at_us)
+                : INT64_MAX;
+        job->margin_us = find_margin_us(item);
+        atomic_store(&job->stop, TIDE_JOB_GOES_ON);
+        job->is_told = false;
+        job->is_settling = false;
+        job->is_ended = false;
+        job->is_lost = false;
+        batch->users++;
+        worker->held++;
+        worker->totals.claimed++;
+    }
+    (void)pthread_cond_broadcast(&worker->has_queued);
+    (void)pthread_mutex_unlock(&worker->lock);
+}
+
+static int count_free(tide_worker *worker, int64_t *claimed)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    const int free_count = worker->job_count - worker->held;
+    *claimed = worker->totals.claimed;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return free_count;
+}
+
+static int count_wanted(tide_worker *worker)
+{
+    int64_t claimed = 0;
+    int64_t wanted = count_free(worker, &claimed);
+    if (worker->options.item_max > 0)
+        wanted = tide_worker_least(wanted, worker->options.item_max - claimed);
+    return (int)tide_worker_least(wanted, TIDE_WORK_BATCH_MAX);
+}
+
+/* Claim nothing any more. */
+static void begin_drain(tide_worker *worker)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    worker->is_draining = true;
+    (void)pthread_mutex_unlock(&worker->lock);
+    tide_worker_wake_warden(worker);
+}
+
+/* TIDE_OK: got some. TIDE_NONE: there was nothing; the next look is planned. */
+static tide_status claim_some(tide_worker *worker, int wanted, tide_error *err)
+{
+    tide_worker_batch *batch = calloc(1, sizeof *batch);
+    if (!batch)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a claim");
+    batch->users = 1;
+    tide_work_claim_request request = worker->options.claim;
+    request.limit = wanted;
+    const int64_t before_us = tide_worker_now(worker);
+    const tide_status status = tide_work_claim(worker->store, &request, &batch->claims, err);
+    if (status == TIDE_OK)
+        enqueue(worker, batch, before_us);
+    else if (status == TIDE_NONE)
+        worker->claim_at_us =
+            tide_worker_now(worker) +
+            (batch->claims.next_due_us < 0
+                 ? worker->options.poll_us
+                 : tide_worker_least(worker->options.poll_us, batch->claims.next_due_us));
+    const bool is_waiting = status == TIDE_NONE && batch->claims.next_due_us >= 0;
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_worker_batch_drop(batch);
+    const bool is_idle = worker->held == 0;
+    (void)pthread_mutex_unlock(&worker->lock);
+    if (status == TIDE_NONE && worker->options.until_empty && !is_waiting && is_idle)
+        begin_drain(worker);
+    return status;
+}
+
+static void plan_after_trouble(tide_worker *worker)
+{
+    const tide_backoff backoff = {.base_us = 50000, .cap_us = 5000000};
+    worker->claim_at_us =
+        tide_worker_now(worker) + tide_backoff_next(&backoff, worker->trouble_count++, worker->env);
+}
+
+/* A failure that trying again cannot mend ends the worker. */
+static tide_status step_claim(tide_worker *worker, tide_error *err)
+{
+    if (tide_worker_now(worker) < worker->claim_at_us)
+        return TIDE_OK;
+    const int wanted = count_wanted(worker);
+    if (wanted < 1) {
+        int64_t claimed = 0;
+        const bool is_idle = count_free(worker, &claimed) == worker->job_count;
+        if (is_idle && worker->options.item_max > 0 && claimed >= worker->options.item_max)
+            begin_drain(worker);
+        return TIDE_OK;
+    }
+    const tide_status status = claim_some(worker, wanted, err);
+    if (status >= TIDE_OK) {
+        worker->trouble_count = 0;
+        return TIDE_OK;
+    }
+    /* A claim of unknown outcome leaves leases that nobody keeps: they run out. */
+    if (!tide_status_get(status)->is_retryable && status != TIDE_E_OUTCOME_UNKNOWN)
+        return status;
+    tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, err);
+    plan_after_trouble(worker);
+    return TIDE_OK;
+}
+
+/* ---- sweeps ---- */
+
+static void step_sweep(tide_worker *worker)
+{
+    if (worker->options.sweep_us < 0 || tide_worker_now(worker) < worker->sweep_at_us)
+        return;
+    tide_error err = {0};
+    tide_work_swept swept = {.has_more = false};
+    const tide_status status = tide_work_sweep(worker->store, 0, 0, &swept, &err);
+    if (status < TIDE_OK)
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
+    else
+        tide_worker_tell(worker, TIDE_WORKER_SWEPT, NULL, NULL);
+    const bool is_again = status >= TIDE_OK && swept.has_more;
+    worker->sweep_at_us = tide_worker_now(worker) + (is_again ? 0 : worker->options.sweep_us);
+}
+
+/* ---- the end ---- */
+
+bool tide_worker_is_stopping(tide_worker *worker)
+{
+    if (atomic_load(&worker->stops) > 0)
+        return true;
+    (void)pthread_mutex_lock(&worker->lock);
+    const bool is_draining = worker->is_draining;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return is_draining;
+}
+
+/* What is queued goes back, running ones are the warden's. How many are held after that. */
+static int step_drain(tide_worker *worker)
+{
+    while (tide_worker_release_queued(worker))
+        ;
+    (void)pthread_mutex_lock(&worker->lock);
+    const int held = worker->held;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return held;
+}
+
+/* ---- waiting ---- */
+
+static bool has_queued(tide_worker *worker)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&worker->lock);
+    for (int i = 0; i < worker->job_count && !found; i++)
+        found = worker->jobs[i].state == TIDE_JOB_QUEUED;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return found;
+}
+
+static int64_t plan_next(tide_worker *worker, bool is_draining)
+{
+    /* A release that the store did not take is tried again soon; a job that ends wakes us. */
+    if (is_draining)
+        return has_queued(worker)
+                   ? tide_worker_least(worker->renew_at_us, tide_worker_now(worker) + 100000)
+                   : worker->renew_at_us;
+    const int64_t next_us = tide_worker_least(worker->renew_at_us, worker->claim_at_us);
+    return worker->options.sweep_us < 0 ? next_us : tide_worker_least(next_us, worker->sweep_at_us);
+}
+
+/* Woken by the store: look at once. */
+static void take_signs(tide_worker *worker, const struct pollfd *fds)
+{
+    uint64_t count = 0;
+    if (fds[0].revents) {
+        const ssize_t got = read(worker->wake_fd, &count, sizeof count);
+        (void)got;
+        worker->claim_at_us = worker->trouble_count > 0 ? worker->claim_at_us : 0;
+    }
+    for (int i = 0; i < worker->watch_count; i++) {
+        if (!fds[i + 1].revents)
+            continue;
+        TIDE_IGNORE(tide_watch_wait(worker->watches[i], 0, NULL));
+        worker->claim_at_us = worker->trouble_count > 0 ? worker->claim_at_us : 0;
+    }
+}
+
+static void wait_until(tide_worker *worker, int64_t until_us)
+{
+    struct pollfd fds[TIDE_WORKER_WATCHES_MAX + 1] = {{.fd = worker->wake_fd, .events = POLLIN}};
+    for (int i = 0; i < worker->watch_count; i++)
+        fds[i + 1] = (struct pollfd){.fd = tide_watch_fd(worker->watches[i]), .events = POLLIN};
+    const int64_t left_us = until_us - tide_worker_now(worker);
+    const int timeout_ms = left_us <= 0 ? 0 : (int)tide_worker_least((left_us + 999) / 1000, 60000);
+    if (poll(fds, (nfds_t)worker->watch_count + 1, timeout_ms) > 0)
+        take_signs(worker, fds);
+}
+
+/* ---- run ---- */
+
+static tide_status keep(tide_worker *worker, tide_error *err)
+{
+    tide_status failure = TIDE_OK;
+    for (;;) {
+        tide_worker_step_renewal(worker);
+        const bool is_draining = tide_worker_is_stopping(worker);
+        if (is_draining && step_drain(worker) == 0)
+            return failure;
+        if (!is_draining) {
+            step_sweep(worker);
+            failure = step_claim(worker, err);
+            if (failure < TIDE_OK)
+                begin_drain(worker);
+            if (tide_worker_is_stopping(worker))
+                continue;
+            if (count_wanted(worker) < 1)
+                worker->claim_at_us = INT64_MAX; /* a job that ends wakes the keeper */
+        }
+        wait_until(worker, plan_next(worker, is_draining));
+    }
+}
+
+static int start_threads(tide_worker *worker, pthread_t *threads, tide_error *err)
+{
+    int started = 0;
+    for (; started < worker->options.threads + 1; started++) {
+        void *(*body)(void *) = started == 0 ? tide_worker_warden : tide_worker_runner;
+        const int code = pthread_create(&threads[started], NULL, body, worker);
+        if (code != 0) {
+            (void)tide_fail(err, TIDE_E_LIMIT, "cannot start thread %d: %s", started,
+                            strerror(code));
+            break;
+        }
+    }
+    return started;
+}
+
+tide_status tide_worker_run(tide_worker *worker, tide_error *err)
+{
+    pthread_t threads[TIDE_WORKER_THREADS_MAX + 1];
+    worker->is_draining = false;
+    worker->drain_until_us = 0;
+    const int started = start_threads(worker, threads, err);
+    const tide_status status =
+        started == worker->options.threads + 1 ? keep(worker, err) : TIDE_E_LIMIT;
+    (void)pthread_mutex_lock(&worker->lock);
+    worker->is_closing = true;
+    (void)pthread_cond_broadcast(&worker->has_queued);
+    (void)pthread_mutex_unlock(&worker->lock);
+    tide_worker_wake_warden(worker);
+    for (int i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    worker->is_closing = false;
+    return status;
+}
+
+void tide_worker_stop(tide_worker *worker)
+{
+    (void)atomic_fetch_add(&worker->stops, 1);
+    tide_worker_wake(worker);
+    tide_worker_wake_warden(worker);
+}
+
+void tide_worker_totals_get(const tide_worker *worker, tide_worker_totals *out)
+{
+    tide_worker *w = (tide_worker *)worker; /* the lock is not part of what is promised const */
+    (void)pthread_mutex_lock(&w->lock);
+    *out = w->totals;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- open, close ---- */
+
+static tide_status check_options(const tide_worker_options *options, tide_error *err)
+{
+    if (options->threads < 0 || options->threads > TIDE_WORKER_THREADS_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a worker has 1 to %d threads, not %d",
+                         TIDE_WORKER_THREADS_MAX, options->threads);
+    const int threads = options->threads ? options->threads : 1;
+    if (options->prefetch < 0 || options->prefetch > TIDE_WORKER_PREFETCH_MAX - threads)
+        return tide_fail(err, TIDE_E_INVALID, "a worker holds up to %d items",
+                         TIDE_WORKER_PREFETCH_MAX);
+    if (!options->claim.worker || !options->claim.worker[0])
+        return tide_fail(err, TIDE_E_INVALID, "a worker needs a name");
+    assert(options->run);
+    return TIDE_OK;
+}
+
+static void fill_defaults(tide_worker_options *options)
+{
+    options->threads = options->threads ? options->threads : 1;
+    options->poll_us = options->poll_us > 0 ? options->poll_us : TIDE_WORKER_POLL_US;
+    options->sweep_us = options->sweep_us ? options->sweep_us : TIDE_WORK_SWEEP_US;
+    options->drain_us = options->drain_us ? options->drain_us : TIDE_WORKER_DRAIN_US;
+    options->claim.lease_us =
+        options->claim.lease_us > 0 ? options->claim.lease_us : TIDE_WORK_LEASE_US;
+}
+
+static tide_status open_watch(tide_worker *worker, const char *topic, tide_error *err)
+{
+    TIDE_TRY(tide_watch_open(&worker->watches[worker->watch_count], worker->store, topic, err));
+    worker->watch_count++;
+    return TIDE_OK;
+}
+
+/* The common topic tells of what has no single type. Who takes every type, or very many, watches the topic of all. */
+static tide_status open_watches(tide_worker *worker, tide_error *err)
+{
+    const tide_work_claim_request *claim = &worker->options.claim;
+    TIDE_TRY(open_watch(worker, TIDE_WORK_TOPIC, err));
+    const bool is_all = claim->type_count < 1 || claim->type_count >= TIDE_WORKER_WATCHES_MAX;
+    for (int i = 0; i < (is_all ? 1 : claim->type_count); i++) {
+        char topic[64];
+        tide_work_topic(topic, is_all ? NULL : claim->types[i]);
+        TIDE_TRY(open_watch(worker, topic, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_worker_open(tide_worker **out, tide_store *store,
+                             const tide_worker_options *options, tide_error *err)
+{
+    TIDE_TRY(check_options(options, err));
+    TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory for a worker");
+    worker->wake_fd = worker->warden_fd = -1;
+    worker->store = store;
+    worker->env = tide_store_env(store);
+    worker->options = *options;
+    fill_defaults(&worker->options);
+    (void)pthread_mutex_init(&worker->lock, NULL);
+    (void)pthread_cond_init(&worker->has_queued, NULL);
+    worker->job_count = worker->options.threads + worker->options.prefetch;
+    worker->jobs = calloc((size_t)worker->job_count, sizeof *worker->jobs);
+    worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    worker->warden_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!worker->jobs || worker->wake_fd < 0 || worker->warden_fd < 0)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory or descriptor for a worker");
+    worker->renew_at_us = tide_worker_now(worker) + tide_worker_renewal_gap_us(worker);
+    TIDE_TRY(open_watches(worker, err));
+    *out = TIDE_TAKE(worker);
+    return TIDE_OK;
+}
+
+void tide_worker_close(tide_worker *worker)
+{
+    if (!worker)
+        return;
+    for (int i = 0; i < worker->watch_count; i++)
+        tide_watch_close(worker->watches[i]);
+    if (worker->wake_fd >= 0)
+        (void)close(worker->wake_fd);
+    if (worker->warden_fd >= 0)
+        (void)close(worker->warden_fd);
+    (void)pthread_cond_destroy(&worker->has_queued);
+    (void)pthread_mutex_destroy(&worker->lock);
+    free(worker->jobs);
+    free(worker);
+}
+
+void tide_worker_closep(tide_worker **worker)
+{
+    tide_worker_close(*worker);
+}

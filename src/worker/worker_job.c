@@ -1,0 +1,331 @@
+/* worker_job.c - running one job: what the function sees, how its end is written. */
+#include "worker/worker.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+
+void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
+                      const tide_error *err)
+{
+    if (worker->options.event)
+        worker->options.event(worker->options.event_arg, event, item, err);
+}
+
+void tide_worker_batch_drop(tide_worker_batch *batch)
+{
+    if (--batch->users > 0)
+        return;
+    tide_work_claims_done(&batch->claims);
+    free(batch);
+}
+
+void tide_worker_job_free(tide_job *job)
+{
+    tide_worker_batch_drop(job->batch);
+    job->state = TIDE_JOB_FREE;
+    job->batch = NULL;
+    job->item = NULL;
+    job->worker->held--;
+}
+
+/* ---- what the function sees ---- */
+
+const tide_work_claimed *tide_job_item(const tide_job *job)
+{
+    return job->item;
+}
+
+tide_store *tide_job_store(const tide_job *job)
+{
+    return job->worker->store;
+}
+
+tide_job_stop tide_job_stop_get(const tide_job *job)
+{
+    return (tide_job_stop)atomic_load(&job->stop);
+}
+
+bool tide_job_is_stopping(const tide_job *job)
+{
+    return tide_job_stop_get(job) != TIDE_JOB_GOES_ON;
+}
+
+int64_t tide_job_lease_left_us(const tide_job *job)
+{
+    tide_worker *worker = job->worker;
+    (void)pthread_mutex_lock(&worker->lock);
+    const int64_t left_us = job->lease_until_us - worker->env->boot_us(worker->env);
+    const bool is_lost = job->is_lost;
+    (void)pthread_mutex_unlock(&worker->lock);
+    return is_lost || left_us < 0 ? 0 : left_us;
+}
+
+typedef struct search {
+    char id[TIDE_JOURNAL_ID_MAX + 1];
+} search;
+
+static tide_status look_at(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    search *s = arg;
+    /* These say that something began or broke, not how far it came. */
+    if (strcmp(checkpoint->type, "iteration_start") == 0 ||
+        strcmp(checkpoint->type, "error_boundary") == 0)
+        return TIDE_OK;
+    (void)snprintf(s->id, sizeof s->id, "%s", checkpoint->checkpoint_id);
+    return tide_fail(err, TIDE_E_INTERRUPTED, "found");
+}
+
+tide_status tide_job_last_checkpoint(tide_job *job, tide_checkpoint_fn *fn, void *arg,
+                                     tide_error *err)
+{
+    const tide_journal_filter newest = {.work_item_id = job->item->work_item_id,
+                                        .order = TIDE_JOURNAL_NEWEST_FIRST};
+    search s = {.id = ""};
+    const tide_status status = tide_journal_list(job->worker->store, &newest, look_at, &s, err);
+    if (!s.id[0])
+        return status < TIDE_OK ? status : TIDE_NONE;
+    return tide_journal_find(job->worker->store, s.id, true, fn, arg, err);
+}
+
+/* What the store answered tells whether the lease is still ours. The warden then tells the job. */
+static tide_status notice_loss(tide_job *job, tide_status status)
+{
+    if (status == TIDE_E_LEASE_LOST) {
+        int expected = TIDE_JOB_GOES_ON;
+        (void)pthread_mutex_lock(&job->worker->lock);
+        job->is_lost = true;
+        (void)pthread_mutex_unlock(&job->worker->lock);
+        (void)atomic_compare_exchange_strong(&job->stop, &expected, (int)TIDE_JOB_LEASE_OVER);
+        tide_worker_wake_warden(job->worker);
+    }
+    return status;
+}
+
+tide_status tide_job_checkpoint(tide_job *job, const tide_checkpoint_new *checkpoint,
+                                tide_checkpoint_numbers *out, tide_error *err)
+{
+    return notice_loss(job, tide_work_checkpoint(job->worker->store, job->item->work_item_id,
+                                                 job->item->lease_token, checkpoint, out, err));
+}
+
+tide_status tide_job_progress(tide_job *job, const char *progress, tide_error *err)
+{
+    return notice_loss(job, tide_work_progress(job->worker->store, job->item->work_item_id,
+                                               job->item->lease_token, progress, err));
+}
+
+/* ---- how it ends ---- */
+
+typedef struct settlement {
+    tide_worker_event event; /* what it is, once written */
+    tide_work_result *result;
+    const char *error;
+    bool is_final;
+    int64_t delay_us;
+} settlement;
+
+static tide_status write_end(tide_job *job, const settlement *end, tide_error *err)
+{
+    const tide_work_claimed *item = job->item;
+    tide_store *store = job->worker->store;
+    if (end->event == TIDE_WORKER_FINISHED) {
+        end->result->work_item_id = item->work_item_id;
+        end->result->token = item->lease_token;
+        return tide_work_finish(store, end->result, err);
+    }
+    if (end->event == TIDE_WORKER_RELEASED)
+        return tide_work_release(store, item->work_item_id, item->lease_token, end->delay_us, err);
+    tide_work_failed failed = {.is_final = false};
+    return tide_work_fail(store, item->work_item_id, item->lease_token, end->error, end->is_final,
+                          end->delay_us, &failed, err);
+}
+
+static void count_end(tide_worker *worker, tide_worker_event event)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_worker_totals *totals = &worker->totals;
+    if (event == TIDE_WORKER_FINISHED)
+        totals->finished++;
+    else if (event == TIDE_WORKER_FAILED)
+        totals->failed++;
+    else if (event == TIDE_WORKER_RELEASED)
+        totals->released++;
+    else
+        totals->lost++;
+    (void)pthread_mutex_unlock(&worker->lock);
+}
+
+static void wait_a_little(tide_worker *worker, int attempt)
+{
+    const tide_backoff backoff = {.base_us = 20000, .cap_us = 1000000};
+    worker->env->sleep_us(worker->env, tide_backoff_next(&backoff, attempt, worker->env));
+}
+
+static void set_settling(tide_job *job, bool is_settling)
+{
+    (void)pthread_mutex_lock(&job->worker->lock);
+    job->is_settling = is_settling;
+    (void)pthread_mutex_unlock(&job->worker->lock);
+}
+
+/* The same end may be written again after an unknown outcome: the store knows the token. */
+static bool may_pass(tide_status status)
+{
+    return status == TIDE_E_OUTCOME_UNKNOWN ||
+           (status < TIDE_OK && tide_status_get(status)->is_retryable);
+}
+
+static void note_end(tide_job *job, tide_worker_event event, const tide_error *err)
+{
+    job->is_ended = true;
+    count_end(job->worker, event);
+    tide_worker_tell(job->worker, event, job->item, err);
+}
+
+/* Whatever may pass is tried until the lease is over; then the sweep decides. */
+static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
+{
+    tide_worker *worker = job->worker;
+    assert(!job->is_ended && "a job ends once");
+    set_settling(job, true);
+    tide_status status = TIDE_OK;
+    for (int attempt = 0;; attempt++) {
+        status = write_end(job, end, err);
+        if (!may_pass(status) || tide_job_lease_left_us(job) == 0)
+            break;
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, job->item, err);
+        wait_a_little(worker, attempt);
+    }
+    if (status == TIDE_E_INVALID || status == TIDE_E_LIMIT || status == TIDE_E_NOT_FOUND ||
+        status == TIDE_E_CONFLICT) {
+        /* The end itself is not acceptable: it is still the caller's to choose another one. */
+        set_settling(job, false);
+        return status;
+    }
+    note_end(job, status < TIDE_OK ? TIDE_WORKER_LOST : end->event, status < TIDE_OK ? err : NULL);
+    return notice_loss(job, status);
+}
+
+tide_status tide_job_finish(tide_job *job, tide_work_result *result, tide_error *err)
+{
+    const settlement end = {.event = TIDE_WORKER_FINISHED, .result = result};
+    return settle(job, &end, err);
+}
+
+tide_status tide_job_fail(tide_job *job, const char *error, bool is_final, int64_t retry_after_us,
+                          tide_error *err)
+{
+    const settlement end = {.event = TIDE_WORKER_FAILED,
+                            .error = error,
+                            .is_final = is_final,
+                            .delay_us = retry_after_us};
+    return settle(job, &end, err);
+}
+
+tide_status tide_job_release(tide_job *job, int64_t delay_us, tide_error *err)
+{
+    const settlement end = {.event = TIDE_WORKER_RELEASED, .delay_us = delay_us};
+    return settle(job, &end, err);
+}
+
+/* The function has returned without an end of its own, or with one that the store did not accept. */
+static void end_for(tide_job *job, tide_status ran, const tide_error *why)
+{
+    tide_error err = {0};
+    tide_status status = TIDE_OK;
+    const tide_job_stop stop = tide_job_stop_get(job);
+    if (ran >= TIDE_OK) {
+        tide_work_result result = {.output = NULL};
+        status = tide_job_finish(job, &result, &err);
+    } else if (ran == TIDE_E_INTERRUPTED && stop == TIDE_JOB_TIMED_OUT) {
+        status = tide_job_fail(job, "the attempt took longer than its timeout", false, -1, &err);
+    } else if (ran == TIDE_E_INTERRUPTED || stop == TIDE_JOB_LEASE_OVER) {
+        status = tide_job_release(job, 0, &err);
+    } else {
+        status = tide_job_fail(job, why->text[0] ? why->text : tide_status_get(ran)->text, false,
+                               -1, &err);
+    }
+    /* Not even that was accepted: the item is gone. Whatever else could not be written the sweep takes up. */
+    if (status < TIDE_OK && !job->is_ended)
+        note_end(job, TIDE_WORKER_LOST, &err);
+}
+
+static void run_job(tide_job *job)
+{
+    tide_worker *worker = job->worker;
+    tide_error err = {0};
+    const tide_status ran = tide_job_is_stopping(job) || tide_worker_is_stopping(worker)
+                                ? TIDE_E_INTERRUPTED
+                                : worker->options.run(worker->options.run_arg, job, &err);
+    if (!job->is_ended)
+        end_for(job, ran, &err);
+}
+
+static tide_job *take_oldest(tide_worker *worker)
+{
+    tide_job *oldest = NULL;
+    for (int i = 0; i < worker->job_count; i++) {
+        tide_job *job = &worker->jobs[i];
+        if (job->state == TIDE_JOB_QUEUED && (!oldest || job->order < oldest->order))
+            oldest = job;
+    }
+    if (oldest)
+        oldest->state = TIDE_JOB_RUNNING;
+    return oldest;
+}
+
+/* One try: the keeper has other duties, and comes again. */
+bool tide_worker_release_queued(tide_worker *worker)
+{
+    tide_error err = {0};
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_job *job = take_oldest(worker);
+    if (job)
+        job->is_settling = true;
+    (void)pthread_mutex_unlock(&worker->lock);
+    if (!job)
+        return false;
+    const settlement end = {.event = TIDE_WORKER_RELEASED};
+    const tide_status status = write_end(job, &end, &err);
+    if (may_pass(status) && tide_job_lease_left_us(job) > 0) {
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, job->item, &err);
+        (void)pthread_mutex_lock(&worker->lock);
+        job->is_settling = false;
+        job->state = TIDE_JOB_QUEUED;
+        (void)pthread_mutex_unlock(&worker->lock);
+        return false;
+    }
+    note_end(job, status < TIDE_OK ? TIDE_WORKER_LOST : TIDE_WORKER_RELEASED,
+             status < TIDE_OK ? &err : NULL);
+    (void)pthread_mutex_lock(&worker->lock);
+    tide_worker_job_free(job);
+    (void)pthread_mutex_unlock(&worker->lock);
+    return true;
+}
+
+void *tide_worker_runner(void *arg)
+{
+    tide_worker *worker = arg;
+    (void)pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        tide_job *job = take_oldest(worker);
+        if (!job && worker->is_closing)
+            break;
+        if (!job) {
+            (void)pthread_cond_wait(&worker->has_queued, &worker->lock);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&worker->lock);
+        tide_worker_wake_warden(worker);
+        run_job(job);
+        (void)pthread_mutex_lock(&worker->lock);
+        tide_worker_job_free(job);
+        tide_worker_wake(worker);
+    }
+    (void)pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
