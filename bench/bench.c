@@ -254,10 +254,10 @@ static tide_status append_row(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_sequence_declare(tx, "appended", 1, &row->range, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_APPENDED_ADD, err));
-    tide_bind_text(query, "sequence", "appended");
-    tide_bind_text(query, "writer", row->writer);
-    tide_bind_i64(query, "n", row->n);
-    tide_bind_i64(query, "back", 0);
+    tide_query_bind_text(query, "sequence", "appended");
+    tide_query_bind_text(query, "writer", row->writer);
+    tide_query_bind_i64(query, "n", row->n);
+    tide_query_bind_i64(query, "back", 0);
     return tide_query_defer(&query, err);
 }
 
@@ -284,7 +284,7 @@ void bench_write_numbered(void *store, int thread, int64_t n)
     numbered_row row = {.writer = writer, .n = n};
     tide_error err;
     const int64_t begin_ns = history_now_ns();
-    bench_must(tide_write(store, append_row, &row, &err), &err, "tide_write");
+    bench_must(tide_store_write(store, append_row, &row, &err), &err, "tide_store_write");
     if (bench_history() > 0)
         write_take(store, &row, begin_ns);
 }

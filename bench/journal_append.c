@@ -45,8 +45,8 @@ static tide_status insert_plain(tide_tx *tx, void *arg, tide_error *err)
     const plain_row *row = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", row->id);
-    tide_bind_text(query, "t", row->c->state);
+    tide_query_bind_i64(query, "id", row->id);
+    tide_query_bind_text(query, "t", row->c->state);
     return tide_query_run(query, NULL, err);
 }
 
@@ -57,7 +57,7 @@ static void insert(void *context, int thread, int64_t n)
     contest *c = context;
     tide_error err;
     plain_row row = {.c = c, .id = atomic_fetch_add(&c->id, 1) + 1};
-    bench_must(tide_write(c->store, insert_plain, &row, &err), &err, "inserting");
+    bench_must(tide_store_write(c->store, insert_plain, &row, &err), &err, "inserting");
 }
 
 static void run_engine(const char *name, const char *url, const tempdir *dir,

@@ -148,7 +148,7 @@ static double measure(arena *a, question what)
         if (what == COMMIT)
             append(a, a->filler, 0, 0);
         else
-            bench_must(tide_read_local(a->store, ask, &q, &err), &err, names[what]);
+            bench_must(tide_store_read_local(a->store, ask, &q, &err), &err, names[what]);
         bench_latencies_add(&latencies, bench_now_us() - began_us);
         if ((what == PLAN && q.files != FILES) || (what == PRUNED && q.files != 1))
             bench_die("%s: %d files", names[what], q.files);
@@ -300,7 +300,7 @@ static void set_up(arena *a, tide_engine engine)
     a->table = make_table(a, "asked");
     for (int i = 0; i < FILES; i++)
         append(a, a->table, (int64_t)i * 100, 1);
-    bench_must(tide_read(a->store, read_catalog, &a->catalog, &err), &err, "the catalog");
+    bench_must(tide_store_read(a->store, read_catalog, &a->catalog, &err), &err, "the catalog");
 }
 
 static void tear_down(arena *a)

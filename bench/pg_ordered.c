@@ -1,6 +1,6 @@
 /* pg_ordered.c - what order costs on PostgreSQL, and what it is worth.
  *
- * 16 clients insert numbered rows, each durable before its client goes on. Contestants: tide_write
+ * 16 clients insert numbered rows, each durable before its client goes on. Contestants: tide_store_write
  * (counter taken last, lock released before the flush, one flush for all), the counter's lock held
  * through the flush in one statement, and the database's own sequence, which keeps no order. Then
  * once more with a tailer beside the writers, which counts what it would have skipped.
@@ -148,10 +148,10 @@ static void tear_down(arena *a)
 int main(int argc, char **argv)
 {
     static arena a = {
-        .rates = {[ORDERED] = {.name = "tide_write, ordered"},
+        .rates = {[ORDERED] = {.name = "tide_store_write, ordered"},
                   [HELD] = {.name = "counter locked through the flush, one statement"},
                   [NEXTVAL] = {.name = "nextval, no order"}},
-        .commits_per_sync = {[ORDERED] = {.name = "tide_write, ordered"},
+        .commits_per_sync = {[ORDERED] = {.name = "tide_store_write, ordered"},
                              [HELD] = {.name = "counter locked through the flush, one statement"},
                              [NEXTVAL] = {.name = "nextval, no order"}},
     };

@@ -1,6 +1,6 @@
 /* sqlite_group.c - what sharing a commit is worth on SQLite.
  *
- * Every row is numbered and durable before its writer goes on. Contestants: tide_write with 1, 16
+ * Every row is numbered and durable before its writer goes on. Contestants: tide_store_write with 1, 16
  * and 64 threads; SQLite alone with one commit per row, by one connection and by 16; SQLite alone
  * with 16 rows of one thread per commit, the most that sharing a commit by 16 could give if handing
  * rows over cost nothing; and write + fdatasync of bare bytes, the disk's own limit: the row alone,
@@ -160,9 +160,9 @@ enum { TIDE_1, TIDE_16, TIDE_64, RAW_1, RAW_16, RAW_BULK, DISK_1, DISK_16, CONTE
     }
 
 static contestant all[CONTESTANTS] = {
-    [TIDE_1] = CONTESTANT(TIDE, 1, 1, "tide_write, 1 thread"),
-    [TIDE_16] = CONTESTANT(TIDE, 16, 1, "tide_write, 16 threads"),
-    [TIDE_64] = CONTESTANT(TIDE, 64, 1, "tide_write, 64 threads"),
+    [TIDE_1] = CONTESTANT(TIDE, 1, 1, "tide_store_write, 1 thread"),
+    [TIDE_16] = CONTESTANT(TIDE, 16, 1, "tide_store_write, 16 threads"),
+    [TIDE_64] = CONTESTANT(TIDE, 64, 1, "tide_store_write, 64 threads"),
     [RAW_1] = CONTESTANT(RAW, 1, 1, "SQLite alone, a commit each, 1 connection"),
     [RAW_16] = CONTESTANT(RAW, WRITERS, 1, "SQLite alone, a commit each, 16 connections"),
     [RAW_BULK] = CONTESTANT(RAW, 1, WRITERS, "SQLite alone, 16 rows per commit, 1 connection"),

@@ -31,11 +31,11 @@ typedef struct contest {
 
 static void add_items(contest *c, int64_t count)
 {
-    static tide_work_new items[ADD];
+    static tide_work_spec items[ADD];
     static tide_work_added added[ADD];
     tide_error err;
     for (int i = 0; i < ADD; i++)
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .task_id = c->task_id, .work_type = "nothing", .input = "{\"n\":1}", .max_retries = -1};
     for (int64_t done = 0; done < count; done += ADD)
         bench_must(tide_work_add(c->store, items, ADD, added, &err), &err, "adding items");

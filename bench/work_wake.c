@@ -59,7 +59,7 @@ static void run_engine(const char *name, const char *url, const tempdir *dir)
         bench_die("cannot start a thread");
     bench_latencies latencies = {.count = 0};
     for (int i = 0; i < ITEMS; i++) {
-        const tide_work_new item = {.task_id = task_id, .work_type = "wake", .max_retries = -1};
+        const tide_work_spec item = {.task_id = task_id, .work_type = "wake", .max_retries = -1};
         tide_work_added added;
         tide_env *env = tide_env_system();
         env->sleep_us(env, 2000 + (i * 7919) % 9000); /* the worker is asleep again */

@@ -77,23 +77,23 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
     return tide_registry_put_all(store, given, demo->agent_count, err);
 }
 
-static tide_status join(void *arg, tide_front *front, tide_error *err)
+static tide_status join(void *arg, tide_listener *front, tide_error *err)
 {
     tide_demo *demo = arg;
     TIDE_TRY(
-        tide_front_join(front, &(tide_front_part){.leave = tide_demo_leave, .arg = demo}, err));
-    return tide_front_add(front, tide_demo_methods, NULL, demo, err);
+        tide_listener_join(front, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
+    return tide_listener_add(front, tide_demo_methods, NULL, demo, err);
 }
 
-static tide_status begin(void *arg, tide_store *store, const tide_front *front, tide_error *err)
+static tide_status begin(void *arg, tide_store *store, const tide_listener *front, tide_error *err)
 {
     tide_demo *demo = arg;
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
     if (options->greet)
-        options->greet(tide_front_address(front, 0), options->tls_cert);
+        options->greet(tide_listener_address(front, 0), options->tls_cert);
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
-    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_front_inside(front), options->env, options->log,
+    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(front), options->env, options->log,
                                  err));
     return tide_demo_work_open(&demo->work,
                                &(tide_demo_work_options){.program = options->program,

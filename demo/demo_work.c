@@ -188,14 +188,14 @@ static tide_status add_task(tide_demo_work *work, tide_error *err)
     char title[64];
     char id[TIDE_WORK_ID_MAX + 1];
     char inputs[ITEMS][64];
-    tide_work_new items[ITEMS];
+    tide_work_spec items[ITEMS];
     tide_work_added added[ITEMS];
     (void)snprintf(title, sizeof title, TITLE "%lld", (long long)++work->task_count);
     const tide_task_new task = {.title = title, .metadata = METADATA};
     TIDE_TRY(tide_task_create(work->options.store, &task, id, err));
     for (int i = 0; i < ITEMS; i++) {
         (void)snprintf(inputs[i], sizeof inputs[i], "{\"chapter\":%d}", i + 1);
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .task_id = id, .work_type = "demo.report", .input = inputs[i], .max_retries = 3};
     }
     return tide_work_add(work->options.store, items, ITEMS, added, err);

@@ -31,7 +31,7 @@ typedef struct pair {
     half halves[2];
 } pair;
 
-struct tide_relay {
+struct tide_tcp_proxy {
     tide_env *env;
     char address[32];
     int listener;
@@ -41,7 +41,7 @@ struct tide_relay {
     atomic_bool is_over;
     atomic_int port;
     atomic_llong cut_until_us;
-    pair *pairs[TIDE_RELAY_CONNECTIONS]; /* the thread's */
+    pair *pairs[TIDE_TCP_PROXY_CONNECTIONS]; /* the thread's */
 };
 
 /* ---- connections ---- */
@@ -72,12 +72,12 @@ static int call(int port)
     return -1;
 }
 
-static bool is_cut(const tide_relay *relay)
+static bool is_cut(const tide_tcp_proxy *relay)
 {
     return relay->env->mono_us(relay->env) < atomic_load(&relay->cut_until_us);
 }
 
-static void take_one(tide_relay *relay)
+static void take_one(tide_tcp_proxy *relay)
 {
     const int one = 1;
     const int fd = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -86,10 +86,10 @@ static void take_one(tide_relay *relay)
         return;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     pair **slot = relay->pairs;
-    while (slot < relay->pairs + TIDE_RELAY_CONNECTIONS && *slot)
+    while (slot < relay->pairs + TIDE_TCP_PROXY_CONNECTIONS && *slot)
         slot++;
     const bool is_refused =
-        slot == relay->pairs + TIDE_RELAY_CONNECTIONS || port == 0 || is_cut(relay);
+        slot == relay->pairs + TIDE_TCP_PROXY_CONNECTIONS || port == 0 || is_cut(relay);
     const int other = is_refused ? -1 : call(port);
     if (other >= 0)
         *slot = calloc(1, sizeof **slot);
@@ -163,20 +163,20 @@ static bool move(pair *p, const struct pollfd *polled)
     return !(h[0].is_over && h[1].is_over && h[0].at == h[0].end && h[1].at == h[1].end);
 }
 
-static void cut_all(tide_relay *relay)
+static void cut_all(tide_tcp_proxy *relay)
 {
-    for (int i = 0; i < TIDE_RELAY_CONNECTIONS; i++)
+    for (int i = 0; i < TIDE_TCP_PROXY_CONNECTIONS; i++)
         close_pair(&relay->pairs[i]);
 }
 
-static void turn(tide_relay *relay)
+static void turn(tide_tcp_proxy *relay)
 {
-    struct pollfd fds[2 + 2 * TIDE_RELAY_CONNECTIONS];
-    pair **slots[TIDE_RELAY_CONNECTIONS];
+    struct pollfd fds[2 + 2 * TIDE_TCP_PROXY_CONNECTIONS];
+    pair **slots[TIDE_TCP_PROXY_CONNECTIONS];
     int count = 0;
     fds[0] = (struct pollfd){.fd = relay->listener, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = relay->waker, .events = POLLIN};
-    for (int i = 0; i < TIDE_RELAY_CONNECTIONS; i++) {
+    for (int i = 0; i < TIDE_TCP_PROXY_CONNECTIONS; i++) {
         if (!relay->pairs[i])
             continue;
         for (int side = 0; side < 2; side++)
@@ -200,7 +200,7 @@ static void turn(tide_relay *relay)
 
 static void *run(void *arg)
 {
-    tide_relay *relay = arg;
+    tide_tcp_proxy *relay = arg;
     while (!atomic_load(&relay->is_over))
         turn(relay);
     return NULL;
@@ -208,7 +208,7 @@ static void *run(void *arg)
 
 /* ---- life ---- */
 
-static tide_status listen_somewhere(tide_relay *relay, tide_error *err)
+static tide_status listen_somewhere(tide_tcp_proxy *relay, tide_error *err)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
@@ -216,7 +216,7 @@ static tide_status listen_somewhere(tide_relay *relay, tide_error *err)
     relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (relay->waker < 0 || relay->listener < 0 ||
         bind(relay->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
-        listen(relay->listener, TIDE_RELAY_CONNECTIONS) != 0 ||
+        listen(relay->listener, TIDE_TCP_PROXY_CONNECTIONS) != 0 ||
         getsockname(relay->listener, (struct sockaddr *)&at, &len) != 0)
         return tide_fail(err, TIDE_E_IO, "no port for a relay: %s", strerror(errno));
     (void)snprintf(relay->address, sizeof relay->address, "127.0.0.1:%d", ntohs(at.sin_port));
@@ -226,23 +226,23 @@ static tide_status listen_somewhere(tide_relay *relay, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_relay_open(tide_relay **out, tide_env *env, tide_error *err)
+tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error *err)
 {
-    tide_relay *relay = calloc(1, sizeof *relay);
+    tide_tcp_proxy *relay = calloc(1, sizeof *relay);
     if (!relay)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a relay");
     relay->env = env;
     relay->listener = relay->waker = -1;
     const tide_status status = listen_somewhere(relay, err);
     if (status < TIDE_OK) {
-        tide_relay_close(relay);
+        tide_tcp_proxy_close(relay);
         return status;
     }
     *out = relay;
     return TIDE_OK;
 }
 
-void tide_relay_close(tide_relay *relay)
+void tide_tcp_proxy_close(tide_tcp_proxy *relay)
 {
     if (!relay)
         return;
@@ -259,17 +259,17 @@ void tide_relay_close(tide_relay *relay)
     free(relay);
 }
 
-const char *tide_relay_address(const tide_relay *relay)
+const char *tide_tcp_proxy_address(const tide_tcp_proxy *relay)
 {
     return relay->address;
 }
 
-void tide_relay_aim(tide_relay *relay, int port)
+void tide_tcp_proxy_aim(tide_tcp_proxy *relay, int port)
 {
     atomic_store(&relay->port, port);
 }
 
-void tide_relay_cut(tide_relay *relay, int64_t for_us)
+void tide_tcp_proxy_cut(tide_tcp_proxy *relay, int64_t for_us)
 {
     atomic_store(&relay->cut_until_us, relay->env->mono_us(relay->env) + for_us);
     (void)eventfd_write(relay->waker, 1);

@@ -228,13 +228,13 @@ static tide_status find_commit(tide_tx *tx, void *arg, tide_error *err)
     const lookup *look = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_STRESS_FIND, err));
-    tide_bind_text(query, "catalog", look->request->catalog);
-    tide_bind_text(query, "key", look->request->key);
+    tide_query_bind_text(query, "catalog", look->request->catalog);
+    tide_query_bind_text(query, "key", look->request->key);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    look->out->catalog_id = tide_col_i64(query);
-    look->out->snapshot_id = tide_col_i64(query);
+    look->out->catalog_id = tide_query_col_i64(query);
+    look->out->snapshot_id = tide_query_col_i64(query);
     look->out->tries = 1;
     return TIDE_OK;
 }
@@ -247,7 +247,7 @@ tide_status tide_stress_ask(tide_lake *lake, const tide_stress *run,
         return ask_catalog(lake, request, out, err);
     if (is_again) {
         lookup look = {request, out};
-        const tide_status found = tide_read(tide_lake_store(lake), find_commit, &look, err);
+        const tide_status found = tide_store_read(tide_lake_store(lake), find_commit, &look, err);
         if (found != TIDE_NONE)
             return found;
     }

@@ -60,7 +60,7 @@ static void look_again(tide_stress_observer *o, held *h)
         return;
     tide_error err;
     head_look look = {.catalog_id = h->sight.catalog_id, .head = h->sight.snapshot_id};
-    if (tide_read(tide_lake_store(o->lake), look_at, &look, &err) != TIDE_OK)
+    if (tide_store_read(tide_lake_store(o->lake), look_at, &look, &err) != TIDE_OK)
         return;
     if (memcmp(&look.sight.digest, &h->sight.digest, sizeof look.sight.digest) != 0)
         o->changed++;
@@ -80,11 +80,11 @@ void tide_stress_observer_step(tide_stress_observer *o)
     o->env->random(o->env, &random, sizeof random);
     (void)snprintf(look.catalog, sizeof look.catalog, "%.40s-c%" PRIu64, o->run.prefix,
                    random % (uint64_t)o->run.catalogs);
-    if (tide_read(tide_lake_store(o->lake), find_head, &look, &err) != TIDE_OK ||
+    if (tide_store_read(tide_lake_store(o->lake), find_head, &look, &err) != TIDE_OK ||
         tide_lake_pin_take(o->lake, look.catalog_id, look.head, "observer", PIN_US, &h->pin,
                            &err) != TIDE_OK)
         return;
-    if (tide_read(tide_lake_store(o->lake), look_at, &look, &err) != TIDE_OK) {
+    if (tide_store_read(tide_lake_store(o->lake), look_at, &look, &err) != TIDE_OK) {
         TIDE_IGNORE(tide_lake_pin_release(o->lake, &h->pin, &err));
         return;
     }

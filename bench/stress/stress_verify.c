@@ -160,14 +160,14 @@ static tide_status match_page(tide_tx *tx, void *arg, tide_error *err)
     (void)snprintf(prefix, sizeof prefix, "%.40s-", j->run->prefix);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_STRESS_COMMITS, err));
-    tide_bind_text(query, "prefix", prefix);
-    tide_bind_i64(query, "after", j->after);
-    tide_bind_i64(query, "limit", COMMITS_PAGE);
+    tide_query_bind_text(query, "prefix", prefix);
+    tide_query_bind_i64(query, "after", j->after);
+    tide_query_bind_i64(query, "limit", COMMITS_PAGE);
     int64_t rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        j->after = tide_col_i64(query);
-        const tide_view key = tide_col_text(query);
+        j->after = tide_query_col_i64(query);
+        const tide_view key = tide_query_col_text(query);
         char text[TIDE_LAKE_KEY_MAX + 1];
         (void)snprintf(text, sizeof text, "%.*s", (int)key.len, key.len > 0 ? key.ptr : "");
         TIDE_TRY(match_commit(j, j->after, text, err));
@@ -193,7 +193,7 @@ tide_status tide_stress_judge(tide_lake *lake, const tide_stress *run, const cha
     TIDE_CLEANUP(judgement_done) judgement j = {.run = run, .fn = fn, .arg = arg, .out = out};
     for (int i = 0; i < count; i++)
         TIDE_TRY(read_log(&j, logs[i], err));
-    TIDE_TRY(tide_read(tide_lake_store(lake), match_all, &j, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(lake), match_all, &j, err));
     const int64_t missing = out->commits - j.acknowledged_there;
     if (missing > 0) {
         out->lost += missing;

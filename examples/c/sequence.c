@@ -90,11 +90,12 @@ static tide_status number_and_store(tide_tx *tx, order *o, tide_error *err)
     }
 
     TIDE_TRY(tide_sequence_declare(tx, "orders", 1, &range, err));
-    TIDE_TRY(tide_tx_settle(tx, err)); /* from here on others wait for the commit: little follows */
+    TIDE_TRY(tide_tx_take_counters(
+        tx, err)); /* from here on others wait for the commit: little follows */
     (void)snprintf(o->number, sizeof o->number, "%" PRId64, range.first);
     TIDE_TRY(tide_query_begin(&query, tx, &insert_order, err));
-    tide_bind_i64(query, "number", range.first);
-    tide_bind_text(query, "customer", o->customer);
+    tide_query_bind_i64(query, "number", range.first);
+    tide_query_bind_text(query, "customer", o->customer);
     TIDE_TRY(tide_query_run(query, NULL, err));
     return tide_idempotency_complete_in(tx, name, key.token, tide_view_of(o->number), err);
 }
@@ -109,7 +110,7 @@ static tide_status place_order(tide_store *store, order *o, tide_error *err)
 {
     tide_status status = TIDE_OK;
     for (int i = 0; i < TRIES; i++) {
-        status = tide_write(store, place, o, err);
+        status = tide_store_write(store, place, o, err);
         /* It may or may not be stored: the key makes asking again safe, and the answer tells. */
         if (status != TIDE_E_OUTCOME_UNKNOWN && !tide_status_get(status)->is_retryable)
             break;
@@ -128,13 +129,13 @@ static tide_status read_behind(tide_tx *tx, void *arg, tide_error *err)
     int64_t *position = arg;
     tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, &select_behind, err));
-    tide_bind_i64(query, "behind", *position);
+    tide_query_bind_i64(query, "behind", *position);
     for (;;) {
         const tide_status status = tide_query_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        *position = tide_col_i64(query);
-        const tide_view customer = tide_col_text(query);
+        *position = tide_query_col_i64(query);
+        const tide_view customer = tide_query_col_text(query);
         printf("%" PRId64 " %.*s\n", *position, (int)customer.len, customer.ptr);
     }
 }
@@ -145,14 +146,14 @@ static tide_status follow(tide_store *store, const char *path, tide_error *err)
     position_load(path, &position, 1);
     for (int64_t before = -1; position != before;) {
         before = position;
-        TIDE_TRY(tide_read(store, read_behind, &position, err));
+        TIDE_TRY(tide_store_read(store, read_behind, &position, err));
     }
     return position_save(path, &position, 1, err);
 }
 
 static tide_status run(int argc, char **argv, tide_store *store, tide_error *err)
 {
-    TIDE_TRY(tide_write(store, prepare, NULL, err));
+    TIDE_TRY(tide_store_write(store, prepare, NULL, err));
     if (argc == 5 && strcmp(argv[2], "place") == 0)
         return place_order(store, &(order){.request = argv[3], .customer = argv[4]}, err);
     if (argc == 4 && strcmp(argv[2], "follow") == 0)

@@ -44,11 +44,11 @@ static tide_status add(tide_store *store, const char *item, const char *pages, t
         return status;
     (void)snprintf(input, sizeof input, "{\"pages\":%ld}", strtol(pages, NULL, 10));
     /* An id of our own makes this repeatable: an item that is there already is not added twice. */
-    const tide_work_new new_item = {.work_item_id = item,
-                                    .task_id = TASK,
-                                    .work_type = TYPE,
-                                    .input = input,
-                                    .max_retries = -1};
+    const tide_work_spec new_item = {.work_item_id = item,
+                                     .task_id = TASK,
+                                     .work_type = TYPE,
+                                     .input = input,
+                                     .max_retries = -1};
     TIDE_TRY(tide_work_add(store, &new_item, 1, &added, err));
     puts(added.is_existing ? "was there" : "added");
     return TIDE_OK;

@@ -67,7 +67,8 @@ typedef struct tide_checkpoint_new {
 
 typedef struct tide_checkpoint_numbers {
     char checkpoint_id[TIDE_JOURNAL_ID_MAX + 1];
-    int64_t sequence_number; /* filled when the numbers are taken; final when tide_write succeeds */
+    int64_t
+        sequence_number; /* filled when the numbers are taken; final when tide_store_write succeeds */
     int64_t global_sequence;
     bool is_existing; /* the id was there already, with the same content */
 } tide_checkpoint_numbers;
@@ -81,7 +82,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_append(tide_store *store,
                                                          tide_error *err);
 
 /* Several in the caller's transaction, in this order, any mix of up to 60 tasks; out[i] belongs to checkpoints[i]. Of one
- * checkpoint the numbers are filled in when they are taken. For several the counters are settled here (tide_tx_settle), so
+ * checkpoint the numbers are filled in when they are taken. For several the counters are settled here (tide_tx_take_counters), so
  * other counters are declared before, and little should follow; out NULL: not settled, nobody wants to know.
  * Once per transaction. Statuses as above. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_append_in(tide_tx *tx,

@@ -13,7 +13,7 @@
  *
  * The runner takes the numbers last (store.h says why), fills *range, and the rows refer to them: the sequence's
  * row stands at the last number taken, and beside it a time that never goes back. A closure that must know
- * the numbers in C calls tide_tx_settle and reads *range.
+ * the numbers in C calls tide_tx_take_counters and reads *range.
  *
  * Numbers start at 1 and end at 2^63-1. Rolled back, they are given again: committed numbers have no gaps.
  *
@@ -46,7 +46,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_check_name(const char *name, 
 
 /* Declare that this transaction takes the next count numbers of a sequence, creating it at 1 on first use.
  * TIDE_E_INVALID: a bad name or count, or the sequence was declared already. range must outlive the closure;
- * its numbers are final when tide_write succeeds. tide_write fails with TIDE_E_EXHAUSTED beyond 2^63-1. */
+ * its numbers are final when tide_store_write succeeds. tide_store_write fails with TIDE_E_EXHAUSTED beyond 2^63-1. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_declare(tide_tx *tx, const char *name,
                                                            int64_t count,
                                                            tide_sequence_range *range,

@@ -1,29 +1,29 @@
 /* store.h - durable transactions on SQLite and PostgreSQL.
  *
- * A store is opened by URL and changed by closures: tide_write runs a function inside one transaction
- * and returns when everything it wrote, and everything it read, is on disk. tide_read runs a function over
+ * A store is opened by URL and changed by closures: tide_store_write runs a function inside one transaction
+ * and returns when everything it wrote, and everything it read, is on disk. tide_store_read runs a function over
  * one consistent snapshot and returns when everything it read is on disk. So nothing that leaves the
  * store can be taken back by a crash.
  *
  *     closure ---- statements ---- takes (numbers, in key order) ---- deferred rows ---- COMMIT ---- flush
  *                  any order       last locks taken                   carry the numbers
  *
- * Numbers: a closure *declares* the counters it needs (tide_tx_take, or tide_sequence_declare above it) and
+ * Numbers: a closure *declares* the counters it needs (tide_tx_declare_counter, or tide_sequence_declare above it) and
  * *defers* the statements that carry the numbers (tide_query_defer). The runner takes all counters after
  * the closure's other work, in key order, so that no answer crosses the network while a counter is locked
  * and no two closures can deadlock on counters. Transactions that take numbers of one counter become
- * visible in number order. A closure that must know its numbers in C settles them earlier with tide_tx_settle.
+ * visible in number order. A closure that must know its numbers in C settles them earlier with tide_tx_take_counters.
  *
  * A closure may run on another thread and may run more than once (a serialization failure, a lost
  * connection, a group that must be taken apart): it keeps no state from an earlier run. What it hands out
- * counts only when tide_write returned success. A closure that returns a failure changes nothing.
+ * counts only when tide_store_write returned success. A closure that returns a failure changes nothing.
  *
- * A closure does not call tide_write or tide_read on its own store again: that is a bug, and asserts.
+ * A closure does not call tide_store_write or tide_store_read on its own store again: that is a bug, and asserts.
  *
  * A failed statement dooms its transaction: later calls on it return the same failure, and so does
- * tide_write, whatever the closure returns. Expected collisions are written as ON CONFLICT.
+ * tide_store_write, whatever the closure returns. Expected collisions are written as ON CONFLICT.
  *
- * Survives: a crash at any point; what tide_write answered with success is on disk. TIDE_E_OUTCOME_UNKNOWN means
+ * Survives: a crash at any point; what tide_store_write answered with success is on disk. TIDE_E_OUTCOME_UNKNOWN means
  * the commit was under way when the disk or the connection failed: look before repeating.
  * Threads: a tide_store is safe from any thread; a tide_tx and its queries belong to the closure.
  * Processes: after fork() a child opens its own store; calls on the parent's are refused. */
@@ -136,16 +136,16 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_store_backup(tide_store *store, const 
 typedef tide_status tide_tx_fn(tide_tx *tx, void *arg, tide_error *err);
 
 /* Run fn in one durable transaction; returns what fn returned, or why it could not be done. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_write(tide_store *store, tide_tx_fn *fn, void *arg,
-                                                tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg,
+                                                      tide_error *err);
 
 /* Run fn over one consistent, durable snapshot. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_read(tide_store *store, tide_tx_fn *fn, void *arg,
-                                               tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg,
+                                                     tide_error *err);
 
 /* The named exception: what fn sees may not be on disk yet (PostgreSQL), so it must not leave the store. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_read_local(tide_store *store, tide_tx_fn *fn, void *arg,
-                                                     tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn,
+                                                           void *arg, tide_error *err);
 
 TIDE_API tide_store *tide_tx_store(tide_tx *tx);
 TIDE_API bool tide_tx_is_write(const tide_tx *tx);
@@ -156,13 +156,14 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, t
 /* Declare a counter: query (bound, not started; taken over) locks it, raises it and returns one int64. It
  * runs after the closure's other statements; counters are locked in the order of their keys, which
  * are unique within a transaction. *value is written when the counter is taken, and is final only when
- * tide_write succeeds. Needs a write transaction that has not settled. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_tx_take(tide_tx *tx, const char *key, tide_query **query,
-                                                  int64_t *value, tide_error *err);
+ * tide_store_write succeeds. Needs a write transaction that has not settled. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_tx_declare_counter(tide_tx *tx, const char *key,
+                                                             tide_query **query, int64_t *value,
+                                                             tide_error *err);
 
 /* Take all declared counters now. From here on only statements that carry the numbers should follow: on
  * PostgreSQL everybody else who wants these counters waits until the commit. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_tx_settle(tide_tx *tx, tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_tx_take_counters(tide_tx *tx, tide_error *err);
 
 /* ---- statements ---- */
 
@@ -174,19 +175,19 @@ TIDE_API void tide_query_endp(tide_query **query);
 
 /* Bind by name. Bytes are copied. Binding an unknown name is a bug and asserts; a failure (too many
  * bytes, a time outside the years 1 to 9999) is kept and returned by the next step. Unbound parameters are NULL. */
-TIDE_API void tide_bind_null(tide_query *query, const char *name);
-TIDE_API void tide_bind_i64(tide_query *query, const char *name, int64_t value);
-TIDE_API void tide_bind_f64(tide_query *query, const char *name, double value);
-TIDE_API void tide_bind_bool(tide_query *query, const char *name, bool value);
-TIDE_API void tide_bind_text(tide_query *query, const char *name, const char *value);
-TIDE_API void tide_bind_text_view(tide_query *query, const char *name, tide_view value);
-TIDE_API void tide_bind_blob(tide_query *query, const char *name, tide_view value);
-TIDE_API void tide_bind_time(tide_query *query, const char *name, int64_t us);
+TIDE_API void tide_query_bind_null(tide_query *query, const char *name);
+TIDE_API void tide_query_bind_i64(tide_query *query, const char *name, int64_t value);
+TIDE_API void tide_query_bind_f64(tide_query *query, const char *name, double value);
+TIDE_API void tide_query_bind_bool(tide_query *query, const char *name, bool value);
+TIDE_API void tide_query_bind_text(tide_query *query, const char *name, const char *value);
+TIDE_API void tide_query_bind_text_view(tide_query *query, const char *name, tide_view value);
+TIDE_API void tide_query_bind_blob(tide_query *query, const char *name, tide_view value);
+TIDE_API void tide_query_bind_time(tide_query *query, const char *name, int64_t us);
 
 /* The time to put beside a number: the transaction's time where the env is the clock; NULL where the server's
  * clock is to be read after the counter's lock is held. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_bind_clock(tide_query *query, const char *name,
-                                                     tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_query_bind_clock(tide_query *query, const char *name,
+                                                           tide_error *err);
 
 /* The next row: TIDE_OK, or TIDE_NONE at the end. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_step(tide_query *query, tide_error *err);
@@ -203,7 +204,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_run(tide_query *query, int64_t *
  * PostgreSQL travels together with them and the COMMIT. Its rows are not seen by anybody. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer(tide_query **query, tide_error *err);
 
-/* The same, and each row of its answer is given to fn, before tide_write returns; what fn learns is final only when tide_write
+/* The same, and each row of its answer is given to fn, before tide_store_write returns; what fn learns is final only when tide_store_write
  * succeeds. So a closure of one statement takes one round trip. The rows tell every change: where none
  * comes, nothing was changed, and nothing has to be brought to disk. In a read it is the same: what is deferred travels with the end of
  * the transaction. */
@@ -215,15 +216,15 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer_rows(tide_query **query, t
 TIDE_API void tide_query_reset(tide_query *query);
 
 /* Columns of the current row, read in order; each call moves to the next column. Views are valid until the
- * next step, reset or end. A NULL reads as 0, false or an empty view; ask tide_col_is_null first. */
-TIDE_API bool tide_col_is_null(const tide_query *query); /* does not move */
-TIDE_API int64_t tide_col_i64(tide_query *query);
-TIDE_API double tide_col_f64(tide_query *query);
-TIDE_API bool tide_col_bool(tide_query *query);
-TIDE_API tide_view tide_col_text(tide_query *query);
-TIDE_API tide_view tide_col_blob(tide_query *query);
+ * next step, reset or end. A NULL reads as 0, false or an empty view; ask tide_query_col_is_null first. */
+TIDE_API bool tide_query_col_is_null(const tide_query *query); /* does not move */
+TIDE_API int64_t tide_query_col_i64(tide_query *query);
+TIDE_API double tide_query_col_f64(tide_query *query);
+TIDE_API bool tide_query_col_bool(tide_query *query);
+TIDE_API tide_view tide_query_col_text(tide_query *query);
+TIDE_API tide_view tide_query_col_blob(tide_query *query);
 TIDE_API int64_t
-tide_col_time(tide_query *query); /* INT64_MIN when the stored text is not a time */
+tide_query_col_time(tide_query *query); /* INT64_MIN when the stored text is not a time */
 
 TIDE_END_DECLS
 

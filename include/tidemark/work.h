@@ -105,7 +105,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_delete(tide_store *store, const c
 
 /* ---- items ---- */
 
-typedef struct tide_work_new {
+typedef struct tide_work_spec {
     const char *
         work_item_id; /* NULL: a new UUID. Given again with the same task, type and input: is_existing */
     const char *task_id;
@@ -121,7 +121,7 @@ typedef struct tide_work_new {
     const char *const
         *depends_on; /* item ids of the same task, earlier ones of this batch included */
     int depends_on_count;
-} tide_work_new;
+} tide_work_spec;
 
 typedef struct tide_work_added {
     char work_item_id[TIDE_WORK_ID_MAX + 1];
@@ -130,10 +130,10 @@ typedef struct tide_work_added {
 
 /* All or none. TIDE_E_NOT_FOUND: a task or dependency. TIDE_E_CONFLICT: the task has ended, a dependency failed, or dependencies
  * in a circle. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_work_add(tide_store *store, const tide_work_new *items,
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_add(tide_store *store, const tide_work_spec *items,
                                                    int count, tide_work_added *out,
                                                    tide_error *err);
-TIDE_API TIDE_MUST_CHECK tide_status tide_work_add_in(tide_tx *tx, const tide_work_new *items,
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_add_in(tide_tx *tx, const tide_work_spec *items,
                                                       int count, tide_work_added *out,
                                                       tide_error *err);
 
@@ -210,7 +210,7 @@ typedef struct tide_work_result {
         *idempotency_name; /* NULL: none; completed with `response` under idempotency_token */
     int64_t idempotency_token;
     tide_view response;
-    const tide_work_new *follow_ups; /* task_id NULL: the same task */
+    const tide_work_spec *follow_ups; /* task_id NULL: the same task */
     int follow_up_count;
     tide_checkpoint_numbers numbers; /* out, of the checkpoint */
     bool is_lost;                    /* out */

@@ -40,7 +40,7 @@ static tide_status take(int fd, const char *path, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_claim(int *out, const char *dir, tide_error *err)
+tide_status tide_dir_lock(int *out, const char *dir, tide_error *err)
 {
     char path[PATH_SIZE];
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)

@@ -12,6 +12,6 @@
 
 /* Makes the directory where there is none. *out is the caller's: closed, the claim is over.
  * TIDE_E_BUSY: another process has it; the words say which. */
-TIDE_MUST_CHECK tide_status tide_claim(int *out, const char *dir, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_dir_lock(int *out, const char *dir, tide_error *err);
 
 #endif

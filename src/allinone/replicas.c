@@ -28,7 +28,7 @@ typedef struct database {
 
 struct tide_replicas {
     tide_replicas_options options;
-    tide_front *front;
+    tide_listener *front;
     database databases[TIDE_UP_REPLICAS_MAX];
     int count;
 };
@@ -109,12 +109,12 @@ static tide_status name_peers(void *arg, tide_error *err)
             const database *ours = find_database(replicas, peer);
             const int len = ours ? snprintf(db->addresses[k], ADDRESS_SIZE, "%s://%s%s",
                                             replicas->options.is_tls ? "https" : "http",
-                                            tide_front_address(replicas->front, 0), ours->under)
+                                            tide_listener_address(replicas->front, 0), ours->under)
                                  : snprintf(db->addresses[k], ADDRESS_SIZE, "%s", peer);
             if (len >= ADDRESS_SIZE)
                 return tide_fail(err, TIDE_E_INVALID, "the peer's address '%s' is too long", peer);
             db->options.remotes[k] = (tide_remote_options){
-                .address = ours ? tide_front_inside(replicas->front) : db->addresses[k],
+                .address = ours ? tide_listener_inside(replicas->front) : db->addresses[k],
                 .under = ours ? ours->under : NULL,
                 .env = replicas->options.env};
         }
@@ -158,16 +158,16 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
 
 static tide_status open_all(tide_replicas *replicas, tide_error *err)
 {
-    TIDE_TRY(tide_front_add(replicas->front, methods, NULL, replicas, err));
+    TIDE_TRY(tide_listener_add(replicas->front, methods, NULL, replicas, err));
     /* Before the databases' own beginnings, which call their peers. */
-    TIDE_TRY(tide_front_join(replicas->front,
-                             &(tide_front_part){.start = name_peers, .arg = replicas}, err));
+    TIDE_TRY(tide_listener_join(
+        replicas->front, &(tide_listener_component){.start = name_peers, .arg = replicas}, err));
     for (int i = 0; i < replicas->options.count; i++)
         TIDE_TRY(open_database(replicas, &replicas->options.replicas[i], err));
     return TIDE_OK;
 }
 
-tide_status tide_replicas_open(tide_replicas **out, tide_front *front,
+tide_status tide_replicas_open(tide_replicas **out, tide_listener *front,
                                const tide_replicas_options *options, tide_error *err)
 {
     tide_replicas *replicas = calloc(1, sizeof *replicas);

@@ -35,10 +35,10 @@ typedef struct tide_replicas_options {
 typedef struct tide_replicas tide_replicas;
 
 /* Add them to a front that is not serving yet. What the options point to must outlive it. TIDE_E_INVALID: a bad name, or one twice. As tide_node_open. */
-TIDE_MUST_CHECK tide_status tide_replicas_open(tide_replicas **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_replicas_open(tide_replicas **out, tide_listener *front,
                                                const tide_replicas_options *options,
                                                tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_replicas_close(tide_replicas *replicas);
 
 /* Rises when a file has news, or a sync has ended. From any thread. */

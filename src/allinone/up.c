@@ -31,7 +31,7 @@ typedef struct up {
     tide_store *agent_store;
     tide_store *colony_store;
     tide_sink *sink;
-    tide_front *front;
+    tide_listener *front;
     tide_agent_options agent_options;
     tide_colony_options colony_options;
     tide_agent *agent;
@@ -63,7 +63,7 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
 }
 
 /* Where others have to show something, the parts have a door of their own to each other. */
-static tide_status choose_inside(up *u, tide_front_options *front, tide_error *err)
+static tide_status choose_inside(up *u, tide_listener_options *front, tide_error *err)
 {
     if (!front->tls_cert && !front->wants_tokens)
         return TIDE_OK;
@@ -92,7 +92,7 @@ static uint64_t replicas_version(void *arg)
 static tide_status begin(void *arg, tide_error *err)
 {
     const up *u = arg;
-    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_front_inside(u->front),
+    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_listener_inside(u->front),
                                "option", err));
     return u->options->extra.begin
                ? u->options->extra.begin(u->options->extra.arg, u->colony_store, u->front, err)
@@ -167,7 +167,7 @@ static tide_status open_replicas(up *u, tide_error *err)
 
 static tide_status open_parts(up *u, tide_error *err)
 {
-    const tide_front_options *front = &u->options->front;
+    const tide_listener_options *front = &u->options->front;
     u->agent_options = (tide_agent_options){.front = *front,
                                             .name = TIDE_UP_AGENT,
                                             .collect_us = u->options->collect_us,
@@ -186,7 +186,8 @@ static tide_status open_parts(up *u, tide_error *err)
     (void)snprintf(u->colony_id, sizeof u->colony_id, "up-%d", (int)getpid());
     TIDE_TRY(tide_agent_open(&u->agent, u->front, &u->agent_options, err));
     /* Before the colony begins: it shall find its first agent. */
-    TIDE_TRY(tide_front_join(u->front, &(tide_front_part){.start = begin, .arg = u}, err));
+    TIDE_TRY(
+        tide_listener_join(u->front, &(tide_listener_component){.start = begin, .arg = u}, err));
     TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
     TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, err));
     TIDE_TRY(open_lake(u, err));
@@ -198,7 +199,7 @@ static tide_status open_parts(up *u, tide_error *err)
 
 static void up_done(up *u)
 {
-    tide_front_stop(u->front); /* no calls from here on */
+    tide_listener_stop(u->front); /* no calls from here on */
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
     tide_web_close(u->web);
@@ -208,7 +209,7 @@ static void up_done(up *u)
     tide_services_close(u->services);
     tide_colonyd_close(u->colonyd);
     tide_agent_close(u->agent);
-    tide_front_close(u->front);
+    tide_listener_close(u->front);
     tide_sink_close(u->sink);
     tide_store_close(u->colony_store);
     tide_store_close(u->agent_store);
@@ -221,14 +222,14 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     TIDE_TRY(open_store(&u, "colony.db", &u.colony_store, err));
     TIDE_TRY(tide_sink_open_sql(&u.sink, u.colony_store, err));
     u.sink->keep_us = options->keep_us;
-    tide_front_options front = options->front;
+    tide_listener_options front = options->front;
     front.store = u.colony_store;
-    front.ports[0] = (tide_front_port){.name = "http", .address = options->http};
+    front.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
     front.port_count = 1;
     TIDE_TRY(choose_inside(&u, &front, err));
-    TIDE_TRY(tide_front_open(&u.front, &front, err));
+    TIDE_TRY(tide_listener_open(&u.front, &front, err));
     TIDE_TRY(open_parts(&u, err));
-    const tide_status status = tide_front_serve(u.front, err);
+    const tide_status status = tide_listener_serve(u.front, err);
     if (status == TIDE_E_INTERRUPTED)
         u = (up){.options = options}; /* somebody is in a hurry: the process ends as it is */
     return status;

@@ -26,9 +26,9 @@
 /* Something more that lives with it (the demonstration). */
 typedef struct tide_up_extra {
     /* Called before anything is served, to add parts and services. */
-    tide_status (*join)(void *arg, tide_front *front, tide_error *err);
+    tide_status (*join)(void *arg, tide_listener *front, tide_error *err);
     /* Called with the colony's store, when everything listens; before `ready`. */
-    tide_status (*begin)(void *arg, tide_store *store, const tide_front *front, tide_error *err);
+    tide_status (*begin)(void *arg, tide_store *store, const tide_listener *front, tide_error *err);
     /* Called before that store is closed. */
     void (*end)(void *arg);
     const char *views; /* of the dashboard: ",\"demo\""; NULL: none */
@@ -36,8 +36,8 @@ typedef struct tide_up_extra {
 } tide_up_extra;
 
 typedef struct tide_up_options {
-    tide_front_options front; /* everything but ports and store */
-    const char *data_dir;     /* is there, and claimed (claim.h) */
+    tide_listener_options front; /* everything but ports and store */
+    const char *data_dir;        /* is there, and claimed (claim.h) */
     const char
         *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
     int64_t collect_us;

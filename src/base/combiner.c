@@ -21,17 +21,17 @@ typedef struct line {
     int inside; /* those who have not returned yet */
 } line;
 
-struct tide_crew {
+struct tide_combiner {
     pthread_mutex_t lock;
     line *lines;
     int batch_max;
     int leader_max;
 };
 
-tide_crew *tide_crew_new(int batch_max, int leader_max)
+tide_combiner *tide_combiner_new(int batch_max, int leader_max)
 {
-    assert(batch_max > 0 && batch_max <= TIDE_CREW_BATCH_MAX && leader_max > 0);
-    tide_crew *crew = calloc(1, sizeof *crew);
+    assert(batch_max > 0 && batch_max <= TIDE_COMBINER_BATCH_MAX && leader_max > 0);
+    tide_combiner *crew = calloc(1, sizeof *crew);
     if (!crew)
         return NULL;
     crew->batch_max = batch_max;
@@ -40,7 +40,7 @@ tide_crew *tide_crew_new(int batch_max, int leader_max)
     return crew;
 }
 
-void tide_crew_free(tide_crew *crew)
+void tide_combiner_free(tide_combiner *crew)
 {
     if (!crew)
         return;
@@ -49,7 +49,7 @@ void tide_crew_free(tide_crew *crew)
     free(crew);
 }
 
-static line *find_line(tide_crew *crew, int64_t key)
+static line *find_line(tide_combiner *crew, int64_t key)
 {
     for (line *at = crew->lines; at; at = at->next)
         if (at->key == key)
@@ -63,7 +63,7 @@ static line *find_line(tide_crew *crew, int64_t key)
     return fresh;
 }
 
-static void leave_line(tide_crew *crew, line *left)
+static void leave_line(tide_combiner *crew, line *left)
 {
     if (--left->inside > 0)
         return;
@@ -76,20 +76,20 @@ static void leave_line(tide_crew *crew, line *left)
     }
 }
 
-static void wake_first(const tide_crew *crew, line *of)
+static void wake_first(const tide_combiner *crew, line *of)
 {
     if (of->first && of->leaders < crew->leader_max)
         (void)pthread_cond_signal(&of->first->changed);
 }
 
-struct tide_crew_turn {
-    tide_crew *crew;
+struct tide_combiner_turn {
+    tide_combiner *crew;
     line *of;
     bool is_passed;
 };
 
 /* With the lock held. */
-static void end_turn(tide_crew_turn *turn)
+static void end_turn(tide_combiner_turn *turn)
 {
     if (turn->is_passed)
         return;
@@ -98,7 +98,7 @@ static void end_turn(tide_crew_turn *turn)
     wake_first(turn->crew, turn->of);
 }
 
-void tide_crew_pass(tide_crew_turn *turn)
+void tide_combiner_pass(tide_combiner_turn *turn)
 {
     if (!turn)
         return;
@@ -107,7 +107,7 @@ void tide_crew_pass(tide_crew_turn *turn)
     (void)pthread_mutex_unlock(&turn->crew->lock);
 }
 
-static int take_batch(const tide_crew *crew, line *from, member **batch)
+static int take_batch(const tide_combiner *crew, line *from, member **batch)
 {
     int count = 0;
     while (from->first && count < crew->batch_max) {
@@ -120,17 +120,17 @@ static int take_batch(const tide_crew *crew, line *from, member **batch)
 }
 
 /* With the lock held; given back with it. */
-static void lead(tide_crew *crew, line *of, tide_crew_fn *fn)
+static void lead(tide_combiner *crew, line *of, tide_combiner_fn *fn)
 {
-    member *batch[TIDE_CREW_BATCH_MAX];
-    void *whats[TIDE_CREW_BATCH_MAX];
+    member *batch[TIDE_COMBINER_BATCH_MAX];
+    void *whats[TIDE_COMBINER_BATCH_MAX];
     const int count = take_batch(crew, of, batch);
     of->leaders++;
     wake_first(crew, of);
     (void)pthread_mutex_unlock(&crew->lock);
     for (int i = 0; i < count; i++)
         whats[i] = batch[i]->what;
-    tide_crew_turn turn = {.crew = crew, .of = of};
+    tide_combiner_turn turn = {.crew = crew, .of = of};
     fn(&turn, whats, count);
     (void)pthread_mutex_lock(&crew->lock);
     for (int i = 0; i < count; i++) {
@@ -140,7 +140,7 @@ static void lead(tide_crew *crew, line *of, tide_crew_fn *fn)
     end_turn(&turn);
 }
 
-void tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn)
+void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn)
 {
     (void)pthread_mutex_lock(&crew->lock);
     line *mine = find_line(crew, key);

@@ -14,22 +14,22 @@
 
 #include <tidemark/export.h>
 
-enum { TIDE_CREW_BATCH_MAX = 64 };
+enum { TIDE_COMBINER_BATCH_MAX = 64 };
 
-typedef struct tide_crew tide_crew;
+typedef struct tide_combiner tide_combiner;
 
 /* leader_max: batches of one line that may be under way at once. NULL: no memory. */
-tide_crew *tide_crew_new(int batch_max, int leader_max);
-void tide_crew_free(tide_crew *crew); /* takes NULL; nobody is inside */
+tide_combiner *tide_combiner_new(int batch_max, int leader_max);
+void tide_combiner_free(tide_combiner *crew); /* takes NULL; nobody is inside */
 
 /* Does the work of all of them; each finds there what has become of his. turn may be NULL. */
-typedef struct tide_crew_turn tide_crew_turn;
-typedef void tide_crew_fn(tide_crew_turn *turn, void **whats, int count);
+typedef struct tide_combiner_turn tide_combiner_turn;
+typedef void tide_combiner_fn(tide_combiner_turn *turn, void **whats, int count);
 
 /* What is left of the work does not keep the next batch from beginning: its leader takes everybody who has come until now. Once more does nothing. */
-void tide_crew_pass(tide_crew_turn *turn);
+void tide_combiner_pass(tide_combiner_turn *turn);
 
 /* Return when fn has been called with `what` among others, by this thread or another one. The members of a line give the same fn. */
-void tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn);
+void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
 
 #endif

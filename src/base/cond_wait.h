@@ -14,10 +14,10 @@
 #include <tidemark/export.h>
 
 /* A moment timeout_us from now, on the machine's monotonic clock. */
-int64_t tide_patience_until(int64_t timeout_us);
+int64_t tide_cond_until(int64_t timeout_us);
 
 /* Like pthread_cond_wait. False: the moment has passed. */
-TIDE_MUST_CHECK bool tide_patience_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
-                                        int64_t until_us);
+TIDE_MUST_CHECK bool tide_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+                                    int64_t until_us);
 
 #endif

@@ -114,12 +114,12 @@ tide_env *tide_env_system(void)
     return &system_env;
 }
 
-int64_t tide_patience_until(int64_t timeout_us)
+int64_t tide_cond_until(int64_t timeout_us)
 {
     return read_clock(CLOCK_MONOTONIC) + timeout_us;
 }
 
-bool tide_patience_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_us)
+bool tide_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_us)
 {
     const struct timespec until = {.tv_sec = until_us / SECOND_US,
                                    .tv_nsec = until_us % SECOND_US * MICROSECOND_NS};

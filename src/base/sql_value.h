@@ -8,20 +8,20 @@
 
 #include <tidemark/view.h>
 
-typedef enum tide_cell_kind {
-    TIDE_CELL_NULL,
-    TIDE_CELL_BOOL,
-    TIDE_CELL_I64,
-    TIDE_CELL_F64,
-    TIDE_CELL_TEXT, /* also times and whatever else has a text */
-    TIDE_CELL_BLOB,
-} tide_cell_kind;
+typedef enum tide_sql_value_kind {
+    TIDE_SQL_VALUE_NULL,
+    TIDE_SQL_VALUE_BOOL,
+    TIDE_SQL_VALUE_I64,
+    TIDE_SQL_VALUE_F64,
+    TIDE_SQL_VALUE_TEXT, /* also times and whatever else has a text */
+    TIDE_SQL_VALUE_BLOB,
+} tide_sql_value_kind;
 
-typedef struct tide_cell {
-    tide_cell_kind kind;
+typedef struct tide_sql_value {
+    tide_sql_value_kind kind;
     int64_t i64; /* also BOOL */
     double f64;
     tide_view bytes; /* TEXT and BLOB: borrowed */
-} tide_cell;
+} tide_sql_value;
 
 #endif

@@ -58,11 +58,11 @@ static void note_number(page *p, int64_t seq)
 
 /* ---- cells ---- */
 
-static int64_t integer_of(const tide_cell *cell)
+static int64_t integer_of(const tide_sql_value *cell)
 {
-    if (cell->kind == TIDE_CELL_TEXT || cell->kind == TIDE_CELL_F64) {
+    if (cell->kind == TIDE_SQL_VALUE_TEXT || cell->kind == TIDE_SQL_VALUE_F64) {
         char text[32];
-        if (cell->kind == TIDE_CELL_F64)
+        if (cell->kind == TIDE_SQL_VALUE_F64)
             return (int64_t)cell->f64;
         (void)snprintf(text, sizeof text, "%.*s", (int)cell->bytes.len, cell->bytes.ptr);
         return (int64_t)(*text == '-' ? (uint64_t)strtoll(text, NULL, 10)
@@ -71,30 +71,30 @@ static int64_t integer_of(const tide_cell *cell)
     return cell->i64;
 }
 
-static void put_time(page *p, const tide_cell *cell)
+static void put_time(page *p, const tide_sql_value *cell)
 {
     tide_view text = cell->bytes;
     if (text.len > 3 && memcmp(text.ptr + text.len - 3, "+00", 3) == 0)
         text.len -= 3; /* PostgreSQL tells the zone, which is always UTC */
     int64_t us = 0;
-    if (cell->kind != TIDE_CELL_TEXT || tide_time_parse(&us, text) < TIDE_OK)
+    if (cell->kind != TIDE_SQL_VALUE_TEXT || tide_time_parse(&us, text) < TIDE_OK)
         tide_duck_put_null(p->out);
     else
         tide_duck_put_time(p->out, us);
 }
 
-static double number_of(const tide_cell *cell)
+static double number_of(const tide_sql_value *cell)
 {
-    if (cell->kind == TIDE_CELL_TEXT) {
+    if (cell->kind == TIDE_SQL_VALUE_TEXT) {
         char text[64];
         (void)snprintf(text, sizeof text, "%.*s", (int)cell->bytes.len, cell->bytes.ptr);
         return strtod(text, NULL);
     }
-    return cell->kind == TIDE_CELL_F64 ? cell->f64 : (double)cell->i64;
+    return cell->kind == TIDE_SQL_VALUE_F64 ? cell->f64 : (double)cell->i64;
 }
 
 /* Numbers between brackets: "[1, 2]", "{1,2}". */
-static tide_status put_ids(page *p, const tide_cell *cell, tide_error *err)
+static tide_status put_ids(page *p, const tide_sql_value *cell, tide_error *err)
 {
     int count = 0;
     const char *end = cell->bytes.ptr + cell->bytes.len;
@@ -119,9 +119,9 @@ static tide_status put_ids(page *p, const tide_cell *cell, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status put_cell(page *p, int column, const tide_cell *cell, tide_error *err)
+static tide_status put_cell(page *p, int column, const tide_sql_value *cell, tide_error *err)
 {
-    if (cell->kind == TIDE_CELL_NULL) {
+    if (cell->kind == TIDE_SQL_VALUE_NULL) {
         tide_duck_put_null(p->out);
         return TIDE_OK;
     }
@@ -143,7 +143,7 @@ static tide_status put_cell(page *p, int column, const tide_cell *cell, tide_err
         tide_duck_put_f64(p->out, number_of(cell));
         return TIDE_OK;
     case TIDE_COLUMN_BOOL:
-        tide_duck_put_bool(p->out, cell->kind == TIDE_CELL_TEXT
+        tide_duck_put_bool(p->out, cell->kind == TIDE_SQL_VALUE_TEXT
                                        ? cell->bytes.len > 0 && *cell->bytes.ptr == 't'
                                        : cell->i64 != 0);
         return TIDE_OK;
@@ -172,7 +172,7 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     page *p = arg;
     const int64_t seq = cells[p->seq_column].i64;

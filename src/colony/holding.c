@@ -93,9 +93,9 @@ static tide_status count_members(tide_tx *tx, turn *t, int64_t now_us, tide_erro
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_MEMBER_COUNT, err));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_one(query, err));
-    t->members = tide_col_i64(query);
+    t->members = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -113,20 +113,20 @@ static tide_status add_seat(turn *t, tide_query *query, int64_t now_us, tide_err
     }
     seat *s = &t->seats[t->seat_count++];
     memset(s, 0, sizeof *s);
-    const tide_view name = tide_col_text(query);
+    const tide_view name = tide_query_col_text(query);
     (void)snprintf(s->agent.agent_id, sizeof s->agent.agent_id, "%.*s", (int)name.len, name.ptr);
-    const tide_view address = tide_col_text(query);
+    const tide_view address = tide_query_col_text(query);
     (void)snprintf(s->agent.address, sizeof s->agent.address, "%.*s", (int)address.len,
                    address.ptr);
-    (void)tide_col_text(query); /* origin */
-    s->is_removed = tide_col_bool(query);
+    (void)tide_query_col_text(query); /* origin */
+    s->is_removed = tide_query_col_bool(query);
     for (int i = 0; i < 3; i++) /* added, seen, failed */
-        (void)tide_col_time(query);
-    (void)tide_col_text(query); /* error */
-    const bool is_held = !tide_col_is_null(query);
-    (void)tide_col_text(query);
-    (void)tide_col_i64(query); /* token */
-    const int64_t expires_us = is_held ? tide_col_time(query) : 0;
+        (void)tide_query_col_time(query);
+    (void)tide_query_col_text(query); /* error */
+    const bool is_held = !tide_query_col_is_null(query);
+    (void)tide_query_col_text(query);
+    (void)tide_query_col_i64(query); /* token */
+    const int64_t expires_us = is_held ? tide_query_col_time(query) : 0;
     s->is_free = !is_held || expires_us <= now_us;
     t->live_count += !s->is_removed;
     return TIDE_OK;
@@ -138,7 +138,7 @@ static tide_status list_agents(tide_tx *tx, turn *t, int64_t now_us, tide_error 
     t->live_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LIST, err));
-    tide_bind_bool(query, "with_removed", true);
+    tide_query_bind_bool(query, "with_removed", true);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_seat(t, query, now_us, err));
@@ -207,12 +207,12 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
         return tide_fail(err, written, "no memory to renew %d agents", holding->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_RENEW, err));
-    tide_bind_text_view(query, "held", tide_buffer_view(&list));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "expires", now_us + holding->lease_us);
+    tide_query_bind_text_view(query, "held", tide_buffer_view(&list));
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "expires", now_us + holding->lease_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view name = tide_col_text(query);
+        const tide_view name = tide_query_col_text(query);
         char agent_id[TIDE_AGENT_ID_MAX + 1];
         const size_t prefix = strlen("colony/agent/");
         (void)snprintf(agent_id, sizeof agent_id, "%.*s", (int)(name.len - prefix),
@@ -252,9 +252,9 @@ static tide_status is_within_reach(tide_tx *tx, const char *name, bool *out, tid
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LOCK, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_bool(query);
+    *out = tide_query_col_bool(query);
     return TIDE_OK;
 }
 
@@ -395,12 +395,12 @@ tide_status tide_holding_step(tide_holding *holding, tide_store *store, int64_t 
     tide_env *env = tide_store_env(store);
     const int64_t began_us = env->mono_us(env);
     TIDE_CLEANUP(end_turn) turn t = {.holding = holding};
-    TIDE_TRY(tide_write(store, take_turn, &t, err));
+    TIDE_TRY(tide_store_write(store, take_turn, &t, err));
     TIDE_TRY(keep_result(holding, &t, err));
     holding->until_us = began_us + holding->lease_us;
     if (t.held_count < share_of(&t) && has_free(&t)) {
         tide_error failure = {.status = TIDE_OK}; /* what we hold is held all the same */
-        if (tide_write(store, take_more, &t, &failure) < TIDE_OK)
+        if (tide_store_write(store, take_more, &t, &failure) < TIDE_OK)
             forget_claims(&t);
         TIDE_TRY(keep_result(holding, &t, err));
     }
@@ -433,7 +433,7 @@ static tide_status release_all(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_holding_release(tide_holding *holding, tide_store *store, tide_error *err)
 {
-    TIDE_TRY(tide_write(store, release_all, holding, err));
+    TIDE_TRY(tide_store_write(store, release_all, holding, err));
     holding->count = 0;
     holding->member_token = 0;
     holding->until_us = 0;

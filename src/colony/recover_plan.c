@@ -168,7 +168,7 @@ static tide_status write_input(tide_buffer *out, const agent_gaps *agent, const 
 }
 
 /* One item; the task that all of them belong to is made when it is missing. */
-static tide_status add_item(tide_store *store, const tide_work_new *item, tide_work_added *added,
+static tide_status add_item(tide_store *store, const tide_work_spec *item, tide_work_added *added,
                             tide_error *err)
 {
     const tide_status status = tide_work_add(store, item, 1, added, err);
@@ -190,12 +190,12 @@ static tide_status add_gap(const plan *p, const agent_gaps *agent, const due_gap
     TIDE_TRY(write_input(&input, agent, gap, err));
     char key[48];
     (void)snprintf(key, sizeof key, "gap/%" PRId64, gap->id);
-    const tide_work_new item = {.task_id = TIDE_RECOVER_TASK,
-                                .work_type = TIDE_RECOVER_WORK_TYPE,
-                                .input = tide_buffer_text(&input),
-                                .priority = 10 - gap->priority,
-                                .max_retries = -1,
-                                .unique_key = key};
+    const tide_work_spec item = {.task_id = TIDE_RECOVER_TASK,
+                                 .work_type = TIDE_RECOVER_WORK_TYPE,
+                                 .input = tide_buffer_text(&input),
+                                 .priority = 10 - gap->priority,
+                                 .max_retries = -1,
+                                 .unique_key = key};
     tide_work_added out;
     TIDE_TRY(add_item(p->options->sink->store, &item, &out, err));
     *added += !out.is_existing;

@@ -120,11 +120,11 @@ static tide_status put_inside(tide_tx *tx, void *arg, tide_error *err)
     for (int i = 0; i < p->count; i++) {
         const tide_agent_given *agent = &p->agents[i];
         tide_query_reset(query);
-        tide_bind_text(query, "agent_id", agent->agent_id);
-        tide_bind_text(query, "address", agent->address);
-        tide_bind_text(query, "origin", agent->origin ? agent->origin : "operator");
-        tide_bind_time(query, "now", now_us);
-        tide_bind_bool(query, "false", false);
+        tide_query_bind_text(query, "agent_id", agent->agent_id);
+        tide_query_bind_text(query, "address", agent->address);
+        tide_query_bind_text(query, "origin", agent->origin ? agent->origin : "operator");
+        tide_query_bind_time(query, "now", now_us);
+        tide_query_bind_bool(query, "false", false);
         TIDE_TRY(tide_query_run(query, NULL, err));
     }
     return touch(tx, err);
@@ -142,7 +142,7 @@ tide_status tide_registry_put_all(tide_store *store, const tide_agent_given *age
         putting p = {.agents = agents + i,
                      .count =
                          count - i < TIDE_REGISTRY_PUT_MAX ? count - i : TIDE_REGISTRY_PUT_MAX};
-        TIDE_TRY(tide_write(store, put_inside, &p, err));
+        TIDE_TRY(tide_store_write(store, put_inside, &p, err));
     }
     return TIDE_OK;
 }
@@ -160,13 +160,13 @@ static tide_status read_mark(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REGISTRY_MARK, err));
     const tide_status status = tide_query_one(query, err);
-    *out = status == TIDE_OK ? tide_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_query_col_i64(query) : 0;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
 tide_status tide_registry_mark(tide_store *store, int64_t *out, tide_error *err)
 {
-    return tide_read_local(store, read_mark, out, err);
+    return tide_store_read_local(store, read_mark, out, err);
 }
 
 typedef struct removing {
@@ -179,8 +179,8 @@ static tide_status remove_inside(tide_tx *tx, void *arg, tide_error *err)
     removing *r = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_REMOVE, err));
-    tide_bind_text(query, "agent_id", r->agent_id);
-    tide_bind_bool(query, "true", true);
+    tide_query_bind_text(query, "agent_id", r->agent_id);
+    tide_query_bind_bool(query, "true", true);
     TIDE_TRY(tide_query_run(query, &r->changed, err));
     return r->changed > 0 ? touch(tx, err) : TIDE_OK;
 }
@@ -189,7 +189,7 @@ tide_status tide_registry_remove(tide_store *store, const char *agent_id, tide_e
 {
     TIDE_TRY(check_name(agent_id, err));
     removing r = {.agent_id = agent_id};
-    TIDE_TRY(tide_write(store, remove_inside, &r, err));
+    TIDE_TRY(tide_store_write(store, remove_inside, &r, err));
     return r.changed == 1 ? TIDE_OK : TIDE_NONE;
 }
 
@@ -206,10 +206,10 @@ static tide_status note_inside(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(
         tide_query_begin(&query, tx, n->error ? TIDE_SQL_AGENT_FAILED : TIDE_SQL_AGENT_SEEN, err));
-    tide_bind_text(query, "agent_id", n->agent_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "agent_id", n->agent_id);
+    tide_query_bind_time(query, "now", now_us);
     if (n->error)
-        tide_bind_text(query, "error", n->error);
+        tide_query_bind_text(query, "error", n->error);
     return tide_query_run(query, NULL, err);
 }
 
@@ -230,7 +230,7 @@ tide_status tide_registry_note(tide_store *store, const char *agent_id, const ch
         (void)snprintf(text, sizeof text, "%.*s", (int)cut.len, cut.ptr ? cut.ptr : "");
     }
     noting n = {.agent_id = agent_id, .error = error ? text : NULL};
-    return tide_write(store, note_inside, &n, err);
+    return tide_store_write(store, note_inside, &n, err);
 }
 
 /* ---- looking ---- */
@@ -255,8 +255,8 @@ static void copy_text(char *out, size_t size, tide_view text)
 
 static int64_t read_time(tide_query *query)
 {
-    const bool is_null = tide_col_is_null(query);
-    const int64_t us = tide_col_time(query);
+    const bool is_null = tide_query_col_is_null(query);
+    const int64_t us = tide_query_col_time(query);
     return is_null ? 0 : us;
 }
 
@@ -272,16 +272,16 @@ static tide_agent_health health_of(int64_t seen_at_us, int64_t now_us)
 static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, int64_t lease_now_us)
 {
     memset(out, 0, sizeof *out);
-    copy_text(out->agent_id, sizeof out->agent_id, tide_col_text(query));
-    copy_text(out->address, sizeof out->address, tide_col_text(query));
-    copy_text(out->origin, sizeof out->origin, tide_col_text(query));
-    out->is_removed = tide_col_bool(query);
-    out->added_at_us = tide_col_time(query);
+    copy_text(out->agent_id, sizeof out->agent_id, tide_query_col_text(query));
+    copy_text(out->address, sizeof out->address, tide_query_col_text(query));
+    copy_text(out->origin, sizeof out->origin, tide_query_col_text(query));
+    out->is_removed = tide_query_col_bool(query);
+    out->added_at_us = tide_query_col_time(query);
     out->seen_at_us = read_time(query);
     out->failed_at_us = read_time(query);
-    copy_text(out->error, sizeof out->error, tide_col_text(query));
-    copy_text(out->holder, sizeof out->holder, tide_col_text(query));
-    out->lease_token = tide_col_i64(query);
+    copy_text(out->error, sizeof out->error, tide_query_col_text(query));
+    copy_text(out->holder, sizeof out->holder, tide_query_col_text(query));
+    out->lease_token = tide_query_col_i64(query);
     if (read_time(query) <= lease_now_us) /* nobody any more */
         out->holder[0] = '\0';
     out->health = health_of(out->seen_at_us, now_us);
@@ -312,9 +312,9 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lease_now(tx, &lease_now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LIST, err));
-    tide_bind_bool(query, "with_removed", list->with_removed);
+    tide_query_bind_bool(query, "with_removed", list->with_removed);
     if (list->agent_id)
-        tide_bind_text(query, "agent_id", list->agent_id);
+        tide_query_bind_text(query, "agent_id", list->agent_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(append_agent(list, query, now_us, lease_now_us, err));
@@ -325,7 +325,7 @@ tide_status tide_registry_list(tide_store *store, bool with_removed, tide_agent_
                                tide_error *err)
 {
     TIDE_CLEANUP(drop_listing) listing list = {.with_removed = with_removed};
-    TIDE_TRY(tide_read(store, gather, &list, err));
+    TIDE_TRY(tide_store_read(store, gather, &list, err));
     for (int i = 0; i < list.count; i++)
         TIDE_TRY(fn(arg, &list.rows[i], err));
     return TIDE_OK;
@@ -336,7 +336,7 @@ tide_status tide_registry_find(tide_store *store, const char *agent_id, tide_age
 {
     TIDE_TRY(check_name(agent_id, err));
     TIDE_CLEANUP(drop_listing) listing list = {.agent_id = agent_id, .with_removed = true};
-    TIDE_TRY(tide_read(store, gather, &list, err));
+    TIDE_TRY(tide_store_read(store, gather, &list, err));
     if (list.count == 0)
         return TIDE_NONE;
     *out = list.rows[0];

@@ -42,12 +42,12 @@ static tide_status add_to_source(tide_tx *tx, int64_t source_id, const tally *go
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SOURCE_ADD, err));
-    tide_bind_i64(query, "source_id", source_id);
-    tide_bind_i64(query, "expired", gone->expired);
-    tide_bind_i64(query, "expired_dead", gone->expired_dead);
-    tide_bind_i64(query, "voided", gone->voided);
-    tide_bind_i64(query, "lost", gone->lost);
-    tide_bind_i64(query, "recovered", gone->recovered);
+    tide_query_bind_i64(query, "source_id", source_id);
+    tide_query_bind_i64(query, "expired", gone->expired);
+    tide_query_bind_i64(query, "expired_dead", gone->expired_dead);
+    tide_query_bind_i64(query, "voided", gone->voided);
+    tide_query_bind_i64(query, "lost", gone->lost);
+    tide_query_bind_i64(query, "recovered", gone->recovered);
     return tide_query_run(query, NULL, err);
 }
 
@@ -55,7 +55,7 @@ static tide_status drop(tide_tx *tx, const tide_sql *sql, int64_t id, tide_error
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "id", id);
+    tide_query_bind_i64(query, "id", id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -91,16 +91,16 @@ static tide_status find_batches(tide_tx *tx, const tide_colony_type *type, int64
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_BATCH_OLD, err));
-    tide_bind_text(query, "target", type->table);
-    tide_bind_time(query, "before", before_us);
-    tide_bind_i64(query, "limit", BATCH_MAX);
+    tide_query_bind_text(query, "target", type->table);
+    tide_query_bind_time(query, "before", before_us);
+    tide_query_bind_i64(query, "limit", BATCH_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         batch *b = &out[(*count)++];
-        b->id = tide_col_i64(query);
-        b->source_id = tide_col_i64(query);
-        b->first = tide_col_i64(query);
-        b->last = tide_col_i64(query);
+        b->id = tide_query_col_i64(query);
+        b->source_id = tide_query_col_i64(query);
+        b->first = tide_query_col_i64(query);
+        b->last = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -110,11 +110,11 @@ static tide_status expire_batch(tide_tx *tx, const tide_colony_type *type, const
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, expire_of(type->stream->kind), err));
-    tide_bind_i64(query, "source_id", b->source_id);
-    tide_bind_i64(query, "first", b->first);
-    tide_bind_i64(query, "last", b->last);
-    tide_bind_i64(query, "batch", b->id);
-    tide_bind_time(query, "before", before_us);
+    tide_query_bind_i64(query, "source_id", b->source_id);
+    tide_query_bind_i64(query, "first", b->first);
+    tide_query_bind_i64(query, "last", b->last);
+    tide_query_bind_i64(query, "batch", b->id);
+    tide_query_bind_time(query, "before", before_us);
     TIDE_TRY(tide_query_run(query, rows, err));
     TIDE_TRY(drop(tx, TIDE_SQL_BATCH_DROP, b->id, err));
     return add_to_source(tx, b->source_id, &(tally){.expired = *rows}, err);
@@ -152,13 +152,13 @@ static tide_status expire_dead(tide_tx *tx, turn *t, tide_error *err)
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_DEAD_LETTER_OLD, err));
-    tide_bind_time(query, "before", t->now_us - DEAD_KEEP_US);
-    tide_bind_i64(query, "limit", DEAD_MAX);
+    tide_query_bind_time(query, "before", t->now_us - DEAD_KEEP_US);
+    tide_query_bind_i64(query, "limit", DEAD_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        found[count].id = tide_col_i64(query);
-        found[count].source_id = tide_col_i64(query);
-        found[count++].seq = tide_col_i64(query);
+        found[count].id = tide_query_col_i64(query);
+        found[count].source_id = tide_query_col_i64(query);
+        found[count++].seq = tide_query_col_i64(query);
     }
     TIDE_TRY(status);
     for (int i = 0; i < count; i++) {
@@ -181,10 +181,10 @@ typedef struct ended_gap {
 
 static void read_ended(ended_gap *out, tide_query *query)
 {
-    *out = (ended_gap){.id = tide_col_i64(query)};
-    out->source_id = tide_col_i64(query);
-    const tide_view status = tide_col_text(query);
-    const int64_t width = tide_col_i64(query);
+    *out = (ended_gap){.id = tide_query_col_i64(query)};
+    out->source_id = tide_query_col_i64(query);
+    const tide_view status = tide_query_col_text(query);
+    const int64_t width = tide_query_col_i64(query);
     if (tide_view_equal(status, tide_view_of("void")))
         out->folded.voided = width;
     else if (tide_view_equal(status, tide_view_of("permanent")))
@@ -199,8 +199,8 @@ static tide_status fold_gaps(tide_tx *tx, turn *t, tide_error *err)
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_ENDED, err));
-    tide_bind_time(query, "before", t->now_us - t->gap_keep_us);
-    tide_bind_i64(query, "limit", GAP_MAX);
+    tide_query_bind_time(query, "before", t->now_us - t->gap_keep_us);
+    tide_query_bind_i64(query, "limit", GAP_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         read_ended(&found[count++], query);
@@ -222,9 +222,9 @@ static tide_status expire_rollups(tide_tx *tx, turn *t, const tide_colony_type *
     int64_t gone = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ROLLUP_DROP, err));
-    tide_bind_text(query, "data_type", type->stream->name);
-    tide_bind_time(query, "before", t->now_us - TIDE_ROLLUP_KEEP_US);
-    tide_bind_i64(query, "limit", BUCKET_MAX);
+    tide_query_bind_text(query, "data_type", type->stream->name);
+    tide_query_bind_time(query, "before", t->now_us - TIDE_ROLLUP_KEEP_US);
+    tide_query_bind_i64(query, "limit", BUCKET_MAX);
     TIDE_TRY(tide_query_run(query, &gone, err));
     t->has_more = t->has_more || gone == BUCKET_MAX;
     return TIDE_OK;
@@ -250,7 +250,7 @@ tide_status tide_sink_sql_retain(tide_sink *sink, int64_t gap_keep_us, tide_reta
                                  tide_error *err)
 {
     turn t = {.sink = sink, .gap_keep_us = gap_keep_us};
-    TIDE_TRY(tide_write(sink->store, take_turn, &t, err));
+    TIDE_TRY(tide_store_write(sink->store, take_turn, &t, err));
     *out = t.done;
     out->next_us = t.has_more ? 0 : AGAIN_US;
     return TIDE_OK;

@@ -99,7 +99,7 @@ typedef struct tide_sink_query {
 typedef struct tide_sink_rows {
     /* Once, before the rows. */
     tide_status (*columns)(void *arg, const char *const *names, int count, tide_error *err);
-    tide_status (*row)(void *arg, const tide_cell *cells, int count, tide_error *err);
+    tide_status (*row)(void *arg, const tide_sql_value *cells, int count, tide_error *err);
     void *arg;
 } tide_sink_rows;
 

@@ -466,7 +466,7 @@ static tide_status write_all(applying *a, tide_change *change, tide_error *err)
     TIDE_TRY(tide_duck_begin(a->sink->writer, err));
     tide_status status = put_all(a, err);
     if (status == TIDE_OK && change->lease_name)
-        status = tide_write(a->sink->base.store, check_lease, change, err);
+        status = tide_store_write(a->sink->base.store, check_lease, change, err);
     if (status < TIDE_OK) {
         tide_duck_rollback(a->sink->writer);
         return status;

@@ -167,7 +167,7 @@ tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, ti
 
 typedef struct relay {
     const tide_sink_rows *rows;
-    tide_cell cells[TIDE_DUCKDB_COLUMNS_MAX];
+    tide_sql_value cells[TIDE_DUCKDB_COLUMNS_MAX];
 } relay;
 
 static tide_status relay_columns(void *arg, const char *const *names, int count, tide_error *err)
@@ -178,17 +178,17 @@ static tide_status relay_columns(void *arg, const char *const *names, int count,
 
 static tide_status relay_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
 {
-    static const tide_cell_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_CELL_NULL, [TIDE_DUCK_BOOL] = TIDE_CELL_BOOL,
-        [TIDE_DUCK_I64] = TIDE_CELL_I64,   [TIDE_DUCK_F64] = TIDE_CELL_F64,
-        [TIDE_DUCK_TEXT] = TIDE_CELL_TEXT, [TIDE_DUCK_BLOB] = TIDE_CELL_BLOB,
+    static const tide_sql_value_kind kinds[] = {
+        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
+        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
+        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB,
     };
     relay *r = arg;
     for (int i = 0; i < count; i++)
-        r->cells[i] = (tide_cell){.kind = kinds[cells[i].kind],
-                                  .i64 = cells[i].i64,
-                                  .f64 = cells[i].f64,
-                                  .bytes = cells[i].bytes};
+        r->cells[i] = (tide_sql_value){.kind = kinds[cells[i].kind],
+                                       .i64 = cells[i].i64,
+                                       .f64 = cells[i].f64,
+                                       .bytes = cells[i].bytes};
     return r->rows->row(r->rows->arg, r->cells, count, err);
 }
 

@@ -38,8 +38,8 @@ static tide_status load_inside(tide_tx *tx, void *arg, tide_error *err)
     tide_position_init(l->out, l->agent_id, l->data_type);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_FIND, err));
-    tide_bind_text(query, "agent_id", l->agent_id);
-    tide_bind_text(query, "data_type", l->data_type);
+    tide_query_bind_text(query, "agent_id", l->agent_id);
+    tide_query_bind_text(query, "data_type", l->data_type);
     const tide_status found = tide_query_one(query, err);
     if (found != TIDE_OK)
         return found < TIDE_OK ? found : TIDE_OK;
@@ -61,7 +61,7 @@ static tide_status load(tide_sink *sink, const char *agent_id, const char *data_
 {
     loading l = {.agent_id = agent_id, .data_type = data_type, .out = out};
     tide_position_init(out, agent_id, data_type);
-    tide_status status = tide_read(sink->store, load_inside, &l, err);
+    tide_status status = tide_store_read(sink->store, load_inside, &l, err);
     if (status >= TIDE_OK)
         status = tide_position_hold(out, sink->env->mono_us(sink->env), err);
     if (status < TIDE_OK) {
@@ -103,9 +103,9 @@ static void free_page(page **p)
 static void bind_text_or_null(tide_query *query, const char *name, const char *text)
 {
     if (text)
-        tide_bind_text(query, name, text);
+        tide_query_bind_text(query, name, text);
     else
-        tide_bind_null(query, name);
+        tide_query_bind_null(query, name);
 }
 
 static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
@@ -116,20 +116,20 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_LIST, err));
     bind_text_or_null(query, "agent_id", p->agent_id);
     bind_text_or_null(query, "data_type", p->data_type);
-    tide_bind_bool(query, "with_closed", p->with_closed);
-    tide_bind_text(query, "last_agent", p->agent_id ? p->agent_id : LAST_NAME);
-    tide_bind_text(query, "after_agent", p->after_agent);
-    tide_bind_text(query, "after_type", p->after_type);
-    tide_bind_i64(query, "after_source", p->after_source);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_bool(query, "with_closed", p->with_closed);
+    tide_query_bind_text(query, "last_agent", p->agent_id ? p->agent_id : LAST_NAME);
+    tide_query_bind_text(query, "after_agent", p->after_agent);
+    tide_query_bind_text(query, "after_type", p->after_type);
+    tide_query_bind_i64(query, "after_source", p->after_source);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         TIDE_TRY(tide_sink_sql_read_position(&p->positions[p->count], query, err));
         tide_gap_sums *sums = &p->sums[p->count++];
-        sums->open = tide_col_i64(query);
-        sums->voided = tide_col_i64(query);
-        sums->permanent = tide_col_i64(query);
-        sums->recovered = tide_col_i64(query);
+        sums->open = tide_query_col_i64(query);
+        sums->voided = tide_query_col_i64(query);
+        sums->permanent = tide_query_col_i64(query);
+        sums->recovered = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -156,7 +156,7 @@ static tide_status positions(tide_sink *sink, const char *agent_id, const char *
     if (agent_id) /* begin there: others' positions are not looked at */
         tide_sink_sql_text(p->after_agent, sizeof p->after_agent, tide_view_of(agent_id));
     do {
-        TIDE_TRY(tide_read(sink->store, read_page, p, err));
+        TIDE_TRY(tide_store_read(sink->store, read_page, p, err));
         TIDE_TRY(tell_page(p, sink, fn, arg, err));
         if (p->count > 0) {
             const tide_position *last = &p->positions[p->count - 1];
@@ -200,9 +200,9 @@ static tide_status count_one(tide_tx *tx, const tide_sql *sql, int64_t source_id
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "source_id", source_id);
+    tide_query_bind_i64(query, "source_id", source_id);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_i64(query);
+    *out = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -228,7 +228,7 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
     memcpy(p->after_type, which->data_type, sizeof p->after_type);
     p->after_source = which->source_id - 1;
     counting c = {.page = p, .source_id = which->source_id};
-    TIDE_TRY(tide_read(sink->store, count_inside, &c, err));
+    TIDE_TRY(tide_store_read(sink->store, count_inside, &c, err));
     if (p->count == 0 || p->positions[0].source_id != which->source_id)
         return TIDE_NONE;
     *rows = c.rows;
@@ -239,24 +239,24 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
 
 /* ---- query ---- */
 
-static tide_cell cell_of(const tide_value *value)
+static tide_sql_value cell_of(const tide_value *value)
 {
     switch (value->kind) {
     case TIDE_VALUE_I64:
-        return (tide_cell){.kind = TIDE_CELL_I64, .i64 = value->as.i64};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = value->as.i64};
     case TIDE_VALUE_BOOL:
-        return (tide_cell){.kind = TIDE_CELL_BOOL, .i64 = value->as.i64};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = value->as.i64};
     case TIDE_VALUE_F64:
-        return (tide_cell){.kind = TIDE_CELL_F64, .f64 = value->as.f64};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = value->as.f64};
     case TIDE_VALUE_TEXT:
-        return (tide_cell){.kind = TIDE_CELL_TEXT, .bytes = value->as.bytes};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = value->as.bytes};
     case TIDE_VALUE_BLOB:
-        return (tide_cell){.kind = TIDE_CELL_BLOB, .bytes = value->as.bytes};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB, .bytes = value->as.bytes};
     case TIDE_VALUE_NULL:
     case TIDE_VALUE_TIME: /* a look gives times as text */
         break;
     }
-    return (tide_cell){.kind = TIDE_CELL_NULL};
+    return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
 }
 
 static tide_status tell_columns(void *arg, const char *const *names, int count_of_them,
@@ -269,7 +269,7 @@ static tide_status tell_columns(void *arg, const char *const *names, int count_o
 static tide_status tell_row(void *arg, const tide_value *values, int width, tide_error *err)
 {
     const tide_sink_rows *rows = arg;
-    tide_cell cells[TIDE_LOOK_COLUMNS_MAX];
+    tide_sql_value cells[TIDE_LOOK_COLUMNS_MAX];
     for (int i = 0; i < width; i++)
         cells[i] = cell_of(&values[i]);
     return rows->row(rows->arg, cells, width, err);
@@ -279,7 +279,7 @@ static tide_status query(tide_sink *sink, const tide_sink_query *asked, const ti
                          tide_error *err)
 {
     tide_sink_rows told = *rows;
-    const tide_look look = {
+    const tide_readonly_query look = {
         .sql = asked->sql,
         .row_max = asked->row_max > 0 ? asked->row_max : ROW_MAX_USUAL,
         .bytes_max = asked->bytes_max > 0 ? asked->bytes_max : BYTES_MAX_USUAL,

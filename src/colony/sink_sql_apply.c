@@ -43,18 +43,18 @@ static tide_status put_source(tide_tx *tx, const tide_position *of, int64_t now_
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SOURCE_PUT, err));
-    tide_bind_text(query, "agent_id", of->agent_id);
-    tide_bind_text(query, "data_type", of->data_type);
-    tide_bind_text(query, "session_id", of->session_id);
-    tide_bind_i64(query, "epoch", of->epoch);
-    tide_bind_text(query, "epoch_id", of->epoch_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "agent_id", of->agent_id);
+    tide_query_bind_text(query, "data_type", of->data_type);
+    tide_query_bind_text(query, "session_id", of->session_id);
+    tide_query_bind_i64(query, "epoch", of->epoch);
+    tide_query_bind_text(query, "epoch_id", of->epoch_id);
+    tide_query_bind_time(query, "now", now_us);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED,
                          "a source got no number: is there a foreign trigger?");
     TIDE_TRY(status);
-    *id = tide_col_i64(query);
+    *id = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -67,12 +67,12 @@ static tide_status open_again(tide_tx *tx, const tide_position *to, int64_t sour
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     if (to->source_id == source_id) {
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_REOPEN, err));
-        tide_bind_i64(query, "source_id", source_id);
+        tide_query_bind_i64(query, "source_id", source_id);
         TIDE_TRY(tide_query_run(query, &changed, err));
         return changed == 1 ? TIDE_OK : fail_moved(to, err);
     }
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_CLOSED, err));
-    tide_bind_i64(query, "source_id", source_id);
+    tide_query_bind_i64(query, "source_id", source_id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
         return tide_fail(err, TIDE_E_CONFLICT, "session %s of %s, %s was here before",
@@ -91,7 +91,7 @@ static tide_status write_position(tide_tx *tx, const tide_sql *sql, const applyi
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     TIDE_TRY(tide_sink_sql_bind_position(query, position, job->source_id, job->version, err));
     if (sql != TIDE_SQL_POSITION_ADD)
-        tide_bind_i64(query, "from_version", from->version);
+        tide_query_bind_i64(query, "from_version", from->version);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_moved(from, err);
 }
@@ -102,9 +102,9 @@ static tide_status note_position(tide_tx *tx, const tide_position *position, int
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_NOTE, err));
-    tide_bind_text(query, "event", event);
-    tide_bind_text(query, "note", note);
-    tide_bind_time(query, "recorded_at", now_us);
+    tide_query_bind_text(query, "event", event);
+    tide_query_bind_text(query, "note", note);
+    tide_query_bind_time(query, "recorded_at", now_us);
     TIDE_TRY(tide_sink_sql_bind_position(query, position, source_id, position->version, err));
     return tide_query_defer(&query, err);
 }
@@ -221,7 +221,7 @@ tide_status tide_sink_sql_apply(tide_sink *sink, tide_change *change, tide_error
     if (!gap_ids)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d gaps", change->gap_count);
     applying job = {.change = change, .gap_ids = gap_ids};
-    TIDE_TRY(tide_write(sink->store, carry_out, &job, err));
+    TIDE_TRY(tide_store_write(sink->store, carry_out, &job, err));
     hand_over(&job, change);
     return TIDE_OK;
 }

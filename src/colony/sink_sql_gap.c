@@ -19,10 +19,10 @@ static tide_status close_all(tide_tx *tx, const tide_change *change, int64_t sou
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_CLOSE_ALL, err));
-    tide_bind_i64(query, "source_id", source_id);
-    tide_bind_i64(query, "above", change->closes_gaps_above);
-    tide_bind_text(query, "reason", change->closed.closed_reason);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "source_id", source_id);
+    tide_query_bind_i64(query, "above", change->closes_gaps_above);
+    tide_query_bind_text(query, "reason", change->closed.closed_reason);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -31,14 +31,14 @@ static tide_status change_gap(tide_tx *tx, const tide_gap *gap, int64_t source_i
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_CHANGE, err));
-    tide_bind_i64(query, "id", gap->id);
-    tide_bind_i64(query, "source_id", source_id);
-    tide_bind_i64(query, "start", gap->start_seq);
-    tide_bind_i64(query, "end", gap->end_seq);
-    tide_bind_text(query, "status", tide_gap_status_name(gap->status));
-    tide_bind_text(query, "reason", gap->reason);
-    tide_bind_text(query, "evidence", gap->evidence);
-    tide_bind_i64(query, "attempts", gap->attempts);
+    tide_query_bind_i64(query, "id", gap->id);
+    tide_query_bind_i64(query, "source_id", source_id);
+    tide_query_bind_i64(query, "start", gap->start_seq);
+    tide_query_bind_i64(query, "end", gap->end_seq);
+    tide_query_bind_text(query, "status", tide_gap_status_name(gap->status));
+    tide_query_bind_text(query, "reason", gap->reason);
+    tide_query_bind_text(query, "evidence", gap->evidence);
+    tide_query_bind_i64(query, "attempts", gap->attempts);
     tide_sink_sql_bind_time(query, "recovered_at", gap->recovered_at_us);
     tide_sink_sql_bind_time(query, "last_attempt", gap->last_attempt_us);
     tide_sink_sql_bind_time(query, "settled_at", gap->settled_at_us);
@@ -81,8 +81,8 @@ static tide_status take_ids(tide_query *query, const tide_change *change, int64_
     int at = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t id = tide_col_i64(query);
-        const int64_t start = tide_col_i64(query);
+        const int64_t id = tide_query_col_i64(query);
+        const int64_t start = tide_query_col_i64(query);
         for (int i = 0; i < change->gap_count; i++) {
             const int place = (at + i) % change->gap_count;
             if (change->gaps[place].id != 0 || change->gaps[place].start_seq != start)
@@ -120,12 +120,12 @@ static tide_status insert_some(tide_tx *tx, const tide_change *change, const tid
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_PUT, err));
-    tide_bind_text(query, "agent_id", of->agent_id);
-    tide_bind_text(query, "data_type", of->data_type);
-    tide_bind_text(query, "session_id", of->session_id);
-    tide_bind_i64(query, "epoch", of->epoch);
-    tide_bind_i64(query, "source_id", source_id);
-    tide_bind_text_view(query, "gaps", tide_buffer_view(&text));
+    tide_query_bind_text(query, "agent_id", of->agent_id);
+    tide_query_bind_text(query, "data_type", of->data_type);
+    tide_query_bind_text(query, "session_id", of->session_id);
+    tide_query_bind_i64(query, "epoch", of->epoch);
+    tide_query_bind_i64(query, "source_id", source_id);
+    tide_query_bind_text_view(query, "gaps", tide_buffer_view(&text));
     return take_ids(query, change, ids, err);
 }
 
@@ -157,18 +157,18 @@ static tide_gap_status status_of(tide_view name)
 static void read_gap(tide_gap *out, tide_query *query)
 {
     memset(out, 0, sizeof *out);
-    out->id = tide_col_i64(query);
-    tide_sink_sql_text(out->agent_id, sizeof out->agent_id, tide_col_text(query));
-    tide_sink_sql_text(out->data_type, sizeof out->data_type, tide_col_text(query));
-    tide_sink_sql_text(out->session_id, sizeof out->session_id, tide_col_text(query));
-    out->epoch = tide_col_i64(query);
-    out->source_id = tide_col_i64(query);
-    out->start_seq = tide_col_i64(query);
-    out->end_seq = tide_col_i64(query);
-    out->status = status_of(tide_col_text(query));
-    tide_sink_sql_text(out->reason, sizeof out->reason, tide_col_text(query));
-    tide_sink_sql_text(out->evidence, sizeof out->evidence, tide_col_text(query));
-    out->attempts = (int)tide_col_i64(query);
+    out->id = tide_query_col_i64(query);
+    tide_sink_sql_text(out->agent_id, sizeof out->agent_id, tide_query_col_text(query));
+    tide_sink_sql_text(out->data_type, sizeof out->data_type, tide_query_col_text(query));
+    tide_sink_sql_text(out->session_id, sizeof out->session_id, tide_query_col_text(query));
+    out->epoch = tide_query_col_i64(query);
+    out->source_id = tide_query_col_i64(query);
+    out->start_seq = tide_query_col_i64(query);
+    out->end_seq = tide_query_col_i64(query);
+    out->status = status_of(tide_query_col_text(query));
+    tide_sink_sql_text(out->reason, sizeof out->reason, tide_query_col_text(query));
+    tide_sink_sql_text(out->evidence, sizeof out->evidence, tide_query_col_text(query));
+    out->attempts = (int)tide_query_col_i64(query);
     out->detected_at_us = tide_sink_sql_col_time(query);
     out->recovered_at_us = tide_sink_sql_col_time(query);
     out->last_attempt_us = tide_sink_sql_col_time(query);
@@ -192,9 +192,9 @@ static void drop_listing(listing *list)
 static void bind_text_or_null(tide_query *query, const char *name, const char *text)
 {
     if (text)
-        tide_bind_text(query, name, text);
+        tide_query_bind_text(query, name, text);
     else
-        tide_bind_null(query, name);
+        tide_query_bind_null(query, name);
 }
 
 static void bind_filter(tide_query *query, const tide_gap_filter *filter, int64_t limit)
@@ -204,16 +204,17 @@ static void bind_filter(tide_query *query, const tide_gap_filter *filter, int64_
         [TIDE_GAP_RECOVERED] = "recovered", [TIDE_GAP_PERMANENT] = "permanent",
         [TIDE_GAP_VOID] = "void",
     };
-    tide_bind_i64(query, "after", filter->after_id);
+    tide_query_bind_i64(query, "after", filter->after_id);
     bind_text_or_null(query, "agent_id", filter->agent_id);
     bind_text_or_null(query, "data_type", filter->data_type);
     bind_text_or_null(query, "session_id", filter->session_id);
-    tide_bind_i64(query, "epoch", filter->epoch);
-    tide_bind_i64(query, "first", filter->last_seq > 0 ? filter->first_seq : 0);
-    tide_bind_i64(query, "last", filter->last_seq > 0 ? filter->last_seq : INT64_MAX);
+    tide_query_bind_i64(query, "epoch", filter->epoch);
+    tide_query_bind_i64(query, "first", filter->last_seq > 0 ? filter->first_seq : 0);
+    tide_query_bind_i64(query, "last", filter->last_seq > 0 ? filter->last_seq : INT64_MAX);
     for (int i = 0; i < TIDE_GAP_STATUS_COUNT; i++)
-        tide_bind_bool(query, names[i], filter->statuses == 0 || (filter->statuses & 1U << i) != 0);
-    tide_bind_i64(query, "limit", limit);
+        tide_query_bind_bool(query, names[i],
+                             filter->statuses == 0 || (filter->statuses & 1U << i) != 0);
+    tide_query_bind_i64(query, "limit", limit);
 }
 
 static tide_status append_gap(listing *list, tide_query *query, tide_error *err)
@@ -254,7 +255,7 @@ tide_status tide_sink_sql_gaps(tide_sink *sink, const tide_gap_filter *filter, t
     list.limit = filter->limit > 0 ? filter->limit : LIST_USUAL;
     if (list.limit > TIDE_SINK_GAPS_MAX)
         list.limit = TIDE_SINK_GAPS_MAX;
-    TIDE_TRY(tide_read(sink->store, gather, &list, err));
+    TIDE_TRY(tide_store_read(sink->store, gather, &list, err));
     for (int64_t i = 0; i < list.count; i++)
         TIDE_TRY(fn(arg, &list.gaps[i], err));
     return TIDE_OK;
@@ -270,7 +271,7 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
     const finding *f = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_FIND, err));
-    tide_bind_i64(query, "id", f->id);
+    tide_query_bind_i64(query, "id", f->id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
         read_gap(f->out, query);
@@ -280,5 +281,5 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sink_sql_gap(tide_sink *sink, int64_t id, tide_gap *out, tide_error *err)
 {
     finding f = {.id = id, .out = out};
-    return tide_read(sink->store, find, &f, err);
+    return tide_store_read(sink->store, find, &f, err);
 }

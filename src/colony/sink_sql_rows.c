@@ -258,9 +258,9 @@ static tide_status send_buckets(tide_tx *tx, const tide_position *of, tide_buffe
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ROLLUP_PUT, err));
-    tide_bind_text(query, "data_type", of->data_type);
-    tide_bind_text(query, "agent_id", of->agent_id);
-    tide_bind_text_view(query, "buckets", tide_buffer_view(list));
+    tide_query_bind_text(query, "data_type", of->data_type);
+    tide_query_bind_text(query, "agent_id", of->agent_id);
+    tide_query_bind_text_view(query, "buckets", tide_buffer_view(list));
     return tide_query_defer(&query, err);
 }
 
@@ -302,14 +302,14 @@ static tide_status put_batch(tide_tx *tx, const tide_change *change, const tide_
     const unsigned char *digest = tide_position_digest(of, last);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_BATCH_PUT, err));
-    tide_bind_i64(query, "source_id", source_id);
-    tide_bind_text(query, "target", tide_colony_type_find(of->data_type)->table);
-    tide_bind_i64(query, "first", change->rows[0]->seq);
-    tide_bind_i64(query, "last", last);
-    tide_bind_i64(query, "rows", change->row_count);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "source_id", source_id);
+    tide_query_bind_text(query, "target", tide_colony_type_find(of->data_type)->table);
+    tide_query_bind_i64(query, "first", change->rows[0]->seq);
+    tide_query_bind_i64(query, "last", last);
+    tide_query_bind_i64(query, "rows", change->row_count);
+    tide_query_bind_time(query, "now", now_us);
     if (digest)
-        tide_bind_blob(query, "chain", tide_view_bytes(digest, TIDE_FEED_DIGEST_SIZE));
+        tide_query_bind_blob(query, "chain", tide_view_bytes(digest, TIDE_FEED_DIGEST_SIZE));
     return tide_query_defer(&query, err);
 }
 
@@ -345,9 +345,9 @@ static tide_status send_frames(tide_tx *tx, const tide_position *of, tide_buffer
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FRAME_PUT, err));
-    tide_bind_text(query, "agent_id", of->agent_id);
-    tide_bind_text(query, "session_id", of->session_id);
-    tide_bind_text_view(query, "frames", tide_buffer_view(list));
+    tide_query_bind_text(query, "agent_id", of->agent_id);
+    tide_query_bind_text(query, "session_id", of->session_id);
+    tide_query_bind_text_view(query, "frames", tide_buffer_view(list));
     return tide_query_defer(&query, err);
 }
 

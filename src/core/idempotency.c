@@ -73,12 +73,12 @@ static tide_status check_parents(tide_tx *tx, const tide_idempotency_request *re
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_PARENTS, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_text(query, "work_item_id", request->work_item_id);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "work_item_id", request->work_item_id);
     TIDE_TRY(tide_query_one(query, err));
-    if (!tide_col_bool(query))
+    if (!tide_query_col_bool(query))
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
-    if (!tide_col_bool(query))
+    if (!tide_query_col_bool(query))
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", request->work_item_id);
     return TIDE_OK;
 }
@@ -91,13 +91,13 @@ static tide_status make_row(tide_tx *tx, const begin_call *call, const tide_sql 
     TIDE_TRY(check_parents(tx, request, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_text(query, "name", call->name);
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_text(query, "work_item_id", request->work_item_id);
-    tide_bind_text(query, "request_hash", request->request_hash);
-    tide_bind_text(query, "takeover", tide_idempotency_policy_name(request->policy));
-    tide_bind_time(query, "now", call->times.now_us);
-    tide_bind_time(query, "expires", call->times.now_us + call->expiry_us);
+    tide_query_bind_text(query, "name", call->name);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "work_item_id", request->work_item_id);
+    tide_query_bind_text(query, "request_hash", request->request_hash);
+    tide_query_bind_text(query, "takeover", tide_idempotency_policy_name(request->policy));
+    tide_query_bind_time(query, "now", call->times.now_us);
+    tide_query_bind_time(query, "expires", call->times.now_us + call->expiry_us);
     return tide_query_run(query, changed, err);
 }
 
@@ -107,16 +107,16 @@ static tide_status take_row(tide_tx *tx, begin_call *call, tide_idempotency_outc
     const int64_t lock_expires_at_us = call->times.lock_now_us + call->lock_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_TAKE, err));
-    tide_bind_text(query, "name", call->name);
-    tide_bind_text(query, "holder", call->request->holder);
-    tide_bind_time(query, "lock_expires", lock_expires_at_us);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_text(query, "name", call->name);
+    tide_query_bind_text(query, "holder", call->request->holder);
+    tide_query_bind_time(query, "lock_expires", lock_expires_at_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     assert(status == TIDE_OK && "the row is locked by this transaction");
     call->state.outcome = outcome;
     call->state.policy = policy;
-    call->state.token = tide_col_i64(query);
+    call->state.token = tide_query_col_i64(query);
     call->state.lock_expires_at_us = lock_expires_at_us;
     return TIDE_OK;
 }
@@ -236,7 +236,7 @@ tide_status tide_idempotency_begin(tide_store *store, const tide_idempotency_req
     begin_call call = {.request = request};
     tide_idempotency_state_done(out);
     TIDE_TRY(check_request(&call, err));
-    return hand_over(&call, tide_write(store, begin_key, &call, err), out, err);
+    return hand_over(&call, tide_store_write(store, begin_key, &call, err), out, err);
 }
 
 tide_status tide_idempotency_begin_in(tide_tx *tx, const tide_idempotency_request *request,

@@ -37,10 +37,10 @@ static tide_status renew_lock(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_RENEW, err));
-    tide_bind_text(query, "name", call->name);
-    tide_bind_i64(query, "token", call->token);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "lock_expires", now_us + call->lock_us);
+    tide_query_bind_text(query, "name", call->name);
+    tide_query_bind_i64(query, "token", call->token);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "lock_expires", now_us + call->lock_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_lost(call->name, call->token, err);
 }
@@ -51,7 +51,7 @@ tide_status tide_idempotency_renew(tide_store *store, const char *name, int64_t 
     token_call call = {.name = name, .token = token};
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_TRY(tide_idempotency_lock_time(lock_us, &call.lock_us, err));
-    return tide_write(store, renew_lock, &call, err);
+    return tide_store_write(store, renew_lock, &call, err);
 }
 
 static tide_status check_response(tide_view response, tide_error *err)
@@ -79,14 +79,14 @@ static tide_status store_answer(tide_tx *tx, const token_call *call,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_FINISH, err));
-    tide_bind_text(query, "name", call->name);
-    tide_bind_i64(query, "token", call->token);
-    tide_bind_text(query, "status", call->status);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "name", call->name);
+    tide_query_bind_i64(query, "token", call->token);
+    tide_query_bind_text(query, "status", call->status);
+    tide_query_bind_time(query, "now", now_us);
     if (row->expires_at_us != 0)
-        tide_bind_time(query, "expires", find_expiry(row, now_us));
+        tide_query_bind_time(query, "expires", find_expiry(row, now_us));
     if (call->response.ptr)
-        tide_bind_text_view(query, "response", call->response);
+        tide_query_bind_text_view(query, "response", call->response);
     return tide_query_run(query, changed, err);
 }
 
@@ -94,8 +94,8 @@ static tide_status give_back(tide_tx *tx, const token_call *call, int64_t *chang
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_GIVE_BACK, err));
-    tide_bind_text(query, "name", call->name);
-    tide_bind_i64(query, "token", call->token);
+    tide_query_bind_text(query, "name", call->name);
+    tide_query_bind_i64(query, "token", call->token);
     return tide_query_run(query, changed, err);
 }
 
@@ -167,7 +167,7 @@ tide_status tide_idempotency_complete(tide_store *store, const char *name, int64
 {
     token_call call = {.name = name, .token = token, .status = "completed", .response = response};
     TIDE_TRY(check_end(&call, err));
-    return tide_write(store, end_key, &call, err);
+    return tide_store_write(store, end_key, &call, err);
 }
 
 tide_status tide_idempotency_fail_in(tide_tx *tx, const char *name, int64_t token, bool is_final,
@@ -185,5 +185,5 @@ tide_status tide_idempotency_fail(tide_store *store, const char *name, int64_t t
     token_call call = {
         .name = name, .token = token, .status = is_final ? "failed" : NULL, .response = response};
     TIDE_TRY(check_end(&call, err));
-    return tide_write(store, end_key, &call, err);
+    return tide_store_write(store, end_key, &call, err);
 }

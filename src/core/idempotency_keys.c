@@ -57,8 +57,8 @@ static tide_status fail_memory(tide_error *err)
 /* A text column; NULL stays NULL. Sets *is_short when there is no memory. */
 static const char *keep_text(tide_query *query, tide_arena *arena, bool *is_short)
 {
-    const bool is_null = tide_col_is_null(query);
-    const tide_view text = tide_col_text(query);
+    const bool is_null = tide_query_col_is_null(query);
+    const tide_view text = tide_query_col_text(query);
     if (is_null)
         return NULL;
     const char *copy = tide_arena_text(arena, text);
@@ -71,7 +71,7 @@ static const char *keep_text(tide_query *query, tide_arena *arena, bool *is_shor
 static tide_status read_key(tide_query *query, page *p, tide_idempotency_key *key, tide_error *err)
 {
     bool is_short = false;
-    const tide_view name = tide_col_text(query);
+    const tide_view name = tide_query_col_text(query);
     p->last_len = name.len < sizeof p->last ? name.len : sizeof p->last;
     memcpy(p->last, name.ptr, p->last_len);
     *key = (tide_idempotency_key){.name = tide_arena_text(&p->arena, name)};
@@ -84,10 +84,10 @@ static tide_status read_key(tide_query *query, page *p, tide_idempotency_key *ke
     key->policy = keep_text(query, &p->arena, &is_short);
     if (is_short || !key->name)
         return fail_memory(err);
-    key->has_response = tide_col_bool(query);
-    key->lock_token = tide_col_i64(query);
+    key->has_response = tide_query_col_bool(query);
+    key->lock_token = tide_query_col_i64(query);
     key->lock_expires_at_us = tide_idempotency_col_time(query);
-    key->attempts = tide_col_i64(query);
+    key->attempts = tide_query_col_i64(query);
     key->created_at_us = tide_idempotency_col_time(query);
     key->completed_at_us = tide_idempotency_col_time(query);
     key->expires_at_us = tide_idempotency_col_time(query);
@@ -104,7 +104,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err));
-    tide_bind_text(query, "name", p->name);
+    tide_query_bind_text(query, "name", p->name);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
@@ -112,7 +112,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     if (key->expires_at_us != 0 && key->expires_at_us <= p->times.now_us && !key->is_locked)
         return TIDE_NONE;
     if (key->has_response) {
-        const tide_view response = tide_col_text(query);
+        const tide_view response = tide_query_col_text(query);
         key->response.ptr = tide_arena_text(&p->arena, response);
         key->response.len = response.len;
         if (!key->response.ptr)
@@ -130,7 +130,7 @@ tide_status tide_idempotency_find(tide_store *store, const char *name, tide_idem
     if (!p)
         return fail_memory(err);
     p->name = name;
-    const tide_status status = tide_read(store, find_key, p, err);
+    const tide_status status = tide_store_read(store, find_key, p, err);
     return status == TIDE_OK ? fn(arg, &p->keys[0], err) : status;
 }
 
@@ -142,10 +142,10 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err));
-    tide_bind_text_view(query, "after", tide_view_bytes(p->after, p->after_len));
-    tide_bind_text(query, "status", p->status);
-    tide_bind_text(query, "task_id", p->task_id);
-    tide_bind_i64(query, "limit", p->limit);
+    tide_query_bind_text_view(query, "after", tide_view_bytes(p->after, p->after_len));
+    tide_query_bind_text(query, "status", p->status);
+    tide_query_bind_text(query, "task_id", p->task_id);
+    tide_query_bind_i64(query, "limit", p->limit);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_key(query, p, &p->keys[p->count++], err));
@@ -170,7 +170,7 @@ tide_status tide_idempotency_list(tide_store *store, const char *status, const c
     p->task_id = task_id;
     do {
         p->limit = left < PAGE ? left : PAGE;
-        TIDE_TRY(tide_read(store, read_page, p, err));
+        TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
             TIDE_TRY(fn(arg, &p->keys[i], err));
         memcpy(p->after, p->last, p->last_len);
@@ -191,7 +191,7 @@ static tide_status unlock_key(tide_tx *tx, const char *name, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     return tide_query_run(query, NULL, err);
 }
 
@@ -214,7 +214,7 @@ static tide_status delete_key(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(unlock_key(tx, call->name, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE, err));
-    tide_bind_text(query, "name", call->name);
+    tide_query_bind_text(query, "name", call->name);
     return tide_query_run(query, NULL, err);
 }
 
@@ -223,7 +223,7 @@ tide_status tide_idempotency_delete(tide_store *store, const char *name, bool is
 {
     delete_call call = {.name = name, .is_forced = is_forced};
     TIDE_TRY(tide_idempotency_check_name(name, err));
-    return tide_write(store, delete_key, &call, err);
+    return tide_store_write(store, delete_key, &call, err);
 }
 
 typedef struct clean_call {
@@ -239,14 +239,14 @@ static tide_status clean_expired(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_idempotency_times_get(tx, &times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *unlock = NULL;
     TIDE_TRY(tide_query_begin(&unlock, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK_EXPIRED, err));
-    tide_bind_time(unlock, "now", times.now_us);
-    tide_bind_time(unlock, "lock_now", times.lock_now_us);
-    tide_bind_i64(unlock, "limit", CLEAN_STEP);
+    tide_query_bind_time(unlock, "now", times.now_us);
+    tide_query_bind_time(unlock, "lock_now", times.lock_now_us);
+    tide_query_bind_i64(unlock, "limit", CLEAN_STEP);
     TIDE_TRY(tide_query_run(unlock, NULL, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_EXPIRED, err));
-    tide_bind_time(query, "now", times.now_us);
-    tide_bind_i64(query, "limit", CLEAN_STEP);
+    tide_query_bind_time(query, "now", times.now_us);
+    tide_query_bind_i64(query, "limit", CLEAN_STEP);
     return tide_query_run(query, &call->removed, err);
 }
 
@@ -257,9 +257,9 @@ static tide_status clean_old(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_OLD, err));
-    tide_bind_time(query, "before", now_us - call->keep_us);
-    tide_bind_bool(query, "is_any", call->is_any);
-    tide_bind_i64(query, "limit", CLEAN_STEP);
+    tide_query_bind_time(query, "before", now_us - call->keep_us);
+    tide_query_bind_bool(query, "is_any", call->is_any);
+    tide_query_bind_i64(query, "limit", CLEAN_STEP);
     return tide_query_run(query, &call->removed, err);
 }
 
@@ -278,7 +278,7 @@ tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us, int64_t *
         *removed = 0;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
         do {
-            TIDE_TRY(tide_write(store, passes[i], &call, err));
+            TIDE_TRY(tide_store_write(store, passes[i], &call, err));
             sum += call.removed;
             if (removed)
                 *removed = sum;

@@ -100,13 +100,13 @@ tide_status tide_idempotency_row_lock(tide_tx *tx, const char *name, tide_error 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LOCK, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     return tide_query_one(query, err);
 }
 
 int64_t tide_idempotency_col_time(tide_query *query)
 {
-    const int64_t us = tide_col_time(query);
+    const int64_t us = tide_query_col_time(query);
     return us == INT64_MIN ? 0 : us;
 }
 
@@ -128,18 +128,18 @@ static tide_idempotency_policy find_policy(tide_view name)
 static void read_row(tide_query *query, tide_idempotency_row *out)
 {
     *out = (tide_idempotency_row){.token = 0};
-    copy_short(out->request_hash, sizeof out->request_hash, tide_col_text(query));
-    const tide_view status = tide_col_text(query);
+    copy_short(out->request_hash, sizeof out->request_hash, tide_query_col_text(query));
+    const tide_view status = tide_query_col_text(query);
     out->is_pending = tide_view_equal(status, tide_view_of("pending"));
     out->is_failed = tide_view_equal(status, tide_view_of("failed"));
-    copy_short(out->holder, sizeof out->holder, tide_col_text(query));
-    out->token = tide_col_i64(query);
+    copy_short(out->holder, sizeof out->holder, tide_query_col_text(query));
+    out->token = tide_query_col_i64(query);
     out->lock_expires_at_us = tide_idempotency_col_time(query);
-    const tide_view via = tide_col_text(query);
+    const tide_view via = tide_query_col_text(query);
     out->has_lock_via = via.len > 0;
     out->is_ours = tide_view_equal(via, tide_view_of("api"));
-    out->policy = find_policy(tide_col_text(query));
-    out->has_response = tide_col_bool(query);
+    out->policy = find_policy(tide_query_col_text(query));
+    out->has_response = tide_query_col_bool(query);
     out->created_at_us = tide_idempotency_col_time(query);
     out->completed_at_us = tide_idempotency_col_time(query);
     out->expires_at_us = tide_idempotency_col_time(query);
@@ -151,7 +151,7 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
@@ -167,15 +167,15 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_i64(query, "token", token);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_i64(query, "token", token);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    *has_response = !tide_col_is_null(query);
+    *has_response = !tide_query_col_is_null(query);
     if (!*has_response)
         return TIDE_OK;
-    const tide_view answer = tide_col_text(query);
+    const tide_view answer = tide_query_col_text(query);
     char *copy = malloc(answer.len + 1);
     if (!copy)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer of %zu bytes", answer.len);

@@ -52,16 +52,16 @@ tide_status tide_lease_claim(tide_tx *tx, const char *name, const char *holder, 
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLAIM, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_text(query, "holder", holder);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "expires", now_us + duration_us);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_text(query, "holder", holder);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "expires", now_us + duration_us);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_held(tx, name, now_us, err);
-    *out = (tide_lease){.token = tide_col_i64(query),
+    *out = (tide_lease){.token = tide_query_col_i64(query),
                         .claimed_at_us = now_us,
                         .expires_at_us = now_us + duration_us,
                         .is_live = true};
@@ -78,9 +78,9 @@ static tide_status begin_under_token(tide_query **out, tide_tx *tx, const tide_s
     TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
     TIDE_TRY(tide_lease_now(tx, now_us, err));
     TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_bind_text(*out, "name", name);
-    tide_bind_i64(*out, "token", token);
-    tide_bind_time(*out, "now", *now_us);
+    tide_query_bind_text(*out, "name", name);
+    tide_query_bind_i64(*out, "token", token);
+    tide_query_bind_time(*out, "now", *now_us);
     return TIDE_OK;
 }
 
@@ -92,7 +92,7 @@ tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RENEW, name, token, &now_us, err));
-    tide_bind_time(query, "expires", now_us + duration_us);
+    tide_query_bind_time(query, "expires", now_us + duration_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
 }
@@ -125,9 +125,9 @@ tide_status tide_lease_expire(tide_tx *tx, int64_t limit, int64_t *ended, tide_e
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_EXPIRE, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "limit", limit);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "limit", limit);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     return tide_query_run(query, ended, err);
 }
 
@@ -138,18 +138,18 @@ tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_FIND, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     *out = (tide_lease){.token = 0};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
-    const bool is_held = !tide_col_is_null(query);
-    const tide_view holder = tide_col_text(query);
+    const bool is_held = !tide_query_col_is_null(query);
+    const tide_view holder = tide_query_col_text(query);
     (void)snprintf(out->holder, sizeof out->holder, "%.*s", (int)holder.len, holder.ptr);
-    out->token = tide_col_i64(query);
-    const int64_t claimed_at_us = tide_col_time(query);
-    const int64_t expires_at_us = tide_col_time(query);
+    out->token = tide_query_col_i64(query);
+    const int64_t claimed_at_us = tide_query_col_time(query);
+    const int64_t expires_at_us = tide_query_col_time(query);
     out->claimed_at_us = is_held ? claimed_at_us : 0;
     out->expires_at_us = is_held ? expires_at_us : 0;
     out->is_live = is_held && out->expires_at_us > now_us;

@@ -33,9 +33,9 @@ static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view boot_id = tide_col_text(query);
+    const tide_view boot_id = tide_query_col_text(query);
     (void)snprintf(out->boot_id, sizeof out->boot_id, "%.*s", (int)boot_id.len, boot_id.ptr);
-    out->offset_us = tide_col_i64(query);
+    out->offset_us = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -43,7 +43,7 @@ static tide_status end_with_tokens(tide_tx *tx, const tide_sql *sql, tide_error 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     return tide_query_run(query, NULL, err);
 }
 
@@ -51,8 +51,8 @@ static tide_status end_work(tide_tx *tx, int64_t now_us, int64_t booted_us, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_END_WORK, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "booted", booted_us);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "booted", booted_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -68,8 +68,8 @@ static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLOCK_PUT, err));
-    tide_bind_text(query, "boot_id", fresh->boot_id);
-    tide_bind_i64(query, "offset_us", fresh->offset_us);
+    tide_query_bind_text(query, "boot_id", fresh->boot_id);
+    tide_query_bind_i64(query, "offset_us", fresh->offset_us);
     return tide_query_run(query, NULL, err);
 }
 

@@ -29,10 +29,10 @@ tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
     range->count = count;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_i64(query, "count", count);
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
-    return tide_tx_take(tx, key, &query, &range->first, err);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_i64(query, "count", count);
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    return tide_tx_declare_counter(tx, key, &query, &range->first, err);
 }
 
 typedef struct next_request {
@@ -51,7 +51,7 @@ tide_status tide_sequence_next(tide_store *store, const char *name, int64_t coun
                                tide_sequence_range *range, tide_error *err)
 {
     next_request request = {.name = name, .count = count};
-    TIDE_TRY(tide_write(store, take_numbers, &request, err));
+    TIDE_TRY(tide_store_write(store, take_numbers, &request, err));
     *range = request.range;
     return TIDE_OK;
 }
@@ -69,10 +69,10 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
     make_key(key, request->name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err));
-    tide_bind_text(query, "name", request->name);
-    tide_bind_i64(query, "last", request->last);
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
-    return tide_tx_take(tx, key, &query, &request->now_last, err);
+    tide_query_bind_text(query, "name", request->name);
+    tide_query_bind_i64(query, "last", request->last);
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    return tide_tx_declare_counter(tx, key, &query, &request->now_last, err);
 }
 
 tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last,
@@ -82,7 +82,7 @@ tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t las
     if (last < 0)
         return tide_fail(err, TIDE_E_INVALID, "numbers start at 1; cannot raise to %" PRId64, last);
     raise_request request = {.name = name, .last = last};
-    TIDE_TRY(tide_write(store, raise_sequence, &request, err));
+    TIDE_TRY(tide_store_write(store, raise_sequence, &request, err));
     if (now_last)
         *now_last = request.now_last;
     return TIDE_OK;
@@ -98,13 +98,13 @@ static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
     show_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err));
-    tide_bind_text(query, "name", request->name);
+    tide_query_bind_text(query, "name", request->name);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     (void)snprintf(request->found.name, sizeof request->found.name, "%s", request->name);
-    request->found.last = tide_col_i64(query);
-    request->found.last_at_us = tide_col_time(query);
+    request->found.last = tide_query_col_i64(query);
+    request->found.last_at_us = tide_query_col_time(query);
     return TIDE_OK;
 }
 
@@ -113,7 +113,7 @@ tide_status tide_sequence_show(tide_store *store, const char *name, tide_sequenc
 {
     TIDE_TRY(tide_sequence_check_name(name, err));
     show_request request = {.name = name};
-    const tide_status status = tide_read(store, show_sequence, &request, err);
+    const tide_status status = tide_store_read(store, show_sequence, &request, err);
     if (status == TIDE_OK)
         *out = request.found;
     return status;
@@ -131,15 +131,15 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_LIST, err));
-    tide_bind_text(query, "after", p->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_text(query, "after", p->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_sequence *row = &p->rows[p->count++];
-        const tide_view name = tide_col_text(query);
+        const tide_view name = tide_query_col_text(query);
         (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
-        row->last = tide_col_i64(query);
-        row->last_at_us = tide_col_time(query);
+        row->last = tide_query_col_i64(query);
+        row->last_at_us = tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -150,7 +150,7 @@ tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *ar
     if (!p)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of sequences");
     do {
-        TIDE_TRY(tide_read(store, read_page, p, err));
+        TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
             TIDE_TRY(fn(arg, &p->rows[i], err));
         if (p->count > 0)

@@ -114,14 +114,14 @@ static tide_status add_token(tide_tx *tx, void *arg, tide_error *err)
         made->expires_at_us = now_us + wanted->lifetime_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_ADD, err));
-    tide_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
-    tide_bind_text(query, "name", wanted->name);
-    tide_bind_text(query, "role", role_names[wanted->role]);
+    tide_query_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
+    tide_query_bind_text(query, "name", wanted->name);
+    tide_query_bind_text(query, "role", role_names[wanted->role]);
     if (wanted->agent)
-        tide_bind_text(query, "agent", wanted->agent);
-    tide_bind_time(query, "now", now_us);
+        tide_query_bind_text(query, "agent", wanted->agent);
+    tide_query_bind_time(query, "now", now_us);
     if (wanted->lifetime_us > 0)
-        tide_bind_time(query, "expires", made->expires_at_us);
+        tide_query_bind_time(query, "expires", made->expires_at_us);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_EXISTS, "there is a token '%s' already", wanted->name);
@@ -143,7 +143,7 @@ tide_status tide_token_create(tide_store *store, const tide_token_new *wanted,
     make_text(secret, tide_store_env(store));
     tide_status status = tide_sha256_of(tide_view_of(secret), request.digest, err);
     if (status >= TIDE_OK)
-        status = tide_write(store, add_token, &request, err);
+        status = tide_store_write(store, add_token, &request, err);
     if (status >= TIDE_OK) {
         memcpy(text, secret, sizeof secret);
         if (made)
@@ -170,8 +170,8 @@ static tide_status copy_text(char out[TIDE_TOKEN_NAME_MAX + 1], tide_view text, 
 
 static tide_status read_time(int64_t *us, tide_query *query, int64_t missing_us, tide_error *err)
 {
-    const bool is_null = tide_col_is_null(query);
-    const int64_t stored_us = tide_col_time(query);
+    const bool is_null = tide_query_col_is_null(query);
+    const int64_t stored_us = tide_query_col_time(query);
     if (!is_null && stored_us == INT64_MIN)
         return tide_fail(err, TIDE_E_DAMAGED, "a stored token has a time that is none");
     *us = is_null ? missing_us : stored_us;
@@ -181,16 +181,16 @@ static tide_status read_time(int64_t *us, tide_query *query, int64_t missing_us,
 static tide_status read_row(token_row *row, tide_query *query, tide_error *err)
 {
     tide_token *token = &row->token;
-    const tide_view digest = tide_col_blob(query);
+    const tide_view digest = tide_query_col_blob(query);
     if (digest.len != sizeof row->digest)
         return tide_fail(err, TIDE_E_DAMAGED, "a stored token has a digest of %zu bytes",
                          digest.len);
     memcpy(row->digest, digest.ptr, sizeof row->digest);
-    TIDE_TRY(copy_text(token->name, tide_col_text(query), err));
-    if (find_role(&token->role, tide_col_text(query)) != TIDE_OK)
+    TIDE_TRY(copy_text(token->name, tide_query_col_text(query), err));
+    if (find_role(&token->role, tide_query_col_text(query)) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "the stored token '%s' has no valid role",
                          token->name);
-    TIDE_TRY(copy_text(token->agent, tide_col_text(query), err));
+    TIDE_TRY(copy_text(token->agent, tide_query_col_text(query), err));
     TIDE_TRY(read_time(&token->created_at_us, query, 0, err));
     TIDE_TRY(read_time(&token->expires_at_us, query, INT64_MAX, err));
     TIDE_TRY(read_time(&token->last_used_at_us, query, 0, err));
@@ -213,7 +213,7 @@ static tide_status find_token(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &request->now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_FIND, err));
-    tide_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
+    tide_query_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
@@ -227,7 +227,7 @@ tide_status tide_token_check(tide_store *store, tide_view text, tide_token *out,
 {
     check_request request = {.is_found = false};
     TIDE_TRY(tide_sha256_of(text, request.digest, err));
-    TIDE_TRY(tide_read(store, find_token, &request, err));
+    TIDE_TRY(tide_store_read(store, find_token, &request, err));
     const tide_token *token = &request.row.token;
     if (!request.is_found)
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no such token");
@@ -247,9 +247,9 @@ static tide_status note_use(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_USE, err));
-    tide_bind_text(query, "name", arg);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "before", now_us - TIDE_TOKEN_USE_EVERY_US);
+    tide_query_bind_text(query, "name", arg);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "before", now_us - TIDE_TOKEN_USE_EVERY_US);
     return tide_query_run(query, NULL, err);
 }
 
@@ -261,22 +261,22 @@ static tide_status revoke_token(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_REVOKE, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed > 0 ? TIDE_OK
                        : tide_fail(err, TIDE_E_NOT_FOUND, "there is no token '%s' in %s", name,
                                    tide_store_name(tide_tx_store(tx)));
 }
 
-/* The closures read the name only; tide_write takes no pointer to const. */
+/* The closures read the name only; tide_store_write takes no pointer to const. */
 static tide_status write_by_name(tide_store *store, tide_tx_fn *fn, const char *name,
                                  tide_error *err)
 {
     char copy[TIDE_TOKEN_NAME_MAX + 1];
     TIDE_TRY(tide_token_check_name(name, err));
     (void)snprintf(copy, sizeof copy, "%s", name);
-    return tide_write(store, fn, copy, err);
+    return tide_store_write(store, fn, copy, err);
 }
 
 tide_status tide_token_use(tide_store *store, const char *name, tide_error *err)
@@ -304,10 +304,11 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_LIST, err));
-    tide_bind_text(query, "after_name", p->after.token.name);
-    tide_bind_blob(query, "after_digest", tide_view_bytes(p->after.digest, sizeof p->after.digest));
-    tide_bind_bool(query, "all", p->has_revoked);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_text(query, "after_name", p->after.token.name);
+    tide_query_bind_blob(query, "after_digest",
+                         tide_view_bytes(p->after.digest, sizeof p->after.digest));
+    tide_query_bind_bool(query, "all", p->has_revoked);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(&p->rows[p->count++], query, err));
@@ -322,7 +323,7 @@ tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tokens");
     p->has_revoked = has_revoked;
     do {
-        TIDE_TRY(tide_read(store, read_page, p, err));
+        TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
             TIDE_TRY(fn(arg, &p->rows[i].token, err));
         if (p->count > 0)

@@ -149,7 +149,7 @@ static tide_status prepare(commit *c, tide_error *err)
 {
     c->is_prepared = false;
     if (!guess_heads(c))
-        TIDE_TRY(tide_read_local(c->feed->store, look_at_heads, c, err));
+        TIDE_TRY(tide_store_read_local(c->feed->store, look_at_heads, c, err));
     for (int i = 0; i < c->count; i++) {
         tide_draft *draft = &c->drafts[i];
         if (draft->is_next) {
@@ -170,9 +170,9 @@ tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_state *state, int
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_ADD, err));
-    tide_bind_i64(query, "stream", state->id);
-    tide_bind_i64(query, "epoch", state->epoch);
-    tide_bind_i64(query, "first", first_seq);
+    tide_query_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "epoch", state->epoch);
+    tide_query_bind_i64(query, "first", first_seq);
     return tide_query_run(query, NULL, err);
 }
 
@@ -181,9 +181,9 @@ tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
-    tide_bind_text(query, "name", state->sequence);
-    tide_bind_i64(query, "last", last_seq);
-    tide_bind_time(query, "at", at_us);
+    tide_query_bind_text(query, "name", state->sequence);
+    tide_query_bind_i64(query, "last", last_seq);
+    tide_query_bind_time(query, "at", at_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -192,23 +192,23 @@ tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head, tide_vi
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_ADD, err));
-    tide_bind_i64(query, "stream", head->stream_id);
-    tide_bind_i64(query, "last", head->last_seq);
-    tide_bind_i64(query, "first", head->first_seq);
-    tide_bind_i64(query, "epoch", head->epoch);
-    tide_bind_i64(query, "min_time", head->min_time_ms);
-    tide_bind_i64(query, "max_time", head->max_time_ms);
-    tide_bind_time(query, "arrived_at", head->arrived_us);
-    tide_bind_i64(query, "codec", head->codec);
-    tide_bind_i64(query, "raw_len", head->raw_len);
-    tide_bind_i64(query, "stored_through", head->stored_through);
-    tide_bind_blob(query, "chain_before",
-                   tide_view_bytes(head->chain_before.bytes, TIDE_DIGEST128_LEN));
-    tide_bind_blob(query, "chain", tide_view_bytes(head->chain.bytes, TIDE_DIGEST128_LEN));
-    tide_bind_blob(query, "services", head->services);
-    tide_bind_i64(query, "body_crc", head->body_crc);
-    tide_bind_i64(query, "head_crc", head->head_crc);
-    tide_bind_blob(query, "body", body);
+    tide_query_bind_i64(query, "stream", head->stream_id);
+    tide_query_bind_i64(query, "last", head->last_seq);
+    tide_query_bind_i64(query, "first", head->first_seq);
+    tide_query_bind_i64(query, "epoch", head->epoch);
+    tide_query_bind_i64(query, "min_time", head->min_time_ms);
+    tide_query_bind_i64(query, "max_time", head->max_time_ms);
+    tide_query_bind_time(query, "arrived_at", head->arrived_us);
+    tide_query_bind_i64(query, "codec", head->codec);
+    tide_query_bind_i64(query, "raw_len", head->raw_len);
+    tide_query_bind_i64(query, "stored_through", head->stored_through);
+    tide_query_bind_blob(query, "chain_before",
+                         tide_view_bytes(head->chain_before.bytes, TIDE_DIGEST128_LEN));
+    tide_query_bind_blob(query, "chain", tide_view_bytes(head->chain.bytes, TIDE_DIGEST128_LEN));
+    tide_query_bind_blob(query, "services", head->services);
+    tide_query_bind_i64(query, "body_crc", head->body_crc);
+    tide_query_bind_i64(query, "head_crc", head->head_crc);
+    tide_query_bind_blob(query, "body", body);
     return tide_query_run(query, NULL, err);
 }
 
@@ -370,7 +370,7 @@ static void count_commit(tide_feed *feed, const commit *c)
 static tide_status run(commit *c, tide_error *err)
 {
     TIDE_TRY(prepare(c, err));
-    return tide_write(c->feed->store, store_drafts, c, err);
+    return tide_store_write(c->feed->store, store_drafts, c, err);
 }
 
 /* ---- an unknown outcome ---- */
@@ -402,7 +402,7 @@ static tide_status resolve(commit *c, tide_error *err)
 {
     const bool is_full = tide_reserve_shrink(c->feed->reserve);
     tide_error ignored;
-    if (tide_write(c->feed->store, look_again, c, &ignored) < TIDE_OK)
+    if (tide_store_write(c->feed->store, look_again, c, &ignored) < TIDE_OK)
         return TIDE_E_OUTCOME_UNKNOWN;
     if (c->is_there)
         return TIDE_OK;

@@ -46,7 +46,7 @@ tide_status tide_feed_dump(tide_feed *feed, const char *stream, int64_t first_se
                            tide_feed_line_fn *fn, void *arg, tide_error *err)
 {
     kind_request kind = {.stream = stream};
-    TIDE_TRY(tide_read(feed->store, find_kind, &kind, err));
+    TIDE_TRY(tide_store_read(feed->store, find_kind, &kind, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
     tide_buffer_init(&line, LINE_MAX_LEN);
     tide_feed_request request = {

@@ -37,13 +37,13 @@ static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *e
     tide_feed_epoch *to = &page->answer->epochs[page->answer->epoch_count++];
     *to = (tide_feed_epoch){.epoch = page->state.epoch, .first_seq = page->state.epoch_first_seq};
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
-    tide_bind_i64(query, "epoch", page->state.epoch);
+    tide_query_bind_i64(query, "epoch", page->state.epoch);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return TIDE_OK;
-    copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
-    copy(to->reason, sizeof to->reason, tide_col_text(query));
+    copy(to->epoch_id, sizeof to->epoch_id, tide_query_col_text(query));
+    copy(to->reason, sizeof to->reason, tide_query_col_text(query));
     return TIDE_OK;
 }
 
@@ -52,10 +52,10 @@ static tide_status read_epochs(tide_query *query, tide_feed_epoch *out, int *cou
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_feed_epoch *to = &out[(*count)++];
-        to->epoch = tide_col_i64(query);
-        to->first_seq = tide_col_i64(query);
-        copy(to->epoch_id, sizeof to->epoch_id, tide_col_text(query));
-        copy(to->reason, sizeof to->reason, tide_col_text(query));
+        to->epoch = tide_query_col_i64(query);
+        to->first_seq = tide_query_col_i64(query);
+        copy(to->epoch_id, sizeof to->epoch_id, tide_query_col_text(query));
+        copy(to->reason, sizeof to->reason, tide_query_col_text(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -65,8 +65,8 @@ static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *e
     tide_feed_answer *answer = page->answer;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err));
-    tide_bind_i64(query, "stream", page->state.id);
-    tide_bind_i64(query, "limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count);
+    tide_query_bind_i64(query, "stream", page->state.id);
+    tide_query_bind_i64(query, "limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count);
     return read_epochs(query, answer->epochs, &answer->epoch_count, err);
 }
 
@@ -84,9 +84,9 @@ static tide_status tell_earlier(const tide_page *page, tide_tx *tx, tide_error *
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err));
-    tide_bind_i64(query, "stream", page->state.id);
-    tide_bind_i64(query, "epoch", from);
-    tide_bind_i64(query, "limit", EARLIER);
+    tide_query_bind_i64(query, "stream", page->state.id);
+    tide_query_bind_i64(query, "epoch", from);
+    tide_query_bind_i64(query, "limit", EARLIER);
     /* In place of the older half: as many that begin earlier end before the newer half begins. */
     return read_epochs(query, epochs, &count, err);
 }
@@ -120,12 +120,12 @@ static tide_status is_ours(const tide_feed_request *request, tide_tx *tx, bool *
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
-    tide_bind_i64(query, "epoch", request->epoch);
+    tide_query_bind_i64(query, "epoch", request->epoch);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK &&
            (!request->epoch_id ||
-            tide_view_equal(tide_col_text(query), tide_view_of(request->epoch_id)));
+            tide_view_equal(tide_query_col_text(query), tide_view_of(request->epoch_id)));
     return TIDE_OK;
 }
 
@@ -140,11 +140,11 @@ static tide_status find_end(const tide_page *page, tide_tx *tx, int64_t *out, ti
         *out = state->epoch_first_seq - 1;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_AFTER, err));
-    tide_bind_i64(query, "stream", state->id);
-    tide_bind_i64(query, "epoch", page->request->epoch);
+    tide_query_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "epoch", page->request->epoch);
     TIDE_TRY(tide_query_one(query, err));
-    if (!tide_col_is_null(query)) {
-        const int64_t next_first = tide_col_i64(query);
+    if (!tide_query_col_is_null(query)) {
+        const int64_t next_first = tide_query_col_i64(query);
         if (next_first - 1 < *out)
             *out = next_first - 1;
     }

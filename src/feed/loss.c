@@ -24,15 +24,15 @@ tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_l
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_NEXT, err));
-    tide_bind_i64(query, "stream", stream_id);
-    tide_bind_i64(query, "after", after);
+    tide_query_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "after", after);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    out->first_seq = tide_col_i64(query);
-    out->last_seq = tide_col_i64(query);
-    out->reason = tide_loss_reason(tide_col_text(query));
-    const tide_view detail = tide_col_text(query);
+    out->first_seq = tide_query_col_i64(query);
+    out->last_seq = tide_query_col_i64(query);
+    out->reason = tide_loss_reason(tide_query_col_text(query));
+    const tide_view detail = tide_query_col_text(query);
     (void)snprintf(out->detail, sizeof out->detail, "%.*s", (int)detail.len, detail.ptr);
     return TIDE_OK;
 }
@@ -43,8 +43,8 @@ static tide_status drop_loss(tide_tx *tx, int64_t stream_id, int64_t last_seq, t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_DROP, err));
-    tide_bind_i64(query, "stream", stream_id);
-    tide_bind_i64(query, "last", last_seq);
+    tide_query_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "last", last_seq);
     return tide_query_run(query, NULL, err);
 }
 
@@ -55,13 +55,13 @@ static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *
     *first_seq = loss->first_seq;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err));
-    tide_bind_i64(query, "stream", stream_id);
-    tide_bind_i64(query, "last", loss->first_seq - 1);
+    tide_query_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "last", loss->first_seq - 1);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    const int64_t before_first = tide_col_i64(query);
-    if (strcmp(tide_loss_reason(tide_col_text(query)), loss->reason) != 0)
+    const int64_t before_first = tide_query_col_i64(query);
+    if (strcmp(tide_loss_reason(tide_query_col_text(query)), loss->reason) != 0)
         return TIDE_OK;
     *first_seq = before_first;
     return drop_loss(tx, stream_id, loss->first_seq - 1, err);
@@ -74,12 +74,12 @@ static tide_status add_loss(tide_tx *tx, int64_t stream_id, const tide_loss *los
     TIDE_TRY(join_before(tx, stream_id, loss, &first_seq, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_ADD, err));
-    tide_bind_i64(query, "stream", stream_id);
-    tide_bind_i64(query, "last", loss->last_seq);
-    tide_bind_i64(query, "first", first_seq);
-    tide_bind_text(query, "reason", loss->reason);
-    tide_bind_time(query, "found_at", now_us);
-    tide_bind_text(query, "detail", loss->detail);
+    tide_query_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "last", loss->last_seq);
+    tide_query_bind_i64(query, "first", first_seq);
+    tide_query_bind_text(query, "reason", loss->reason);
+    tide_query_bind_time(query, "found_at", now_us);
+    tide_query_bind_text(query, "detail", loss->detail);
     return tide_query_run(query, NULL, err);
 }
 
@@ -130,9 +130,9 @@ static tide_status trim(tide_tx *tx, const tide_stream_state *state, tide_error 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_TRIM, err));
-    tide_bind_i64(query, "stream", state->id);
-    tide_bind_i64(query, "floor", state->floor_seq);
-    tide_bind_i64(query, "keep", KEPT_BELOW_FLOOR);
+    tide_query_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "floor", state->floor_seq);
+    tide_query_bind_i64(query, "keep", KEPT_BELOW_FLOOR);
     return tide_query_run(query, NULL, err);
 }
 

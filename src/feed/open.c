@@ -59,7 +59,7 @@ static tide_status count_streams(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -104,9 +104,9 @@ static tide_status raise_one(raising *r, tide_tx *tx, const char *name, tide_err
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
-    tide_bind_text(query, "name", state.sequence);
-    tide_bind_i64(query, "last", highest);
-    tide_bind_time(query, "at", arrived_us);
+    tide_query_bind_text(query, "name", state.sequence);
+    tide_query_bind_i64(query, "last", highest);
+    tide_query_bind_time(query, "at", arrived_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -129,12 +129,12 @@ static tide_status raise_counters(tide_feed *feed, tide_error *err)
     TIDE_CLEANUP(tide_freep) raising *r = calloc(1, sizeof *r);
     if (!r)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
-    const tide_status looked = tide_read(feed->store, raise_all, r, err);
+    const tide_status looked = tide_store_read(feed->store, raise_all, r, err);
     if (looked == TIDE_E_DAMAGED || (looked >= TIDE_OK && r->behind == 0))
         return TIDE_OK;
     TIDE_TRY(looked);
     r->is_writing = true;
-    TIDE_TRY(tide_write(feed->store, raise_all, r, err));
+    TIDE_TRY(tide_store_write(feed->store, raise_all, r, err));
     atomic_store(&feed->raised, r->behind);
     return TIDE_OK;
 }
@@ -153,7 +153,7 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
     feed->store = store;
     TIDE_TRY(set_options(feed, options, err));
     int64_t streams = 0;
-    TIDE_TRY(tide_read(store, count_streams, &streams, err));
+    TIDE_TRY(tide_store_read(store, count_streams, &streams, err));
     TIDE_TRY(raise_counters(feed, err));
     if (feed->options.reserve_bytes > 0)
         tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
@@ -221,9 +221,9 @@ static tide_status add_stream(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_ADD, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_text(query, "sequence", sequence);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_text(query, "sequence", sequence);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_run(query, &added, err));
     if (added == 0)
         return tide_fail(err, TIDE_E_EXISTS, "the sequence %s is used by somebody else", sequence);
@@ -243,9 +243,9 @@ tide_status tide_feed_declare(tide_feed *feed, const char *stream, tide_error *e
     (void)snprintf(name, sizeof name, "%s", stream);
     /* Mostly it is there. To look does not wait for whoever writes, or for a disk that cannot be written. */
     tide_error ignored;
-    if (tide_read(feed->store, find_stream, name, &ignored) == TIDE_OK)
+    if (tide_store_read(feed->store, find_stream, name, &ignored) == TIDE_OK)
         return TIDE_OK;
-    return tide_write(feed->store, add_stream, name, err);
+    return tide_store_write(feed->store, add_stream, name, err);
 }
 
 /* ---- looking ---- */
@@ -255,9 +255,9 @@ static tide_status ask_number(tide_tx *tx, const tide_sql *sql, int64_t stream_i
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "stream", stream_id);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_i64(query);
+    *out = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -265,9 +265,9 @@ static tide_status ask_created(tide_tx *tx, const char *name, int64_t *out, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_CREATED, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_is_null(query) ? 0 : tide_col_time(query);
+    *out = tide_query_col_is_null(query) ? 0 : tide_query_col_time(query);
     return TIDE_OK;
 }
 
@@ -316,7 +316,7 @@ tide_status tide_feed_show(tide_feed *feed, const char *stream, tide_feed_stream
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such stream");
     tide_feed_stream found = {0};
     (void)snprintf(found.name, sizeof found.name, "%s", stream);
-    TIDE_TRY(tide_read(feed->store, show_stream, &found, err));
+    TIDE_TRY(tide_store_read(feed->store, show_stream, &found, err));
     *out = found;
     return TIDE_OK;
 }
@@ -330,7 +330,7 @@ tide_status tide_stream_names(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while (list->count < TIDE_FEED_STREAMS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view name = tide_col_text(query);
+        const tide_view name = tide_query_col_text(query);
         (void)snprintf(list->names[list->count++], TIDE_FEED_NAME_MAX + 1, "%.*s", (int)name.len,
                        name.ptr);
     }
@@ -342,7 +342,7 @@ tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, 
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
-    TIDE_TRY(tide_read(feed->store, tide_stream_names, list, err));
+    TIDE_TRY(tide_store_read(feed->store, tide_stream_names, list, err));
     for (int i = 0; i < list->count; i++) {
         tide_feed_stream stream;
         TIDE_TRY(tide_feed_show(feed, list->names[i], &stream, err));
@@ -363,8 +363,8 @@ static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_HEADS, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view name = tide_col_text(query);
-        TIDE_TRY(look->fn(look->arg, name, tide_col_i64(query), err));
+        const tide_view name = tide_query_col_text(query);
+        TIDE_TRY(look->fn(look->arg, name, tide_query_col_i64(query), err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -372,5 +372,5 @@ static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_heads(tide_feed *feed, tide_feed_head_fn *fn, void *arg, tide_error *err)
 {
     head_look look = {.fn = fn, .arg = arg};
-    return tide_read(feed->store, look_at_heads, &look, err);
+    return tide_store_read(feed->store, look_at_heads, &look, err);
 }

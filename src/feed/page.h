@@ -52,7 +52,7 @@ TIDE_MUST_CHECK tide_status tide_page_init(tide_page *page, tide_feed *feed,
                                            tide_feed_answer *answer, tide_error *err);
 void tide_page_done(tide_page *page);
 
-/* Fits tide_read; starts over when it is run again. TIDE_E_DAMAGED with unreadable_after set: the batch behind that number cannot be
+/* Fits tide_store_read; starts over when it is run again. TIDE_E_DAMAGED with unreadable_after set: the batch behind that number cannot be
  * read from the file. */
 TIDE_MUST_CHECK tide_status tide_page_read(tide_tx *tx, void *page, tide_error *err);
 

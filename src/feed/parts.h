@@ -112,7 +112,7 @@ TIDE_MUST_CHECK tide_status tide_stream_read_body(tide_tx *tx, const tide_stream
                                                   const tide_batch_head *head, tide_buffer *raw,
                                                   bool *is_row_readable, tide_error *err);
 
-/* The names of all streams, in the order of their making; fits tide_read. */
+/* The names of all streams, in the order of their making; fits tide_store_read. */
 typedef struct tide_stream_name_list {
     char names[TIDE_FEED_STREAMS_MAX][TIDE_FEED_NAME_MAX + 1];
     int count;

@@ -24,10 +24,10 @@ static tide_status find_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_er
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_FIND, err));
-    tide_bind_text_view(query, "name", name);
+    tide_query_bind_text_view(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        *id = (uint64_t)tide_col_i64(query);
+        *id = (uint64_t)tide_query_col_i64(query);
     return status;
 }
 
@@ -37,11 +37,11 @@ static tide_status add_frame(tide_tx *tx, tide_view name, int64_t max, uint64_t 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_ADD, err));
-    tide_bind_text_view(query, "name", name);
-    tide_bind_i64(query, "max", max);
+    tide_query_bind_text_view(query, "name", name);
+    tide_query_bind_i64(query, "max", max);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        *id = (uint64_t)tide_col_i64(query);
+        *id = (uint64_t)tide_query_col_i64(query);
     return status;
 }
 
@@ -92,10 +92,10 @@ tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64
                              names[i].len, TIDE_FEED_FRAME_NAME_MAX);
     frames_request request = {.names = names, .count = count};
     request.ids = ids;
-    TIDE_TRY(tide_read(feed->store, find_frames, &request, err));
+    TIDE_TRY(tide_store_read(feed->store, find_frames, &request, err));
     if (request.found == count)
         return TIDE_OK;
-    return tide_write(feed->store, put_frames, &request, err);
+    return tide_store_write(feed->store, put_frames, &request, err);
 }
 
 typedef struct names_request {
@@ -111,10 +111,10 @@ static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
     for (int i = 0; i < request->count; i++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_NAME, err));
-        tide_bind_i64(query, "id", (int64_t)request->ids[i]);
+        tide_query_bind_i64(query, "id", (int64_t)request->ids[i]);
         tide_status status = tide_query_one(query, err);
         TIDE_TRY(status);
-        const tide_view name = status == TIDE_OK ? tide_col_text(query) : tide_view_of("");
+        const tide_view name = status == TIDE_OK ? tide_query_col_text(query) : tide_view_of("");
         if (name.len <= TIDE_FEED_FRAME_NAME_MAX)
             status = tide_buffer_append_view(&request->names, name);
         if (status >= TIDE_OK)
@@ -128,7 +128,7 @@ static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
 static tide_status get_slice(tide_feed *feed, names_request *request, tide_feed_frame_fn *fn,
                              void *arg, tide_error *err)
 {
-    TIDE_TRY(tide_read(feed->store, find_names, request, err));
+    TIDE_TRY(tide_store_read(feed->store, find_names, request, err));
     const char *at = tide_buffer_text(&request->names);
     for (int i = 0; i < request->count; i++) {
         const tide_view name = tide_view_of(at);
@@ -166,12 +166,14 @@ static tide_status put_binary(tide_tx *tx, const tide_feed_binary *binary, int64
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_PUT, err));
-    tide_bind_text_view(query, "build_id", binary->build_id);
-    tide_bind_text_view(query, "service_id", binary->service_id);
-    tide_bind_text_view(query, "path", binary->binary_path);
-    tide_bind_time(query, "first_seen", binary->first_seen_us > 0 ? binary->first_seen_us : now_us);
-    tide_bind_time(query, "last_seen", binary->last_seen_us > 0 ? binary->last_seen_us : now_us);
-    tide_bind_bool(query, "has_debug_info", binary->has_debug_info);
+    tide_query_bind_text_view(query, "build_id", binary->build_id);
+    tide_query_bind_text_view(query, "service_id", binary->service_id);
+    tide_query_bind_text_view(query, "path", binary->binary_path);
+    tide_query_bind_time(query, "first_seen",
+                         binary->first_seen_us > 0 ? binary->first_seen_us : now_us);
+    tide_query_bind_time(query, "last_seen",
+                         binary->last_seen_us > 0 ? binary->last_seen_us : now_us);
+    tide_query_bind_bool(query, "has_debug_info", binary->has_debug_info);
     return tide_query_run(query, NULL, err);
 }
 
@@ -185,7 +187,7 @@ static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    if (tide_col_i64(query) > TIDE_FEED_BINARIES_MAX)
+    if (tide_query_col_i64(query) > TIDE_FEED_BINARIES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "there are %d binaries already",
                          TIDE_FEED_BINARIES_MAX);
     return TIDE_OK;
@@ -199,7 +201,7 @@ tide_status tide_feed_binaries_put(tide_feed *feed, const tide_feed_binary *bina
             !tide_utf8_valid(binaries[i].binary_path))
             return tide_fail(err, TIDE_E_INVALID, "what describes a binary is UTF-8 text");
     binaries_request request = {.binaries = binaries, .count = count};
-    return tide_write(feed->store, put_binaries, &request, err);
+    return tide_store_write(feed->store, put_binaries, &request, err);
 }
 
 typedef struct binaries_list {
@@ -215,12 +217,12 @@ static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_feed_binary binary = {0};
-        binary.build_id = tide_col_text(query);
-        binary.service_id = tide_col_text(query);
-        binary.binary_path = tide_col_text(query);
-        binary.first_seen_us = tide_col_time(query);
-        binary.last_seen_us = tide_col_time(query);
-        binary.has_debug_info = tide_col_bool(query);
+        binary.build_id = tide_query_col_text(query);
+        binary.service_id = tide_query_col_text(query);
+        binary.binary_path = tide_query_col_text(query);
+        binary.first_seen_us = tide_query_col_time(query);
+        binary.last_seen_us = tide_query_col_time(query);
+        binary.has_debug_info = tide_query_col_bool(query);
         TIDE_TRY(list->fn(list->arg, &binary, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -230,5 +232,5 @@ tide_status tide_feed_binaries_get(tide_feed *feed, tide_feed_binary_fn *fn, voi
                                    tide_error *err)
 {
     binaries_list list = {.fn = fn, .arg = arg};
-    return tide_read(feed->store, list_binaries, &list, err);
+    return tide_store_read(feed->store, list_binaries, &list, err);
 }

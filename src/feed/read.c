@@ -51,13 +51,13 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_stream_find(&state, tx, u->page->request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_bind_i64(query, "stream", state.id);
-    tide_bind_i64(query, "after", u->after);
+    tide_query_bind_i64(query, "stream", state.id);
+    tide_query_bind_i64(query, "after", u->after);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    u->loss.first_seq = tide_col_i64(query);
-    u->loss.last_seq = tide_col_i64(query);
+    u->loss.first_seq = tide_query_col_i64(query);
+    u->loss.last_seq = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -66,7 +66,7 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
 static void pass_unreadable(tide_feed *feed, tide_page *page)
 {
     unreadable u = {.page = page, .after = page->unreadable_after};
-    const tide_status status = tide_read(feed->store, find_range, &u, NULL);
+    const tide_status status = tide_store_read(feed->store, find_range, &u, NULL);
     if (status != TIDE_OK || u.loss.first_seq < 1 || u.loss.last_seq < u.loss.first_seq ||
         u.loss.last_seq <= u.after || page->passed_count == TIDE_PAGE_PASSED_MAX) {
         page->end_seq = u.after;
@@ -88,7 +88,7 @@ static void pass_unreadable(tide_feed *feed, tide_page *page)
 static tide_status read_page(tide_feed *feed, tide_page *page, tide_error *err)
 {
     for (int tries = 0;; tries++) {
-        const tide_status status = tide_read(feed->store, tide_page_read, page, err);
+        const tide_status status = tide_store_read(feed->store, tide_page_read, page, err);
         if (status != TIDE_E_DAMAGED || tries == 2 * UNREADABLE_MAX)
             return status;
         if (page->unreadable_after >= 0 && tries >= UNREADABLE_MAX)

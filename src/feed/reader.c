@@ -31,16 +31,16 @@ static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reade
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_FIND, err));
-    tide_bind_i64(query, "stream", stream_id);
-    tide_bind_text(query, "reader", reader);
+    tide_query_bind_i64(query, "stream", stream_id);
+    tide_query_bind_text(query, "reader", reader);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    out->epoch = tide_col_i64(query);
-    out->position = tide_col_i64(query);
-    out->lease_token = tide_col_i64(query);
-    out->seen_us = tide_col_time(query);
-    out->opened_seq = tide_col_is_null(query) ? -1 : tide_col_i64(query);
+    out->epoch = tide_query_col_i64(query);
+    out->position = tide_query_col_i64(query);
+    out->lease_token = tide_query_col_i64(query);
+    out->seen_us = tide_query_col_time(query);
+    out->opened_seq = tide_query_col_is_null(query) ? -1 : tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -90,9 +90,9 @@ static tide_status check_room(tide_tx *tx, const tide_stream_state *state, tide_
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_COUNT, err));
-    tide_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "stream", state->id);
     TIDE_TRY(tide_query_one(query, err));
-    if (tide_col_i64(query) >= TIDE_FEED_READERS_MAX)
+    if (tide_query_col_i64(query) >= TIDE_FEED_READERS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%s has %d readers already", state->name,
                          TIDE_FEED_READERS_MAX);
     return TIDE_OK;
@@ -123,19 +123,20 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
     const int64_t position = clamp_position(&state, n->request, row.epoch, &n->standing);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_PUT, err));
-    tide_bind_i64(query, "stream", state.id);
-    tide_bind_text(query, "reader", n->request->reader);
-    tide_bind_i64(query, "epoch", state.epoch);
-    tide_bind_i64(query, "position",
-                  row.epoch == state.epoch && row.position > position ? row.position : position);
-    tide_bind_i64(query, "token", n->request->lease_token);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "stream", state.id);
+    tide_query_bind_text(query, "reader", n->request->reader);
+    tide_query_bind_i64(query, "epoch", state.epoch);
+    tide_query_bind_i64(query, "position",
+                        row.epoch == state.epoch && row.position > position ? row.position
+                                                                            : position);
+    tide_query_bind_i64(query, "token", n->request->lease_token);
+    tide_query_bind_time(query, "now", now_us);
     /* It has served once the reader has shown what it has, and that this history can have given it. */
     if (row.opened_seq >= 0 && (n->standing.standing == TIDE_FEED_STANDING_NONE ||
                                 n->standing.standing == TIDE_FEED_STANDING_DIVERGED))
-        tide_bind_i64(query, "opened", row.opened_seq);
+        tide_query_bind_i64(query, "opened", row.opened_seq);
     else
-        tide_bind_null(query, "opened");
+        tide_query_bind_null(query, "opened");
     return tide_query_run(query, NULL, err);
 }
 
@@ -144,7 +145,7 @@ tide_status tide_reader_note(tide_feed *feed, const tide_feed_request *request,
 {
     note n = {.feed = feed, .request = request, .standing = *standing};
     atomic_fetch_add(&feed->notes, 1);
-    const tide_status status = tide_write(feed->store, put_reader, &n, err);
+    const tide_status status = tide_store_write(feed->store, put_reader, &n, err);
     atomic_fetch_sub(&feed->notes, 1);
     return status;
 }
@@ -165,7 +166,7 @@ static tide_status count_unopened(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_UNOPENED, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -180,7 +181,7 @@ static tide_status put_opened(tide_tx *tx, void *arg, tide_error *err)
 bool tide_reader_open_all(tide_feed *feed)
 {
     int64_t count = 0;
-    if (tide_read(feed->store, count_unopened, &count, NULL) < TIDE_OK)
+    if (tide_store_read(feed->store, count_unopened, &count, NULL) < TIDE_OK)
         return false;
     return count == 0 || tide_feed_write_firmly(feed, put_opened, NULL, NULL) >= TIDE_OK;
 }
@@ -189,9 +190,9 @@ tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, ti
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SETTLED, err));
-    tide_bind_i64(query, "stream", stream_id);
+    tide_query_bind_i64(query, "stream", stream_id);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_is_null(query) ? INT64_MAX : tide_col_i64(query);
+    *out = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -211,17 +212,17 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_stream_find(&state, tx, list->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_LIST, err));
-    tide_bind_i64(query, "stream", state.id);
+    tide_query_bind_i64(query, "stream", state.id);
     tide_status status = TIDE_OK;
     while (list->count < TIDE_FEED_READERS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
         tide_feed_reader *row = &list->rows[list->count++];
-        const tide_view name = tide_col_text(query);
+        const tide_view name = tide_query_col_text(query);
         (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
-        row->epoch = tide_col_i64(query);
-        row->position = tide_col_i64(query);
-        row->lease_token = tide_col_i64(query);
-        row->seen_at_us = tide_col_time(query);
+        row->epoch = tide_query_col_i64(query);
+        row->position = tide_query_col_i64(query);
+        row->lease_token = tide_query_col_i64(query);
+        row->seen_at_us = tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -233,7 +234,7 @@ tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_rea
     if (!list)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of readers");
     list->stream = stream;
-    TIDE_TRY(tide_read(feed->store, list_readers, list, err));
+    TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
     for (int i = 0; i < list->count; i++)
         TIDE_TRY(fn(arg, &list->rows[i], err));
     return TIDE_OK;
@@ -251,8 +252,8 @@ static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_DROP, err));
-    tide_bind_i64(query, "stream", state.id);
-    tide_bind_text(query, "reader", request->reader);
+    tide_query_bind_i64(query, "stream", state.id);
+    tide_query_bind_text(query, "reader", request->reader);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed > 0 ? TIDE_OK : TIDE_NONE;
@@ -262,5 +263,5 @@ tide_status tide_feed_forget(tide_feed *feed, const char *stream, const char *re
                              tide_error *err)
 {
     forget_request request = {.stream = stream, .reader = reader};
-    return tide_write(feed->store, drop_reader, &request, err);
+    return tide_store_write(feed->store, drop_reader, &request, err);
 }

@@ -237,7 +237,7 @@ static tide_status drop_oldest(tide_tx *tx, turn *t, int index, const char *reas
     t->current = index;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_DROP, err));
-    tide_bind_i64(query, "id", stream->batch_id);
+    tide_query_bind_i64(query, "id", stream->batch_id);
     TIDE_TRY(tide_query_run(query, NULL, err));
     note_drop(t, stream, reason);
     tide_stream_state *state = &stream->state;
@@ -259,12 +259,13 @@ static tide_status raise_floor(tide_tx *tx, const tide_stream_state *state, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err));
-    tide_bind_i64(query, "stream", state->id);
-    tide_bind_i64(query, "seq", state->floor_seq);
-    tide_bind_blob(query, "chain", tide_view_bytes(state->floor_chain.bytes, TIDE_DIGEST128_LEN));
+    tide_query_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "seq", state->floor_seq);
+    tide_query_bind_blob(query, "chain",
+                         tide_view_bytes(state->floor_chain.bytes, TIDE_DIGEST128_LEN));
     if (state->floor_arrived_us > 0)
-        tide_bind_time(query, "arrived_at", state->floor_arrived_us);
-    tide_bind_i64(query, "bytes", state->floor_bytes);
+        tide_query_bind_time(query, "arrived_at", state->floor_arrived_us);
+    tide_query_bind_i64(query, "bytes", state->floor_bytes);
     return tide_query_run(query, NULL, err);
 }
 
@@ -275,8 +276,8 @@ static tide_status forget_idle(tide_tx *tx, const turn *t, tide_error *err)
     /* Seen by a clock that was ahead, and not since we look: gone as well. */
     const int64_t idle_us_max = t->feed->options.reader_idle_us;
     const bool is_long = t->now_us - t->since_us > idle_us_max;
-    tide_bind_time(query, "before", t->now_us - idle_us_max);
-    tide_bind_time(query, "ahead", t->now_us + (is_long ? 0 : LONG_US));
+    tide_query_bind_time(query, "before", t->now_us - idle_us_max);
+    tide_query_bind_time(query, "ahead", t->now_us + (is_long ? 0 : LONG_US));
     return tide_query_run(query, NULL, err);
 }
 
@@ -345,14 +346,14 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_stream_find(&state, tx, s->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_bind_i64(query, "stream", state.id);
-    tide_bind_i64(query, "after", state.floor_seq);
+    tide_query_bind_i64(query, "stream", state.id);
+    tide_query_bind_i64(query, "after", state.floor_seq);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     tide_loss loss = {.reason = "damaged", .detail = "its pages cannot be read from the file"};
-    loss.first_seq = tide_col_i64(query);
-    loss.last_seq = tide_col_i64(query);
+    loss.first_seq = tide_query_col_i64(query);
+    loss.last_seq = tide_query_col_i64(query);
     if (loss.first_seq <= state.floor_seq || loss.last_seq > state.head_seq)
         return tide_fail(err, TIDE_E_DAMAGED, "%s: the index of its batches is damaged", s->stream);
     state.floor_seq = loss.last_seq;
@@ -402,8 +403,8 @@ static tide_status put_metadata(tide_tx *tx, const char *key, int64_t value, tid
     (void)snprintf(text, sizeof text, "%" PRId64, value);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_PUT, err));
-    tide_bind_text(query, "key", key);
-    tide_bind_text(query, "value", text);
+    tide_query_bind_text(query, "key", key);
+    tide_query_bind_text(query, "value", text);
     return tide_query_run(query, NULL, err);
 }
 
@@ -422,7 +423,7 @@ static tide_status has_idle_reader(tide_tx *tx, const turn *t, bool *out, tide_e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_OLDEST, err));
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t seen_us = tide_col_is_null(query) ? INT64_MAX : tide_col_time(query);
+    const int64_t seen_us = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_time(query);
     *out = seen_us < t->now_us - t->feed->options.reader_idle_us;
     return TIDE_OK;
 }
@@ -469,9 +470,9 @@ tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a step of retention");
     t->feed = feed;
     if (!atomic_load(&feed->has_told_retention) &&
-        tide_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)
+        tide_store_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)
         atomic_store(&feed->has_told_retention, true);
-    const tide_status looked = tide_read(feed->store, look, t, err);
+    const tide_status looked = tide_store_read(feed->store, look, t, err);
     if (looked == TIDE_E_DAMAGED && (t->current >= 0 || t->heading >= 0))
         t->is_due = true; /* the turn deals with it */
     else

@@ -46,7 +46,7 @@ void tide_feed_make_room(tide_feed *feed)
     const tide_sqlite_engine *engine = feed->store->engine;
     tide_error ignored;
     /* A write that has just failed may have left the writer at its log, where it would take what is given now. */
-    TIDE_IGNORE(tide_write(feed->store, change_nothing, NULL, &ignored));
+    TIDE_IGNORE(tide_store_write(feed->store, change_nothing, NULL, &ignored));
     const int64_t room = tide_reserve_release(feed->reserve);
     if (engine->writer && tide_feed_log_len(feed) <= room)
         tide_feed_empty_log(feed);
@@ -54,14 +54,14 @@ void tide_feed_make_room(tide_feed *feed)
 
 tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    const tide_status status = tide_write(feed->store, fn, arg, err);
+    const tide_status status = tide_store_write(feed->store, fn, arg, err);
     /* A disk without a byte left cannot even tell that nothing was written. What comes here may run twice: it goes by numbers. */
     const bool may_be_full = status == TIDE_E_FULL || status == TIDE_E_OUTCOME_UNKNOWN;
     if (!may_be_full)
         return status;
     atomic_store(&feed->is_full, true);
     tide_feed_make_room(feed);
-    return tide_write(feed->store, fn, arg, err);
+    return tide_store_write(feed->store, fn, arg, err);
 }
 
 /* ---- giving pages back ---- */
@@ -78,8 +78,8 @@ static tide_status give_pages_back(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_PAGES, err));
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t pages = tide_col_i64(query);
-    if (tide_col_i64(query) <= pages / g->share)
+    const int64_t pages = tide_query_col_i64(query);
+    if (tide_query_col_i64(query) <= pages / g->share)
         return TIDE_OK;
     g->is_over = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *vacuum = NULL;
@@ -95,7 +95,7 @@ void tide_feed_shorten(tide_feed *feed, bool is_full)
     tide_error ignored;
     int64_t log_len = tide_feed_log_len(feed);
     for (int i = 0; i < (is_full ? VACUUMS_FULL : 1) && !g.is_over; i++) {
-        if (tide_write(feed->store, give_pages_back, &g, &ignored) < TIDE_OK)
+        if (tide_store_write(feed->store, give_pages_back, &g, &ignored) < TIDE_OK)
             break;
         if (!is_full || tide_feed_log_len(feed) - log_len < feed->options.reserve_bytes / 4)
             continue;

@@ -89,10 +89,10 @@ static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *hea
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err));
-    tide_bind_i64(query, "id", head->id);
+    tide_query_bind_i64(query, "id", head->id);
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
-    const tide_view body = status == TIDE_OK ? tide_col_blob(query) : tide_view_bytes("", 0);
+    const tide_view body = status == TIDE_OK ? tide_query_col_blob(query) : tide_view_bytes("", 0);
     tide_error why;
     tide_status sound = tide_batch_unpack(&s->raw, head, body, &why);
     if (sound >= TIDE_OK)
@@ -194,13 +194,13 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     range_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_bind_i64(query, "stream", request->owner->state.id);
-    tide_bind_i64(query, "after", request->owner->reading);
+    tide_query_bind_i64(query, "stream", request->owner->state.id);
+    tide_query_bind_i64(query, "after", request->owner->reading);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    request->loss.first_seq = tide_col_i64(query);
-    request->loss.last_seq = tide_col_i64(query);
+    request->loss.first_seq = tide_query_col_i64(query);
+    request->loss.last_seq = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -209,7 +209,7 @@ static tide_status pass_unreadable(salvage *s, tide_error *err)
 {
     range_request range = {.owner = s};
     const int64_t reading = s->reading;
-    const tide_status status = tide_read(s->from->store, find_range, &range, err);
+    const tide_status status = tide_store_read(s->from->store, find_range, &range, err);
     s->count = 0;
     s->loss_count = 0;
     s->at = reading;
@@ -230,13 +230,13 @@ static tide_status set_floor(tide_tx *tx, const salvage *s, const tide_stream_st
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err));
-    tide_bind_i64(query, "stream", target->id);
-    tide_bind_i64(query, "seq", seq);
+    tide_query_bind_i64(query, "stream", target->id);
+    tide_query_bind_i64(query, "seq", seq);
     const tide_digest128 *chain = &s->state.floor_chain;
-    tide_bind_blob(query, "chain", tide_view_bytes(chain->bytes, TIDE_DIGEST128_LEN));
+    tide_query_bind_blob(query, "chain", tide_view_bytes(chain->bytes, TIDE_DIGEST128_LEN));
     if (s->state.floor_arrived_us > 0)
-        tide_bind_time(query, "arrived_at", s->state.floor_arrived_us);
-    tide_bind_i64(query, "bytes", s->state.floor_bytes);
+        tide_query_bind_time(query, "arrived_at", s->state.floor_arrived_us);
+    tide_query_bind_i64(query, "bytes", s->state.floor_bytes);
     return tide_query_run(query, NULL, err);
 }
 
@@ -294,13 +294,13 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
     while (!s->is_done) {
         tide_error why;
         s->is_begun = false;
-        const tide_status status = tide_read(s->from->store, pick_page, s, &why);
+        const tide_status status = tide_store_read(s->from->store, pick_page, s, &why);
         if (status == TIDE_E_DAMAGED && s->reading >= 0 && s->reading == s->begin)
             TIDE_TRY(pass_unreadable(s, err));
         else if (status < TIDE_OK && !(status == TIDE_E_DAMAGED && s->reading > s->begin))
             return tide_fail(err, status, "%s", why.text);
         s->position = s->at;
-        TIDE_TRY(tide_write(s->to->store, put_page, s, err));
+        TIDE_TRY(tide_store_write(s->to->store, put_page, s, err));
         s->is_first = false;
         s->total.batches += s->count;
         for (int i = 0; i < s->count; i++)
@@ -318,7 +318,7 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
                 else
                     pending->losses[kept++] = pending->losses[i];
             pending->count = kept;
-            TIDE_TRY(tide_write(s->to->store, put_losses, s, err));
+            TIDE_TRY(tide_store_write(s->to->store, put_losses, s, err));
         }
     }
     s->total.streams++;
@@ -342,12 +342,12 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&page->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_WALK, err));
-    tide_bind_i64(query, "after", page->after);
-    tide_bind_i64(query, "limit", FRAMES_PAGE);
+    tide_query_bind_i64(query, "after", page->after);
+    tide_query_bind_i64(query, "limit", FRAMES_PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        page->ids[page->count] = tide_col_i64(query);
-        const tide_view name = tide_col_text(query);
+        page->ids[page->count] = tide_query_col_i64(query);
+        const tide_view name = tide_query_col_text(query);
         const char *copy = tide_arena_text(&page->arena, name);
         if (!copy)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for frames");
@@ -362,8 +362,8 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
     for (int i = 0; i < page->count; i++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_PUT, err));
-        tide_bind_i64(query, "id", page->ids[i]);
-        tide_bind_text_view(query, "name", page->names[i]);
+        tide_query_bind_i64(query, "id", page->ids[i]);
+        tide_query_bind_text_view(query, "name", page->names[i]);
         TIDE_TRY(tide_query_run(query, NULL, err));
     }
     return TIDE_OK;
@@ -377,12 +377,12 @@ static tide_status copy_frames(const salvage *s, tide_error *err)
     tide_arena_init(&page->arena, PAGE_BYTES);
     tide_status status = TIDE_OK;
     do {
-        status = tide_read(s->from->store, pick_frames, page, err);
+        status = tide_store_read(s->from->store, pick_frames, page, err);
         if (status == TIDE_E_DAMAGED)
             break; /* names that cannot be read are missed by people, not by numbers */
         if (status >= TIDE_OK && page->count > 0) {
             page->after = page->ids[page->count - 1];
-            status = tide_write(s->to->store, put_frames, page, err);
+            status = tide_store_write(s->to->store, put_frames, page, err);
         }
     } while (status >= TIDE_OK && page->count == FRAMES_PAGE);
     tide_arena_done(&page->arena);
@@ -408,7 +408,7 @@ static tide_status copy_all(salvage *s, tide_error *err)
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
-    TIDE_TRY(tide_read(s->from->store, tide_stream_names, list, err));
+    TIDE_TRY(tide_store_read(s->from->store, tide_stream_names, list, err));
     const char *receipts = tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS)->name;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < list->count; i++) {

@@ -34,24 +34,24 @@ static const tide_stream_type *find_type(tide_view kind)
 
 static tide_status read_state(tide_stream_state *out, tide_query *query, tide_error *err)
 {
-    out->id = tide_col_i64(query);
-    const tide_view kind = tide_col_text(query);
+    out->id = tide_query_col_i64(query);
+    const tide_view kind = tide_query_col_text(query);
     out->type = find_type(kind);
     if (!out->type)
         return tide_fail(err, TIDE_E_NEWER,
                          "the stream %s is of a kind this program does not know: %.*s", out->name,
                          (int)kind.len, kind.ptr);
-    copy_text(out->sequence, sizeof out->sequence, tide_col_text(query));
-    out->head_seq = tide_col_i64(query);
-    out->floor_seq = tide_col_i64(query);
-    out->floor_chain = to_digest(tide_col_blob(query));
-    out->floor_arrived_us = tide_col_time(query);
+    copy_text(out->sequence, sizeof out->sequence, tide_query_col_text(query));
+    out->head_seq = tide_query_col_i64(query);
+    out->floor_seq = tide_query_col_i64(query);
+    out->floor_chain = to_digest(tide_query_col_blob(query));
+    out->floor_arrived_us = tide_query_col_time(query);
     if (out->floor_arrived_us == INT64_MIN)
         out->floor_arrived_us = 0;
-    out->floor_bytes = tide_col_i64(query);
-    out->epoch = tide_col_i64(query);
-    out->written_epoch = tide_col_i64(query);
-    out->epoch_first_seq = tide_col_i64(query);
+    out->floor_bytes = tide_query_col_i64(query);
+    out->epoch = tide_query_col_i64(query);
+    out->written_epoch = tide_query_col_i64(query);
+    out->epoch_first_seq = tide_query_col_i64(query);
     if (out->written_epoch != out->epoch)
         out->epoch_first_seq = out->head_seq + 1;
     if (out->head_seq <= out->floor_seq)
@@ -66,7 +66,7 @@ tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *na
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_FIND, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no stream '%.*s'", TIDE_FEED_NAME_MAX,
@@ -78,31 +78,31 @@ tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *na
 
 void tide_feed_walk_read(tide_query *query, tide_batch_head *out)
 {
-    out->id = tide_col_i64(query);
-    out->stream_id = tide_col_i64(query);
-    out->last_seq = tide_col_i64(query);
-    out->first_seq = tide_col_i64(query);
-    out->epoch = tide_col_i64(query);
-    out->min_time_ms = tide_col_i64(query);
-    out->max_time_ms = tide_col_i64(query);
-    out->arrived_us = tide_col_time(query);
-    out->codec = tide_col_i64(query);
-    out->raw_len = tide_col_i64(query);
-    out->stored_through = tide_col_i64(query);
-    out->chain_before = to_digest(tide_col_blob(query));
-    out->chain = to_digest(tide_col_blob(query));
-    out->services = tide_col_blob(query);
-    out->body_crc = (uint32_t)tide_col_i64(query);
-    out->head_crc = (uint32_t)tide_col_i64(query);
-    out->body_len = tide_col_i64(query);
+    out->id = tide_query_col_i64(query);
+    out->stream_id = tide_query_col_i64(query);
+    out->last_seq = tide_query_col_i64(query);
+    out->first_seq = tide_query_col_i64(query);
+    out->epoch = tide_query_col_i64(query);
+    out->min_time_ms = tide_query_col_i64(query);
+    out->max_time_ms = tide_query_col_i64(query);
+    out->arrived_us = tide_query_col_time(query);
+    out->codec = tide_query_col_i64(query);
+    out->raw_len = tide_query_col_i64(query);
+    out->stored_through = tide_query_col_i64(query);
+    out->chain_before = to_digest(tide_query_col_blob(query));
+    out->chain = to_digest(tide_query_col_blob(query));
+    out->services = tide_query_col_blob(query);
+    out->body_crc = (uint32_t)tide_query_col_i64(query);
+    out->head_crc = (uint32_t)tide_query_col_i64(query);
+    out->body_len = tide_query_col_i64(query);
 }
 
 tide_status tide_feed_walk_begin(tide_query **out, tide_tx *tx, int64_t stream_id, int64_t after,
                                  tide_error *err)
 {
     TIDE_TRY(tide_query_begin(out, tx, TIDE_SQL_FEED_BATCH_WALK, err));
-    tide_bind_i64(*out, "stream", stream_id);
-    tide_bind_i64(*out, "after", after);
+    tide_query_bind_i64(*out, "stream", stream_id);
+    tide_query_bind_i64(*out, "after", after);
     return TIDE_OK;
 }
 
@@ -112,8 +112,8 @@ tide_status tide_stream_read_head(tide_stream_state *state, tide_tx *tx, tide_er
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_LAST, err));
-    tide_bind_i64(query, "stream", state->id);
-    tide_bind_i64(query, "last", state->head_seq);
+    tide_query_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "last", state->head_seq);
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -135,13 +135,13 @@ tide_status tide_stream_read_body(tide_tx *tx, const tide_stream_type *type,
     *is_row_readable = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err));
-    tide_bind_i64(query, "id", head->id);
+    tide_query_bind_i64(query, "id", head->id);
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     *is_row_readable = true;
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED, "the row is not there");
-    TIDE_TRY(tide_batch_unpack(raw, head, tide_col_blob(query), err));
+    TIDE_TRY(tide_batch_unpack(raw, head, tide_query_col_blob(query), err));
     return tide_batch_check(type, head, tide_buffer_view(raw), err);
 }
 
@@ -223,11 +223,11 @@ tide_status tide_stream_epoch_of(const tide_stream_state *state, tide_tx *tx, in
     *epoch = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_LIST, err));
-    tide_bind_i64(query, "stream", state->id);
+    tide_query_bind_i64(query, "stream", state->id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t found = tide_col_i64(query);
-        if (tide_col_i64(query) <= seq)
+        const int64_t found = tide_query_col_i64(query);
+        if (tide_query_col_i64(query) <= seq)
             *epoch = found;
     }
     return status < TIDE_OK ? status : TIDE_OK;

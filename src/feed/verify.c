@@ -216,13 +216,13 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_bind_i64(query, "stream", state.id);
-    tide_bind_i64(query, "after", request->after);
+    tide_query_bind_i64(query, "stream", state.id);
+    tide_query_bind_i64(query, "after", request->after);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    request->first_seq = tide_col_i64(query);
-    request->last_seq = tide_col_i64(query);
+    request->first_seq = tide_query_col_i64(query);
+    request->last_seq = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -231,7 +231,7 @@ static tide_status pass_unreadable(verification *v, tide_error *err)
 {
     range_request range = {.stream = v->stream, .after = v->reading};
     v->pending_count = 0;
-    const tide_status status = tide_read(v->feed->store, find_range, &range, err);
+    const tide_status status = tide_store_read(v->feed->store, find_range, &range, err);
     if (status != TIDE_OK || range.last_seq <= v->reading) {
         find(v, "behind %" PRId64 ": neither the batches nor their index can be read", v->reading);
         v->is_done = true;
@@ -252,7 +252,7 @@ static tide_status verify_stream(verification *v, tide_error *err)
     v->is_done = false;
     while (!v->is_done) {
         tide_error why;
-        const tide_status status = tide_read(v->feed->store, verify_page, v, &why);
+        const tide_status status = tide_store_read(v->feed->store, verify_page, v, &why);
         if (status == TIDE_E_DAMAGED && v->reading >= 0) {
             TIDE_TRY(pass_unreadable(v, err));
         } else if (status < TIDE_OK) {
@@ -279,7 +279,7 @@ tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_find
     tide_buffer_init(&v->raw, TIDE_FEED_BATCH_BYTES_MAX);
     tide_status status = TIDE_OK;
     if (!stream)
-        status = tide_read(feed->store, tide_stream_names, list, err);
+        status = tide_store_read(feed->store, tide_stream_names, list, err);
     for (int i = 0; i < (stream ? 1 : list->count) && status >= TIDE_OK; i++) {
         v->stream = stream ? stream : list->names[i];
         status = verify_stream(v, err);

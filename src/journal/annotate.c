@@ -37,7 +37,7 @@ static tide_status hold(tide_tx *tx, const char *id_or_number, int64_t *number, 
     TIDE_TRY(tide_journal_need(tx, id_or_number, number, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HOLD, err));
-    tide_bind_i64(query, "global_sequence", *number);
+    tide_query_bind_i64(query, "global_sequence", *number);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s", id_or_number);
@@ -53,12 +53,12 @@ static tide_status annotate(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ANNOTATION_ADD, err));
-    tide_bind_i64(query, "global_sequence", number);
-    tide_bind_text(query, "severity", request->severity);
-    tide_bind_text(query, "note", request->note);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "global_sequence", number);
+    tide_query_bind_text(query, "severity", request->severity);
+    tide_query_bind_text(query, "note", request->note);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_one(query, err));
-    request->annotation_id = tide_col_i64(query);
+    request->annotation_id = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -69,7 +69,7 @@ tide_status tide_journal_annotate(tide_store *store, const char *id_or_number, c
                                 .severity = severity ? severity : "info",
                                 .note = note ? note : ""};
     TIDE_TRY(tide_annotation_check(request.severity, request.note, err));
-    TIDE_TRY(tide_write(store, annotate, &request, err));
+    TIDE_TRY(tide_store_write(store, annotate, &request, err));
     if (annotation_id)
         *annotation_id = request.annotation_id;
     return TIDE_OK;
@@ -95,11 +95,11 @@ static void annotation_page_freep(annotation_page **page)
 static tide_status read_row(annotation_page *page, tide_query *query, tide_error *err)
 {
     tide_annotation *row = &page->rows[page->count];
-    row->annotation_id = tide_col_i64(query);
-    row->checkpoint_id = tide_arena_text(&page->arena, tide_col_text(query));
-    row->note = tide_arena_text(&page->arena, tide_col_text(query));
-    row->severity = tide_arena_text(&page->arena, tide_col_text(query));
-    row->created_at_us = tide_col_time(query);
+    row->annotation_id = tide_query_col_i64(query);
+    row->checkpoint_id = tide_arena_text(&page->arena, tide_query_col_text(query));
+    row->note = tide_arena_text(&page->arena, tide_query_col_text(query));
+    row->severity = tide_arena_text(&page->arena, tide_query_col_text(query));
+    row->created_at_us = tide_query_col_time(query);
     if (!row->checkpoint_id || !row->note || !row->severity)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for annotations");
     page->count++;
@@ -115,9 +115,9 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_journal_need(tx, page->id_or_number, &number, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ANNOTATION_LIST, err));
-    tide_bind_i64(query, "global_sequence", number);
-    tide_bind_i64(query, "after", page->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_i64(query, "global_sequence", number);
+    tide_query_bind_i64(query, "after", page->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(page, query, err));
@@ -133,7 +133,7 @@ tide_status tide_journal_annotations(tide_store *store, const char *id_or_number
     page->id_or_number = id_or_number;
     tide_arena_init(&page->arena, (size_t)PAGE * TIDE_JOURNAL_MESSAGE_MAX * 2);
     do {
-        TIDE_TRY(tide_read(store, read_page, page, err));
+        TIDE_TRY(tide_store_read(store, read_page, page, err));
         for (int i = 0; i < page->count; i++)
             TIDE_TRY(fn(arg, &page->rows[i], err));
         if (page->count > 0)

@@ -115,7 +115,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t last = tide_col_i64(query);
+    const int64_t last = tide_query_col_i64(query);
     if (last == INT64_MAX || last + 1 == given->expect_global)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT,
@@ -127,7 +127,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
 static tide_status explain(tide_append *a, tide_store *store, tide_status status, tide_error *err)
 {
     tide_error cause;
-    const tide_status found = tide_read_local(store, look_for_cause, a, &cause);
+    const tide_status found = tide_store_read_local(store, look_for_cause, a, &cause);
     if (found != TIDE_E_NOT_FOUND && found != TIDE_E_CONFLICT)
         return status;
     if (err)
@@ -143,10 +143,10 @@ tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *ch
     TIDE_TRY(prepare(&a, checkpoint, 1, tide_store_env(store), err));
     TIDE_TRY(tide_snapshot_foresee(&a.items[0].snapshot, store, err));
     tide_error cause = {.status = TIDE_OK};
-    tide_status status = tide_write(store, tide_append_write, &a, &cause);
+    tide_status status = tide_store_write(store, tide_append_write, &a, &cause);
     /* Another has written this very id meanwhile: look at it. */
     if ((status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT) && checkpoint->checkpoint_id)
-        status = tide_write(store, tide_append_write, &a, &cause);
+        status = tide_store_write(store, tide_append_write, &a, &cause);
     if (status == TIDE_E_CONFLICT || status == TIDE_E_DAMAGED || status == TIDE_E_INVALID)
         status = explain(&a, store, status, &cause);
     if (status == TIDE_E_EXHAUSTED)

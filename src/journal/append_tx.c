@@ -25,13 +25,13 @@ static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_SAME, err));
-    tide_bind_text(query, "checkpoint_id", it->checkpoint_id);
+    tide_query_bind_text(query, "checkpoint_id", it->checkpoint_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const int64_t global_sequence = tide_col_i64(query);
-    const int64_t sequence_number = tide_col_i64(query);
-    if (!tide_seal_equal(&it->checksum, tide_col_blob(query)))
+    const int64_t global_sequence = tide_query_col_i64(query);
+    const int64_t sequence_number = tide_query_col_i64(query);
+    if (!tide_seal_equal(&it->checksum, tide_query_col_blob(query)))
         return tide_fail(err, TIDE_E_EXISTS,
                          "checkpoint %s exists already, with other content (number %" PRId64 ")",
                          it->checkpoint_id, global_sequence);
@@ -50,7 +50,7 @@ static tide_status check_type(const tide_append_item *it, tide_tx *tx, tide_erro
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_GET, err));
-    tide_bind_text(query, "type", it->given->type);
+    tide_query_bind_text(query, "type", it->given->type);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(
@@ -74,11 +74,11 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of tasks");
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err));
-    tide_bind_text_view(query, "tasks", tide_buffer_view(&list));
+    tide_query_bind_text_view(query, "tasks", tide_buffer_view(&list));
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view task = tide_col_text(query);
+    const tide_view task = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", (int)task.len, task.ptr);
 }
 
@@ -90,7 +90,7 @@ static tide_status check_tasks(const tide_append *a, tide_tx *tx, tide_error *er
     const char *task_id = a->items[0].given->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASK_KNOWN, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
@@ -136,22 +136,22 @@ static tide_status declare_task(tide_append *a, int index, tide_tx *tx, tide_err
     (void)snprintf(key, sizeof key, "journal/1/%s", it->given->task_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err));
-    tide_bind_i64(query, "count", it->task_count);
-    tide_bind_blob(query, "checksum",
-                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
-    tide_bind_text(query, "task_id", it->given->task_id);
+    tide_query_bind_i64(query, "count", it->task_count);
+    tide_query_bind_blob(query, "checksum",
+                         tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    tide_query_bind_text(query, "task_id", it->given->task_id);
     int64_t *asked = a->out ? &a->out->sequence_number : NULL;
-    return tide_tx_take(tx, key, &query, value_of(a, asked, &it->taken), err);
+    return tide_tx_declare_counter(tx, key, &query, value_of(a, asked, &it->taken), err);
 }
 
 static tide_status declare_global(tide_append *a, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err));
-    tide_bind_i64(query, "count", a->new_count);
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    tide_query_bind_i64(query, "count", a->new_count);
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
     int64_t *asked = a->out ? &a->out->global_sequence : NULL;
-    return tide_tx_take(tx, "journal/2", &query, value_of(a, asked, &a->taken), err);
+    return tide_tx_declare_counter(tx, "journal/2", &query, value_of(a, asked, &a->taken), err);
 }
 
 /* Of several checkpoints the runner knows the last number: the others are counted back from it here. */
@@ -159,7 +159,7 @@ static tide_status settle(tide_append *a, tide_tx *tx, tide_error *err)
 {
     if (a->count == 1 || !a->out)
         return TIDE_OK;
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     for (int i = 0; i < a->count; i++) {
         const tide_append_item *it = &a->items[i];
         if (it->is_existing)
@@ -190,7 +190,7 @@ static tide_status defer_expectation(const tide_append *a, const tide_append_ite
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EXPECT, err));
-    tide_bind_i64(query, "last", it->given->expect_global + global_back_of(a, it));
+    tide_query_bind_i64(query, "last", it->given->expect_global + global_back_of(a, it));
     return tide_query_defer(&query, err);
 }
 
@@ -201,10 +201,10 @@ static tide_status defer_link(const tide_append *a, const tide_append_item *it, 
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_LINK, err));
-    tide_bind_i64(query, "back", back_of(a, it));
-    tide_bind_blob(query, "checksum",
-                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
-    tide_bind_text(query, "task_id", it->given->task_id);
+    tide_query_bind_i64(query, "back", back_of(a, it));
+    tide_query_bind_blob(query, "checksum",
+                         tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    tide_query_bind_text(query, "task_id", it->given->task_id);
     return tide_query_defer(&query, err);
 }
 
@@ -225,8 +225,8 @@ static tide_status defer_tags(const tide_append *a, const tide_append_item *it, 
         return tide_fail(err, TIDE_E_NOMEM, "no memory for tags");
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_TAGS, err));
-    tide_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_bind_text_view(query, "tags", tide_buffer_view(&list));
+    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_query_bind_text_view(query, "tags", tide_buffer_view(&list));
     return tide_query_defer(&query, err);
 }
 
@@ -237,26 +237,26 @@ static tide_status defer_chunks(const tide_append *a, const tide_append_item *it
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_CHUNKS, err));
-    tide_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_bind_i64(query, "count", it->snapshot.count);
-    tide_bind_blob(query, "digests", tide_snapshot_digests(&it->snapshot));
+    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_query_bind_i64(query, "count", it->snapshot.count);
+    tide_query_bind_blob(query, "digests", tide_snapshot_digests(&it->snapshot));
     return tide_query_defer(&query, err);
 }
 
 static void bind_row(tide_query *query, const tide_append_item *it)
 {
     const tide_checkpoint_new *given = it->given;
-    tide_bind_text(query, "checkpoint_id", it->checkpoint_id);
-    tide_bind_text(query, "task_id", given->task_id);
-    tide_bind_text(query, "work_item_id", given->work_item_id);
-    tide_bind_text(query, "type", given->type);
-    tide_bind_text_view(query, "snapshot", tide_snapshot_row_text(&it->snapshot));
-    tide_bind_text(query, "metadata", given->metadata);
-    tide_bind_text(query, "message", given->message);
-    tide_bind_text(query, "trigger", tide_append_trigger(given));
-    tide_bind_i64(query, "snapshot_len", (int64_t)given->snapshot.len);
-    tide_bind_blob(query, "checksum",
-                   tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
+    tide_query_bind_text(query, "checkpoint_id", it->checkpoint_id);
+    tide_query_bind_text(query, "task_id", given->task_id);
+    tide_query_bind_text(query, "work_item_id", given->work_item_id);
+    tide_query_bind_text(query, "type", given->type);
+    tide_query_bind_text_view(query, "snapshot", tide_snapshot_row_text(&it->snapshot));
+    tide_query_bind_text(query, "metadata", given->metadata);
+    tide_query_bind_text(query, "message", given->message);
+    tide_query_bind_text(query, "trigger", tide_append_trigger(given));
+    tide_query_bind_i64(query, "snapshot_len", (int64_t)given->snapshot.len);
+    tide_query_bind_blob(query, "checksum",
+                         tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
 }
 
 static tide_status defer_row(const tide_append *a, const tide_append_item *it, tide_tx *tx,
@@ -264,9 +264,9 @@ static tide_status defer_row(const tide_append *a, const tide_append_item *it, t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD, err));
-    tide_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_bind_i64(query, "back", back_of(a, it));
-    tide_bind_i64(query, "chunk_count", it->snapshot.count);
+    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
+    tide_query_bind_i64(query, "back", back_of(a, it));
+    tide_query_bind_i64(query, "chunk_count", it->snapshot.count);
     bind_row(query, it);
     return tide_query_defer(&query, err);
 }
@@ -276,8 +276,8 @@ static tide_status defer_row(const tide_append *a, const tide_append_item *it, t
 static void read_numbers(tide_query *query, void *arg)
 {
     tide_checkpoint_numbers *out = arg;
-    out->sequence_number = tide_col_i64(query);
-    out->global_sequence = tide_col_i64(query);
+    out->sequence_number = tide_query_col_i64(query);
+    out->global_sequence = tide_query_col_i64(query);
 }
 
 /* One checkpoint alone, without tags, chunks or expectations, needs no answer before its commit, and one statement. */
@@ -293,7 +293,7 @@ static tide_status defer_append(const tide_append *a, tide_tx *tx, tide_error *e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_APPEND, err));
     bind_row(query, &a->items[0]);
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
     return tide_query_defer_rows(&query, read_numbers, a->out, err);
 }
 

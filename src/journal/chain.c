@@ -26,13 +26,13 @@ static tide_status find_in_task(tide_chain *out, tide_tx *tx, const tide_segment
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_CHAIN, err));
-    tide_bind_text(query, "task_id", segment->task_id);
-    tide_bind_i64(query, "number", segment->high);
+    tide_query_bind_text(query, "task_id", segment->task_id);
+    tide_query_bind_i64(query, "number", segment->high);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    (void)tide_col_i64(query); /* the number it belongs to */
-    tide_chain_set(out, tide_col_blob(query));
+    (void)tide_query_col_i64(query); /* the number it belongs to */
+    tide_chain_set(out, tide_query_col_blob(query));
     return TIDE_OK;
 }
 

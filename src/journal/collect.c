@@ -27,11 +27,11 @@ static tide_status find_candidates(collect_step *step, tide_tx *tx, tide_error *
     step->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err));
-    tide_bind_i64(query, "after", step->after);
-    tide_bind_i64(query, "limit", STEP);
+    tide_query_bind_i64(query, "after", step->after);
+    tide_query_bind_i64(query, "limit", STEP);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        step->last = tide_col_i64(query);
+        step->last = tide_query_col_i64(query);
         step->count++;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -48,18 +48,18 @@ static tide_status collect(tide_tx *tx, void *arg, tide_error *err)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_COLLECT, err));
-    tide_bind_i64(query, "first", step->after + 1);
-    tide_bind_i64(query, "last", step->last);
+    tide_query_bind_i64(query, "first", step->after + 1);
+    tide_query_bind_i64(query, "last", step->last);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         step->chunks++;
-        step->bytes += tide_col_i64(query);
+        step->bytes += tide_query_col_i64(query);
     }
     TIDE_TRY(status);
     TIDE_CLEANUP(tide_query_endp) tide_query *done = NULL;
     TIDE_TRY(tide_query_begin(&done, tx, TIDE_SQL_CHUNKS_COLLECTED, err));
-    tide_bind_i64(done, "first", step->after + 1);
-    tide_bind_i64(done, "last", step->last);
+    tide_query_bind_i64(done, "first", step->after + 1);
+    tide_query_bind_i64(done, "last", step->last);
     return tide_query_run(done, NULL, err);
 }
 
@@ -73,9 +73,9 @@ tide_status tide_journal_collect(tide_store *store, int64_t *chunks, int64_t *by
                                  tide_error *err)
 {
     collect_step step = {0};
-    TIDE_TRY(tide_read_local(store, look, &step, err));
+    TIDE_TRY(tide_store_read_local(store, look, &step, err));
     while (step.count > 0) {
-        TIDE_TRY(tide_write(store, collect, &step, err));
+        TIDE_TRY(tide_store_write(store, collect, &step, err));
         *chunks += step.chunks;
         *bytes += step.bytes;
         step.after = step.last;
@@ -90,7 +90,7 @@ static tide_status read_free_pages(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FILE_FREE_PAGES, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -107,10 +107,10 @@ tide_status tide_journal_shrink(tide_store *store, tide_error *err)
     if (tide_store_engine(store) != TIDE_ENGINE_SQLITE)
         return TIDE_OK;
     int64_t before = 0;
-    TIDE_TRY(tide_read_local(store, read_free_pages, &before, err));
+    TIDE_TRY(tide_store_read_local(store, read_free_pages, &before, err));
     while (before > 0) {
         int64_t after = before;
-        TIDE_TRY(tide_write(store, shrink_step, &after, err));
+        TIDE_TRY(tide_store_write(store, shrink_step, &after, err));
         if (after >= before)
             break; /* an older file, which does not shrink */
         before = after;

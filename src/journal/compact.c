@@ -34,9 +34,9 @@ static tide_status count_rows(int64_t *count, tide_tx *tx, const char *task_id, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_COUNT, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     TIDE_TRY(tide_query_one(query, err));
-    *count = tide_col_i64(query);
+    *count = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -52,14 +52,14 @@ static tide_status find_bounds(tide_tx *tx, void *arg, tide_error *err)
     }
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_BOUND, err));
-    tide_bind_text(query, "task_id", step->task_id);
-    tide_bind_i64(query, "skip", step->keep > 0 ? step->keep - 1 : 0);
+    tide_query_bind_text(query, "task_id", step->task_id);
+    tide_query_bind_i64(query, "skip", step->keep > 0 ? step->keep - 1 : 0);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     step->is_done = status == TIDE_NONE;
     if (step->is_done)
         return count_rows(&step->counts.kept, tx, step->task_id, err);
-    step->before = tide_col_i64(query);
+    step->before = tide_query_col_i64(query);
     if (step->keep == 0 && step->before < INT64_MAX)
         step->before++;
     step->counts.kept = step->keep;
@@ -122,13 +122,13 @@ static tide_status compact_task(tide_store *store, compact_step *step, tide_comp
 {
     step->after = 0;
     step->counts = (tide_compacted){0};
-    TIDE_TRY(tide_read(store, find_bounds, step, err));
+    TIDE_TRY(tide_store_read(store, find_bounds, step, err));
     add_counts(out, &step->counts);
     while (!step->is_done) {
         if (step->policy->is_dry_run)
-            TIDE_TRY(tide_read(store, look, step, err));
+            TIDE_TRY(tide_store_read(store, look, step, err));
         else
-            TIDE_TRY(tide_write(store, compact, step, err));
+            TIDE_TRY(tide_store_write(store, compact, step, err));
         add_counts(out, &step->counts);
         step->is_done = step->candidates.count < TIDE_REMOVAL_MAX;
         if (!step->is_done)
@@ -157,7 +157,7 @@ static tide_status check_task(tide_tx *tx, void *arg, tide_error *err)
     const char *task_id = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", TIDE_JOURNAL_ID_MAX,
@@ -180,7 +180,7 @@ tide_status tide_journal_compact(tide_store *store, const tide_compaction *polic
         step->keep = 0;
     tide_compacted counts = {0};
     if (policy->task_id) {
-        TIDE_TRY(tide_read(store, check_task, (void *)policy->task_id, err));
+        TIDE_TRY(tide_store_read(store, check_task, (void *)policy->task_id, err));
         step->task_id = policy->task_id;
         TIDE_TRY(compact_task(store, step, &counts, err));
     } else {

@@ -27,7 +27,7 @@ static tide_status load_one(tide_journal_page **out, tide_store *store, const ch
     if (!*out)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a checkpoint");
     load_request request = {.id_or_number = id_or_number, .page = *out};
-    TIDE_TRY(tide_read(store, load, &request, err));
+    TIDE_TRY(tide_store_read(store, load, &request, err));
     return tide_journal_row_check(&(*out)->rows[0], err);
 }
 
@@ -58,7 +58,7 @@ tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
     TIDE_TRY(load_one(&page, store, id_or_number, err));
     restore_request request = {.checkpoint = &page->rows[0].checkpoint};
     TIDE_TRY(fn(arg, request.checkpoint, err)); /* what was refused was not restored */
-    return tide_write(store, record_restore, &request, err);
+    return tide_store_write(store, record_restore, &request, err);
 }
 
 /* ---- diff ---- */

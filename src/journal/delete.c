@@ -24,15 +24,15 @@ static tide_status find_one(delete_request *request, tide_tx *tx, tide_error *er
     TIDE_TRY(tide_journal_need(tx, request->id_or_number, &global_sequence, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_PARENT, err));
-    tide_bind_i64(query, "global_sequence", global_sequence);
+    tide_query_bind_i64(query, "global_sequence", global_sequence);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status
                                 : tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s",
                                             request->id_or_number);
-    const tide_view task = tide_col_text(query);
+    const tide_view task = tide_query_col_text(query);
     (void)snprintf(request->task_id, sizeof request->task_id, "%.*s", (int)task.len, task.ptr);
-    const int64_t number = tide_col_i64(query);
+    const int64_t number = tide_query_col_i64(query);
     return tide_removal_read(&request->candidates, tx, request->task_id, number - 1, number + 1, 0,
                              err);
 }
@@ -64,7 +64,7 @@ tide_status tide_journal_delete(tide_store *store, const char *id_or_number, boo
         return tide_fail(err, TIDE_E_NOMEM, "no memory to delete a checkpoint");
     request->id_or_number = id_or_number;
     request->is_forced = is_forced;
-    TIDE_TRY(tide_write(store, delete_one, request, err));
+    TIDE_TRY(tide_store_write(store, delete_one, request, err));
     /* It is gone, whatever becomes of its chunks: the next compaction looks after them. */
     int64_t chunks = 0;
     int64_t bytes = 0;

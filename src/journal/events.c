@@ -35,11 +35,11 @@ tide_status tide_journal_event_defer(tide_tx *tx, const tide_journal_event *even
     assert(event->kind != TIDE_JOURNAL_CREATED);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_ADD, err));
-    tide_bind_text(query, "kind", kind_names[event->kind]);
-    tide_bind_i64(query, "first", event->first_global);
-    tide_bind_i64(query, "last", event->last_global);
-    tide_bind_i64(query, "count", event->count);
-    tide_bind_text(query, "task_id", event->task_id);
+    tide_query_bind_text(query, "kind", kind_names[event->kind]);
+    tide_query_bind_i64(query, "first", event->first_global);
+    tide_query_bind_i64(query, "last", event->last_global);
+    tide_query_bind_i64(query, "count", event->count);
+    tide_query_bind_text(query, "task_id", event->task_id);
     return tide_query_defer(&query, err);
 }
 

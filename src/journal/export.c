@@ -30,9 +30,9 @@ static tide_status read_number(int64_t *out, tide_tx *tx, const tide_sql *sql, i
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     if (sql == TIDE_SQL_EXPORT_COUNT)
-        tide_bind_i64(query, "head", head);
+        tide_query_bind_i64(query, "head", head);
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_i64(query);
+    *out = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -211,7 +211,7 @@ static tide_status write_end(tide_exporter *e, tide_error *err)
 static tide_status export_all(tide_exporter *e, tide_error *err)
 {
     TIDE_TRY(tide_sha256_init(&e->sha, err));
-    TIDE_TRY(tide_read(e->store, read_start, e, err));
+    TIDE_TRY(tide_store_read(e->store, read_start, e, err));
     if (e->task_id && e->lineage.count == 0)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", e->task_id);
     TIDE_TRY(write_header(e, err));

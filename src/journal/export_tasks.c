@@ -25,8 +25,8 @@ typedef struct row_page {
 /* The next column as text, or NULL. */
 static void put_column(tide_json *json, const char *key, tide_query *query)
 {
-    const bool is_null = tide_col_is_null(query);
-    const tide_view text = tide_col_text(query);
+    const bool is_null = tide_query_col_is_null(query);
+    const tide_view text = tide_query_col_text(query);
     tide_json_key(json, key);
     if (is_null)
         tide_json_null(json);
@@ -59,11 +59,11 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
     page->written = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EXPORT_TYPES, err));
-    tide_bind_text(query, "after", page->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_text(query, "after", page->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view type = tide_col_text(query);
+        const tide_view type = tide_query_col_text(query);
         note_last(page, type);
         if (tide_journal_is_builtin(page->last))
             continue;
@@ -71,7 +71,7 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
         tide_export_open_record(&json, &page->lines, "type");
         tide_export_put_text(&json, "checkpoint_type", page->last);
         tide_json_key(&json, "is_resumable");
-        tide_json_bool(&json, tide_col_bool(query));
+        tide_json_bool(&json, tide_query_col_bool(query));
         put_column(&json, "description", query);
         TIDE_TRY(end_row(page, &json, err));
     }
@@ -86,27 +86,27 @@ static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)
     page->written = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EXPORT_TASKS, err));
-    tide_bind_text(query, "after", page->after);
-    tide_bind_text(query, "task_id", page->task_id);
-    tide_bind_i64(query, "head", page->head);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_text(query, "after", page->after);
+    tide_query_bind_text(query, "task_id", page->task_id);
+    tide_query_bind_i64(query, "head", page->head);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_json json;
-        const tide_view id = tide_col_text(query);
+        const tide_view id = tide_query_col_text(query);
         note_last(page, id);
         tide_export_open_record(&json, &page->lines, "task");
         tide_export_put_text(&json, "task_id", page->last);
         put_column(&json, "title", query);
         put_column(&json, "status", query);
         put_column(&json, "metadata", query);
-        const int64_t created_at_us = tide_col_time(query);
+        const int64_t created_at_us = tide_query_col_time(query);
         tide_export_put_time(&json, "created_at", created_at_us);
-        const int64_t completed_at_us = tide_col_time(query);
+        const int64_t completed_at_us = tide_query_col_time(query);
         tide_export_put_time(&json, "completed_at", completed_at_us);
         put_column(&json, "forked_from", query);
         put_column(&json, "fork_point", query);
-        tide_export_put_number(&json, "last_sequence", tide_col_i64(query));
+        tide_export_put_number(&json, "last_sequence", tide_query_col_i64(query));
         TIDE_TRY(end_row(page, &json, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -124,7 +124,7 @@ static tide_status write_rows(tide_exporter *e, tide_tx_fn *read, const char *ta
     tide_buffer_init(&page->lines, TIDE_EXPORT_LINE_MAX);
     tide_status status = TIDE_OK;
     do {
-        status = tide_read(e->store, read, page, err);
+        status = tide_store_read(e->store, read, page, err);
         if (status >= TIDE_OK && page->lines.len > 0) {
             status = tide_sha256_add(&e->sha, tide_buffer_view(&page->lines), err);
             if (status >= TIDE_OK)

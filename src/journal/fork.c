@@ -33,16 +33,16 @@ static tide_status find_parent(fork_request *request, tide_tx *tx, tide_error *e
     TIDE_TRY(tide_journal_need(tx, request->id_or_number, &global_sequence, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_PARENT, err));
-    tide_bind_i64(query, "global_sequence", global_sequence);
+    tide_query_bind_i64(query, "global_sequence", global_sequence);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "the task of checkpoint %s is gone",
                          request->id_or_number);
     TIDE_TRY(status);
-    const tide_view parent = tide_col_text(query);
+    const tide_view parent = tide_query_col_text(query);
     (void)snprintf(request->parent, sizeof request->parent, "%.*s", (int)parent.len, parent.ptr);
-    request->number = tide_col_i64(query);
-    const tide_view title = tide_col_text(query);
+    request->number = tide_query_col_i64(query);
+    const tide_view title = tide_query_col_text(query);
     free(request->parent_title);
     request->parent_title = strndup(title.ptr, title.len);
     return request->parent_title ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a title");
@@ -62,7 +62,7 @@ static tide_status check_new(const fork_request *request, tide_tx *tx, tide_erro
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "task_id", request->task_id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
         return tide_fail(err, TIDE_E_EXISTS, "task %s exists already", request->task_id);
@@ -75,11 +75,11 @@ static tide_status add_task(const fork_request *request, tide_tx *tx, tide_error
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_ADD, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_text(query, "title", request->title ? request->title : request->parent_title);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_text(query, "forked_from", request->parent);
-    tide_bind_i64(query, "forked_at", request->number);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "title", request->title ? request->title : request->parent_title);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "forked_from", request->parent);
+    tide_query_bind_i64(query, "forked_at", request->number);
     return tide_query_run(query, NULL, err);
 }
 
@@ -95,9 +95,9 @@ static tide_status fork_task(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(add_task(request, tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_HEAD_SET, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_i64(query, "number", request->number);
-    tide_bind_blob(query, "chain", tide_chain_view(&chain));
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_i64(query, "number", request->number);
+    tide_query_bind_blob(query, "chain", tide_chain_view(&chain));
     return tide_query_run(query, NULL, err);
 }
 
@@ -116,7 +116,7 @@ tide_status tide_journal_fork(tide_store *store, const char *id_or_number, const
     if (title)
         TIDE_TRY(tide_journal_check_text("a title", title, TIDE_JOURNAL_MESSAGE_MAX, err));
     fork_request request = {.id_or_number = id_or_number, .task_id = task_id, .title = title};
-    const tide_status status = tide_write(store, fork_task, &request, err);
+    const tide_status status = tide_store_write(store, fork_task, &request, err);
     free(request.parent_title);
     if (status == TIDE_OK)
         (void)snprintf(out_task_id, TIDE_JOURNAL_ID_MAX + 1, "%s", task_id);

@@ -14,9 +14,9 @@ static tide_status clear(tide_tx *tx, void *arg, tide_error *err)
     clear_step *step = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, step->sql, err));
-    tide_bind_i64(query, "import_id", step->import_id);
+    tide_query_bind_i64(query, "import_id", step->import_id);
     if (step->sql != TIDE_SQL_IMPORT_CLEAR_TYPES && step->sql != TIDE_SQL_IMPORT_CLEAR_RUN)
-        tide_bind_i64(query, "limit", TIDE_IMPORT_CLEAR_MAX);
+        tide_query_bind_i64(query, "limit", TIDE_IMPORT_CLEAR_MAX);
     return tide_query_run(query, &step->removed, err);
 }
 
@@ -30,7 +30,7 @@ tide_status tide_import_clear(tide_store *store, int64_t import_id, tide_error *
     for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
         clear_step step = {.import_id = import_id, .sql = statements[i]};
         do
-            TIDE_TRY(tide_write(store, clear, &step, err));
+            TIDE_TRY(tide_store_write(store, clear, &step, err));
         while (step.removed >= TIDE_IMPORT_CLEAR_MAX);
     }
     return TIDE_OK;
@@ -48,11 +48,11 @@ static tide_status find_stale(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STALE, err));
-    tide_bind_time(query, "before", now_us - TIDE_IMPORT_SILENCE_US);
-    tide_bind_i64(query, "after", found->after);
+    tide_query_bind_time(query, "before", now_us - TIDE_IMPORT_SILENCE_US);
+    tide_query_bind_i64(query, "after", found->after);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        found->import_id = tide_col_i64(query);
+        found->import_id = tide_query_col_i64(query);
     return status;
 }
 
@@ -60,7 +60,7 @@ tide_status tide_import_clean(tide_store *store, tide_error *err)
 {
     stale found = {0};
     tide_status status = TIDE_OK;
-    while ((status = tide_read_local(store, find_stale, &found, err)) == TIDE_OK) {
+    while ((status = tide_store_read_local(store, find_stale, &found, err)) == TIDE_OK) {
         TIDE_TRY(tide_import_clear(store, found.import_id, err));
         found.after = found.import_id;
     }

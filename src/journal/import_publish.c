@@ -38,7 +38,7 @@ static tide_status begin(tide_query **out, const publication *p, tide_tx *tx, co
                          tide_error *err)
 {
     TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_bind_i64(*out, "import_id", p->run->import_id);
+    tide_query_bind_i64(*out, "import_id", p->run->import_id);
     return TIDE_OK;
 }
 
@@ -56,7 +56,7 @@ static tide_status run_at(const publication *p, tide_tx *tx, const tide_sql *sql
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, sql, err));
-    tide_bind_i64(query, "depth", depth);
+    tide_query_bind_i64(query, "depth", depth);
     return tide_query_run(query, NULL, err);
 }
 
@@ -64,7 +64,7 @@ static tide_status run_last(tide_tx *tx, const tide_sql *sql, int64_t last, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "last", last);
+    tide_query_bind_i64(query, "last", last);
     return tide_query_run(query, NULL, err);
 }
 
@@ -76,16 +76,16 @@ static tide_status check_run(const publication *p, tide_tx *tx, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *touch = NULL;
     TIDE_TRY(begin(&touch, p, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err));
-    tide_bind_time(touch, "now", now_us);
+    tide_query_bind_time(touch, "now", now_us);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(touch, &changed, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t tasks = tide_col_i64(query);
-    (void)tide_col_i64(query); /* without a depth: looked at before */
-    (void)tide_col_i64(query);
-    const int64_t checkpoints = tide_col_i64(query);
+    const int64_t tasks = tide_query_col_i64(query);
+    (void)tide_query_col_i64(query); /* without a depth: looked at before */
+    (void)tide_query_col_i64(query);
+    const int64_t checkpoints = tide_query_col_i64(query);
     if (changed != 1 || tasks != p->run->tasks || checkpoints != p->run->checkpoints)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "what was read was cleaned away meanwhile; start the import again");
@@ -97,8 +97,8 @@ static tide_status drop_removed(publication *p, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_DROP_REMOVED, err));
-    tide_bind_bool(query, "is_own", p->run->is_own);
-    tide_bind_text(query, "session", p->run->session);
+    tide_query_bind_bool(query, "is_own", p->run->is_own);
+    tide_query_bind_text(query, "session", p->run->session);
     int64_t dropped = 0;
     TIDE_TRY(tide_query_run(query, &dropped, err));
     p->counts.removed += dropped;
@@ -111,10 +111,10 @@ static tide_status read_new(publication *p, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_NEW_ROWS, err));
     TIDE_TRY(tide_query_one(query, err));
-    p->new_count = tide_col_i64(query);
-    p->lowest = tide_col_i64(query);
-    p->highest = tide_col_i64(query);
-    p->is_distinct = tide_col_i64(query) == p->new_count;
+    p->new_count = tide_query_col_i64(query);
+    p->lowest = tide_query_col_i64(query);
+    p->highest = tide_query_col_i64(query);
+    p->is_distinct = tide_query_col_i64(query) == p->new_count;
     return TIDE_OK;
 }
 
@@ -126,7 +126,7 @@ static tide_status check_same(const publication *p, tide_tx *tx, tide_error *err
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK) {
-        const tide_view id = tide_col_text(query);
+        const tide_view id = tide_query_col_text(query);
         return tide_fail(err, TIDE_E_MISMATCH,
                          "checkpoint %.*s is here already, with other content", (int)id.len,
                          id.ptr);
@@ -134,7 +134,7 @@ static tide_status check_same(const publication *p, tide_tx *tx, tide_error *err
     TIDE_CLEANUP(tide_query_endp) tide_query *plain = NULL;
     TIDE_TRY(begin(&plain, p, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN_COUNT, err));
     TIDE_TRY(tide_query_one(plain, err));
-    if (tide_col_i64(plain) > p->run->known_plain)
+    if (tide_query_col_i64(plain) > p->run->known_plain)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "checkpoints of the file were added here meanwhile; start again");
     return TIDE_OK;
@@ -147,8 +147,8 @@ static tide_status check_types(const publication *p, tide_tx *tx, tide_error *er
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view id = tide_col_text(query);
-    const tide_view type = tide_col_text(query);
+    const tide_view id = tide_query_col_text(query);
+    const tide_view type = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_INVALID, "checkpoint %.*s has an unknown type '%.*s'", (int)id.len,
                      id.ptr, (int)type.len, type.ptr);
 }
@@ -160,7 +160,7 @@ static tide_status ask(int64_t *out, const publication *p, tide_tx *tx, const ti
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, sql, err));
     TIDE_TRY(tide_query_one(query, err));
-    *out = tide_col_i64(query);
+    *out = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -171,7 +171,7 @@ static tide_status is_nothing_new(bool *out, const publication *p, tide_tx *tx, 
     TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
     TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(head, err));
-    if (p->new_count > 0 || tide_col_i64(head) < p->run->head)
+    if (p->new_count > 0 || tide_query_col_i64(head) < p->run->head)
         return TIDE_OK;
     int64_t tasks = 0;
     int64_t types = 0;
@@ -190,7 +190,7 @@ static tide_status add_tasks(const publication *p, tide_tx *tx, tide_error *err)
     TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_TASKS_MARK, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_TASKS_PUBLISH, err));
-    tide_bind_bool(query, "yes", true);
+    tide_query_bind_bool(query, "yes", true);
     return tide_query_run(query, NULL, err);
 }
 
@@ -201,10 +201,10 @@ static tide_status lock(publication *p, tide_tx *tx, tide_error *err)
         TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_HEADS_LOCK, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_HEAD_LOCK, err));
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
-    TIDE_TRY(tide_tx_take(tx, "journal/2", &query, &p->head, err));
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_tx_declare_counter(tx, "journal/2", &query, &p->head, err));
     TIDE_TRY(tide_journal_event_declare(tx, &p->range, err));
-    return tide_tx_settle(tx, err);
+    return tide_tx_take_counters(tx, err);
 }
 
 /* ---- numbers ---- */
@@ -223,9 +223,9 @@ static tide_status order_rows(const publication *p, tide_tx *tx, tide_error *err
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_ORDER_FILL, err));
-    tide_bind_bool(query, "is_kept", p->is_kept);
-    tide_bind_bool(query, "is_by_place", !p->is_distinct);
-    tide_bind_i64(query, "head", p->head);
+    tide_query_bind_bool(query, "is_kept", p->is_kept);
+    tide_query_bind_bool(query, "is_by_place", !p->is_distinct);
+    tide_query_bind_i64(query, "head", p->head);
     return tide_query_run(query, NULL, err);
 }
 
@@ -233,15 +233,15 @@ static tide_status record_gaps(const publication *p, tide_tx *tx, tide_error *er
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *between = NULL;
     TIDE_TRY(begin(&between, p, tx, TIDE_SQL_IMPORT_GAPS_PUBLISH, err));
-    tide_bind_i64(between, "head", p->head);
+    tide_query_bind_i64(between, "head", p->head);
     TIDE_TRY(tide_query_run(between, NULL, err));
     const int64_t last_row = p->new_count > 0 ? p->last_new : p->head;
     if (p->last <= last_row)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *behind = NULL;
     TIDE_TRY(tide_query_begin(&behind, tx, TIDE_SQL_IMPORT_GAP_PUBLISH, err));
-    tide_bind_i64(behind, "first", last_row + 1);
-    tide_bind_i64(behind, "last", p->last);
+    tide_query_bind_i64(behind, "first", last_row + 1);
+    tide_query_bind_i64(behind, "last", p->last);
     return tide_query_run(behind, NULL, err);
 }
 
@@ -268,14 +268,14 @@ static tide_status set_fork(tide_tx *tx, const char *task_id, const char *parent
     TIDE_TRY(tide_chain_at(&chain, tx, parent, number, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *task = NULL;
     TIDE_TRY(tide_query_begin(&task, tx, TIDE_SQL_IMPORT_FORK_SET, err));
-    tide_bind_text(task, "task_id", task_id);
-    tide_bind_i64(task, "number", number);
+    tide_query_bind_text(task, "task_id", task_id);
+    tide_query_bind_i64(task, "number", number);
     TIDE_TRY(tide_query_run(task, NULL, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
     TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_FORK_HEAD_SET, err));
-    tide_bind_text(head, "task_id", task_id);
-    tide_bind_i64(head, "number", number);
-    tide_bind_blob(head, "chain", tide_chain_view(&chain));
+    tide_query_bind_text(head, "task_id", task_id);
+    tide_query_bind_i64(head, "number", number);
+    tide_query_bind_blob(head, "chain", tide_chain_view(&chain));
     return tide_query_run(head, NULL, err);
 }
 
@@ -283,22 +283,22 @@ static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_FORKS, err));
-    tide_bind_i64(query, "depth", depth);
-    tide_bind_bool(query, "yes", true);
+    tide_query_bind_i64(query, "depth", depth);
+    tide_query_bind_bool(query, "yes", true);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         char task_id[TIDE_JOURNAL_ID_MAX + 1];
         char parent[TIDE_JOURNAL_ID_MAX + 1];
-        tide_view text = tide_col_text(query);
+        tide_view text = tide_query_col_text(query);
         (void)snprintf(task_id, sizeof task_id, "%.*s", (int)text.len, text.ptr);
-        text = tide_col_text(query);
+        text = tide_query_col_text(query);
         (void)snprintf(parent, sizeof parent, "%.*s", (int)text.len, text.ptr);
-        if (tide_col_is_null(query))
+        if (tide_query_col_is_null(query))
             return tide_fail(err, TIDE_E_INVALID,
                              "task %s was forked from %s at a checkpoint that is neither in the "
                              "file nor here, or was removed here",
                              task_id, parent);
-        TIDE_TRY(set_fork(tx, task_id, parent, tide_col_i64(query), err));
+        TIDE_TRY(set_fork(tx, task_id, parent, tide_query_col_i64(query), err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -319,10 +319,10 @@ static tide_status read_result(publication *p, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_RESULT, err));
     TIDE_TRY(tide_query_one(query, err));
-    p->counts.checkpoints = tide_col_i64(query);
-    p->counts.renumbered = tide_col_i64(query);
-    p->first_new = tide_col_i64(query);
-    p->last_new = tide_col_i64(query);
+    p->counts.checkpoints = tide_query_col_i64(query);
+    p->counts.renumbered = tide_query_col_i64(query);
+    p->first_new = tide_query_col_i64(query);
+    p->last_new = tide_query_col_i64(query);
     p->counts.skipped = p->run->checkpoints - p->counts.checkpoints;
     return TIDE_OK;
 }
@@ -379,10 +379,10 @@ tide_status tide_import_publish(tide_import_run *run_of, tide_journal_transfer *
                                 tide_error *err)
 {
     publication p = {.run = run_of};
-    tide_status status = tide_write(run_of->store, publish, &p, err);
+    tide_status status = tide_store_write(run_of->store, publish, &p, err);
     if (status ==
         TIDE_E_EXISTS) /* another has added a task or a checkpoint meanwhile: look again */
-        status = tide_write(run_of->store, publish, &p, err);
+        status = tide_store_write(run_of->store, publish, &p, err);
     if (status >= TIDE_OK)
         *out = p.counts;
     return status;

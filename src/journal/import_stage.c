@@ -56,8 +56,8 @@ static tide_status add_run(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_RUN_ADD, err));
-    tide_bind_i64(query, "import_id", run->import_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -66,7 +66,7 @@ tide_status tide_import_run_begin(tide_import_run *run, tide_error *err)
     tide_sequence_range range = {0};
     TIDE_TRY(tide_sequence_next(run->store, "journal/imports", 1, &range, err));
     run->import_id = range.first;
-    return tide_write(run->store, add_run, run, err);
+    return tide_store_write(run->store, add_run, run, err);
 }
 
 static tide_status touch(const tide_import_run *run, tide_tx *tx, int64_t *now_us, tide_error *err)
@@ -74,8 +74,8 @@ static tide_status touch(const tide_import_run *run, tide_tx *tx, int64_t *now_u
     TIDE_TRY(tide_tx_now(tx, now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err));
-    tide_bind_i64(query, "import_id", run->import_id);
-    tide_bind_time(query, "now", *now_us);
+    tide_query_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_time(query, "now", *now_us);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
@@ -91,10 +91,10 @@ static tide_status defer_type(const tide_import_run *run, const tide_import_type
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_TYPE, err));
-    tide_bind_i64(query, "import_id", run->import_id);
-    tide_bind_text(query, "type", type->type);
-    tide_bind_bool(query, "is_resumable", type->is_resumable);
-    tide_bind_text(query, "description", type->description);
+    tide_query_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_text(query, "type", type->type);
+    tide_query_bind_bool(query, "is_resumable", type->is_resumable);
+    tide_query_bind_text(query, "description", type->description);
     return tide_query_defer(&query, err);
 }
 
@@ -103,17 +103,18 @@ static tide_status defer_task(const tide_import_run *run, const tide_import_task
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_TASK, err));
-    tide_bind_i64(query, "import_id", run->import_id);
-    tide_bind_text(query, "task_id", task->task_id);
-    tide_bind_text(query, "title", task->title);
-    tide_bind_text(query, "status", task->status);
-    tide_bind_text(query, "metadata", task->metadata);
-    tide_bind_time(query, "created_at", task->created_at_us != 0 ? task->created_at_us : now_us);
+    tide_query_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_text(query, "task_id", task->task_id);
+    tide_query_bind_text(query, "title", task->title);
+    tide_query_bind_text(query, "status", task->status);
+    tide_query_bind_text(query, "metadata", task->metadata);
+    tide_query_bind_time(query, "created_at",
+                         task->created_at_us != 0 ? task->created_at_us : now_us);
     if (task->completed_at_us != 0)
-        tide_bind_time(query, "completed_at", task->completed_at_us);
-    tide_bind_text(query, "forked_from", task->forked_from);
-    tide_bind_text(query, "fork_point", task->fork_point);
-    tide_bind_i64(query, "last_sequence", task->last_sequence);
+        tide_query_bind_time(query, "completed_at", task->completed_at_us);
+    tide_query_bind_text(query, "forked_from", task->forked_from);
+    tide_query_bind_text(query, "fork_point", task->fork_point);
+    tide_query_bind_i64(query, "last_sequence", task->last_sequence);
     return tide_query_defer(&query, err);
 }
 
@@ -141,7 +142,7 @@ static void bind_tags(tide_query *query, const tide_seal_fields *fields, tide_bu
         tide_json_text(&json, fields->tags[i]);
     tide_json_array_end(&json);
     *status = tide_json_finish(&json);
-    tide_bind_text_view(query, "tags", tide_buffer_view(list));
+    tide_query_bind_text_view(query, "tags", tide_buffer_view(list));
 }
 
 static tide_status defer_row(const tide_import_run *run, const tide_import_checkpoint *row,
@@ -150,28 +151,28 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_ROW, err));
-    tide_bind_i64(query, "import_id", run->import_id);
-    tide_bind_i64(query, "ordinal", ordinal);
-    tide_bind_i64(query, "source_global", row->global_sequence);
-    tide_bind_i64(query, "source_number", row->sequence_number);
-    tide_bind_text(query, "checkpoint_id", row->fields.checkpoint_id);
-    tide_bind_text(query, "task_id", row->fields.task_id);
-    tide_bind_text(query, "work_item_id", row->fields.work_item_id);
-    tide_bind_text(query, "type", row->fields.type);
-    tide_bind_text_view(query, "snapshot", tide_snapshot_row_text(snapshot));
-    tide_bind_text(query, "metadata", row->fields.metadata);
+    tide_query_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_i64(query, "ordinal", ordinal);
+    tide_query_bind_i64(query, "source_global", row->global_sequence);
+    tide_query_bind_i64(query, "source_number", row->sequence_number);
+    tide_query_bind_text(query, "checkpoint_id", row->fields.checkpoint_id);
+    tide_query_bind_text(query, "task_id", row->fields.task_id);
+    tide_query_bind_text(query, "work_item_id", row->fields.work_item_id);
+    tide_query_bind_text(query, "type", row->fields.type);
+    tide_query_bind_text_view(query, "snapshot", tide_snapshot_row_text(snapshot));
+    tide_query_bind_text(query, "metadata", row->fields.metadata);
     if (row->created_at_us != 0)
-        tide_bind_time(query, "created_at", row->created_at_us);
-    tide_bind_text(query, "message", row->fields.message);
-    tide_bind_text(query, "trigger", row->fields.trigger);
-    tide_bind_i64(query, "snapshot_len", (int64_t)row->fields.snapshot.len);
-    tide_bind_i64(query, "chunk_count", snapshot->count);
-    tide_bind_blob(query, "checksum",
-                   tide_view_bytes(row->checksum.bytes, sizeof row->checksum.bytes));
-    tide_bind_text(query, "origin_session", row->origin_session);
-    tide_bind_i64(query, "origin_global", row->origin_global);
-    tide_bind_i64(query, "origin_number", row->origin_number);
-    tide_bind_text(query, "annotations", row->annotations);
+        tide_query_bind_time(query, "created_at", row->created_at_us);
+    tide_query_bind_text(query, "message", row->fields.message);
+    tide_query_bind_text(query, "trigger", row->fields.trigger);
+    tide_query_bind_i64(query, "snapshot_len", (int64_t)row->fields.snapshot.len);
+    tide_query_bind_i64(query, "chunk_count", snapshot->count);
+    tide_query_bind_blob(query, "checksum",
+                         tide_view_bytes(row->checksum.bytes, sizeof row->checksum.bytes));
+    tide_query_bind_text(query, "origin_session", row->origin_session);
+    tide_query_bind_i64(query, "origin_global", row->origin_global);
+    tide_query_bind_i64(query, "origin_number", row->origin_number);
+    tide_query_bind_text(query, "annotations", row->annotations);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
     tide_buffer_init(&list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_status status = TIDE_OK;
@@ -188,15 +189,15 @@ static tide_status defer_chunks(const tide_import_run *run, const tide_snapshot 
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *chunks = NULL;
     TIDE_TRY(tide_query_begin(&chunks, tx, TIDE_SQL_IMPORT_STAGE_CHUNKS, err));
-    tide_bind_i64(chunks, "import_id", run->import_id);
-    tide_bind_i64(chunks, "ordinal", ordinal);
-    tide_bind_i64(chunks, "count", snapshot->count);
-    tide_bind_blob(chunks, "digests", tide_snapshot_digests(snapshot));
+    tide_query_bind_i64(chunks, "import_id", run->import_id);
+    tide_query_bind_i64(chunks, "ordinal", ordinal);
+    tide_query_bind_i64(chunks, "count", snapshot->count);
+    tide_query_bind_blob(chunks, "digests", tide_snapshot_digests(snapshot));
     TIDE_TRY(tide_query_defer(&chunks, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *candidates = NULL;
     TIDE_TRY(tide_query_begin(&candidates, tx, TIDE_SQL_IMPORT_STAGE_CANDIDATES, err));
-    tide_bind_i64(candidates, "import_id", run->import_id);
-    tide_bind_i64(candidates, "ordinal", ordinal);
+    tide_query_bind_i64(candidates, "import_id", run->import_id);
+    tide_query_bind_i64(candidates, "ordinal", ordinal);
     return tide_query_defer(&candidates, err);
 }
 
@@ -249,7 +250,7 @@ tide_status tide_import_stage(tide_import_batch *batch, tide_error *err)
         TIDE_TRY(tide_snapshot_init(snapshot, record->as.checkpoint.fields.snapshot, err));
         TIDE_TRY(tide_snapshot_foresee(snapshot, run->store, err));
     }
-    TIDE_TRY(tide_write(run->store, stage, batch, err));
+    TIDE_TRY(tide_store_write(run->store, stage, batch, err));
     run->tasks += tasks;
     run->checkpoints += checkpoints;
     empty(batch);
@@ -265,7 +266,7 @@ static tide_status find_depths(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(touch(run, tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_DEPTHS, err));
-    tide_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_i64(query, "import_id", run->import_id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -273,12 +274,12 @@ static tide_status check_counts(tide_import_run *run, tide_tx *tx, tide_error *e
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_COUNT, err));
-    tide_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_i64(query, "import_id", run->import_id);
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t tasks = tide_col_i64(query);
-    const int64_t circular = tide_col_i64(query);
-    run->depth_max = tide_col_i64(query);
-    const int64_t checkpoints = tide_col_i64(query);
+    const int64_t tasks = tide_query_col_i64(query);
+    const int64_t circular = tide_query_col_i64(query);
+    run->depth_max = tide_query_col_i64(query);
+    const int64_t checkpoints = tide_query_col_i64(query);
     if (checkpoints != run->checkpoints || (!run->is_legacy && tasks != run->tasks))
         return tide_fail(err, TIDE_E_DAMAGED,
                          "the export is damaged: it has a checkpoint or a task twice");
@@ -297,11 +298,11 @@ static tide_status check_whole(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(check_counts(run, tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TASK, err));
-    tide_bind_i64(query, "import_id", run->import_id);
+    tide_query_bind_i64(query, "import_id", run->import_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view id = tide_col_text(query);
+    const tide_view id = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_DAMAGED,
                      "the export is damaged: the task of checkpoint %.*s is not in it", (int)id.len,
                      id.ptr);
@@ -340,14 +341,14 @@ static tide_status check_plain_page(tide_tx *tx, void *arg, tide_error *err)
     check->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN, err));
-    tide_bind_i64(query, "import_id", check->run->import_id);
-    tide_bind_i64(query, "after", check->after);
-    tide_bind_i64(query, "limit", PLAIN_PAGE);
+    tide_query_bind_i64(query, "import_id", check->run->import_id);
+    tide_query_bind_i64(query, "after", check->after);
+    tide_query_bind_i64(query, "limit", PLAIN_PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        check->last = tide_col_i64(query);
-        const int64_t global_sequence = tide_col_i64(query);
-        const tide_view checksum = tide_col_blob(query);
+        check->last = tide_query_col_i64(query);
+        const int64_t global_sequence = tide_query_col_i64(query);
+        const tide_view checksum = tide_query_col_blob(query);
         TIDE_TRY(compare_plain(check, tx, global_sequence, checksum, err));
         check->count++;
     }
@@ -363,7 +364,7 @@ static tide_status check_plain(tide_import_run *run, tide_error *err)
     tide_arena_init(&check.arena, TIDE_IMPORT_ROOM_MAX);
     tide_status status = TIDE_OK;
     do {
-        status = tide_read(run->store, check_plain_page, &check, err);
+        status = tide_store_read(run->store, check_plain_page, &check, err);
         check.after = check.last;
         run->known_plain += check.count;
     } while (status >= TIDE_OK && check.count == PLAIN_PAGE);
@@ -373,7 +374,7 @@ static tide_status check_plain(tide_import_run *run, tide_error *err)
 
 tide_status tide_import_check(tide_import_run *run, tide_error *err)
 {
-    TIDE_TRY(tide_write(run->store, find_depths, run, err));
-    TIDE_TRY(tide_read_local(run->store, check_whole, run, err));
+    TIDE_TRY(tide_store_write(run->store, find_depths, run, err));
+    TIDE_TRY(tide_store_read_local(run->store, check_whole, run, err));
     return check_plain(run, err);
 }

@@ -48,8 +48,8 @@ static tide_status copy_bytes(tide_view *out, tide_journal_page *page, tide_view
 static tide_status copy_text(const char **out, tide_journal_page *page, tide_query *query,
                              tide_error *err)
 {
-    const bool is_null = tide_col_is_null(query);
-    const tide_view text = tide_col_text(query);
+    const bool is_null = tide_query_col_is_null(query);
+    const tide_view text = tide_query_col_text(query);
     *out = is_null ? NULL : tide_arena_text(&page->arena, text);
     return is_null || *out ? TIDE_OK : fail_room(err);
 }
@@ -78,8 +78,8 @@ static tide_status read_fields(tide_journal_row *row, tide_journal_page *page, t
                                tide_error *err)
 {
     tide_checkpoint *checkpoint = &row->checkpoint;
-    checkpoint->global_sequence = tide_col_i64(query);
-    checkpoint->sequence_number = tide_col_i64(query);
+    checkpoint->global_sequence = tide_query_col_i64(query);
+    checkpoint->sequence_number = tide_query_col_i64(query);
     TIDE_TRY(copy_text(&checkpoint->checkpoint_id, page, query, err));
     TIDE_TRY(copy_text(&checkpoint->task_id, page, query, err));
     TIDE_TRY(copy_text(&checkpoint->work_item_id, page, query, err));
@@ -87,16 +87,16 @@ static tide_status read_fields(tide_journal_row *row, tide_journal_page *page, t
     TIDE_TRY(copy_text(&checkpoint->trigger, page, query, err));
     TIDE_TRY(copy_text(&checkpoint->message, page, query, err));
     TIDE_TRY(copy_text(&checkpoint->metadata, page, query, err));
-    const int64_t created_at_us = tide_col_time(query);
+    const int64_t created_at_us = tide_query_col_time(query);
     checkpoint->created_at_us = created_at_us == INT64_MIN ? 0 : created_at_us;
-    checkpoint->is_sealed = !tide_col_is_null(query);
-    TIDE_TRY(copy_bytes(&row->checksum, page, tide_col_blob(query), err));
-    TIDE_TRY(copy_bytes(&row->chain, page, tide_col_blob(query), err));
-    row->chunk_count = tide_col_i64(query);
-    checkpoint->snapshot_len = tide_col_i64(query);
+    checkpoint->is_sealed = !tide_query_col_is_null(query);
+    TIDE_TRY(copy_bytes(&row->checksum, page, tide_query_col_blob(query), err));
+    TIDE_TRY(copy_bytes(&row->chain, page, tide_query_col_blob(query), err));
+    row->chunk_count = tide_query_col_i64(query);
+    checkpoint->snapshot_len = tide_query_col_i64(query);
     TIDE_TRY(copy_text(&checkpoint->origin_session, page, query, err));
-    checkpoint->origin_global = tide_col_i64(query);
-    checkpoint->origin_number = tide_col_i64(query);
+    checkpoint->origin_global = tide_query_col_i64(query);
+    checkpoint->origin_number = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -111,7 +111,7 @@ static tide_status read_row(tide_journal_row *row, tide_journal_page *page, tide
         TIDE_TRY(split_tags(&row->checkpoint, page, (char *)tags, err));
     TIDE_TRY(copy_text(&row->annotations, page, query, err));
     if (what & TIDE_PAGE_SNAPSHOTS) {
-        TIDE_TRY(copy_bytes(&row->checkpoint.snapshot, page, tide_col_text(query), err));
+        TIDE_TRY(copy_bytes(&row->checkpoint.snapshot, page, tide_query_col_text(query), err));
         row->checkpoint.has_snapshot = true;
     }
     return TIDE_OK;
@@ -198,9 +198,9 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
     TIDE_TRY(list_numbers(&list, numbers, count, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ROWS, err));
-    tide_bind_bool(query, "with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0);
-    tide_bind_bool(query, "with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0);
-    tide_bind_text_view(query, "numbers", tide_buffer_view(&list));
+    tide_query_bind_bool(query, "with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0);
+    tide_query_bind_bool(query, "with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0);
+    tide_query_bind_text_view(query, "numbers", tide_buffer_view(&list));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
@@ -233,7 +233,7 @@ static tide_status find(tide_query *query, int64_t *global_sequence, tide_error 
 {
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        *global_sequence = tide_col_i64(query);
+        *global_sequence = tide_query_col_i64(query);
     return status;
 }
 
@@ -245,7 +245,7 @@ static tide_status find_number(tide_tx *tx, const char *text, int64_t *global_se
         return TIDE_NONE;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err));
-    tide_bind_i64(query, "global_sequence", number);
+    tide_query_bind_i64(query, "global_sequence", number);
     return find(query, global_sequence, err);
 }
 
@@ -258,7 +258,7 @@ tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_number, int64_t 
         return status;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND, err));
-    tide_bind_text(query, "checkpoint_id", id_or_number);
+    tide_query_bind_text(query, "checkpoint_id", id_or_number);
     return find(query, global_sequence, err);
 }
 

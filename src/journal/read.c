@@ -48,7 +48,7 @@ tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool 
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
     find_request request = {
         .id_or_number = id_or_number, .with_snapshot = with_snapshot, .page = page};
-    const tide_status status = tide_read(store, find, &request, err);
+    const tide_status status = tide_store_read(store, find, &request, err);
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(tide_journal_row_check(&page->rows[0], err));
@@ -60,14 +60,14 @@ static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
 tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_error *err)
 {
     int64_t last = 0;
-    TIDE_TRY(tide_read(store, read_head, &last, err));
+    TIDE_TRY(tide_store_read(store, read_head, &last, err));
     *global_sequence = last;
     return TIDE_OK;
 }

@@ -34,17 +34,17 @@ tide_status tide_removal_keep_away(tide_tx *tx, tide_error *err)
 
 static void read_candidate(tide_candidate *row, tide_query *query)
 {
-    *row = (tide_candidate){.global_sequence = tide_col_i64(query)};
-    row->sequence_number = tide_col_i64(query);
-    row->has_chain = !tide_col_is_null(query);
-    tide_chain_set(&row->chain, tide_col_blob(query));
-    row->len = tide_col_i64(query);
-    row->is_old = tide_col_bool(query);
-    row->is_tagged = tide_col_bool(query);
-    row->is_fork_point = tide_col_bool(query);
-    row->is_needed = tide_col_bool(query);
-    row->is_live = tide_col_bool(query);
-    row->has_fork = tide_col_bool(query);
+    *row = (tide_candidate){.global_sequence = tide_query_col_i64(query)};
+    row->sequence_number = tide_query_col_i64(query);
+    row->has_chain = !tide_query_col_is_null(query);
+    tide_chain_set(&row->chain, tide_query_col_blob(query));
+    row->len = tide_query_col_i64(query);
+    row->is_old = tide_query_col_bool(query);
+    row->is_tagged = tide_query_col_bool(query);
+    row->is_fork_point = tide_query_col_bool(query);
+    row->is_needed = tide_query_col_bool(query);
+    row->is_live = tide_query_col_bool(query);
+    row->has_fork = tide_query_col_bool(query);
 }
 
 tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *task_id, int64_t after,
@@ -53,11 +53,11 @@ tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *tas
     out->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_CANDIDATES, err));
-    tide_bind_text(query, "task_id", task_id);
-    tide_bind_i64(query, "after", after);
-    tide_bind_i64(query, "before", before);
-    tide_bind_i64(query, "limit", TIDE_REMOVAL_MAX);
-    tide_bind_bool(query, "yes", true);
+    tide_query_bind_text(query, "task_id", task_id);
+    tide_query_bind_i64(query, "after", after);
+    tide_query_bind_i64(query, "before", before);
+    tide_query_bind_i64(query, "limit", TIDE_REMOVAL_MAX);
+    tide_query_bind_bool(query, "yes", true);
     if (older_us != 0)
         tide_journal_bind_bound(query, tx, "older", older_us);
     tide_status status = TIDE_OK;
@@ -95,7 +95,7 @@ static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, i
         return fail_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_DO, err));
-    tide_bind_text_view(query, "numbers", tide_buffer_view(&list));
+    tide_query_bind_text_view(query, "numbers", tide_buffer_view(&list));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != *removed)
@@ -157,12 +157,12 @@ static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
     TIDE_TRY(list_spans(&list, s, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_EDGES, err));
-    tide_bind_text_view(query, "runs", tide_buffer_view(&list));
+    tide_query_bind_text_view(query, "runs", tide_buffer_view(&list));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         span *edge = &s->rows[s->count++];
-        *edge = (span){.first = tide_col_i64(query), .parts = 1};
-        edge->last = tide_col_i64(query);
+        *edge = (span){.first = tide_query_col_i64(query), .parts = 1};
+        edge->last = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -172,10 +172,10 @@ static tide_status defer_span(tide_tx *tx, const tide_sql *sql, const span *gap,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "first", gap->first);
-    tide_bind_i64(query, "last", gap->last);
+    tide_query_bind_i64(query, "first", gap->first);
+    tide_query_bind_i64(query, "last", gap->last);
     if (sql == TIDE_SQL_GAP_ADD)
-        tide_bind_time(query, "now", now_us);
+        tide_query_bind_time(query, "now", now_us);
     return tide_query_defer(&query, err);
 }
 
@@ -261,17 +261,17 @@ static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_e
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CUT_LIST, err));
-    tide_bind_text(query, "task_id", task_id);
-    tide_bind_i64(query, "low", all->rows[0].low);
-    tide_bind_i64(query, "high", all->rows[all->count - 1].high);
+    tide_query_bind_text(query, "task_id", task_id);
+    tide_query_bind_i64(query, "low", all->rows[0].low);
+    tide_query_bind_i64(query, "high", all->rows[all->count - 1].high);
     int at = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t first = tide_col_i64(query);
-        const int64_t last = tide_col_i64(query);
-        const bool has_chain = !tide_col_is_null(query);
+        const int64_t first = tide_query_col_i64(query);
+        const int64_t last = tide_query_col_i64(query);
+        const bool has_chain = !tide_query_col_is_null(query);
         tide_chain chain;
-        tide_chain_set(&chain, tide_col_blob(query));
+        tide_chain_set(&chain, tide_query_col_blob(query));
         while (at < all->count - 1 && first > all->rows[at].high)
             at++;
         cut *c = &all->rows[at];
@@ -290,19 +290,19 @@ static tide_status defer_cut(const cut *c, tide_tx *tx, const char *task_id, con
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *forget = NULL;
     TIDE_TRY(tide_query_begin(&forget, tx, TIDE_SQL_CUT_FORGET, err));
-    tide_bind_text(forget, "task_id", task_id);
-    tide_bind_i64(forget, "low", c->low);
-    tide_bind_i64(forget, "high", c->high);
+    tide_query_bind_text(forget, "task_id", task_id);
+    tide_query_bind_i64(forget, "low", c->low);
+    tide_query_bind_i64(forget, "high", c->high);
     TIDE_TRY(tide_query_defer(&forget, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *add = NULL;
     TIDE_TRY(tide_query_begin(&add, tx, TIDE_SQL_CUT_ADD, err));
-    tide_bind_text(add, "task_id", task_id);
-    tide_bind_i64(add, "first", c->first);
-    tide_bind_i64(add, "last", c->last);
+    tide_query_bind_text(add, "task_id", task_id);
+    tide_query_bind_i64(add, "first", c->first);
+    tide_query_bind_i64(add, "last", c->last);
     if (c->chain_number > 0)
-        tide_bind_blob(add, "chain", tide_chain_view(&c->chain));
-    tide_bind_text(add, "reason", reason);
-    tide_bind_time(add, "now", now_us);
+        tide_query_bind_blob(add, "chain", tide_chain_view(&c->chain));
+    tide_query_bind_text(add, "reason", reason);
+    tide_query_bind_time(add, "now", now_us);
     return tide_query_defer(&add, err);
 }
 
@@ -312,12 +312,12 @@ static tide_status read_neighbours(const tide_candidates *candidates, tide_tx *t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_NEIGHBOURS, err));
-    tide_bind_text(query, "task_id", task_id);
-    tide_bind_i64(query, "first", candidates->rows[0].sequence_number);
-    tide_bind_i64(query, "last", candidates->rows[candidates->count - 1].sequence_number);
+    tide_query_bind_text(query, "task_id", task_id);
+    tide_query_bind_i64(query, "first", candidates->rows[0].sequence_number);
+    tide_query_bind_i64(query, "last", candidates->rows[candidates->count - 1].sequence_number);
     TIDE_TRY(tide_query_one(query, err));
-    *low = tide_col_i64(query);
-    *high = tide_col_i64(query);
+    *low = tide_query_col_i64(query);
+    *high = tide_query_col_i64(query);
     return TIDE_OK;
 }
 

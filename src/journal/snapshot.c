@@ -99,11 +99,11 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
         snapshot->parts[i].is_known = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_KNOWN, err));
-    tide_bind_i64(query, "count", snapshot->count);
-    tide_bind_blob(query, "digests", tide_snapshot_digests(snapshot));
+    tide_query_bind_i64(query, "count", snapshot->count);
+    tide_query_bind_blob(query, "digests", tide_snapshot_digests(snapshot));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        snapshot->parts[tide_col_i64(query)].is_known = true;
+        snapshot->parts[tide_query_col_i64(query)].is_known = true;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -124,7 +124,7 @@ tide_status tide_snapshot_foresee(tide_snapshot *snapshot, tide_store *store, ti
 {
     if (snapshot->count == 0)
         return TIDE_OK;
-    TIDE_TRY(tide_read_local(store, look_up, snapshot, err));
+    TIDE_TRY(tide_store_read_local(store, look_up, snapshot, err));
     for (int i = 0; i < snapshot->count; i++)
         if (!snapshot->parts[i].is_known)
             TIDE_TRY(encode(snapshot, i, err));
@@ -172,9 +172,9 @@ static tide_status write_batch(batch *b, tide_tx *tx, tide_error *err)
         return fail_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_ADD, err));
-    tide_bind_blob(query, "digests", tide_buffer_view(&b->digests));
-    tide_bind_blob(query, "bodies", tide_buffer_view(&b->bodies));
-    tide_bind_text_view(query, "list", tide_buffer_view(&b->list));
+    tide_query_bind_blob(query, "digests", tide_buffer_view(&b->digests));
+    tide_query_bind_blob(query, "bodies", tide_buffer_view(&b->bodies));
+    tide_query_bind_text_view(query, "list", tide_buffer_view(&b->list));
     TIDE_TRY(tide_query_run(query, NULL, err));
     tide_buffer_clear(&b->digests);
     tide_buffer_clear(&b->bodies);
@@ -250,20 +250,20 @@ tide_status tide_snapshot_load(char *out, int64_t len, int64_t chunk_count, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_OF, err));
-    tide_bind_i64(query, "global_sequence", global_sequence);
+    tide_query_bind_i64(query, "global_sequence", global_sequence);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer chunk = {0};
     tide_buffer_init(&chunk, TIDE_CHUNK_LEN_MAX);
     int64_t filled = 0;
     int64_t place = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t position = tide_col_i64(query);
+        const int64_t position = tide_query_col_i64(query);
         tide_chunk_stored stored = {0};
-        stored.raw_len = tide_col_i64(query);
-        stored.codec = tide_col_i64(query);
-        stored.digest = tide_col_blob(query);
-        const bool is_missing = tide_col_is_null(query);
-        stored.bytes = tide_col_blob(query);
+        stored.raw_len = tide_query_col_i64(query);
+        stored.codec = tide_query_col_i64(query);
+        stored.digest = tide_query_col_blob(query);
+        const bool is_missing = tide_query_col_is_null(query);
+        stored.bytes = tide_query_col_blob(query);
         if (position != place || is_missing)
             return tide_fail(err, TIDE_E_DAMAGED, "chunk %" PRId64 " is missing", place);
         tide_buffer_clear(&chunk);

@@ -36,16 +36,16 @@ static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *cou
     step->is_page_full = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_PICK_UP, err));
-    tide_bind_i64(query, "first", step->from.global_sequence + 1);
-    tide_bind_i64(query, "last", INT64_MAX);
-    tide_bind_i64(query, "limit", step->limit);
+    tide_query_bind_i64(query, "first", step->from.global_sequence + 1);
+    tide_query_bind_i64(query, "last", INT64_MAX);
+    tide_query_bind_i64(query, "limit", step->limit);
     int64_t weight = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t number = tide_col_i64(query);
-        (void)tide_col_i64(query); /* its number in the task */
-        const int64_t snapshot_len = tide_col_i64(query);
-        weight += tide_col_i64(query) + (step->with_snapshot ? snapshot_len : 0);
+        const int64_t number = tide_query_col_i64(query);
+        (void)tide_query_col_i64(query); /* its number in the task */
+        const int64_t snapshot_len = tide_query_col_i64(query);
+        weight += tide_query_col_i64(query) + (step->with_snapshot ? snapshot_len : 0);
         if (*count > 0 && weight > TIDE_JOURNAL_PAGE_LEN) {
             step->is_page_full = true;
             return TIDE_OK;
@@ -59,20 +59,20 @@ static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *cou
 static tide_status read_event(happening *out, tide_query *query, tide_error *err)
 {
     *out = (happening){0};
-    out->event.event_id = tide_col_i64(query);
-    const tide_view kind = tide_col_text(query);
+    out->event.event_id = tide_query_col_i64(query);
+    const tide_view kind = tide_query_col_text(query);
     if (!tide_journal_event_parse(&out->event.kind, kind))
         return tide_fail(err, TIDE_E_DAMAGED, "event %" PRId64 ": unknown kind",
                          out->event.event_id);
-    out->head = tide_col_i64(query);
-    out->event.first_global = tide_col_i64(query);
-    out->event.last_global = tide_col_i64(query);
-    out->event.count = tide_col_i64(query);
-    const bool has_task = !tide_col_is_null(query);
-    const tide_view task = tide_col_text(query);
+    out->head = tide_query_col_i64(query);
+    out->event.first_global = tide_query_col_i64(query);
+    out->event.last_global = tide_query_col_i64(query);
+    out->event.count = tide_query_col_i64(query);
+    const bool has_task = !tide_query_col_is_null(query);
+    const tide_view task = tide_query_col_text(query);
     (void)snprintf(out->task_id, sizeof out->task_id, "%.*s", (int)task.len, task.ptr);
     out->event.task_id = has_task ? out->task_id : NULL;
-    out->event.at_us = tide_col_time(query);
+    out->event.at_us = tide_query_col_time(query);
     return TIDE_OK;
 }
 
@@ -81,8 +81,8 @@ static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
     step->happening_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err));
-    tide_bind_i64(query, "after", step->from.event_id);
-    tide_bind_i64(query, "limit", step->limit);
+    tide_query_bind_i64(query, "after", step->from.event_id);
+    tide_query_bind_i64(query, "limit", step->limit);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_event(&step->happenings[step->happening_count++], query, err));
@@ -162,7 +162,7 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
     step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
     step->with_snapshot = with_snapshot;
     step->page = page;
-    TIDE_TRY(tide_read(store, read_step, step, err));
+    TIDE_TRY(tide_store_read(store, read_step, step, err));
     if (page->count == 0 && step->happening_count == 0)
         return TIDE_NONE;
     return hand_out(step, position, fn, arg, err);

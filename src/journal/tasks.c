@@ -21,11 +21,11 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     page->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS, err));
-    tide_bind_text(query, "after", page->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_text(query, "after", page->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view id = tide_col_text(query);
+        const tide_view id = tide_query_col_text(query);
         (void)snprintf(page->ids[page->count++], sizeof page->ids[0], "%.*s", (int)id.len, id.ptr);
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -38,7 +38,7 @@ tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn, void 
     if (!page)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tasks");
     do {
-        TIDE_TRY(tide_read(store, read_page, page, err));
+        TIDE_TRY(tide_store_read(store, read_page, page, err));
         for (int i = 0; i < page->count; i++)
             TIDE_TRY(fn(arg, page->ids[i], err));
         if (page->count > 0)

@@ -17,7 +17,7 @@ static tide_status begin_before(tide_query **out, tide_tx *tx, const tide_sql *s
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_bind_time(*out, "before", now_us > keep_us ? now_us - keep_us : 0);
+    tide_query_bind_time(*out, "before", now_us > keep_us ? now_us - keep_us : 0);
     return TIDE_OK;
 }
 
@@ -27,7 +27,7 @@ static tide_status look_for_old(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_before(&query, tx, TIDE_SQL_JOURNAL_EVENTS_OLD, step->keep_us, err));
     TIDE_TRY(tide_query_one(query, err));
-    step->has_more = tide_col_bool(query);
+    step->has_more = tide_query_col_bool(query);
     return TIDE_OK;
 }
 
@@ -46,7 +46,7 @@ static tide_status trim(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(run(tx, TIDE_SQL_REMOVAL_PERMIT, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_before(&query, tx, TIDE_SQL_JOURNAL_EVENTS_TRIM, step->keep_us, err));
-    tide_bind_i64(query, "limit", STEP);
+    tide_query_bind_i64(query, "limit", STEP);
     TIDE_TRY(tide_query_run(query, &removed, err));
     step->has_more = removed == STEP;
     return run(tx, TIDE_SQL_REMOVAL_PERMIT_END, err);
@@ -55,8 +55,8 @@ static tide_status trim(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_trim(tide_store *store, int64_t keep_us, tide_error *err)
 {
     trim_step step = {.keep_us = keep_us};
-    TIDE_TRY(tide_read_local(store, look_for_old, &step, err));
+    TIDE_TRY(tide_store_read_local(store, look_for_old, &step, err));
     while (step.has_more)
-        TIDE_TRY(tide_write(store, trim, &step, err));
+        TIDE_TRY(tide_store_write(store, trim, &step, err));
     return TIDE_OK;
 }

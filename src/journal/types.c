@@ -15,8 +15,8 @@ static tide_status raise_type(tide_tx *tx, const char *type, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_RAISE, err));
-    tide_bind_text(query, "type", type);
-    tide_bind_bool(query, "yes", true);
+    tide_query_bind_text(query, "type", type);
+    tide_query_bind_bool(query, "yes", true);
     return tide_query_run(query, NULL, err);
 }
 
@@ -25,9 +25,9 @@ static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
     const type_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_ADD, err));
-    tide_bind_text(query, "type", request->type);
-    tide_bind_bool(query, "is_resumable", request->is_resumable);
-    tide_bind_text(query, "description", request->description);
+    tide_query_bind_text(query, "type", request->type);
+    tide_query_bind_bool(query, "is_resumable", request->is_resumable);
+    tide_query_bind_text(query, "description", request->description);
     TIDE_TRY(tide_query_run(query, NULL, err));
     return request->is_resumable ? raise_type(tx, request->type, err) : TIDE_OK;
 }
@@ -40,5 +40,5 @@ tide_status tide_journal_add_type(tide_store *store, const char *type, bool is_r
         .type = type, .is_resumable = is_resumable, .description = description ? description : ""};
     TIDE_TRY(tide_journal_check_text("a description", request.description, TIDE_JOURNAL_MESSAGE_MAX,
                                      err));
-    return tide_write(store, add_type, &request, err);
+    return tide_store_write(store, add_type, &request, err);
 }

@@ -81,10 +81,10 @@ static tide_status next_cut(cuts *c, tide_error *err)
     c->is_there = status == TIDE_OK;
     if (!c->is_there)
         return TIDE_OK;
-    c->first = tide_col_i64(c->query);
-    c->last = tide_col_i64(c->query);
-    c->has_chain = !tide_col_is_null(c->query);
-    tide_chain_set(&c->chain, tide_col_blob(c->query));
+    c->first = tide_query_col_i64(c->query);
+    c->last = tide_query_col_i64(c->query);
+    c->has_chain = !tide_query_col_is_null(c->query);
+    tide_chain_set(&c->chain, tide_query_col_blob(c->query));
     return TIDE_OK;
 }
 
@@ -145,7 +145,7 @@ static tide_status check_headless(task_check *check, tide_tx *tx, tide_error *er
     const char *task_id = segment_of(check)->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
@@ -160,10 +160,10 @@ static tide_status check_below(task_check *check, tide_tx *tx, tide_error *err)
     const tide_segment *segment = segment_of(check);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_BELOW, err));
-    tide_bind_text(query, "task_id", segment->task_id);
-    tide_bind_i64(query, "number", segment->low);
+    tide_query_bind_text(query, "task_id", segment->task_id);
+    tide_query_bind_i64(query, "number", segment->low);
     TIDE_TRY(tide_query_one(query, err));
-    const int64_t count = tide_col_i64(query);
+    const int64_t count = tide_query_col_i64(query);
     if (count == 0)
         return TIDE_OK;
     tide_verify_say(&check->findings,
@@ -179,12 +179,12 @@ static tide_status check_end(task_check *check, tide_tx *tx, tide_error *err)
     const char *task_id = segment_of(check)->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_HEAD, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : check_headless(check, tx, err);
-    const int64_t last = tide_col_i64(query);
-    const tide_view chain = tide_col_blob(query);
+    const int64_t last = tide_query_col_i64(query);
+    const tide_view chain = tide_query_col_blob(query);
     if (!tide_view_equal(chain, tide_chain_view(&check->after.chain))) {
         tide_verify_say(&check->findings,
                         "task %s: its chain ends otherwise than its newest checkpoint: some were "
@@ -211,9 +211,10 @@ static tide_status begin_cuts(cuts *c, const task_check *check, tide_tx *tx, tid
 {
     const tide_segment *segment = segment_of(check);
     TIDE_TRY(tide_query_begin(&c->query, tx, TIDE_SQL_VERIFY_CUTS, err));
-    tide_bind_text(c->query, "task_id", segment->task_id);
-    tide_bind_i64(c->query, "after", check->before.number);
-    tide_bind_i64(c->query, "until", check->walk.is_full ? check->walk.last_number : segment->high);
+    tide_query_bind_text(c->query, "task_id", segment->task_id);
+    tide_query_bind_i64(c->query, "after", check->before.number);
+    tide_query_bind_i64(c->query, "until",
+                        check->walk.is_full ? check->walk.last_number : segment->high);
     return next_cut(c, err);
 }
 
@@ -265,7 +266,7 @@ static tide_status check_task(tide_store *store, const char *task_id, bool with_
         segment = check.walk.segment;
         if (check.is_start)
             check.before.number = segment_of(&check)->low;
-        TIDE_TRY(tide_read(store, check_page, &check, err));
+        TIDE_TRY(tide_store_read(store, check_page, &check, err));
         tide_walk_move_on(&check.walk);
         check.before = check.after;
         report->valid += check.page.valid;
@@ -296,7 +297,7 @@ static tide_status count_permits(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_PERMITS, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -306,7 +307,7 @@ static tide_status check_permits(const every_task *all, tide_error *err)
     int64_t count = 0;
     if (tide_store_engine(all->store) != TIDE_ENGINE_SQLITE)
         return TIDE_OK;
-    TIDE_TRY(tide_read(all->store, count_permits, &count, err));
+    TIDE_TRY(tide_store_read(all->store, count_permits, &count, err));
     if (count == 0)
         return TIDE_OK;
     all->report->invalid++;

@@ -43,15 +43,15 @@ static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
     check->row_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_NUMBERS, err));
-    tide_bind_i64(query, "after", check->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_i64(query, "after", check->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         numbered_row *row = &check->rows[check->row_count++];
-        row->number = tide_col_i64(query);
-        row->is_orphan = tide_col_bool(query);
-        row->is_timed = tide_col_bool(query);
-        row->created_at_us = tide_col_time(query);
+        row->number = tide_query_col_i64(query);
+        row->is_orphan = tide_query_col_bool(query);
+        row->is_timed = tide_query_col_bool(query);
+        row->created_at_us = tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -61,14 +61,14 @@ static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
     check->gap_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_GAPS, err));
-    tide_bind_i64(query, "after", check->after);
-    tide_bind_i64(query, "until", check->until);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_i64(query, "after", check->after);
+    tide_query_bind_i64(query, "until", check->until);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         span *gap = &check->gaps[check->gap_count++];
-        gap->first = tide_col_i64(query);
-        gap->last = tide_col_i64(query);
+        gap->first = tide_query_col_i64(query);
+        gap->last = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -78,7 +78,7 @@ static tide_status read_head(int64_t *head, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(query, err));
-    *head = tide_col_i64(query);
+    *head = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -191,7 +191,7 @@ tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, 
     tide_buffer_init(&check->findings, FINDINGS_LEN);
     tide_status status = TIDE_OK;
     do {
-        status = tide_read(store, check_page, check, err);
+        status = tide_store_read(store, check_page, check, err);
         if (status < TIDE_OK)
             break;
         check->after = check->until;

@@ -17,17 +17,17 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
     lineage->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_LINEAGE, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (lineage->count > TIDE_JOURNAL_DEPTH_MAX)
             return tide_fail(err, TIDE_E_DAMAGED, "task %s: more than %d forks in a line", task_id,
                              TIDE_JOURNAL_DEPTH_MAX);
         tide_segment *segment = &lineage->segments[lineage->count++];
-        const tide_view id = tide_col_text(query);
+        const tide_view id = tide_query_col_text(query);
         (void)snprintf(segment->task_id, sizeof segment->task_id, "%.*s", (int)id.len, id.ptr);
-        segment->low = tide_col_i64(query);
-        segment->high = tide_col_i64(query);
+        segment->low = tide_query_col_i64(query);
+        segment->high = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -81,7 +81,7 @@ void tide_journal_bind_bound(tide_query *query, tide_tx *tx, const char *name, i
     char text[TIDE_TIME_TEXT_SIZE];
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_SQLITE ||
         tide_time_format(us, text) != TIDE_OK) {
-        tide_bind_time(query, name, us);
+        tide_query_bind_time(query, name, us);
         return;
     }
     size_t len = strlen(text);
@@ -89,7 +89,7 @@ void tide_journal_bind_bound(tide_query *query, tide_tx *tx, const char *name, i
         len--;
     if (text[len - 1] == '.')
         len--;
-    tide_bind_text_view(query, name, tide_view_bytes(text, len));
+    tide_query_bind_text_view(query, name, tide_view_bytes(text, len));
 }
 
 static void bind_times(tide_query *query, tide_tx *tx, const tide_journal_filter *filter,
@@ -106,19 +106,19 @@ static void bind_times(tide_query *query, tide_tx *tx, const tide_journal_filter
 static void bind_filter(tide_query *query, tide_tx *tx, const tide_walk *walk, const way *by)
 {
     const tide_journal_filter *filter = &walk->filter;
-    tide_bind_i64(query, "first", filter->first_global);
-    tide_bind_i64(query, "last", filter->last_global);
-    tide_bind_text(query, "type", filter->type);
+    tide_query_bind_i64(query, "first", filter->first_global);
+    tide_query_bind_i64(query, "last", filter->last_global);
+    tide_query_bind_text(query, "type", filter->type);
     if (by->has_task) {
         const tide_segment *segment = &walk->lineage.segments[walk->segment];
-        tide_bind_text(query, "task_id", segment->task_id);
-        tide_bind_i64(query, "low", segment->low);
-        tide_bind_i64(query, "high", segment->high);
+        tide_query_bind_text(query, "task_id", segment->task_id);
+        tide_query_bind_i64(query, "low", segment->low);
+        tide_query_bind_i64(query, "high", segment->high);
     }
     if (by->has_item)
-        tide_bind_text(query, "work_item_id", filter->work_item_id);
+        tide_query_bind_text(query, "work_item_id", filter->work_item_id);
     if (by->has_tag)
-        tide_bind_text(query, "tag", filter->tag);
+        tide_query_bind_text(query, "tag", filter->tag);
     if (by->has_time)
         bind_times(query, tx, filter, !by->has_task && !by->has_item && !by->has_tag);
 }
@@ -136,14 +136,14 @@ static tide_status pick(tide_walk *walk, tide_tx *tx, int64_t *numbers, tide_err
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, is_up ? by.up : by.down, err));
     bind_filter(query, tx, walk, &by);
-    tide_bind_i64(query, "limit", limit);
+    tide_query_bind_i64(query, "limit", limit);
     int64_t weight = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t global = tide_col_i64(query);
-        const int64_t number = tide_col_i64(query);
-        const int64_t snapshot_len = tide_col_i64(query);
-        weight += tide_col_i64(query) + (walk->what & TIDE_PAGE_SNAPSHOTS ? snapshot_len : 0);
+        const int64_t global = tide_query_col_i64(query);
+        const int64_t number = tide_query_col_i64(query);
+        const int64_t snapshot_len = tide_query_col_i64(query);
+        weight += tide_query_col_i64(query) + (walk->what & TIDE_PAGE_SNAPSHOTS ? snapshot_len : 0);
         if (walk->picked > 0 && weight > TIDE_JOURNAL_PAGE_LEN) {
             walk->is_full = true;
             return TIDE_OK;
@@ -221,7 +221,7 @@ tide_status tide_walk_begin(tide_walk *walk, tide_store *store, const tide_journ
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
     walk->lineage.count = 1; /* without a task there is one segment: everything */
     if (filter->task_id) {
-        TIDE_TRY(tide_read(store, read_lineage, walk, err));
+        TIDE_TRY(tide_store_read(store, read_lineage, walk, err));
         if (walk->lineage.count == 0)
             return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", filter->task_id);
     }
@@ -242,7 +242,7 @@ bool tide_walk_is_done(const tide_walk *walk)
 tide_status tide_walk_next(tide_walk *walk, tide_error *err)
 {
     while (!tide_walk_is_done(walk)) {
-        TIDE_TRY(tide_read(walk->store, read_page, walk, err));
+        TIDE_TRY(tide_store_read(walk->store, read_page, walk, err));
         tide_walk_move_on(walk);
         if (walk->page->count > 0)
             return TIDE_OK;

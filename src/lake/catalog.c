@@ -47,17 +47,18 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
         return status == TIDE_E_NOT_FOUND ? TIDE_NONE : status;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIRST, err));
-    tide_bind_i64(query, "catalog_id", m->there.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", m->there.catalog_id);
     TIDE_TRY(tide_query_one(query, err));
     m->out = (tide_lake_created){.catalog_id = m->there.catalog_id, .was_there = true};
-    m->out.snapshot_id = tide_col_i64(query);
-    const tide_view key = tide_col_text(query);
-    m->out.parent_snapshot_id = tide_col_i64(query);
+    m->out.snapshot_id = tide_query_col_i64(query);
+    const tide_view key = tide_query_col_text(query);
+    m->out.parent_snapshot_id = tide_query_col_i64(query);
     m->is_replay = tide_view_equal(key, tide_view_of(key_of(m)));
     if (m->is_replay && !has_key(m))
         m->out.was_there = false; /* an earlier attempt of ours, whose answer was lost */
-    return m->is_replay && has_key(m) && !m->may_exist ? check_request(m, tide_col_blob(query), err)
-                                                       : TIDE_OK;
+    return m->is_replay && has_key(m) && !m->may_exist
+               ? check_request(m, tide_query_col_blob(query), err)
+               : TIDE_OK;
 }
 
 tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)
@@ -67,8 +68,8 @@ tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_ADD, err));
-    tide_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -77,16 +78,16 @@ tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_ADD, err));
-    tide_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_bind_text(query, "name", m->name);
-    tide_bind_text(query, "uuid", m->uuid);
+    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
+    tide_query_bind_text(query, "name", m->name);
+    tide_query_bind_text(query, "uuid", m->uuid);
     if (m->parent_id > 0) {
-        tide_bind_i64(query, "parent_id", m->parent_id);
-        tide_bind_i64(query, "fork_snapshot", m->out.parent_snapshot_id);
+        tide_query_bind_i64(query, "parent_id", m->parent_id);
+        tide_query_bind_i64(query, "fork_snapshot", m->out.parent_snapshot_id);
     }
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ANCESTOR_SELF, err));
-    tide_bind_i64(query, "catalog_id", m->out.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
     TIDE_TRY(tide_query_defer(&query, err));
     const lake_publication what = {.catalog_id = m->out.catalog_id,
                                    .changes = changes,
@@ -105,7 +106,7 @@ tide_status lake_catalog_try(tide_lake *lake, tide_tx_fn *fn, lake_making *m, ti
     tide_env *env = tide_store_env(tide_lake_store(lake));
     static const tide_backoff policy = {.base_us = 4000, .cap_us = 250000};
     for (int attempt = 0;; attempt++) {
-        const tide_status status = tide_write(tide_lake_store(lake), fn, m, err);
+        const tide_status status = tide_store_write(tide_lake_store(lake), fn, m, err);
         const bool is_taken = status == TIDE_E_EXISTS && !m->out.was_there;
         const bool is_transient = status == TIDE_E_SERIALIZATION || status == TIDE_E_BUSY ||
                                   status == TIDE_E_OUTCOME_UNKNOWN;
@@ -205,19 +206,19 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_REMOVE, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog.catalog_id);
-    TIDE_TRY(tide_tx_take(tx, key, &query, &drop->head, err));
+    TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &drop->head, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_HIDE, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_defer(&query, err);
 }
 
 tide_status tide_lake_drop_catalog(tide_lake *lake, const char *name, tide_error *err)
 {
     catalog_drop drop = {.name = name};
-    const tide_status status = tide_write(tide_lake_store(lake), drop_catalog, &drop, err);
+    const tide_status status = tide_store_write(tide_lake_store(lake), drop_catalog, &drop, err);
     if (status == TIDE_E_DAMAGED) /* its head went while we waited for it */
         return tide_fail(err, TIDE_E_NOT_FOUND, "catalog '%.100s' was dropped by somebody else",
                          name);

@@ -66,16 +66,17 @@ static tide_status ask_for_heads(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* One look at the heads serves everybody who asked before it was taken. */
-static void read_heads(tide_crew_turn *turn, void **whats, int count)
+static void read_heads(tide_combiner_turn *turn, void **whats, int count)
 {
     (void)turn;
-    head_request *all[TIDE_CREW_BATCH_MAX] = {NULL};
-    assert(count > 0 && count <= TIDE_CREW_BATCH_MAX);
+    head_request *all[TIDE_COMBINER_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_COMBINER_BATCH_MAX);
     for (int i = 0; i < count; i++)
         all[i] = whats[i];
     head_requests requests = {.all = all, .count = count};
     tide_error failure;
-    const tide_status status = tide_read_local(all[0]->store, ask_for_heads, &requests, &failure);
+    const tide_status status =
+        tide_store_read_local(all[0]->store, ask_for_heads, &requests, &failure);
     for (int i = 0; i < count; i++) {
         const head_request *same = first_of_name(&requests, i);
         if (status < TIDE_OK) {
@@ -97,12 +98,12 @@ static tide_status read_head(tide_lake_change *change, const char *name, tide_er
     void *what = &request;
     change->is_base_local = tide_store_engine(change->store) == TIDE_ENGINE_POSTGRES;
     if (change->is_base_local)
-        tide_crew_do(change->lake->heads, 0, what, read_heads);
+        tide_combiner_do(change->lake->heads, 0, what, read_heads);
     else
         read_heads(NULL, &what, 1);
     if (request.wish.status == TIDE_NONE) {
         (void)snprintf(change->catalog.name, sizeof change->catalog.name, "%s", name);
-        return tide_read(change->store, read_base, change, err);
+        return tide_store_read(change->store, read_base, change, err);
     }
     if (request.wish.status < TIDE_OK && err)
         *err = request.wish.failure;
@@ -122,7 +123,7 @@ tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake, const char 
     (void)snprintf(change->catalog.name, sizeof change->catalog.name, "%s", catalog);
     change->base = base;
     TIDE_TRY(base == 0 ? read_head(change, catalog, err)
-                       : tide_read(change->store, read_base, change, err));
+                       : tide_store_read(change->store, read_base, change, err));
     change->version = -1;
     if (base == 0) {
         change->base = change->catalog.head;
@@ -137,10 +138,10 @@ static tide_status find_base(tide_tx *tx, void *arg, tide_error *err)
     const tide_lake_change *change = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_BASE_FIND, err));
-    tide_bind_i64(query, "catalog_id", change->catalog.catalog_id);
-    tide_bind_i64(query, "base", change->base);
-    tide_bind_i64(query, "digest_a", change->catalog.digest[0]);
-    tide_bind_i64(query, "digest_b", change->catalog.digest[1]);
+    tide_query_bind_i64(query, "catalog_id", change->catalog.catalog_id);
+    tide_query_bind_i64(query, "base", change->base);
+    tide_query_bind_i64(query, "digest_a", change->catalog.digest[0]);
+    tide_query_bind_i64(query, "digest_b", change->catalog.digest[1]);
     return tide_query_one(query, err);
 }
 
@@ -148,7 +149,7 @@ tide_status lake_check_base(tide_lake_change *change, tide_error *err)
 {
     if (!change->is_base_local)
         return TIDE_OK;
-    const tide_status status = tide_read(change->store, find_base, change, err);
+    const tide_status status = tide_store_read(change->store, find_base, change, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_CONFLICT,

@@ -176,22 +176,22 @@ static tide_status read_ending(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(
         &query, tx,
         request->is_delete ? TIDE_LAKE_SQL_LAKE_DELETE_GET : TIDE_LAKE_SQL_LAKE_FILE_GET, err));
-    tide_bind_i64(query, "id", request->id);
+    tide_query_bind_i64(query, "id", request->id);
     const tide_status status = tide_query_one(query, err);
     request->is_there = status == TIDE_OK;
     if (status != TIDE_OK)
         return status;
-    tide_lake_file_row row = {.id = request->id, .table_id = tide_col_i64(query)};
+    tide_lake_file_row row = {.id = request->id, .table_id = tide_query_col_i64(query)};
     if (request->is_delete)
-        row.data_file_id = tide_col_i64(query);
-    row.path = tide_col_text(query);
-    row.is_relative = tide_col_bool(query);
-    row.records = tide_col_i64(query);
-    row.bytes = tide_col_i64(query);
+        row.data_file_id = tide_query_col_i64(query);
+    row.path = tide_query_col_text(query);
+    row.is_relative = tide_query_col_bool(query);
+    row.records = tide_query_col_i64(query);
+    row.bytes = tide_query_col_i64(query);
     if (request->is_delete)
         return tide_lake_delete_file_digest(&row, &request->digest, err);
-    row.has_footer = !tide_col_is_null(query);
-    row.footer = tide_col_i64(query);
+    row.has_footer = !tide_query_col_is_null(query);
+    row.footer = tide_query_col_i64(query);
     return tide_lake_data_file_digest(&row, &request->digest, err);
 }
 
@@ -205,7 +205,7 @@ static tide_status keep_end(tide_lake_change *change, lake_thing *table, tide_la
                              "from it again",
                              what->id);
     end_request request = {.id = what->id, .is_delete = kind == TIDE_LAKE_DELETE_FILE_KIND};
-    TIDE_TRY(tide_read_local(change->store, read_ending, &request, err));
+    TIDE_TRY(tide_store_read_local(change->store, read_ending, &request, err));
     if (!request.is_there)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "there is no file %" PRId64 ": read the table again", what->id);

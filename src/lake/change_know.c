@@ -1,6 +1,6 @@
 /* change_know.c - what a change knows of its base.
  *
- * Reads are local (tide_read_local): the commit makes sure that the base is on disk, and what is visible at a snapshot never changes. What is kept beyond the
+ * Reads are local (tide_store_read_local): the commit makes sure that the base is on disk, and what is visible at a snapshot never changes. What is kept beyond the
  * change (known.h) is read durably. */
 #include "lake/change_parts.h"
 
@@ -70,14 +70,14 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
     lookup *l = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, l->sql, err));
-    tide_bind_i64(query, "catalog_id", l->change->catalog.catalog_id);
-    tide_bind_i64(query, "snapshot", l->change->base);
+    tide_query_bind_i64(query, "catalog_id", l->change->catalog.catalog_id);
+    tide_query_bind_i64(query, "snapshot", l->change->base);
     if (l->sql == TIDE_LAKE_SQL_LAKE_OBJECT_FIND)
-        tide_bind_i64(query, "schema_id", l->schema_id);
+        tide_query_bind_i64(query, "schema_id", l->schema_id);
     if (l->sql == TIDE_LAKE_SQL_LAKE_TABLE_GET)
-        tide_bind_i64(query, "table_id", l->table_id);
+        tide_query_bind_i64(query, "table_id", l->table_id);
     if (l->name)
-        tide_bind_text(query, "name", l->name);
+        tide_query_bind_text(query, "name", l->name);
     free(l->row.seen.sql);
     l->row.seen.sql = NULL;
     return tide_lake_object_row_find(query, &l->row, err);
@@ -99,7 +99,7 @@ static tide_status look_for(lookup *l, tide_lake_kind kind, tide_error *err)
         lake_known_release(all, known);
         return TIDE_OK;
     }
-    const tide_status status = tide_read(l->change->store, look_up, l, err);
+    const tide_status status = tide_store_read(l->change->store, look_up, l, err);
     if (status == TIDE_OK)
         lake_known_put(all, &(lake_known){.catalog_id = question.catalog_id,
                                           .version = question.version,
@@ -249,9 +249,9 @@ static tide_status list_objects(tide_tx *tx, void *arg, tide_error *err)
     clear_list(list);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, err));
-    tide_bind_i64(query, "catalog_id", list->change->catalog.catalog_id);
-    tide_bind_i64(query, "snapshot", list->change->base);
-    tide_bind_i64(query, "schema_id", list->schema_id);
+    tide_query_bind_i64(query, "catalog_id", list->change->catalog.catalog_id);
+    tide_query_bind_i64(query, "snapshot", list->change->base);
+    tide_query_bind_i64(query, "schema_id", list->schema_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (list->count == list->capacity) {
@@ -273,7 +273,7 @@ tide_status lake_know_all(tide_lake_change *change, lake_thing *schema, tide_err
     object_list list = {.change = change, .schema_id = schema->is.seen.id};
     if (!schema->was_there)
         return TIDE_OK;
-    tide_status status = tide_read_local(change->store, list_objects, &list, err);
+    tide_status status = tide_store_read_local(change->store, list_objects, &list, err);
     for (int i = 0; status >= TIDE_OK && i < list.count; i++) {
         lake_thing *ignored = NULL;
         status = know(change, schema, &list.rows[i], &ignored, err);
@@ -338,7 +338,7 @@ static tide_status get_columns(tide_lake_change *change, lake_thing *table, tide
     if (status != TIDE_NONE)
         return status;
     column_request request = {.change = change, .table = table};
-    TIDE_TRY(tide_read(change->store, read_columns, &request, err));
+    TIDE_TRY(tide_store_read(change->store, read_columns, &request, err));
     lake_known_put(&change->lake->known,
                    &(lake_known){.catalog_id = change->catalog.catalog_id,
                                  .version = change->version,

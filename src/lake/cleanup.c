@@ -86,16 +86,16 @@ static tide_status read_due(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_DUE, err));
     const int64_t limit = c->left < ORPHAN_PAGE ? c->left : ORPHAN_PAGE;
-    tide_bind_time(query, "due", c->due_us);
-    tide_bind_i64(query, "after_id", c->after_id);
-    tide_bind_text(query, "after_path", c->after_path);
-    tide_bind_i64(query, "limit", limit);
+    tide_query_bind_time(query, "due", c->due_us);
+    tide_query_bind_i64(query, "after_id", c->after_id);
+    tide_query_bind_text(query, "after_path", c->after_path);
+    tide_query_bind_i64(query, "limit", limit);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         candidate *file = &c->page[c->count++];
-        *file = (candidate){.id = tide_col_i64(query)};
-        file->path = tide_arena_text(&c->arena, tide_col_text(query));
-        file->is_relative = tide_col_bool(query);
+        *file = (candidate){.id = tide_query_col_i64(query)};
+        file->path = tide_arena_text(&c->arena, tide_query_col_text(query));
+        file->is_relative = tide_query_col_bool(query);
         if (!file->path)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of files");
     }
@@ -109,8 +109,8 @@ static tide_status forget_page(tide_tx *tx, void *arg, tide_error *err)
     for (int64_t i = 0; i < c->count; i++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_DONE, err));
-        tide_bind_i64(query, "id", c->page[i].id);
-        tide_bind_text(query, "path", c->page[i].path);
+        tide_query_bind_i64(query, "id", c->page[i].id);
+        tide_query_bind_text(query, "path", c->page[i].path);
         TIDE_TRY(tide_query_defer(&query, err));
     }
     return TIDE_OK;
@@ -141,7 +141,7 @@ static tide_status remove_one(cleaning *c, const candidate *file, tide_error *er
 /* First the files, then their rows: a crash between leaves rows of files that are gone, which the next turn finds missing. */
 static tide_status clean_page(cleaning *c, tide_error *err)
 {
-    TIDE_TRY(tide_read(tide_lake_store(c->lake), read_due, c, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(c->lake), read_due, c, err));
     const int64_t count = c->count;
     tide_status status = TIDE_OK;
     for (c->count = 0; c->count < count && status >= TIDE_OK;) {
@@ -156,8 +156,8 @@ static tide_status clean_page(cleaning *c, tide_error *err)
     c->left -= c->count;
     if (c->count > 0 && !c->is_dry_run) {
         tide_error ignored;
-        TIDE_TRY(tide_write(tide_lake_store(c->lake), forget_page, c,
-                            status < TIDE_OK ? &ignored : err));
+        TIDE_TRY(tide_store_write(tide_lake_store(c->lake), forget_page, c,
+                                  status < TIDE_OK ? &ignored : err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -211,11 +211,11 @@ static tide_status mark_pinned(cleaning *c, tide_tx *tx, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_OLDEST_PIN, err));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_one(query, err));
-    if (tide_col_is_null(query))
+    if (tide_query_col_is_null(query))
         return TIDE_OK;
-    const int64_t oldest_us = tide_col_time(query);
+    const int64_t oldest_us = tide_query_col_time(query);
     for (int64_t i = 0; i < c->count; i++)
         if (c->page[i].changed_at_us >= oldest_us - CLOCK_SLACK_US)
             c->page[i].is_spared = true;
@@ -226,10 +226,10 @@ static tide_status mark_named(cleaning *c, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err));
-    tide_bind_text_view(query, "paths", tide_buffer_view(&c->text));
+    tide_query_bind_text_view(query, "paths", tide_buffer_view(&c->text));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view named = tide_col_text(query);
+        const tide_view named = tide_query_col_text(query);
         for (int64_t i = 0; i < c->count; i++) {
             char whole[PATH_SIZE];
             join(c, &c->page[i], whole);
@@ -252,7 +252,7 @@ static tide_status judge_page(cleaning *c, tide_error *err)
     if (c->count == 0)
         return TIDE_OK;
     TIDE_TRY(write_endings(c, err));
-    TIDE_TRY(tide_read(tide_lake_store(c->lake), mark_spared, c, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(c->lake), mark_spared, c, err));
     for (int64_t i = 0; i < c->count && c->left > 0; i++) {
         if (c->page[i].is_spared)
             continue;
@@ -341,7 +341,7 @@ tide_status tide_lake_cleanup(tide_lake *lake, const tide_lake_cleanup_options *
     if (!c.page)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of files");
     int64_t now_us = 0;
-    TIDE_TRY(tide_read(tide_lake_store(lake), read_clock, &now_us, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(lake), read_clock, &now_us, err));
     c.due_us = now_us - choose_grace(options->grace_us, TIDE_LAKE_GRACE_US);
     TIDE_TRY(clean_scheduled(&c, err));
     if (!options->with_orphans || c.left == 0)

@@ -80,17 +80,17 @@ static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, ti
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
-    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_bind_text(query, "key", c->key);
+    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_query_bind_text(query, "key", c->key);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     out->is_replay = true;
-    out->snapshot = tide_col_i64(query);
-    out->parent = tide_col_i64(query);
-    out->is_same = tide_view_equal(tide_col_blob(query),
+    out->snapshot = tide_query_col_i64(query);
+    out->parent = tide_query_col_i64(query);
+    out->is_same = tide_view_equal(tide_query_col_blob(query),
                                    c->options ? c->options->request_hash : tide_view_bytes("", 0));
-    out->rows = tide_col_i64(query);
+    out->rows = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -98,17 +98,17 @@ static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err));
-    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_bind_i64(query, "base", c->change->base);
-    tide_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
+    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_query_bind_i64(query, "base", c->change->base);
+    tide_query_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view mark = tide_col_text(query);
+    const tide_view mark = tide_query_col_text(query);
     out->is_conflict = true;
     (void)snprintf(out->mark, sizeof out->mark, "%.*s", (int)mark.len, mark.ptr);
-    out->snapshot = tide_col_i64(query);
-    const tide_view author = tide_utf8_cut(tide_col_text(query), sizeof out->author - 1);
+    out->snapshot = tide_query_col_i64(query);
+    const tide_view author = tide_utf8_cut(tide_query_col_text(query), sizeof out->author - 1);
     (void)snprintf(out->author, sizeof out->author, "%.*s", (int)author.len, author.ptr);
     return TIDE_OK;
 }
@@ -119,14 +119,14 @@ static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_GET, err));
-    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     out->is_gone = status == TIDE_NONE;
     if (out->is_gone)
         return TIDE_OK;
-    (void)tide_col_i64(query);
-    out->known_from = tide_col_i64(query);
+    (void)tide_query_col_i64(query);
+    out->known_from = tide_query_col_i64(query);
     TIDE_TRY(look_for_key(tx, c, out, err));
     if (out->is_replay)
         return TIDE_OK;
@@ -155,10 +155,10 @@ static tide_status check_deferred(tide_tx *tx, const lake_try *c, tide_error *er
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_REFUSE, err));
-    tide_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_bind_i64(query, "base", c->change->base);
-    tide_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
-    tide_bind_text(query, "key", c->has_key || c->runs > 1 ? c->key : NULL);
+    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
+    tide_query_bind_i64(query, "base", c->change->base);
+    tide_query_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
+    tide_query_bind_text(query, "key", c->has_key || c->runs > 1 ? c->key : NULL);
     return tide_query_defer(&query, err);
 }
 
@@ -172,7 +172,7 @@ static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lake_next_snapshot(tx, catalog_id, c->plan.schema_step, digest.sums, &c->snapshot,
                                      err));
     if (c->plan.has_drops)
-        TIDE_TRY(tide_tx_settle(tx, err));
+        TIDE_TRY(tide_tx_take_counters(tx, err));
     if (c->plan.has_drops || tide_store_engine(c->change->store) == TIDE_ENGINE_SQLITE)
         TIDE_TRY(check_plainly(tx, c, err));
     else
@@ -227,7 +227,7 @@ static tide_status answer_refusal(lake_try *c, tide_status status, tide_lake_com
 {
     explanation e = {.c = c};
     tide_error failure;
-    TIDE_TRY(tide_read(c->change->store, explain, &e, &failure) < TIDE_OK ? status : TIDE_OK);
+    TIDE_TRY(tide_store_read(c->change->store, explain, &e, &failure) < TIDE_OK ? status : TIDE_OK);
     if (e.r.is_gone)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "catalog %s was dropped meanwhile: nothing was committed",
@@ -307,7 +307,7 @@ static tide_status try_again(lake_try *c, tide_lake_committed *out, tide_error *
     tide_error failure;
     for (int attempt = c->tries;; attempt++) {
         c->tries = attempt + 1;
-        tide_status status = tide_write(c->change->store, write_commit, c, &failure);
+        tide_status status = tide_store_write(c->change->store, write_commit, c, &failure);
         if (status >= TIDE_OK) {
             tide_lake_keep_ids(c->change->lake, &c->left);
             *out = (tide_lake_committed){.snapshot_id = c->snapshot,

@@ -21,8 +21,8 @@ typedef struct dropping {
 static tide_status begin_live(tide_query **query, const dropping *d, const tide_sql *sql)
 {
     TIDE_TRY(tide_query_begin(query, d->tx, sql, d->err));
-    tide_bind_i64(*query, "catalog_id", d->catalog_id);
-    tide_bind_i64(*query, "table_id", d->id);
+    tide_query_bind_i64(*query, "catalog_id", d->catalog_id);
+    tide_query_bind_i64(*query, "table_id", d->id);
     return TIDE_OK;
 }
 
@@ -34,9 +34,9 @@ static tide_status drop_row(dropping *d, tide_lake_kind kind)
                               kind == TIDE_LAKE_TABLE ? TIDE_LAKE_SQL_LAKE_TABLE_GET
                                                       : TIDE_LAKE_SQL_LAKE_VIEW_GET,
                               d->err));
-    tide_bind_i64(query, "catalog_id", d->catalog_id);
-    tide_bind_i64(query, "snapshot", INT64_MAX); /* what has no end */
-    tide_bind_i64(query, kind == TIDE_LAKE_TABLE ? "table_id" : "view_id", d->id);
+    tide_query_bind_i64(query, "catalog_id", d->catalog_id);
+    tide_query_bind_i64(query, "snapshot", INT64_MAX); /* what has no end */
+    tide_query_bind_i64(query, kind == TIDE_LAKE_TABLE ? "table_id" : "view_id", d->id);
     tide_status status = tide_lake_object_row_find(query, &row, d->err);
     if (status == TIDE_OK) {
         tide_lake_digest digest;
@@ -57,19 +57,19 @@ static tide_status count_columns(dropping *d)
     TIDE_TRY(begin_live(&query, d, TIDE_LAKE_SQL_LAKE_LIVE_COLUMNS));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, d->err)) == TIDE_OK) {
-        tide_lake_column_row row = {.seen = {.id = tide_col_i64(query)}};
-        row.seen.order = tide_col_i64(query);
-        TIDE_TRY(tide_lake_copy(row.seen.name, sizeof row.seen.name, tide_col_text(query), "a name",
-                                d->err));
-        TIDE_TRY(tide_lake_copy(row.seen.type, sizeof row.seen.type, tide_col_text(query), "a type",
-                                d->err));
-        row.has_initial = !tide_col_is_null(query);
+        tide_lake_column_row row = {.seen = {.id = tide_query_col_i64(query)}};
+        row.seen.order = tide_query_col_i64(query);
+        TIDE_TRY(tide_lake_copy(row.seen.name, sizeof row.seen.name, tide_query_col_text(query),
+                                "a name", d->err));
+        TIDE_TRY(tide_lake_copy(row.seen.type, sizeof row.seen.type, tide_query_col_text(query),
+                                "a type", d->err));
+        row.has_initial = !tide_query_col_is_null(query);
         TIDE_TRY(tide_lake_copy(row.seen.initial_default, sizeof row.seen.initial_default,
-                                tide_col_text(query), "a default", d->err));
-        row.has_default = !tide_col_is_null(query);
+                                tide_query_col_text(query), "a default", d->err));
+        row.has_default = !tide_query_col_is_null(query);
         TIDE_TRY(tide_lake_copy(row.seen.default_value, sizeof row.seen.default_value,
-                                tide_col_text(query), "a default", d->err));
-        row.seen.nulls_allowed = tide_col_bool(query);
+                                tide_query_col_text(query), "a default", d->err));
+        row.seen.nulls_allowed = tide_query_col_bool(query);
         tide_lake_digest digest;
         TIDE_TRY(tide_lake_column_digest(d->id, &row, &digest, d->err));
         tide_lake_digest_add(&d->gone, &digest);
@@ -84,16 +84,16 @@ static tide_status count_files(dropping *d, bool is_delete)
         &query, d, is_delete ? TIDE_LAKE_SQL_LAKE_LIVE_DELETES : TIDE_LAKE_SQL_LAKE_LIVE_FILES));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, d->err)) == TIDE_OK) {
-        tide_lake_file_row row = {.id = tide_col_i64(query), .table_id = d->id};
+        tide_lake_file_row row = {.id = tide_query_col_i64(query), .table_id = d->id};
         if (is_delete)
-            row.data_file_id = tide_col_i64(query);
-        row.path = tide_col_text(query);
-        row.is_relative = tide_col_bool(query);
-        row.records = tide_col_i64(query);
-        row.bytes = tide_col_i64(query);
-        row.has_footer = !is_delete && !tide_col_is_null(query);
+            row.data_file_id = tide_query_col_i64(query);
+        row.path = tide_query_col_text(query);
+        row.is_relative = tide_query_col_bool(query);
+        row.records = tide_query_col_i64(query);
+        row.bytes = tide_query_col_i64(query);
+        row.has_footer = !is_delete && !tide_query_col_is_null(query);
         if (!is_delete)
-            row.footer = tide_col_i64(query);
+            row.footer = tide_query_col_i64(query);
         tide_lake_digest digest;
         TIDE_TRY(is_delete ? tide_lake_delete_file_digest(&row, &digest, d->err)
                            : tide_lake_data_file_digest(&row, &digest, d->err));
@@ -177,8 +177,8 @@ tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change, tide_e
     tide_lake_digest_subtract(&less, &d.gone);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_DIGEST, err));
-    tide_bind_i64(query, "catalog_id", d.catalog_id);
-    tide_bind_i64(query, "digest_a", (int64_t)less.sums[0]);
-    tide_bind_i64(query, "digest_b", (int64_t)less.sums[1]);
+    tide_query_bind_i64(query, "catalog_id", d.catalog_id);
+    tide_query_bind_i64(query, "digest_a", (int64_t)less.sums[0]);
+    tide_query_bind_i64(query, "digest_b", (int64_t)less.sums[1]);
     return tide_query_defer(&query, err);
 }

@@ -91,8 +91,8 @@ static tide_status write_rows(tide_tx *tx, int64_t catalog_id, const tide_sql *s
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_text_view(query, "rows", tide_buffer_view(rows));
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_text_view(query, "rows", tide_buffer_view(rows));
     return tide_query_defer(&query, err);
 }
 
@@ -118,11 +118,11 @@ static tide_status write_stats(tide_tx *tx, int64_t catalog_id, const lake_thing
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_STEP, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "table_id", table->is.seen.id);
-    tide_bind_i64(query, "records", table->records);
-    tide_bind_i64(query, "row_ids", table->row_ids);
-    tide_bind_i64(query, "bytes", table->bytes);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "table_id", table->is.seen.id);
+    tide_query_bind_i64(query, "records", table->records);
+    tide_query_bind_i64(query, "row_ids", table->row_ids);
+    tide_query_bind_i64(query, "bytes", table->bytes);
     return tide_query_defer(&query, err);
 }
 
@@ -137,8 +137,8 @@ static tide_status begin_stats(tide_tx *tx, int64_t catalog_id, const lake_thing
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_BEGIN, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "table_id", table->is.seen.id);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "table_id", table->is.seen.id);
     return tide_query_defer(&query, err);
 }
 

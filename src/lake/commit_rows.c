@@ -38,13 +38,13 @@ tide_status lake_end_row(tide_tx *tx, int64_t catalog_id, tide_lake_kind kind, i
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(
         &query, tx, is_own ? end_statement(kind) : TIDE_LAKE_SQL_LAKE_END_INHERITED, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "id", id);
-    tide_bind_i64(query, "begin", begin);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "id", id);
+    tide_query_bind_i64(query, "begin", begin);
     if (!is_own)
-        tide_bind_i64(query, "kind", kind);
+        tide_query_bind_i64(query, "kind", kind);
     if (!is_own || kind == TIDE_LAKE_COLUMN)
-        tide_bind_i64(query, "sub_id", sub_id);
+        tide_query_bind_i64(query, "sub_id", sub_id);
     return tide_query_defer(&query, err);
 }
 
@@ -59,18 +59,18 @@ tide_status lake_add_object(tide_tx *tx, int64_t catalog_id, const tide_lake_obj
                                                           : TIDE_LAKE_SQL_LAKE_ADD_VIEW;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "id", seen->id);
-    tide_bind_text(query, "uuid", seen->uuid);
-    tide_bind_text(query, "name", seen->name);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "id", seen->id);
+    tide_query_bind_text(query, "uuid", seen->uuid);
+    tide_query_bind_text(query, "name", seen->name);
     if (seen->kind != TIDE_LAKE_SCHEMA)
-        tide_bind_i64(query, "schema_id", seen->schema_id);
+        tide_query_bind_i64(query, "schema_id", seen->schema_id);
     if (seen->kind == TIDE_LAKE_VIEW) {
-        tide_bind_text(query, "dialect", row->dialect);
-        tide_bind_text(query, "sql", seen->sql);
+        tide_query_bind_text(query, "dialect", row->dialect);
+        tide_query_bind_text(query, "sql", seen->sql);
     } else {
-        tide_bind_text(query, "path", row->path);
-        tide_bind_bool(query, "is_relative", row->is_relative);
+        tide_query_bind_text(query, "path", row->path);
+        tide_query_bind_bool(query, "is_relative", row->is_relative);
     }
     return tide_query_defer(&query, err);
 }
@@ -80,15 +80,16 @@ static tide_status add_column(tide_tx *tx, int64_t catalog_id, int64_t table_id,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_COLUMN, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "table_id", table_id);
-    tide_bind_i64(query, "id", row->seen.id);
-    tide_bind_i64(query, "order", row->seen.order);
-    tide_bind_text(query, "name", row->seen.name);
-    tide_bind_text(query, "type", row->seen.type);
-    tide_bind_text(query, "initial_default", row->has_initial ? row->seen.initial_default : NULL);
-    tide_bind_text(query, "default_value", row->has_default ? row->seen.default_value : NULL);
-    tide_bind_bool(query, "nulls_allowed", row->seen.nulls_allowed);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "id", row->seen.id);
+    tide_query_bind_i64(query, "order", row->seen.order);
+    tide_query_bind_text(query, "name", row->seen.name);
+    tide_query_bind_text(query, "type", row->seen.type);
+    tide_query_bind_text(query, "initial_default",
+                         row->has_initial ? row->seen.initial_default : NULL);
+    tide_query_bind_text(query, "default_value", row->has_default ? row->seen.default_value : NULL);
+    tide_query_bind_bool(query, "nulls_allowed", row->seen.nulls_allowed);
     return tide_query_defer(&query, err);
 }
 
@@ -97,18 +98,18 @@ static tide_status add_partition(tide_tx *tx, int64_t catalog_id, int64_t table_
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "table_id", table_id);
-    tide_bind_i64(query, "id", partition->id);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "id", partition->id);
     TIDE_TRY(tide_query_defer(&query, err));
     for (int i = 0; i < partition->count; i++) {
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION_KEY, err));
-        tide_bind_i64(query, "catalog_id", catalog_id);
-        tide_bind_i64(query, "table_id", table_id);
-        tide_bind_i64(query, "id", partition->id);
-        tide_bind_i64(query, "index", i);
-        tide_bind_i64(query, "column_id", partition->keys[i].column_id);
-        tide_bind_text(query, "transform", partition->keys[i].transform);
+        tide_query_bind_i64(query, "catalog_id", catalog_id);
+        tide_query_bind_i64(query, "table_id", table_id);
+        tide_query_bind_i64(query, "id", partition->id);
+        tide_query_bind_i64(query, "index", i);
+        tide_query_bind_i64(query, "column_id", partition->keys[i].column_id);
+        tide_query_bind_text(query, "transform", partition->keys[i].transform);
         TIDE_TRY(tide_query_defer(&query, err));
     }
     return TIDE_OK;
@@ -147,8 +148,8 @@ static tide_status add_schema_version(tide_tx *tx, int64_t catalog_id, int64_t t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_SCHEMA_VERSION, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "table_id", table_id);
     return tide_query_defer(&query, err);
 }
 
@@ -203,25 +204,25 @@ tide_status lake_write_things(tide_tx *tx, const tide_lake_change *change, tide_
 static void bind_words(tide_query *query, const lake_publication *what)
 {
     const tide_lake_commit_options *options = what->options;
-    tide_bind_text(query, "changes", what->changes);
-    tide_bind_text(query, "author", options ? options->author : NULL);
-    tide_bind_text(query, "message", options ? options->message : NULL);
-    tide_bind_text(query, "extra", options ? options->extra : NULL);
+    tide_query_bind_text(query, "changes", what->changes);
+    tide_query_bind_text(query, "author", options ? options->author : NULL);
+    tide_query_bind_text(query, "message", options ? options->message : NULL);
+    tide_query_bind_text(query, "extra", options ? options->extra : NULL);
 }
 
 static void bind_commit(tide_query *query, const lake_publication *what)
 {
-    tide_bind_text(query, "key", what->key);
+    tide_query_bind_text(query, "key", what->key);
     if (what->hash.len > 0)
-        tide_bind_blob(query, "hash", what->hash);
-    tide_bind_i64(query, "rows", what->rows);
+        tide_query_bind_blob(query, "hash", what->hash);
+    tide_query_bind_i64(query, "rows", what->rows);
     if (what->base > 0)
-        tide_bind_i64(query, "base", what->base);
+        tide_query_bind_i64(query, "base", what->base);
 }
 
 static void tell_parent(tide_query *query, void *arg)
 {
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
 }
 
 tide_status lake_publish(tide_tx *tx, const lake_publication *what, tide_error *err)
@@ -229,25 +230,25 @@ tide_status lake_publish(tide_tx *tx, const lake_publication *what, tide_error *
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH, err));
-        tide_bind_i64(query, "catalog_id", what->catalog_id);
-        tide_bind_text(query, "marks", what->marks);
+        tide_query_bind_i64(query, "catalog_id", what->catalog_id);
+        tide_query_bind_text(query, "marks", what->marks);
         bind_words(query, what);
         bind_commit(query, what);
         return tide_query_defer_rows(&query, tell_parent, what->parent, err);
     }
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_SNAPSHOT, err));
-    tide_bind_i64(query, "catalog_id", what->catalog_id);
+    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_CHANGES, err));
-    tide_bind_i64(query, "catalog_id", what->catalog_id);
+    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
     bind_words(query, what);
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_MARKS, err));
-    tide_bind_i64(query, "catalog_id", what->catalog_id);
-    tide_bind_text(query, "marks", what->marks);
+    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
+    tide_query_bind_text(query, "marks", what->marks);
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_COMMIT, err));
-    tide_bind_i64(query, "catalog_id", what->catalog_id);
+    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
     bind_commit(query, what);
     return tide_query_defer_rows(&query, tell_parent, what->parent, err);
 }

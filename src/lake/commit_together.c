@@ -30,7 +30,7 @@ typedef struct group {
     int count;
     int64_t catalog_id;
     int64_t head; /* that was locked */
-    tide_crew_turn *turn;
+    tide_combiner_turn *turn;
     tide_lake_left left; /* file ids */
 } group;
 
@@ -141,12 +141,13 @@ static tide_status write_members(const group *g, const tide_lake_digest *digests
 static void tell_member(tide_query *query, void *arg)
 {
     const group *g = arg;
-    tide_crew_pass(g->turn); /* committed, in order: the next group need not wait for the disk */
-    const int64_t place = tide_col_i64(query);
+    tide_combiner_pass(
+        g->turn); /* committed, in order: the next group need not wait for the disk */
+    const int64_t place = tide_query_col_i64(query);
     if (place < 0 || place >= g->count)
         return;
-    g->members[place]->snapshot = tide_col_i64(query);
-    g->members[place]->parent = tide_col_i64(query);
+    g->members[place]->snapshot = tide_query_col_i64(query);
+    g->members[place]->parent = tide_query_col_i64(query);
 }
 
 static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest *digests,
@@ -160,20 +161,20 @@ static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest
     TIDE_TRY(lake_group_rows_write(&rows, changes, g->count, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err));
-    tide_bind_i64(query, "catalog_id", g->catalog_id);
-    tide_bind_text_view(query, "members", tide_buffer_view(&members));
-    tide_bind_text_view(query, "files", tide_buffer_view(&rows.files));
-    tide_bind_text_view(query, "stats", tide_buffer_view(&rows.stats));
-    tide_bind_text_view(query, "sums", tide_buffer_view(&rows.sums));
-    TIDE_TRY(tide_bind_clock(query, "clock", err));
+    tide_query_bind_i64(query, "catalog_id", g->catalog_id);
+    tide_query_bind_text_view(query, "members", tide_buffer_view(&members));
+    tide_query_bind_text_view(query, "files", tide_buffer_view(&rows.files));
+    tide_query_bind_text_view(query, "stats", tide_buffer_view(&rows.stats));
+    tide_query_bind_text_view(query, "sums", tide_buffer_view(&rows.sums));
+    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
     return tide_query_defer_rows(&query, tell_member, g, err);
 }
 
 static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
 {
     group *g = arg;
-    tide_lake_digest digests[TIDE_CREW_BATCH_MAX] = {{.sums = {0, 0}}};
-    const tide_lake_change *changes[TIDE_CREW_BATCH_MAX];
+    tide_lake_digest digests[TIDE_COMBINER_BATCH_MAX] = {{.sums = {0, 0}}};
+    const tide_lake_change *changes[TIDE_COMBINER_BATCH_MAX];
     for (int i = 0; i < g->count; i++) {
         g->members[i]->runs++;
         changes[i] = g->members[i]->change;
@@ -187,10 +188,10 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
 
 /* ---- the group ---- */
 
-static void commit_members(tide_crew_turn *turn, void **whats, int count)
+static void commit_members(tide_combiner_turn *turn, void **whats, int count)
 {
-    lake_try *members[TIDE_CREW_BATCH_MAX] = {NULL};
-    assert(count > 0 && count <= TIDE_CREW_BATCH_MAX);
+    lake_try *members[TIDE_COMBINER_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_COMBINER_BATCH_MAX);
     for (int i = 0; i < count; i++)
         members[i] = whats[i];
     group g = {.turn = turn,
@@ -198,7 +199,8 @@ static void commit_members(tide_crew_turn *turn, void **whats, int count)
                .count = count,
                .catalog_id = members[0]->change->catalog.catalog_id};
     tide_error ignored; /* who goes alone finds the reason, or none */
-    const tide_status status = tide_write(members[0]->change->store, write_together, &g, &ignored);
+    const tide_status status =
+        tide_store_write(members[0]->change->store, write_together, &g, &ignored);
     if (status >= TIDE_OK)
         tide_lake_keep_ids(members[0]->change->lake, &g.left);
     for (int i = 0; i < count; i++) {
@@ -212,6 +214,6 @@ bool lake_commit_together(lake_try *c)
 {
     if (!is_plain(c))
         return false;
-    tide_crew_do(c->change->lake->crew, c->change->catalog.catalog_id, c, commit_members);
+    tide_combiner_do(c->change->lake->crew, c->change->catalog.catalog_id, c, commit_members);
     return c->is_committed;
 }

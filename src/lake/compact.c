@@ -72,7 +72,7 @@ static void step_done(step *s)
     if (s->has_pin)
         TIDE_IGNORE(tide_lake_pin_release(s->lake, &s->pin, &ignored));
     if (s->has_lease)
-        TIDE_IGNORE(tide_write(tide_lake_store(s->lake), release, s, &ignored));
+        TIDE_IGNORE(tide_store_write(tide_lake_store(s->lake), release, s, &ignored));
     tide_lake_written_done(&s->written);
     tide_lake_files_done(&s->files);
     free(s->group.all);
@@ -86,7 +86,7 @@ static void step_done(step *s)
 static tide_status take_lease(step *s, tide_error *err)
 {
     (void)snprintf(s->lease_name, sizeof s->lease_name, "lake/compact/%" PRId64, s->table.table.id);
-    const tide_status status = tide_write(tide_lake_store(s->lake), claim, s, err);
+    const tide_status status = tide_store_write(tide_lake_store(s->lake), claim, s, err);
     if (status == TIDE_E_CONFLICT)
         return TIDE_NONE;
     TIDE_TRY(status);
@@ -119,11 +119,11 @@ static tide_status read_partitions(step *s, tide_tx *tx, tide_error *err)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err));
-    tide_bind_i64(query, "table", s->table.table.id);
+    tide_query_bind_i64(query, "table", s->table.table.id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int at = find_file(s, tide_col_i64(query));
-        const tide_digest128 value = tide_digest128_of(tide_col_text(query));
+        const int at = find_file(s, tide_query_col_i64(query));
+        const tide_digest128 value = tide_digest128_of(tide_query_col_text(query));
         uint64_t part = 0;
         memcpy(&part, value.bytes, sizeof part);
         if (at >= 0)
@@ -152,7 +152,7 @@ static tide_status read_files(tide_tx *tx, void *arg, tide_error *err)
 /* TIDE_NONE: nothing is worth it. */
 static tide_status choose_group(step *s, tide_error *err)
 {
-    TIDE_TRY(tide_read(tide_lake_store(s->lake), read_files, s, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(s->lake), read_files, s, err));
     const int count = tide_lake_compact_choose(s->files.all, s->partitions, s->files.count,
                                                &s->options, s->which);
     if (count == 0)
@@ -236,15 +236,15 @@ static tide_status next_table(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lake_find_catalog(tx, search->catalog, &catalog, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err));
-    tide_bind_i64(query, "catalog", catalog.catalog_id);
-    tide_bind_i64(query, "snapshot", catalog.head);
-    tide_bind_i64(query, "after", search->after);
+    tide_query_bind_i64(query, "catalog", catalog.catalog_id);
+    tide_query_bind_i64(query, "snapshot", catalog.head);
+    tide_query_bind_i64(query, "after", search->after);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    search->after = tide_col_i64(query);
-    copy_name(search->schema, tide_col_text(query));
-    copy_name(search->table, tide_col_text(query));
+    search->after = tide_query_col_i64(query);
+    copy_name(search->schema, tide_query_col_text(query));
+    copy_name(search->table, tide_query_col_text(query));
     return TIDE_OK;
 }
 
@@ -274,7 +274,8 @@ tide_status tide_lake_compact(tide_lake *lake, tide_lake_data *data, const char 
     table_search search = {.catalog = catalog};
     for (;;) {
         const int64_t before = search.after;
-        const tide_status status = tide_read_local(tide_lake_store(lake), next_table, &search, err);
+        const tide_status status =
+            tide_store_read_local(tide_lake_store(lake), next_table, &search, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE || search.after == before)
             return TIDE_OK;

@@ -86,7 +86,7 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
     tide_status status = TIDE_E_NOT_FOUND;
     /* Others may commit, and expire the newest snapshot, before it is held. */
     for (int tries = 0; status == TIDE_E_NOT_FOUND && tries < (*look.at ? 1 : PIN_TRIES); tries++) {
-        TIDE_TRY(tide_read(tide_lake_store(s->lake), look_place, &look, err));
+        TIDE_TRY(tide_store_read(tide_lake_store(s->lake), look_place, &look, err));
         status = tide_lake_pin_take(s->lake, fresh->catalog.catalog_id, fresh->snapshot, "query",
                                     time_us + grace_us, &fresh->pin, err);
     }
@@ -172,7 +172,7 @@ static tide_status find_thing(search *s, place *where, const char *schema, const
         return tide_lake_no_memory(err);
     fresh->place = where;
     thing_look look = {.schema = schema, .name = name, .out = fresh};
-    const tide_status status = tide_read(tide_lake_store(s->lake), look_thing, &look, err);
+    const tide_status status = tide_store_read(tide_lake_store(s->lake), look_thing, &look, err);
     if (status != TIDE_OK)
         return status;
     *out = find_known(s, fresh);

@@ -34,11 +34,11 @@ static tide_status find_boundary(tide_expiry *e, tide_tx *tx, int64_t *boundary,
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_BOUNDARY, err));
-    tide_bind_i64(query, "catalog", e->catalog_id);
-    tide_bind_i64(query, "keep", e->keep_last);
+    tide_query_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "keep", e->keep_last);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
-    *boundary = status == TIDE_NONE ? 0 : tide_col_i64(query);
+    *boundary = status == TIDE_NONE ? 0 : tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -48,16 +48,16 @@ static tide_status find_snapshots(tide_expiry *e, tide_tx *tx, int64_t now_us, t
     TIDE_TRY(find_boundary(e, tx, &boundary, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOTS, err));
-    tide_bind_i64(query, "catalog", e->catalog_id);
-    tide_bind_i64(query, "boundary", boundary);
-    tide_bind_time(query, "older_than",
-                   e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "limit", e->batch);
+    tide_query_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "boundary", boundary);
+    tide_query_bind_time(query, "older_than",
+                         e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "limit", e->batch);
     e->count = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        e->ids[e->count++] = tide_col_i64(query);
+        e->ids[e->count++] = tide_query_col_i64(query);
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -73,8 +73,8 @@ static tide_status drop_snapshot(tide_expiry *e, tide_tx *tx, int64_t snapshot, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOT, err));
-    tide_bind_i64(query, "snapshot", snapshot);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "snapshot", snapshot);
+    tide_query_bind_time(query, "now", now_us);
     if (!e->is_dry_run)
         return tide_query_defer_rows(&query, count_snapshot, e, err);
     const tide_status status = tide_query_one(query, err);
@@ -87,9 +87,9 @@ static tide_status send_of_snapshot(tide_expiry *e, tide_tx *tx, const tide_sql 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "snapshot", snapshot);
+    tide_query_bind_i64(query, "snapshot", snapshot);
     if (now_us)
-        tide_bind_time(query, "now", *now_us);
+        tide_query_bind_time(query, "now", *now_us);
     return tide_expiry_send(e, &query, err);
 }
 
@@ -98,7 +98,7 @@ static tide_status send_of_catalog(tide_expiry *e, tide_tx *tx, const tide_sql *
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "catalog", e->catalog_id);
     return tide_expiry_send(e, &query, err);
 }
 
@@ -106,7 +106,7 @@ static tide_status forget_pins(tide_expiry *e, tide_tx *tx, int64_t now_us, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_PINS, err));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "now", now_us);
     return tide_expiry_send(e, &query, err);
 }
 
@@ -142,7 +142,7 @@ static tide_status end_catalog(tide_expiry *e, tide_tx *tx, tide_error *err)
     TIDE_TRY(tide_expiry_lock(tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err));
-    tide_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "catalog", e->catalog_id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -185,7 +185,7 @@ static void add_up(tide_lake_expired *total, const tide_lake_expired *turn)
 static tide_status commit_step(tide_expiry *e, expiry_fn *step, tide_error *err)
 {
     e->step = step;
-    TIDE_TRY(tide_write(tide_lake_store(e->lake), run_step, e, err));
+    TIDE_TRY(tide_store_write(tide_lake_store(e->lake), run_step, e, err));
     add_up(&e->total, &e->turn);
     return TIDE_OK;
 }
@@ -220,7 +220,7 @@ static tide_status rehearse(tide_expiry *e, tide_tx *tx, tide_error *err)
 static tide_status rehearse_catalog(tide_expiry *e, tide_error *err)
 {
     e->step = rehearse;
-    const tide_status status = tide_write(tide_lake_store(e->lake), run_step, e, err);
+    const tide_status status = tide_store_write(tide_lake_store(e->lake), run_step, e, err);
     if (status != TIDE_E_INTERRUPTED)
         return status;
     add_up(&e->total, &e->rehearsed);
@@ -259,9 +259,9 @@ static tide_status find_catalog(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(
         &query, tx, search->name ? TIDE_LAKE_SQL_EXPIRE_FIND : TIDE_LAKE_SQL_EXPIRE_CATALOG, err));
     if (search->name)
-        tide_bind_text(query, "name", search->name);
+        tide_query_bind_text(query, "name", search->name);
     else
-        tide_bind_i64(query, "before", search->before);
+        tide_query_bind_i64(query, "before", search->before);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE && search->name)
         return tide_fail(err, TIDE_E_NOT_FOUND,
@@ -269,8 +269,8 @@ static tide_status find_catalog(tide_tx *tx, void *arg, tide_error *err)
                          search->name);
     if (status != TIDE_OK)
         return status;
-    search->catalog_id = tide_col_i64(query);
-    search->is_dropped = search->name ? false : tide_col_bool(query);
+    search->catalog_id = tide_query_col_i64(query);
+    search->is_dropped = search->name ? false : tide_query_col_bool(query);
     return TIDE_OK;
 }
 
@@ -279,7 +279,7 @@ static tide_status expire_all(tide_expiry *e, const char *catalog, tide_error *e
     catalog_search search = {.name = catalog, .before = INT64_MAX};
     for (;;) {
         const tide_status status =
-            tide_read_local(tide_lake_store(e->lake), find_catalog, &search, err);
+            tide_store_read_local(tide_lake_store(e->lake), find_catalog, &search, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             return TIDE_OK;

@@ -60,15 +60,15 @@ static tide_status find_files(tide_expiry *e, tide_tx *tx, const file_stage *sta
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, stage->page, err));
-    tide_bind_i64(query, "catalog", e->catalog_id);
-    tide_bind_i64(query, "after", e->next_after);
-    tide_bind_i64(query, "limit", e->batch);
+    tide_query_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "after", e->next_after);
+    tide_query_bind_i64(query, "limit", e->batch);
     e->count = 0;
     int64_t seen = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        e->next_after = tide_col_i64(query);
-        if (!tide_col_bool(query))
+        e->next_after = tide_query_col_i64(query);
+        if (!tide_query_col_bool(query))
             e->ids[e->count++] = e->next_after;
         seen++;
     }
@@ -81,7 +81,7 @@ static tide_status send_of_file(tide_expiry *e, tide_tx *tx, const tide_sql *sql
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_i64(query, "id", id);
+    tide_query_bind_i64(query, "id", id);
     return tide_expiry_send(e, &query, err);
 }
 
@@ -91,15 +91,15 @@ static tide_status drop_file(tide_expiry *e, tide_tx *tx, const file_stage *stag
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *schedule = NULL;
     TIDE_TRY(tide_query_begin(&schedule, tx, stage->schedule, err));
-    tide_bind_i64(schedule, "id", id);
-    tide_bind_time(schedule, "now", now_us);
+    tide_query_bind_i64(schedule, "id", id);
+    tide_query_bind_time(schedule, "now", now_us);
     TIDE_TRY(tide_expiry_send(e, &schedule, err));
     for (const tide_sql *const *drop = stage->drops; *drop; drop++)
         TIDE_TRY(send_of_file(e, tx, *drop, id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *ended = NULL;
     TIDE_TRY(tide_query_begin(&ended, tx, TIDE_LAKE_SQL_EXPIRE_FILE_ENDED, err));
-    tide_bind_i64(ended, "id", id);
-    tide_bind_i64(ended, "kind", stage->kind);
+    tide_query_bind_i64(ended, "id", id);
+    tide_query_bind_i64(ended, "kind", stage->kind);
     return tide_expiry_send(e, &ended, err);
 }
 
@@ -129,8 +129,8 @@ static tide_status sweep_rows(tide_expiry *e, tide_tx *tx, const tide_sql *sql, 
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     if (is_of_catalog)
-        tide_bind_i64(query, "catalog", e->catalog_id);
-    tide_bind_i64(query, "limit", e->batch);
+        tide_query_bind_i64(query, "catalog", e->catalog_id);
+    tide_query_bind_i64(query, "limit", e->batch);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     e->turn.rows += changed;

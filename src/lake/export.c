@@ -65,27 +65,29 @@ typedef struct exporting {
     tide_lake *lake;
     const char *catalog_name;
     tide_lake_catalog catalog;
-    tide_app_tx *file;
+    tide_foreign_tx *file;
     tide_lake_exported out;
 } exporting;
 
 /* ---- rows ---- */
 
-static tide_app_value read_value(tide_query *query, char type, char time[TIDE_TIME_TEXT_SIZE + 3])
+static tide_foreign_value read_value(tide_query *query, char type,
+                                     char time[TIDE_TIME_TEXT_SIZE + 3])
 {
-    if (tide_col_is_null(query)) {
-        (void)tide_col_text(query);
-        return (tide_app_value){.class = NULL_CLASS};
+    if (tide_query_col_is_null(query)) {
+        (void)tide_query_col_text(query);
+        return (tide_foreign_value){.class = NULL_CLASS};
     }
     if (type == 'n')
-        return (tide_app_value){.class = INTEGER_CLASS, .integer = tide_col_i64(query)};
+        return (tide_foreign_value){.class = INTEGER_CLASS, .integer = tide_query_col_i64(query)};
     if (type == 'b')
-        return (tide_app_value){.class = INTEGER_CLASS, .integer = tide_col_bool(query) ? 1 : 0};
+        return (tide_foreign_value){.class = INTEGER_CLASS,
+                                    .integer = tide_query_col_bool(query) ? 1 : 0};
     if (type == 't')
-        return (tide_app_value){.class = TEXT_CLASS, .bytes = tide_col_text(query)};
+        return (tide_foreign_value){.class = TEXT_CLASS, .bytes = tide_query_col_text(query)};
     /* As DuckDB writes a time with a zone. */
-    if (tide_time_format(tide_col_time(query), time) < TIDE_OK)
-        return (tide_app_value){.class = NULL_CLASS};
+    if (tide_time_format(tide_query_col_time(query), time) < TIDE_OK)
+        return (tide_foreign_value){.class = NULL_CLASS};
     char *between = strchr(time, 'T');
     if (between)
         *between = ' ';
@@ -93,7 +95,7 @@ static tide_app_value read_value(tide_query *query, char type, char time[TIDE_TI
     if (zone)
         *zone = '\0';
     memcpy(time + strlen(time), "+00", sizeof "+00");
-    return (tide_app_value){.class = TEXT_CLASS, .bytes = tide_view_of(time)};
+    return (tide_foreign_value){.class = TEXT_CLASS, .bytes = tide_view_of(time)};
 }
 
 static tide_status write_insert(tide_buffer *out, const export_table *table, tide_error *err)
@@ -114,20 +116,20 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, SCRIPT_MAX);
     TIDE_TRY(write_insert(&text, table, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *insert = NULL;
-    TIDE_TRY(tide_app_begin(&insert, e->file, tide_buffer_text(&text), err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *insert = NULL;
+    TIDE_TRY(tide_foreign_begin(&insert, e->file, tide_buffer_text(&text), err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, table->sql, err));
-    tide_bind_i64(query, "catalog_id", e->catalog.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", e->catalog.catalog_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         char time[TIDE_TIME_TEXT_SIZE + 3];
-        tide_app_reset(insert);
+        tide_foreign_reset(insert);
         for (int i = 0; table->columns[i]; i++) {
-            const tide_app_value value = read_value(query, table->columns[i], time);
-            tide_app_bind_at(insert, i + 1, &value);
+            const tide_foreign_value value = read_value(query, table->columns[i], time);
+            tide_foreign_bind_at(insert, i + 1, &value);
         }
-        TIDE_TRY(tide_app_run(insert, NULL, err));
+        TIDE_TRY(tide_foreign_run(insert, NULL, err));
         e->out.snapshots += strcmp(table->name, "ducklake_snapshot") == 0;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -163,7 +165,7 @@ static tide_status copy_all(tide_tx *tx, void *arg, tide_error *err)
     tide_buffer_init(&schema, SCRIPT_MAX);
     const tide_template_context nothing = {.flags = ""};
     TIDE_TRY(tide_template_fill(&schema, TIDE_TEMPLATE_LAKE_FILE_SCHEMA, &nothing, err));
-    TIDE_TRY(tide_app_script(e->file, tide_buffer_text(&schema), err));
+    TIDE_TRY(tide_foreign_script(e->file, tide_buffer_text(&schema), err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         TIDE_TRY(copy_table(tx, e, &tables[i], err));
     counting count = {.tx = tx, .e = e};
@@ -171,11 +173,11 @@ static tide_status copy_all(tide_tx *tx, void *arg, tide_error *err)
                                  err);
 }
 
-static tide_status fill_file(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status fill_file(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     exporting *e = arg;
     e->file = tx;
-    return tide_read(e->lake->store, copy_all, e, err);
+    return tide_store_read(e->lake->store, copy_all, e, err);
 }
 
 /* ---- the file ---- */
@@ -273,15 +275,15 @@ static void remove_leftovers(const char *path, tide_env *env)
 
 static tide_status write_file(exporting *e, const char *partial, tide_error *err)
 {
-    const tide_app_options options = {
+    const tide_foreign_options options = {
         .env = tide_store_env(e->lake->store), .is_new = true, .is_as_is = true, .state_dir = ""};
     const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return fail_errno("write", partial, err);
     (void)close(fd);
-    TIDE_CLEANUP(tide_app_closep) tide_app *app = NULL;
-    TIDE_TRY(tide_app_open(&app, partial, &options, err));
-    return tide_app_write(app, fill_file, e, err);
+    TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *app = NULL;
+    TIDE_TRY(tide_foreign_open(&app, partial, &options, err));
+    return tide_foreign_write(app, fill_file, e, err);
 }
 
 tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *path, bool is_forced,

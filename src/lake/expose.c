@@ -66,8 +66,8 @@ static tide_status expose(tide_tx *tx, void *arg, tide_error *err)
     e->out.was_there = strcmp(catalog.exposed_as, e->out.schema) == 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_EXPOSE, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_bind_text(query, "schema", e->out.schema);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_text(query, "schema", e->out.schema);
     const tide_status status = tide_query_run(query, NULL, err);
     return status < TIDE_OK ? tide_fail_context(err, status, "catalog %s", catalog.name) : TIDE_OK;
 }
@@ -80,7 +80,7 @@ tide_status tide_lake_expose(tide_lake *lake, const char *catalog, const char *s
         return tide_fail(err, TIDE_E_INVALID, "a schema's name has at most %d bytes",
                          TIDE_LAKE_EXPOSED_MAX);
     TIDE_TRY(check_engine(lake, catalog, err));
-    TIDE_TRY(tide_write(lake->store, expose, &e, err));
+    TIDE_TRY(tide_store_write(lake->store, expose, &e, err));
     *out = e.out;
     return TIDE_OK;
 }
@@ -94,7 +94,7 @@ static tide_status unexpose(tide_tx *tx, void *arg, tide_error *err)
     e->out.was_there = catalog.exposed_as[0] != '\0';
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_UNEXPOSE, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -103,7 +103,7 @@ tide_status tide_lake_unexpose(tide_lake *lake, const char *catalog, bool *was_e
 {
     exposing e = {.catalog = catalog};
     TIDE_TRY(check_engine(lake, catalog, err));
-    TIDE_TRY(tide_write(lake->store, unexpose, &e, err));
+    TIDE_TRY(tide_store_write(lake->store, unexpose, &e, err));
     if (was_exposed)
         *was_exposed = e.out.was_there;
     return TIDE_OK;

@@ -19,20 +19,20 @@ static tide_status lock_parent(tide_tx *tx, lake_making *m, tide_error *err)
     char key[TIDE_TX_KEY_MAX + 1];
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err));
-    tide_bind_i64(query, "catalog_id", m->parent_id);
+    tide_query_bind_i64(query, "catalog_id", m->parent_id);
     /* Before "lake/head/...", whatever the numbers: the fork's own id must be taken when the parent stands still, or it could be lower than its point. Nobody else
      * waits for the fork's head, so the order does no harm. */
     (void)snprintf(key, sizeof key, "lake/fork/%" PRId64, m->parent_id);
-    return tide_tx_take(tx, key, &query, &m->locked_head, err);
+    return tide_tx_declare_counter(tx, key, &query, &m->locked_head, err);
 }
 
 static tide_status check_depth(tide_tx *tx, const lake_making *m, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_DEPTH, err));
-    tide_bind_i64(query, "catalog_id", m->parent_id);
+    tide_query_bind_i64(query, "catalog_id", m->parent_id);
     TIDE_TRY(tide_query_one(query, err));
-    if (tide_col_i64(query) < DEPTH_MAX)
+    if (tide_query_col_i64(query) < DEPTH_MAX)
         return TIDE_OK;
     return tide_fail(
         err, TIDE_E_LIMIT,
@@ -54,17 +54,17 @@ static tide_status find_point(tide_tx *tx, const lake_making *m, tide_lake_catal
     TIDE_TRY(tide_lake_find_snapshot(tx, parent, m->at, &out->snapshot, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_POINT, err));
-    tide_bind_i64(query, "parent_id", m->parent_id);
-    tide_bind_i64(query, "snapshot", out->snapshot);
+    tide_query_bind_i64(query, "parent_id", m->parent_id);
+    tide_query_bind_i64(query, "snapshot", out->snapshot);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "snapshot %" PRId64 " of catalog %s has expired: fork a newer one",
                          out->snapshot, parent->name);
-    out->schema_version = tide_col_i64(query);
-    out->digest[0] = tide_col_i64(query);
-    out->digest[1] = tide_col_i64(query);
+    out->schema_version = tide_query_col_i64(query);
+    out->digest[0] = tide_query_col_i64(query);
+    out->digest[1] = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -73,16 +73,16 @@ static tide_status write_line(tide_tx *tx, const lake_making *m, const fork_poin
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_ANCESTORS, err));
-    tide_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_bind_i64(query, "parent_id", m->parent_id);
-    tide_bind_i64(query, "snapshot", point->snapshot);
+    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
+    tide_query_bind_i64(query, "parent_id", m->parent_id);
+    tide_query_bind_i64(query, "snapshot", point->snapshot);
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_HEAD, err));
-    tide_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_bind_i64(query, "snapshot", point->snapshot);
-    tide_bind_i64(query, "schema_version", point->schema_version);
-    tide_bind_i64(query, "digest_a", point->digest[0]);
-    tide_bind_i64(query, "digest_b", point->digest[1]);
+    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
+    tide_query_bind_i64(query, "snapshot", point->snapshot);
+    tide_query_bind_i64(query, "schema_version", point->schema_version);
+    tide_query_bind_i64(query, "digest_a", point->digest[0]);
+    tide_query_bind_i64(query, "digest_b", point->digest[1]);
     return tide_query_defer(&query, err);
 }
 
@@ -103,7 +103,7 @@ static tide_status make_fork(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(lake_catalog_begin(tx, m, err));
     TIDE_TRY(lock_parent(tx, m, err));
     TIDE_TRY(tide_lake_next_snapshot(tx, m->out.catalog_id, 0, nothing, &m->out.snapshot_id, err));
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     TIDE_TRY(find_point(tx, m, &parent, &point, err));
     m->out.parent_snapshot_id = point.snapshot;
     TIDE_TRY(write_line(tx, m, &point, err));

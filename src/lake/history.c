@@ -63,14 +63,14 @@ static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, s->sql, err));
     if (is_of_catalog)
-        tide_bind_i64(query, "catalog", h->catalog_id);
-    tide_bind_i64(query, "limit", TIDE_LAKE_FINDINGS_MAX);
+        tide_query_bind_i64(query, "catalog", h->catalog_id);
+    tide_query_bind_i64(query, "limit", TIDE_LAKE_FINDINGS_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t snapshot = tide_col_i64(query);
-        const int64_t id = tide_col_i64(query);
-        const int64_t other = tide_col_i64(query);
-        const tide_view view = tide_col_text(query);
+        const int64_t snapshot = tide_query_col_i64(query);
+        const int64_t id = tide_query_col_i64(query);
+        const int64_t other = tide_query_col_i64(query);
+        const tide_view view = tide_query_col_text(query);
         char text[160];
         (void)snprintf(text, sizeof text, "%.*s", (int)view.len, view.len > 0 ? view.ptr : "");
 #pragma GCC diagnostic push
@@ -87,9 +87,9 @@ static tide_status check_counters(tide_history *h, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_COUNTERS, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view name = tide_col_text(query);
-        const int64_t last = tide_col_i64(query);
-        const int64_t highest = tide_col_i64(query);
+        const tide_view name = tide_query_col_text(query);
+        const int64_t last = tide_query_col_i64(query);
+        const int64_t highest = tide_query_col_i64(query);
         if (last < highest)
             tide_history_tell(h, "counters", 0,
                               "the counter of %.*s ids stands at %" PRId64 ", but %" PRId64
@@ -114,20 +114,20 @@ static tide_status next_catalog(tide_history *h, int64_t after, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err));
-    tide_bind_i64(query, "after", after);
+    tide_query_bind_i64(query, "after", after);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    h->catalog_id = tide_col_i64(query);
-    h->parent_id = tide_col_i64(query);
-    h->fork_snapshot = tide_col_i64(query);
-    h->created_snapshot = tide_col_i64(query);
-    h->is_dropped = tide_col_bool(query);
-    h->has_head = tide_col_bool(query);
-    h->head = tide_col_i64(query);
-    h->head_parent = tide_col_i64(query);
-    h->head_digest.sums[0] = (uint64_t)tide_col_i64(query);
-    h->head_digest.sums[1] = (uint64_t)tide_col_i64(query);
+    h->catalog_id = tide_query_col_i64(query);
+    h->parent_id = tide_query_col_i64(query);
+    h->fork_snapshot = tide_query_col_i64(query);
+    h->created_snapshot = tide_query_col_i64(query);
+    h->is_dropped = tide_query_col_bool(query);
+    h->has_head = tide_query_col_bool(query);
+    h->head = tide_query_col_i64(query);
+    h->head_parent = tide_query_col_i64(query);
+    h->head_digest.sums[0] = (uint64_t)tide_query_col_i64(query);
+    h->head_digest.sums[1] = (uint64_t)tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -146,13 +146,13 @@ static tide_status find_catalog(tide_tx *tx, const char *name, int64_t *id, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CHECK_CATALOG_ID, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "no catalog '%s': 'tidemark lake catalog ls' lists those there are", name);
-    *id = tide_col_i64(query);
+    *id = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -196,7 +196,7 @@ tide_status tide_lake_check_history(tide_lake *lake, const char *catalog, tide_l
                                     void *arg, tide_lake_checked *out, tide_error *err)
 {
     history_run run = {.h = {.fn = fn, .arg = arg}, .catalog = catalog};
-    const tide_status status = tide_read(tide_lake_store(lake), run_history, &run, err);
+    const tide_status status = tide_store_read(tide_lake_store(lake), run_history, &run, err);
     free(run.h.points);
     TIDE_TRY(status);
     if (out)
@@ -231,8 +231,8 @@ static tide_status check_sight(tide_history *h, const tide_lake_sight *sight, ti
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_COMMIT, err));
-    tide_bind_i64(query, "catalog", sight->catalog_id);
-    tide_bind_i64(query, "snapshot", sight->snapshot_id);
+    tide_query_bind_i64(query, "catalog", sight->catalog_id);
+    tide_query_bind_i64(query, "snapshot", sight->snapshot_id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     h->catalog_id = sight->catalog_id;
@@ -242,8 +242,8 @@ static tide_status check_sight(tide_history *h, const tide_lake_sight *sight, ti
                           "snapshot %" PRId64 " was seen, and is not there", sight->snapshot_id);
         return TIDE_OK;
     }
-    const uint64_t first = (uint64_t)tide_col_i64(query);
-    const uint64_t second = (uint64_t)tide_col_i64(query);
+    const uint64_t first = (uint64_t)tide_query_col_i64(query);
+    const uint64_t second = (uint64_t)tide_query_col_i64(query);
     if (first != sight->digest.sums[0] || second != sight->digest.sums[1])
         tide_history_tell(h, "observed", sight->snapshot_id,
                           "snapshot %" PRId64
@@ -267,7 +267,7 @@ tide_status tide_lake_check_sights(tide_lake *lake, const tide_lake_sight *sight
                                    tide_error *err)
 {
     sights_run run = {.h = {.fn = fn, .arg = arg}, .sights = sights, .count = count};
-    TIDE_TRY(tide_read(tide_lake_store(lake), run_sights, &run, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(lake), run_sights, &run, err));
     if (out)
         *out = run.h.checked;
     return judge(&run.h.checked, err);

@@ -186,22 +186,22 @@ static tide_status next_row(tide_query *query, int64_t *at, tide_error *err)
 {
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
-    *at = status == TIDE_NONE ? INT64_MAX : tide_col_i64(query);
+    *at = status == TIDE_NONE ? INT64_MAX : tide_query_col_i64(query);
     return TIDE_OK;
 }
 
 static tide_status take_begun(deeds *d, tide_query *query, tide_error *err)
 {
-    const int64_t kind = tide_col_i64(query);
-    tide_lake_deed deed = {.schema_id = tide_col_i64(query)};
-    deed.object_id = tide_col_i64(query);
+    const int64_t kind = tide_query_col_i64(query);
+    tide_lake_deed deed = {.schema_id = tide_query_col_i64(query)};
+    deed.object_id = tide_query_col_i64(query);
     TIDE_CLEANUP(tide_freep) char *name = NULL;
-    const tide_view text = tide_col_text(query);
+    const tide_view text = tide_query_col_text(query);
     name = strndup(text.len > 0 ? text.ptr : "", text.len);
     if (!name)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a name");
     deed.name = name;
-    const bool is_first = tide_col_bool(query);
+    const bool is_first = tide_query_col_bool(query);
     if (kind == TIDE_LAKE_SCHEMA)
         deed.act = TIDE_LAKE_CREATE_SCHEMA;
     else if (!is_first)
@@ -213,9 +213,9 @@ static tide_status take_begun(deeds *d, tide_query *query, tide_error *err)
 
 static tide_status take_deleted(deeds *d, tide_query *query, tide_error *err)
 {
-    const int64_t table_id = tide_col_i64(query);
+    const int64_t table_id = tide_query_col_i64(query);
     const tide_lake_deed deed = {
-        .act = TIDE_LAKE_DELETE_FILE, .object_id = tide_col_i64(query), .name = ""};
+        .act = TIDE_LAKE_DELETE_FILE, .object_id = tide_query_col_i64(query), .name = ""};
     for (size_t i = 0; i < d->deleted.count; i++)
         if (d->deleted.all[i] == table_id)
             return take_deed(d, &deed, err);
@@ -270,16 +270,16 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of commits");
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err));
-    tide_bind_i64(query, "catalog", h->catalog_id);
-    tide_bind_i64(query, "after", after);
-    tide_bind_i64(query, "limit", DEEDS_PAGE);
+    tide_query_bind_i64(query, "catalog", h->catalog_id);
+    tide_query_bind_i64(query, "after", after);
+    tide_query_bind_i64(query, "limit", DEEDS_PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         commit *c = &p->commits[p->count++];
-        c->snapshot_id = tide_col_i64(query);
-        c->base_id = tide_col_i64(query);
-        c->parent_id = tide_col_i64(query);
-        c->changes = tide_arena_text(&p->arena, tide_col_text(query));
+        c->snapshot_id = tide_query_col_i64(query);
+        c->base_id = tide_query_col_i64(query);
+        c->parent_id = tide_query_col_i64(query);
+        c->changes = tide_arena_text(&p->arena, tide_query_col_text(query));
         if (!c->changes)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of changes");
     }
@@ -290,9 +290,9 @@ static tide_status open_rows(tide_query **out, const page *p, tide_history *h, c
                              int64_t after, int64_t *at, tide_error *err)
 {
     TIDE_TRY(tide_query_begin(out, h->tx, sql, err));
-    tide_bind_i64(*out, "catalog", h->catalog_id);
-    tide_bind_i64(*out, "after", after);
-    tide_bind_i64(*out, "upto", p->commits[p->count - 1].snapshot_id);
+    tide_query_bind_i64(*out, "catalog", h->catalog_id);
+    tide_query_bind_i64(*out, "after", after);
+    tide_query_bind_i64(*out, "upto", p->commits[p->count - 1].snapshot_id);
     return next_row(*out, at, err);
 }
 

@@ -44,18 +44,18 @@ static tide_status read_row(tide_history *h, tide_query *query, line_row *row, t
     tide_line_point *point = add_point(h);
     if (!point)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRId64 " commits", h->count);
-    point->snapshot_id = tide_col_i64(query);
-    point->parent_id = tide_col_i64(query);
-    point->recorded.sums[0] = (uint64_t)tide_col_i64(query);
-    point->recorded.sums[1] = (uint64_t)tide_col_i64(query);
-    row->is_expired = tide_col_bool(query);
-    row->has_snapshot = tide_col_bool(query);
-    row->has_changes = tide_col_bool(query);
-    row->time_us = tide_col_time(query);
-    row->schema_version = tide_col_i64(query);
+    point->snapshot_id = tide_query_col_i64(query);
+    point->parent_id = tide_query_col_i64(query);
+    point->recorded.sums[0] = (uint64_t)tide_query_col_i64(query);
+    point->recorded.sums[1] = (uint64_t)tide_query_col_i64(query);
+    row->is_expired = tide_query_col_bool(query);
+    row->has_snapshot = tide_query_col_bool(query);
+    row->has_changes = tide_query_col_bool(query);
+    row->time_us = tide_query_col_time(query);
+    row->schema_version = tide_query_col_i64(query);
     point->has_state = row->has_snapshot;
-    point->next_object = tide_col_i64(query);
-    point->next_file = tide_col_i64(query);
+    point->next_object = tide_query_col_i64(query);
+    point->next_file = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -196,12 +196,12 @@ static tide_status check_strays(tide_history *h, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_STRAYS, err));
-    tide_bind_i64(query, "catalog", h->catalog_id);
-    tide_bind_i64(query, "limit", TIDE_LAKE_FINDINGS_MAX);
+    tide_query_bind_i64(query, "catalog", h->catalog_id);
+    tide_query_bind_i64(query, "limit", TIDE_LAKE_FINDINGS_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t snapshot = tide_col_i64(query);
-        const tide_view what = tide_col_text(query);
+        const int64_t snapshot = tide_query_col_i64(query);
+        const tide_view what = tide_query_col_text(query);
         tide_history_tell(h, "linear", snapshot, "a %.*s %" PRId64 " that no commit made",
                           (int)what.len, what.ptr, snapshot);
     }
@@ -215,9 +215,10 @@ tide_status tide_history_read_line(tide_history *h, tide_error *err)
     for (bool more = true; more;) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_LINE, err));
-        tide_bind_i64(query, "catalog", h->catalog_id);
-        tide_bind_i64(query, "after", h->count > 0 ? h->points[h->count - 1].snapshot_id : -1);
-        tide_bind_i64(query, "limit", LINE_PAGE);
+        tide_query_bind_i64(query, "catalog", h->catalog_id);
+        tide_query_bind_i64(query, "after",
+                            h->count > 0 ? h->points[h->count - 1].snapshot_id : -1);
+        tide_query_bind_i64(query, "limit", LINE_PAGE);
         TIDE_TRY(read_page(h, query, &walk, &more, err));
     }
     check_parents(h);

@@ -36,17 +36,17 @@ static tide_lake_field number_field(int64_t number)
 
 static tide_lake_field read_field(tide_query *query, char type)
 {
-    if (tide_col_is_null(query)) {
-        (void)tide_col_text(query);
+    if (tide_query_col_is_null(query)) {
+        (void)tide_query_col_text(query);
         return (tide_lake_field){.kind = TIDE_LAKE_FIELD_NULL};
     }
     switch (type) {
     case 'n':
-        return number_field(tide_col_i64(query));
+        return number_field(tide_query_col_i64(query));
     case 'b':
-        return number_field(tide_col_bool(query) ? 1 : 0);
+        return number_field(tide_query_col_bool(query) ? 1 : 0);
     default:
-        return (tide_lake_field){.text = tide_col_text(query), .kind = TIDE_LAKE_FIELD_TEXT};
+        return (tide_lake_field){.text = tide_query_col_text(query), .kind = TIDE_LAKE_FIELD_TEXT};
     }
 }
 
@@ -56,7 +56,7 @@ static tide_status digest_partition(tide_tx *tx, tide_lake_field *fields, int co
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CHECK_PARTITION_KEYS, err));
-    tide_bind_i64(query, "partition", fields[1].number);
+    tide_query_bind_i64(query, "partition", fields[1].number);
     char transforms[TIDE_LAKE_PARTITION_KEYS_MAX][64];
     int keys = 0;
     tide_status status = TIDE_OK;
@@ -105,20 +105,20 @@ static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, walk->tx, shape->sql, err));
-    tide_bind_i64(query, "catalog", walk->catalog_id);
-    tide_bind_i64(query, "since", walk->since);
-    tide_bind_i64(query, "upto", walk->upto);
-    tide_bind_i64(query, "limit", ROWS_PAGE);
+    tide_query_bind_i64(query, "catalog", walk->catalog_id);
+    tide_query_bind_i64(query, "since", walk->since);
+    tide_query_bind_i64(query, "upto", walk->upto);
+    tide_query_bind_i64(query, "limit", ROWS_PAGE);
     for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
-        tide_bind_i64(query, key_names[i], walk->keys[i]);
+        tide_query_bind_i64(query, key_names[i], walk->keys[i]);
     int64_t rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
-            walk->keys[i] = tide_col_i64(query);
+            walk->keys[i] = tide_query_col_i64(query);
         tide_history_row row = {.kind = shape->kind, .id = walk->keys[0]};
-        row.begin = tide_col_i64(query);
-        row.end = tide_col_i64(query);
+        row.begin = tide_query_col_i64(query);
+        row.end = tide_query_col_i64(query);
         TIDE_TRY(digest_row(walk->tx, shape, query, &row.digest, err));
         TIDE_TRY(walk->fn(walk->arg, &row, err));
         rows++;

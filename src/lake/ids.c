@@ -34,12 +34,12 @@ static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err));
-    tide_bind_text(query, "name", name);
-    tide_bind_text(query, "sequence", sequence);
-    tide_bind_i64(query, "count", count);
+    tide_query_bind_text(query, "name", name);
+    tide_query_bind_text(query, "sequence", sequence);
+    tide_query_bind_i64(query, "count", count);
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
         TIDE_TRY(tide_query_one(query, err));
-        const int64_t last = tide_col_i64(query);
+        const int64_t last = tide_query_col_i64(query);
         for (int i = 0; i < count; i++)
             ids[i] = last - (count - 1 - i);
         return TIDE_OK;
@@ -47,7 +47,7 @@ static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence,
     int got = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK && got < count)
-        ids[got++] = tide_col_i64(query);
+        ids[got++] = tide_query_col_i64(query);
     TIDE_TRY(status);
     if (got != count)
         return tide_fail(err, TIDE_E_DAMAGED, "%s gave %d of %d ids", sequence, got, count);
@@ -77,9 +77,9 @@ static tide_status find_given(tide_tx *tx, const spending *s, int64_t *given, ti
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, counters[s->counter].given, err));
     if (s->counter == TIDE_LAKE_COLUMN_IDS)
-        tide_bind_i64(query, "table_id", s->table_id);
+        tide_query_bind_i64(query, "table_id", s->table_id);
     TIDE_TRY(tide_query_one(query, err));
-    *given = tide_col_i64(query);
+    *given = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -99,11 +99,11 @@ tide_status tide_lake_spend_ids(tide_lake *lake, tide_lake_counter counter, int6
 {
     assert(counters[counter].given);
     spending s = {.counter = counter, .table_id = table_id, .count = count, .ids = ids};
-    TIDE_TRY(tide_write(lake->store, spend, &s, err));
+    TIDE_TRY(tide_store_write(lake->store, spend, &s, err));
     if (!s.is_behind)
         return TIDE_OK;
     TIDE_TRY(tide_lake_heal_behind(lake, err));
-    TIDE_TRY(tide_write(lake->store, spend, &s, err));
+    TIDE_TRY(tide_store_write(lake->store, spend, &s, err));
     if (s.is_behind)
         return tide_fail(err, TIDE_E_DAMAGED,
                          "the counter of %s ids gave %" PRId64 ", which is there already",
@@ -200,12 +200,12 @@ tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
     TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err));
-    tide_bind_i64(take, "catalog_id", catalog_id);
-    tide_bind_i64(take, "schema_step", schema_step);
-    tide_bind_i64(take, "digest_a", (int64_t)digest[0]);
-    tide_bind_i64(take, "digest_b", (int64_t)digest[1]);
-    TIDE_TRY(tide_bind_clock(take, "clock", err));
-    return tide_tx_take(tx, key, &take, snapshot, err);
+    tide_query_bind_i64(take, "catalog_id", catalog_id);
+    tide_query_bind_i64(take, "schema_step", schema_step);
+    tide_query_bind_i64(take, "digest_a", (int64_t)digest[0]);
+    tide_query_bind_i64(take, "digest_b", (int64_t)digest[1]);
+    TIDE_TRY(tide_query_bind_clock(take, "clock", err));
+    return tide_tx_declare_counter(tx, key, &take, snapshot, err);
 }
 
 tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, tide_error *err)
@@ -215,8 +215,8 @@ tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, 
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
     TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err));
-    tide_bind_i64(take, "catalog_id", catalog_id);
-    return tide_tx_take(tx, key, &take, head, err);
+    tide_query_bind_i64(take, "catalog_id", catalog_id);
+    return tide_tx_declare_counter(tx, key, &take, head, err);
 }
 
 tide_status tide_lake_spend_snapshot(tide_lake *lake, int64_t *number, tide_error *err)

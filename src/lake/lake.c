@@ -72,8 +72,8 @@ static tide_status look(tide_tx *tx, bool *is_ours, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_LOOK, err));
     TIDE_TRY(tide_query_one(query, err));
-    *is_ours = tide_col_bool(query);
-    const bool is_any = tide_col_bool(query);
+    *is_ours = tide_query_col_bool(query);
+    const bool is_any = tide_query_col_bool(query);
     if (is_any && !*is_ours)
         return tide_fail(err, TIDE_E_FOREIGN,
                          "%s holds a DuckLake catalog of another program (ducklake_snapshot): name "
@@ -108,9 +108,9 @@ static tide_status check_version(tide_tx *tx, int64_t *applied, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_LIST, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        *applied = tide_col_i64(query);
-        const tide_view version = tide_col_text(query);
-        const tide_view sum = tide_col_text(query);
+        *applied = tide_query_col_i64(query);
+        const tide_view version = tide_query_col_text(query);
+        const tide_view sum = tide_query_col_text(query);
         const tide_migration *known = find_migration(*applied);
         if (!known)
             return tide_fail(err, TIDE_E_NEWER,
@@ -131,13 +131,13 @@ static tide_status read_setting(tide_tx *tx, const char *key, char **out, tide_e
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_GET, err));
-    tide_bind_text(query, "key", key);
+    tide_query_bind_text(query, "key", key);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED, "the metabase in %s does not say its %s",
                          tide_store_name(tide_tx_store(tx)), key);
-    const tide_view value = tide_col_text(query);
+    const tide_view value = tide_query_col_text(query);
     free(*out);
     *out = strndup(value.ptr, value.len);
     return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a setting");
@@ -166,11 +166,11 @@ static tide_status apply_step(tide_tx *tx, const tide_migration *step, tide_erro
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_ADD, err));
-    tide_bind_i64(query, "number", step->number);
-    tide_bind_text(query, "version", step->version);
-    tide_bind_text(query, "name", step->name);
-    tide_bind_text(query, "checksum", sum);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "number", step->number);
+    tide_query_bind_text(query, "version", step->version);
+    tide_query_bind_text(query, "name", step->name);
+    tide_query_bind_text(query, "checksum", sum);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -178,8 +178,8 @@ static tide_status add_setting(tide_tx *tx, const char *key, const char *value, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_ADD, err));
-    tide_bind_text(query, "key", key);
-    tide_bind_text(query, "value", value);
+    tide_query_bind_text(query, "key", key);
+    tide_query_bind_text(query, "value", value);
     return tide_query_run(query, NULL, err);
 }
 
@@ -195,7 +195,7 @@ static tide_status look_for_files(tide_tx *tx, bool *has_files, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err));
     TIDE_TRY(tide_query_one(query, err));
-    *has_files = tide_col_bool(query);
+    *has_files = tide_query_col_bool(query);
     return TIDE_OK;
 }
 
@@ -225,7 +225,7 @@ tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_th
     TIDE_TRY(settle_directory(&whole, data_dir, err));
     TIDE_TRY(tide_lake_owner_look(store, whole, err));
     making m = {.data_dir = whole};
-    const tide_status status = tide_write(store, make, &m, err);
+    const tide_status status = tide_store_write(store, make, &m, err);
     TIDE_CLEANUP(tide_freep) char *there = m.there;
     TIDE_TRY(status);
     assert(whole && (there || !m.was_there));
@@ -265,10 +265,10 @@ static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK && *count < COUNTER_MAX) {
         behind *found = &list[*count];
-        copy_text(found->name, sizeof found->name, tide_col_text(query));
-        copy_text(found->sequence, sizeof found->sequence, tide_col_text(query));
-        const int64_t last = tide_col_i64(query);
-        found->wanted = tide_col_i64(query);
+        copy_text(found->name, sizeof found->name, tide_query_col_text(query));
+        copy_text(found->sequence, sizeof found->sequence, tide_query_col_text(query));
+        const int64_t last = tide_query_col_i64(query);
+        found->wanted = tide_query_col_i64(query);
         *count += last < found->wanted;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -278,9 +278,9 @@ static tide_status raise_one(tide_tx *tx, const behind *found, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_RAISE, err));
-    tide_bind_text(query, "name", found->name);
-    tide_bind_text(query, "sequence", found->sequence);
-    tide_bind_i64(query, "wanted", found->wanted);
+    tide_query_bind_text(query, "name", found->name);
+    tide_query_bind_text(query, "sequence", found->sequence);
+    tide_query_bind_i64(query, "wanted", found->wanted);
     return tide_query_run(query, NULL, err);
 }
 
@@ -299,7 +299,7 @@ static tide_status heal(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_lake_heal(tide_store *store, int *raised, tide_error *err)
 {
     int count = 0;
-    TIDE_TRY(tide_write(store, heal, &count, err));
+    TIDE_TRY(tide_store_write(store, heal, &count, err));
     if (raised)
         *raised = count;
     return TIDE_OK;
@@ -332,7 +332,7 @@ static tide_status bring_up(tide_store *store, const opening *o, tide_error *err
 {
     making m = {.data_dir = NULL};
     if (o->is_older) {
-        const tide_status status = tide_write(store, make, &m, err);
+        const tide_status status = tide_store_write(store, make, &m, err);
         free(m.there);
         TIDE_TRY(status);
     }
@@ -342,7 +342,7 @@ static tide_status bring_up(tide_store *store, const opening *o, tide_error *err
 tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
 {
     opening o = {.is_there = false};
-    const tide_status status = tide_read(store, look_inside, &o, err);
+    const tide_status status = tide_store_read(store, look_inside, &o, err);
     TIDE_CLEANUP(tide_freep) char *data_dir = o.data_dir;
     TIDE_TRY(status);
     if (!o.is_there)
@@ -352,12 +352,12 @@ tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
                          tide_store_name(store), tide_store_name(store));
     TIDE_TRY(bring_up(store, &o, err));
     tide_lake *lake = calloc(1, sizeof *lake);
-    tide_crew *crew = tide_crew_new(TIDE_CREW_BATCH_MAX, TIDE_LAKE_GROUPS);
-    tide_crew *heads = tide_crew_new(TIDE_CREW_BATCH_MAX, TIDE_LAKE_GROUPS);
+    tide_combiner *crew = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS);
+    tide_combiner *heads = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS);
     if (!lake || !crew || !heads) {
         free(lake);
-        tide_crew_free(crew);
-        tide_crew_free(heads);
+        tide_combiner_free(crew);
+        tide_combiner_free(heads);
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
     }
     lake->store = store;
@@ -374,8 +374,8 @@ void tide_lake_close(tide_lake *lake)
 {
     if (!lake)
         return;
-    tide_crew_free(lake->crew);
-    tide_crew_free(lake->heads);
+    tide_combiner_free(lake->crew);
+    tide_combiner_free(lake->heads);
     lake_known_done(&lake->known);
     free(lake->data_dir);
     free(lake);

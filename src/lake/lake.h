@@ -77,8 +77,8 @@ TIDE_MUST_CHECK tide_status tide_lake_next_ids(tide_tx *tx, tide_lake_counter co
 
 /* The allocator of snapshot ids: declares that this transaction locks the catalog's head and moves it to a new snapshot; the one way to
  * get one. Runs last, with the deferred rows behind it (store.h), which find the id as lake_head.snapshot_id and the one before it as
- * parent_snapshot_id. schema_step: 1 where the change alters schemas or tables. *snapshot is final when tide_write succeeds. Zero rows, a head that is
- * gone (the catalog was dropped): TIDE_E_NOT_FOUND of tide_write. */
+ * parent_snapshot_id. schema_step: 1 where the change alters schemas or tables. *snapshot is final when tide_store_write succeeds. Zero rows, a head that is
+ * gone (the catalog was dropped): TIDE_E_NOT_FOUND of tide_store_write. */
 TIDE_MUST_CHECK tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id,
                                                     int schema_step, const uint64_t digest[2],
                                                     int64_t *snapshot, tide_error *err);

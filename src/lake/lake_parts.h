@@ -42,8 +42,8 @@ struct tide_lake {
     char *data_dir; /* absolute, with a slash at its end */
     tide_lake_spare spare;
     tide_lake_known_all known;
-    tide_crew *heads; /* who begins at the same time (change.c) */
-    tide_crew *crew;  /* who commits at the same time (commit_together.c) */
+    tide_combiner *heads; /* who begins at the same time (change.c) */
+    tide_combiner *crew;  /* who commits at the same time (commit_together.c) */
 };
 
 /* File ids for a commit: from the spare ones, else from the counter, and then more of them than are needed: *left. */

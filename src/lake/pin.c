@@ -31,8 +31,8 @@ static tide_status hold_snapshot(tide_tx *tx, const tide_lake_pin *pin, tide_err
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_HOLD, err));
-    tide_bind_i64(query, "catalog_id", pin->catalog_id);
-    tide_bind_i64(query, "snapshot", pin->snapshot_id);
+    tide_query_bind_i64(query, "catalog_id", pin->catalog_id);
+    tide_query_bind_i64(query, "snapshot", pin->snapshot_id);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
@@ -52,12 +52,12 @@ static tide_status take_pin(tide_tx *tx, void *arg, tide_error *err)
     pin->expires_at_us = now_us + request->lease_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_ADD, err));
-    tide_bind_text(query, "id", pin->id);
-    tide_bind_i64(query, "catalog_id", pin->catalog_id);
-    tide_bind_i64(query, "snapshot", pin->snapshot_id);
-    tide_bind_text(query, "holder", request->holder);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "expires_at", pin->expires_at_us);
+    tide_query_bind_text(query, "id", pin->id);
+    tide_query_bind_i64(query, "catalog_id", pin->catalog_id);
+    tide_query_bind_i64(query, "snapshot", pin->snapshot_id);
+    tide_query_bind_text(query, "holder", request->holder);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "expires_at", pin->expires_at_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -75,7 +75,7 @@ tide_status tide_lake_pin_take(tide_lake *lake, int64_t catalog_id, int64_t snap
     tide_uuid_v4(tide_store_env(store), &uuid);
     tide_uuid_format(&uuid, pin.id);
     pin_request request = {.pin = &pin, .holder = holder, .lease_us = lease_us};
-    TIDE_TRY(tide_write(store, take_pin, &request, err));
+    TIDE_TRY(tide_store_write(store, take_pin, &request, err));
     *out = pin;
     return TIDE_OK;
 }
@@ -87,9 +87,9 @@ static tide_status renew_pin(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_RENEW, err));
-    tide_bind_text(query, "id", request->pin->id);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "expires_at", now_us + request->lease_us);
+    tide_query_bind_text(query, "id", request->pin->id);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "expires_at", now_us + request->lease_us);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -107,7 +107,7 @@ tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *pin, int64_t lea
     TIDE_TRY(check_lease(lease_us, err));
     tide_lake_pin renewed = *pin;
     pin_request request = {.pin = &renewed, .lease_us = lease_us};
-    TIDE_TRY(tide_write(tide_lake_store(lake), renew_pin, &request, err));
+    TIDE_TRY(tide_store_write(tide_lake_store(lake), renew_pin, &request, err));
     *pin = renewed;
     return TIDE_OK;
 }
@@ -117,12 +117,12 @@ static tide_status release_pin(tide_tx *tx, void *arg, tide_error *err)
     const tide_lake_pin *pin = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_REMOVE, err));
-    tide_bind_text(query, "id", pin->id);
+    tide_query_bind_text(query, "id", pin->id);
     return tide_query_run(query, NULL, err);
 }
 
 tide_status tide_lake_pin_release(tide_lake *lake, const tide_lake_pin *pin, tide_error *err)
 {
     tide_lake_pin held = *pin;
-    return tide_write(tide_lake_store(lake), release_pin, &held, err);
+    return tide_store_write(tide_lake_store(lake), release_pin, &held, err);
 }

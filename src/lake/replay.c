@@ -18,16 +18,16 @@ static tide_status find_request(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lake_find_catalog(tx, r->catalog, &catalog, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_bind_text(query, "key", r->options->request_key);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_text(query, "key", r->options->request_key);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     r->out = (tide_lake_committed){.tries = 1, .is_replay = true};
-    r->out.snapshot_id = tide_col_i64(query);
-    r->out.parent_snapshot_id = tide_col_i64(query);
-    const bool is_same = tide_view_equal(tide_col_blob(query), r->options->request_hash);
-    r->out.rows_added = tide_col_i64(query);
+    r->out.snapshot_id = tide_query_col_i64(query);
+    r->out.parent_snapshot_id = tide_query_col_i64(query);
+    const bool is_same = tide_view_equal(tide_query_col_blob(query), r->options->request_hash);
+    r->out.rows_added = tide_query_col_i64(query);
     if (is_same)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT,
@@ -44,7 +44,7 @@ tide_status tide_lake_find_request(tide_lake *lake, const char *catalog,
     if (!options || !options->request_key)
         return TIDE_NONE;
     replay r = {.catalog = catalog, .options = options};
-    const tide_status status = tide_read(lake->store, find_request, &r, err);
+    const tide_status status = tide_store_read(lake->store, find_request, &r, err);
     if (status == TIDE_OK)
         *out = r.out;
     return status;

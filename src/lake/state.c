@@ -32,23 +32,24 @@ tide_status tide_lake_copy(char *out, size_t size, tide_view text, const char *w
 static tide_status read_catalog(tide_query *query, tide_lake_catalog *out, tide_error *err)
 {
     memset(out, 0, sizeof *out);
-    out->catalog_id = tide_col_i64(query);
-    TIDE_TRY(
-        tide_lake_copy(out->name, sizeof out->name, tide_col_text(query), "a catalog's name", err));
-    TIDE_TRY(tide_lake_copy(out->uuid, sizeof out->uuid, tide_col_text(query), "a UUID", err));
-    out->parent_id = tide_col_i64(query);
-    TIDE_TRY(tide_lake_copy(out->parent_name, sizeof out->parent_name, tide_col_text(query),
+    out->catalog_id = tide_query_col_i64(query);
+    TIDE_TRY(tide_lake_copy(out->name, sizeof out->name, tide_query_col_text(query),
                             "a catalog's name", err));
-    out->fork_snapshot = tide_col_i64(query);
-    out->created_snapshot = tide_col_i64(query);
-    out->created_at_us = tide_col_time(query);
-    out->head = tide_col_i64(query);
-    out->head_time_us = tide_col_time(query);
-    out->schema_version = tide_col_i64(query);
-    TIDE_TRY(tide_lake_copy(out->exposed_as, sizeof out->exposed_as, tide_col_text(query),
+    TIDE_TRY(
+        tide_lake_copy(out->uuid, sizeof out->uuid, tide_query_col_text(query), "a UUID", err));
+    out->parent_id = tide_query_col_i64(query);
+    TIDE_TRY(tide_lake_copy(out->parent_name, sizeof out->parent_name, tide_query_col_text(query),
+                            "a catalog's name", err));
+    out->fork_snapshot = tide_query_col_i64(query);
+    out->created_snapshot = tide_query_col_i64(query);
+    out->created_at_us = tide_query_col_time(query);
+    out->head = tide_query_col_i64(query);
+    out->head_time_us = tide_query_col_time(query);
+    out->schema_version = tide_query_col_i64(query);
+    TIDE_TRY(tide_lake_copy(out->exposed_as, sizeof out->exposed_as, tide_query_col_text(query),
                             "a schema's name", err));
-    out->digest[0] = tide_col_i64(query);
-    out->digest[1] = tide_col_i64(query);
+    out->digest[0] = tide_query_col_i64(query);
+    out->digest[1] = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -66,7 +67,7 @@ tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name, tide_lake_cata
     tide_lake_fold(folded, name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err));
-    tide_bind_text(query, "name", folded);
+    tide_query_bind_text(query, "name", folded);
     return tide_query_defer_rows(&query, take_catalog, wish, err);
 }
 
@@ -125,7 +126,7 @@ tide_status tide_lake_find_catalog(tide_tx *tx, const char *name, tide_lake_cata
     tide_lake_fold(folded, name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err));
-    tide_bind_text(query, "name", folded);
+    tide_query_bind_text(query, "name", folded);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     return status == TIDE_OK ? read_catalog(query, out, err) : fail_unknown(tx, name, err);
@@ -138,13 +139,13 @@ static tide_status find_oldest(tide_tx *tx, int64_t catalog_id, int64_t *snapsho
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_OLDEST, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
     tide_status status = TIDE_OK;
     *snapshot = 0;
     *time_us = 0;
     while ((status = tide_query_step(query, err)) == TIDE_OK && *snapshot == 0) {
-        *snapshot = tide_col_i64(query);
-        *time_us = tide_col_is_null(query) ? 0 : tide_col_time(query);
+        *snapshot = tide_query_col_i64(query);
+        *time_us = tide_query_col_is_null(query) ? 0 : tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -168,11 +169,11 @@ static tide_status find_by_id(tide_tx *tx, const tide_lake_catalog *catalog, int
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_FIND, err));
-    tide_bind_i64(query, "catalog_id", catalog->catalog_id);
-    tide_bind_i64(query, "snapshot", wanted);
+    tide_query_bind_i64(query, "catalog_id", catalog->catalog_id);
+    tide_query_bind_i64(query, "snapshot", wanted);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        *snapshot = tide_col_i64(query);
+        *snapshot = tide_query_col_i64(query);
     return status;
 }
 
@@ -181,13 +182,13 @@ static tide_status find_by_time(tide_tx *tx, const tide_lake_catalog *catalog, i
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_AT, err));
-    tide_bind_i64(query, "catalog_id", catalog->catalog_id);
-    tide_bind_time(query, "time", time_us);
+    tide_query_bind_i64(query, "catalog_id", catalog->catalog_id);
+    tide_query_bind_time(query, "time", time_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        if (tide_col_is_null(query))
+        if (tide_query_col_is_null(query))
             continue;
-        *snapshot = tide_col_i64(query);
+        *snapshot = tide_query_col_i64(query);
         return TIDE_OK;
     }
     return status;
@@ -221,18 +222,18 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "after", after);
-    tide_bind_i64(query, "limit", limit);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "after", after);
+    tide_query_bind_i64(query, "limit", limit);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_lake_snapshot row = {.snapshot_id = tide_col_i64(query)};
-        row.catalog_id = tide_col_i64(query);
-        row.time_us = tide_col_time(query);
-        row.schema_version = tide_col_i64(query);
-        row.changes_made = tide_col_text(query);
-        row.author = tide_col_text(query);
-        row.message = tide_col_text(query);
+        tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
+        row.catalog_id = tide_query_col_i64(query);
+        row.time_us = tide_query_col_time(query);
+        row.schema_version = tide_query_col_i64(query);
+        row.changes_made = tide_query_col_text(query);
+        row.author = tide_query_col_text(query);
+        row.message = tide_query_col_text(query);
         TIDE_TRY(fn(arg, &row, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;

@@ -17,10 +17,10 @@ static tide_status read_table_path(tide_tx *tx, int64_t table_id, char out[TIDE_
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_TABLE_PATH, err));
-    tide_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "table_id", table_id);
     const tide_status status = tide_query_one(query, err);
     out[0] = '\0';
-    return status == TIDE_OK ? tide_lake_copy(out, TIDE_LAKE_TEXT_SIZE, tide_col_text(query),
+    return status == TIDE_OK ? tide_lake_copy(out, TIDE_LAKE_TEXT_SIZE, tide_query_col_text(query),
                                               "a table's path", err)
                              : status;
 }
@@ -61,40 +61,40 @@ static tide_status write_path(tide_buffer *out, const char *table_path, tide_vie
 static tide_status read_file(tide_query *query, listing *list, tide_error *err)
 {
     tide_lake_file_seen *file = &list->file;
-    file->data_file_id = tide_col_i64(query);
-    file->owner_id = tide_col_i64(query);
-    file->begin_snapshot = tide_col_i64(query);
-    const tide_view path = tide_col_text(query);
-    TIDE_TRY(write_path(&list->path, list->table_path, path, tide_col_bool(query), err));
+    file->data_file_id = tide_query_col_i64(query);
+    file->owner_id = tide_query_col_i64(query);
+    file->begin_snapshot = tide_query_col_i64(query);
+    const tide_view path = tide_query_col_text(query);
+    TIDE_TRY(write_path(&list->path, list->table_path, path, tide_query_col_bool(query), err));
     file->path = tide_buffer_text(&list->path);
-    file->record_count = tide_col_i64(query);
-    file->file_size_bytes = tide_col_i64(query);
-    file->footer_size = tide_col_i64(query);
-    file->row_id_start = tide_col_i64(query);
-    file->partition_id = tide_col_i64(query);
-    file->delete_file_id = tide_col_i64(query);
-    file->delete_begin = tide_col_i64(query);
-    file->delete_owner_id = tide_col_i64(query);
-    const tide_view delete_path = tide_col_text(query);
-    TIDE_TRY(
-        write_path(&list->delete_path, list->table_path, delete_path, tide_col_bool(query), err));
+    file->record_count = tide_query_col_i64(query);
+    file->file_size_bytes = tide_query_col_i64(query);
+    file->footer_size = tide_query_col_i64(query);
+    file->row_id_start = tide_query_col_i64(query);
+    file->partition_id = tide_query_col_i64(query);
+    file->delete_file_id = tide_query_col_i64(query);
+    file->delete_begin = tide_query_col_i64(query);
+    file->delete_owner_id = tide_query_col_i64(query);
+    const tide_view delete_path = tide_query_col_text(query);
+    TIDE_TRY(write_path(&list->delete_path, list->table_path, delete_path,
+                        tide_query_col_bool(query), err));
     file->delete_path = tide_buffer_text(&list->delete_path);
-    file->delete_count = tide_col_i64(query);
-    file->is_foreign = tide_col_bool(query);
+    file->delete_count = tide_query_col_i64(query);
+    file->is_foreign = tide_query_col_bool(query);
     return TIDE_OK;
 }
 
 /* Could a value of this file be `op` the condition's? Only what is certain excludes. */
 static bool may_hold(tide_query *query, const condition *want)
 {
-    const bool has_min = !tide_col_is_null(query);
-    const tide_view min = tide_col_text(query);
-    const bool has_max = !tide_col_is_null(query);
-    const tide_view max = tide_col_text(query);
-    const bool has_counts = !tide_col_is_null(query);
-    const int64_t values = tide_col_i64(query);
-    const bool has_nulls = !tide_col_is_null(query);
-    const int64_t nulls = tide_col_i64(query);
+    const bool has_min = !tide_query_col_is_null(query);
+    const tide_view min = tide_query_col_text(query);
+    const bool has_max = !tide_query_col_is_null(query);
+    const tide_view max = tide_query_col_text(query);
+    const bool has_counts = !tide_query_col_is_null(query);
+    const int64_t values = tide_query_col_i64(query);
+    const bool has_nulls = !tide_query_col_is_null(query);
+    const int64_t nulls = tide_query_col_i64(query);
     if (has_counts && has_nulls && values == 0 && nulls > 0 && !has_min)
         return false; /* nothing but NULLs */
     int sign = 0;
@@ -122,11 +122,11 @@ static tide_status each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, 
                               want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS
                                                   : TIDE_LAKE_SQL_LAKE_FILE_LIST,
                               err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "snapshot", snapshot);
-    tide_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "snapshot", snapshot);
+    tide_query_bind_i64(query, "table_id", table_id);
     if (want->column_id > 0)
-        tide_bind_i64(query, "column_id", want->column_id);
+        tide_query_bind_i64(query, "column_id", want->column_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         TIDE_TRY(read_file(query, &list, err));
@@ -166,19 +166,20 @@ static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err));
-    tide_bind_i64(query, "catalog_id", catalog_id);
-    tide_bind_i64(query, "a", a);
-    tide_bind_i64(query, "b", b);
+    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    tide_query_bind_i64(query, "a", a);
+    tide_query_bind_i64(query, "b", b);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer name;
     tide_buffer_init(&name, WHOLE_PATH_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_lake_difference row = {.sign = sign, .kind = (tide_lake_kind)tide_col_i64(query)};
-        row.id = tide_col_i64(query);
-        row.table_id = tide_col_i64(query);
-        TIDE_TRY(write_path(&name, "", tide_col_text(query), false, err));
+        tide_lake_difference row = {.sign = sign,
+                                    .kind = (tide_lake_kind)tide_query_col_i64(query)};
+        row.id = tide_query_col_i64(query);
+        row.table_id = tide_query_col_i64(query);
+        TIDE_TRY(write_path(&name, "", tide_query_col_text(query), false, err));
         row.name = tide_buffer_text(&name);
-        row.records = tide_col_i64(query);
+        row.records = tide_query_col_i64(query);
         TIDE_TRY(fn(arg, &row, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;

@@ -16,19 +16,23 @@ tide_status tide_lake_object_row_read(tide_query *query, tide_lake_object_row *o
 {
     memset(out, 0, sizeof *out);
     tide_lake_object *seen = &out->seen;
-    seen->kind = (tide_lake_kind)tide_col_i64(query);
-    seen->id = tide_col_i64(query);
-    seen->schema_id = tide_col_i64(query);
-    seen->owner_id = tide_col_i64(query);
-    seen->begin_snapshot = tide_col_i64(query);
-    TIDE_TRY(tide_lake_copy(seen->uuid, sizeof seen->uuid, tide_col_text(query), "a UUID", err));
-    TIDE_TRY(tide_lake_copy(seen->name, sizeof seen->name, tide_col_text(query), "a name", err));
-    TIDE_TRY(tide_lake_copy(seen->path, sizeof seen->path, tide_col_text(query), "a path", err));
-    TIDE_TRY(tide_lake_copy(out->path, sizeof out->path, tide_col_text(query), "a path", err));
-    out->is_relative = tide_col_bool(query);
-    TIDE_TRY(tide_lake_copy(out->dialect, sizeof out->dialect, tide_col_text(query),
+    seen->kind = (tide_lake_kind)tide_query_col_i64(query);
+    seen->id = tide_query_col_i64(query);
+    seen->schema_id = tide_query_col_i64(query);
+    seen->owner_id = tide_query_col_i64(query);
+    seen->begin_snapshot = tide_query_col_i64(query);
+    TIDE_TRY(
+        tide_lake_copy(seen->uuid, sizeof seen->uuid, tide_query_col_text(query), "a UUID", err));
+    TIDE_TRY(
+        tide_lake_copy(seen->name, sizeof seen->name, tide_query_col_text(query), "a name", err));
+    TIDE_TRY(
+        tide_lake_copy(seen->path, sizeof seen->path, tide_query_col_text(query), "a path", err));
+    TIDE_TRY(
+        tide_lake_copy(out->path, sizeof out->path, tide_query_col_text(query), "a path", err));
+    out->is_relative = tide_query_col_bool(query);
+    TIDE_TRY(tide_lake_copy(out->dialect, sizeof out->dialect, tide_query_col_text(query),
                             "a view's dialect", err));
-    const tide_view sql = tide_col_text(query);
+    const tide_view sql = tide_query_col_text(query);
     if (seen->kind != TIDE_LAKE_VIEW)
         return TIDE_OK;
     seen->sql = strndup(sql.ptr, sql.len);
@@ -45,8 +49,8 @@ static tide_status begin_at(tide_query **query, tide_tx *tx, const tide_sql *sql
                             int64_t catalog_id, int64_t snapshot, tide_error *err)
 {
     TIDE_TRY(tide_query_begin(query, tx, sql, err));
-    tide_bind_i64(*query, "catalog_id", catalog_id);
-    tide_bind_i64(*query, "snapshot", snapshot);
+    tide_query_bind_i64(*query, "catalog_id", catalog_id);
+    tide_query_bind_i64(*query, "snapshot", snapshot);
     return TIDE_OK;
 }
 
@@ -68,7 +72,7 @@ tide_status tide_lake_find_schema(tide_tx *tx, int64_t catalog_id, int64_t snaps
     tide_lake_object_row row;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_SCHEMA_FIND, catalog_id, snapshot, err));
-    tide_bind_text(query, "name", folded);
+    tide_query_bind_text(query, "name", folded);
     const tide_status status = tide_lake_object_row_find(query, &row, err);
     if (status == TIDE_OK)
         *out = row.seen;
@@ -85,8 +89,8 @@ tide_status tide_lake_find_object(tide_tx *tx, int64_t catalog_id, int64_t snaps
     tide_lake_object_row row;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_FIND, catalog_id, snapshot, err));
-    tide_bind_i64(query, "schema_id", schema_id);
-    tide_bind_text(query, "name", folded);
+    tide_query_bind_i64(query, "schema_id", schema_id);
+    tide_query_bind_text(query, "name", folded);
     const tide_status status = tide_lake_object_row_find(query, &row, err);
     if (status == TIDE_OK)
         *out = row.seen;
@@ -122,7 +126,7 @@ tide_status tide_lake_each_object(tide_tx *tx, int64_t catalog_id, int64_t snaps
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, catalog_id, snapshot, err));
-    tide_bind_i64(query, "schema_id", schema_id);
+    tide_query_bind_i64(query, "schema_id", schema_id);
     return each_object(query, fn, arg, err);
 }
 
@@ -132,19 +136,19 @@ static tide_status read_column(tide_query *query, tide_lake_column_row *out, tid
 {
     memset(out, 0, sizeof *out);
     tide_lake_column *seen = &out->seen;
-    seen->id = tide_col_i64(query);
-    seen->begin_snapshot = tide_col_i64(query);
-    out->owner_id = tide_col_i64(query);
-    seen->order = tide_col_i64(query);
-    TIDE_TRY(tide_lake_copy(seen->name, sizeof seen->name, tide_col_text(query), "a column's name",
-                            err));
-    TIDE_TRY(tide_lake_copy(seen->type, sizeof seen->type, tide_col_text(query), "a column's type",
-                            err));
-    out->has_initial = !tide_col_is_null(query);
-    const tide_view initial = tide_col_text(query);
-    out->has_default = !tide_col_is_null(query);
-    const tide_view value = tide_col_text(query);
-    seen->nulls_allowed = tide_col_bool(query);
+    seen->id = tide_query_col_i64(query);
+    seen->begin_snapshot = tide_query_col_i64(query);
+    out->owner_id = tide_query_col_i64(query);
+    seen->order = tide_query_col_i64(query);
+    TIDE_TRY(tide_lake_copy(seen->name, sizeof seen->name, tide_query_col_text(query),
+                            "a column's name", err));
+    TIDE_TRY(tide_lake_copy(seen->type, sizeof seen->type, tide_query_col_text(query),
+                            "a column's type", err));
+    out->has_initial = !tide_query_col_is_null(query);
+    const tide_view initial = tide_query_col_text(query);
+    out->has_default = !tide_query_col_is_null(query);
+    const tide_view value = tide_query_col_text(query);
+    seen->nulls_allowed = tide_query_col_bool(query);
     TIDE_TRY(tide_lake_copy(seen->initial_default, sizeof seen->initial_default,
                             out->has_initial ? initial : tide_view_of("NULL"), "a default", err));
     return tide_lake_copy(seen->default_value, sizeof seen->default_value,
@@ -157,7 +161,7 @@ tide_status tide_lake_column_rows(tide_tx *tx, int64_t catalog_id, int64_t snaps
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_COLUMN_LIST, catalog_id, snapshot, err));
-    tide_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "table_id", table_id);
     TIDE_CLEANUP(tide_freep) tide_lake_column_row *rows = NULL;
     int used = 0;
     int capacity = 0;
@@ -203,15 +207,15 @@ tide_status tide_lake_partition_row(tide_tx *tx, int64_t catalog_id, int64_t sna
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_PARTITION_GET, catalog_id, snapshot, err));
-    tide_bind_i64(query, "table_id", table_id);
+    tide_query_bind_i64(query, "table_id", table_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        out->id = tide_col_i64(query);
-        out->begin_snapshot = tide_col_i64(query);
-        const int64_t owner = tide_col_i64(query);
+        out->id = tide_query_col_i64(query);
+        out->begin_snapshot = tide_query_col_i64(query);
+        const int64_t owner = tide_query_col_i64(query);
         if (owner_id)
             *owner_id = owner;
-        if (tide_col_is_null(query))
+        if (tide_query_col_is_null(query))
             continue;
         if (out->count == TIDE_LAKE_PARTITION_KEYS_MAX)
             return tide_fail(err, TIDE_E_LIMIT,
@@ -219,8 +223,8 @@ tide_status tide_lake_partition_row(tide_tx *tx, int64_t catalog_id, int64_t sna
                              "client for it",
                              TIDE_LAKE_PARTITION_KEYS_MAX);
         tide_lake_partition_key *key = &out->keys[out->count++];
-        key->column_id = tide_col_i64(query);
-        TIDE_TRY(tide_lake_copy(key->transform, sizeof key->transform, tide_col_text(query),
+        key->column_id = tide_query_col_i64(query);
+        TIDE_TRY(tide_lake_copy(key->transform, sizeof key->transform, tide_query_col_text(query),
                                 "a partition's transform", err));
     }
     return status < TIDE_OK ? status : TIDE_OK;

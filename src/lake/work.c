@@ -152,7 +152,7 @@ tide_status tide_lake_work_delete(tide_lake_work *work, const char *schema, cons
     TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(check_untouched(work, batch, table, err));
     file_look look = {work, batch};
-    TIDE_TRY(tide_read(tide_lake_store(work->lake), read_files, &look, err));
+    TIDE_TRY(tide_store_read(tide_lake_store(work->lake), read_files, &look, err));
     TIDE_CLEANUP(tide_freep) int *which = calloc((size_t)batch->files.count + 1, sizeof *which);
     if (!which)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", batch->files.count);

@@ -9,18 +9,19 @@
 
 enum { IDLE_MAX = 65536, TARGET_MAX = TIDE_AGENT_ADDRESS_MAX + 16 };
 
-struct tide_links {
-    tide_driver_security security;
+struct tide_agent_clients {
+    tide_scheduler_security security;
     tide_metrics *metrics;
     tide_env *env;
     tide_client_hub *hub;
     atomic_llong held;
 };
 
-tide_status tide_links_open(tide_links **out, const tide_driver_security *security,
-                            tide_metrics *metrics, tide_env *env, tide_error *err)
+tide_status tide_agent_clients_open(tide_agent_clients **out,
+                                    const tide_scheduler_security *security, tide_metrics *metrics,
+                                    tide_env *env, tide_error *err)
 {
-    tide_links *links = calloc(1, sizeof *links);
+    tide_agent_clients *links = calloc(1, sizeof *links);
     if (!links)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for connections");
     links->security = *security;
@@ -36,7 +37,7 @@ tide_status tide_links_open(tide_links **out, const tide_driver_security *securi
     return TIDE_OK;
 }
 
-void tide_links_close(tide_links *links)
+void tide_agent_clients_close(tide_agent_clients *links)
 {
     if (!links)
         return;
@@ -44,13 +45,13 @@ void tide_links_close(tide_links *links)
     free(links);
 }
 
-int64_t tide_links_held(const tide_links *links)
+int64_t tide_agent_clients_held(const tide_agent_clients *links)
 {
     return atomic_load(&links->held);
 }
 
-tide_status tide_links_client(tide_links *links, const char *address, tide_client **out,
-                              tide_error *err)
+tide_status tide_agent_clients_client(tide_agent_clients *links, const char *address,
+                                      tide_client **out, tide_error *err)
 {
     char target[TARGET_MAX];
     /* Whoever has certificates speaks TLS. */
@@ -74,9 +75,9 @@ tide_status tide_links_client(tide_links *links, const char *address, tide_clien
     return tide_client_open(out, &options, err);
 }
 
-tide_status tide_links_ask(tide_links *links, tide_store *store, const char *agent_id,
-                           const char *path, tide_view request, tide_buffer *answer,
-                           tide_error *err)
+tide_status tide_agent_clients_ask(tide_agent_clients *links, tide_store *store,
+                                   const char *agent_id, const char *path, tide_view request,
+                                   tide_buffer *answer, tide_error *err)
 {
     tide_agent_row row;
     const tide_status status = tide_registry_find(store, agent_id, &row, err);
@@ -84,7 +85,7 @@ tide_status tide_links_ask(tide_links *links, tide_store *store, const char *age
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no agent '%s'", agent_id);
     TIDE_CLEANUP(tide_client_closep) tide_client *client = NULL;
-    TIDE_TRY(tide_links_client(links, row.address, &client, err));
+    TIDE_TRY(tide_agent_clients_client(links, row.address, &client, err));
     TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
     tide_client_reply_init(&reply);
     const tide_client_request call = {.path = path,

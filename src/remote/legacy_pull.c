@@ -148,38 +148,38 @@ typedef struct time_call {
     int64_t ms;
 } time_call;
 
-static tide_status begin_time(tide_app_query **out, tide_app_tx *tx, const char *text,
+static tide_status begin_time(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                               const time_call *call, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, text, err));
-    tide_app_bind_text(*out, "peer", tide_view_of(call->p->source->name));
-    tide_app_bind_text(*out, "table", tide_view_of(call->of->table));
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    tide_foreign_bind_text(*out, "peer", tide_view_of(call->p->source->name));
+    tide_foreign_bind_text(*out, "table", tide_view_of(call->of->table));
     return TIDE_OK;
 }
 
-static tide_status get_time(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status get_time(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     time_call *call = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin_time(&query, tx, TIDE_TEMPLATE_BY_TIME_GET->text, call, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    call->ms = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    call->ms = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
-static tide_status count_held(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_BY_TIME_WAITING->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_BY_TIME_WAITING->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *(int64_t *)arg = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *(int64_t *)arg = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
 /* All tables were read through: the latest event of any of them stands for all. */
-static tide_status put_times(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status put_times(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const pulling *p = arg;
     int64_t latest_ms = 0;
@@ -188,10 +188,10 @@ static tide_status put_times(tide_app_tx *tx, void *arg, tide_error *err)
             latest_ms = p->streams[i].latest_ms;
     for (int i = 0; i < p->count; i++) {
         const time_call call = {.p = p, .of = &p->streams[i]};
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(begin_time(&query, tx, TIDE_TEMPLATE_BY_TIME_PUT->text, &call, err));
-        tide_app_bind_i64(query, "timestamp", latest_ms);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        tide_foreign_bind_i64(query, "timestamp", latest_ms);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return TIDE_OK;
 }
@@ -362,7 +362,7 @@ static tide_status open_streams(pulling *p, bool is_full, tide_error *err)
         *s = (stream){.table = p->tables.tables[i].name, .page_size = PAGE_SIZE, .has_more = true};
         tide_arena_init(&s->arena, TIDE_SYNC_PAGE_BYTES_MAX);
         time_call call = {.p = p, .of = s};
-        TIDE_TRY(tide_app_read(tide_node_file(p->node), get_time, &call, err));
+        TIDE_TRY(tide_foreign_read(tide_node_file(p->node), get_time, &call, err));
         s->latest_ms = call.ms;
         if (!is_full && call.ms > TIDE_TABLE_EVENTS_OVERLAP_MS)
             s->from_ms = call.ms - TIDE_TABLE_EVENTS_OVERLAP_MS;
@@ -409,10 +409,10 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     TIDE_TRY(pull_all(&p, false, err));
     if (p.has_holes)
         TIDE_TRY(pull_all(&p, true, err));
-    TIDE_TRY(tide_app_read(tide_node_file(node), count_held, &out->held, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), count_held, &out->held, err));
     if (out->bodyless > 0) /* the next time they are asked for again, and told again */
         return TIDE_OK;
-    return tide_app_write(tide_node_file(node), put_times, &p, err);
+    return tide_foreign_write(tide_node_file(node), put_times, &p, err);
 }
 
 /* ---- a node behind a network ---- */

@@ -80,7 +80,7 @@ static tide_status ask_for_offer(tide_bootstrap *b, offer *out, tide_error *err)
 
 static tide_status find_offer(tide_bootstrap *b, offer *out, tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_node_file(b->node));
+    tide_env *env = tide_foreign_env(tide_node_file(b->node));
     const int64_t until_us = env->mono_us(env) + (b->wait_us > 0 ? b->wait_us : WAIT_US);
     for (;;) {
         const tide_status status = ask_for_offer(b, out, err);
@@ -118,7 +118,7 @@ static void drop_others(const char *db, const char *kept)
 static tide_status open_part(tide_bootstrap *b, const offer *from, char path[], int *fd,
                              tide_error *err)
 {
-    const char *db = tide_app_path(tide_node_file(b->node));
+    const char *db = tide_foreign_path(tide_node_file(b->node));
     if ((size_t)snprintf(path, TIDE_SNAPSHOT_PATH_MAX, "%s-bootstrap-%s.part", db, from->id) >=
         TIDE_SNAPSHOT_PATH_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "the path is too long: %.80s...", db);

@@ -37,15 +37,15 @@ static void tell_numbers(tide_tracked *out, const tide_table *table)
             table->name, table->columns[table->key[0]].name);
 }
 
-static tide_status tell_nameless(tide_tracked *out, tide_app_tx *tx, const tide_table *table,
+static tide_status tell_nameless(tide_tracked *out, tide_foreign_tx *tx, const tide_table *table,
                                  tide_error *err)
 {
     if (!tide_table_is_key_nullable(table))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_COUNT_NAMELESS, err));
-    TIDE_TRY(tide_app_step(query, err));
-    const int64_t count = tide_app_col_i64(query);
+    TIDE_TRY(tide_foreign_step(query, err));
+    const int64_t count = tide_foreign_col_i64(query);
     if (count > 0)
         say(out,
             "%lld rows of %s have NULL in their PRIMARY KEY: no other node could find them, so "
@@ -55,26 +55,26 @@ static tide_status tell_nameless(tide_tracked *out, tide_app_tx *tx, const tide_
 }
 
 /* An application that does not switch foreign keys on may have children without parents. They go aside with the next look: it is told before. */
-static void tell_orphans(tide_tracked *out, tide_app_tx *tx, const char *name)
+static void tell_orphans(tide_tracked *out, tide_foreign_tx *tx, const char *name)
 {
     tide_error why;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    if (tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORPHANS->text, &why) < TIDE_OK)
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    if (tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORPHANS->text, &why) < TIDE_OK)
         return;
-    tide_app_bind_text(query, "name", tide_view_of(name));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
     /* A foreign key that fits no unique key is an error here, and the application's own business. */
-    if (tide_app_step(query, &why) != TIDE_OK)
+    if (tide_foreign_step(query, &why) != TIDE_OK)
         return;
-    const tide_view child = tide_app_col_bytes(query);
-    const tide_view parent = tide_app_col_bytes(query);
-    const int64_t count = tide_app_col_i64(query);
+    const tide_view child = tide_foreign_col_bytes(query);
+    const tide_view parent = tide_foreign_col_bytes(query);
+    const int64_t count = tide_foreign_col_i64(query);
     say(out,
         "%lld rows of %.*s refer to rows of %.*s that are not there: they are kept "
         "aside, out of their table, until those come ('replica conflicts')",
         (long long)count, (int)child.len, child.ptr, (int)parent.len, parent.ptr);
 }
 
-static tide_status advise(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status advise(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const advising *a = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
@@ -86,9 +86,9 @@ static tide_status advise(tide_app_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_capture_advise(tide_app *file, const char *table, tide_tracked *out,
+tide_status tide_capture_advise(tide_foreign_db *file, const char *table, tide_tracked *out,
                                 tide_error *err)
 {
     advising a = {.name = table, .out = out, .len = strlen(out->advice)};
-    return tide_app_read(file, advise, &a, err);
+    return tide_foreign_read(file, advise, &a, err);
 }

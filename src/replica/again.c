@@ -40,15 +40,15 @@ static void name_late(char out[96], const tide_node_id *origin, int64_t epoch)
     (void)snprintf(out, 96, "late/%s/%" PRId64, hex, epoch);
 }
 
-tide_status tide_again_meet(tide_app_tx *tx, const tide_node_id *origin, int64_t epoch,
+tide_status tide_again_meet(tide_foreign_tx *tx, const tide_node_id *origin, int64_t epoch,
                             tide_error *err)
 {
     char key[96];
     name_late(key, origin, epoch);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_AGAIN_LATE_PUT->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_AGAIN_LATE_PUT->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* Up to which stamp this origin is late; kept on the desk for the events that follow. */
@@ -59,14 +59,14 @@ static tide_status find_late(tide_desk *desk, const tide_event *event, tide_erro
         memcmp(&desk->late_origin, &event->origin, sizeof event->origin) == 0)
         return TIDE_OK;
     name_late(key, &event->origin, event->epoch);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_AGAIN_LATE_GET->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_AGAIN_LATE_GET->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     desk->late_origin = event->origin;
     desk->late_epoch = event->epoch;
-    desk->late_through = status == TIDE_OK ? (uint64_t)tide_app_col_i64(query) : 0;
+    desk->late_through = status == TIDE_OK ? (uint64_t)tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
@@ -90,8 +90,8 @@ enum { DESK_ROWS = 1000 };
 
 typedef struct own {
     tide_node *node;
-    tide_app_tx *tx;
-    tide_app_query *bodies;
+    tide_foreign_tx *tx;
+    tide_foreign_query *bodies;
     bool is_done;
 } own;
 
@@ -115,28 +115,28 @@ static tide_status say_some(own *o, tide_error *err)
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_TRY(tide_desk_init(&desk, o->node, o->tx, err));
     while (!o->is_done && desk.row_count < DESK_ROWS) {
-        const tide_status status = tide_app_step(o->bodies, err);
+        const tide_status status = tide_foreign_step(o->bodies, err);
         TIDE_TRY(status);
         o->is_done = status == TIDE_NONE;
         if (o->is_done)
             break;
-        (void)tide_app_col_i64(o->bodies); /* its number */
-        (void)tide_app_col_i64(o->bodies); /* its batch */
-        TIDE_TRY(say_event(&desk, tide_app_col_bytes(o->bodies), err));
+        (void)tide_foreign_col_i64(o->bodies); /* its number */
+        (void)tide_foreign_col_i64(o->bodies); /* its batch */
+        TIDE_TRY(say_event(&desk, tide_foreign_col_bytes(o->bodies), err));
     }
     return tide_again_log(&desk, err);
 }
 
-tide_status tide_again_own(tide_node *node, tide_app_tx *tx, int64_t epoch, int64_t after,
+tide_status tide_again_own(tide_node *node, tide_foreign_tx *tx, int64_t epoch, int64_t after,
                            tide_error *err)
 {
     const tide_node_id self = tide_node_get_id(node);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *bodies = NULL;
-    TIDE_TRY(tide_app_begin(&bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
-    tide_app_bind_blob(bodies, "origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(bodies, "epoch", epoch);
-    tide_app_bind_i64(bodies, "after", after);
-    tide_app_bind_i64(bodies, "through", INT64_MAX);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *bodies = NULL;
+    TIDE_TRY(tide_foreign_begin(&bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
+    tide_foreign_bind_blob(bodies, "origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(bodies, "epoch", epoch);
+    tide_foreign_bind_i64(bodies, "after", after);
+    tide_foreign_bind_i64(bodies, "through", INT64_MAX);
     own o = {.node = node, .tx = tx, .bodies = bodies};
     while (!o.is_done)
         TIDE_TRY(say_some(&o, err));

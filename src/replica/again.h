@@ -23,14 +23,14 @@ void tide_again_mark(tide_desk *desk, tide_desk_row *row);
 TIDE_MUST_CHECK tide_status tide_again_log(tide_desk *desk, tide_error *err);
 
 /* An origin's epoch is met for the first time: stamps up to the newest deletion that was forgotten are late. */
-TIDE_MUST_CHECK tide_status tide_again_meet(tide_app_tx *tx, const tide_node_id *origin,
+TIDE_MUST_CHECK tide_status tide_again_meet(tide_foreign_tx *tx, const tide_node_id *origin,
                                             int64_t epoch, tide_error *err);
 /* An event was merged into a row: mark it if the row stands by late writes alone. */
 TIDE_MUST_CHECK tide_status tide_again_judge(tide_desk *desk, tide_desk_row *row,
                                              const tide_event *event, tide_error *err);
 
 /* The rows of this node's own events of an epoch above a number. */
-TIDE_MUST_CHECK tide_status tide_again_own(tide_node *node, tide_app_tx *tx, int64_t epoch,
+TIDE_MUST_CHECK tide_status tide_again_own(tide_node *node, tide_foreign_tx *tx, int64_t epoch,
                                            int64_t after, tide_error *err);
 
 #endif

@@ -165,7 +165,7 @@ static tide_status take_event(apply_call *call, tide_desk *desk, const tide_log_
 }
 
 /* Seen before or not is decided by position, whatever has become of the row (R2, R7). is_new: one per event. */
-static tide_status settle_page(apply_call *call, tide_app_tx *tx, tide_log_origin *origin,
+static tide_status settle_page(apply_call *call, tide_foreign_tx *tx, tide_log_origin *origin,
                                bool *is_new, tide_error *err)
 {
     for (int i = 0; i < call->page->count; i++) {
@@ -179,7 +179,7 @@ static tide_status settle_page(apply_call *call, tide_app_tx *tx, tide_log_origi
     return TIDE_OK;
 }
 
-static tide_status take_page(apply_call *call, tide_app_tx *tx, tide_log_origin *origin,
+static tide_status take_page(apply_call *call, tide_foreign_tx *tx, tide_log_origin *origin,
                              tide_error *err)
 {
     const page *p = call->page;
@@ -204,7 +204,7 @@ static tide_status take_page(apply_call *call, tide_app_tx *tx, tide_log_origin 
     return tide_log_origin_store(origin, tx, err);
 }
 
-static tide_status apply_page(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status apply_page(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     apply_call *call = arg;
     const page *p = call->page;
@@ -229,7 +229,7 @@ tide_status tide_node_apply(tide_node *node, const tide_view *events, int count,
     TIDE_TRY(decode_page(&p, events, count, err));
     apply_call call = {.node = node, .page = &p};
     do /* every turn folds as much as one transaction may; writers cannot keep it from ending, they wait for the same lock */
-        TIDE_TRY(tide_app_write(tide_node_file(node), apply_page, &call, err));
+        TIDE_TRY(tide_foreign_write(tide_node_file(node), apply_page, &call, err));
     while (call.is_behind);
     *out = call.applied;
     return TIDE_OK;

@@ -38,16 +38,16 @@ static hooks choose_hooks(const tide_table *table)
     return h;
 }
 
-static tide_status run_text(tide_app_tx *tx, const tide_table *table, const tide_template *template,
-                            tide_error *err)
+static tide_status run_text(tide_foreign_tx *tx, const tide_table *table,
+                            const tide_template *template, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, template, NULL, err));
-    return tide_app_script(tx, tide_buffer_text(&text), err);
+    return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }
 
-static tide_status install_hooks(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status install_hooks(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     const hooks h = choose_hooks(table);
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
@@ -57,20 +57,20 @@ static tide_status install_hooks(tide_app_tx *tx, const tide_table *table, tide_
 }
 
 /* Is there a trigger of exactly this text? *ours: how many of ours there are. */
-static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const char *text,
+static tide_status find_hook(tide_foreign_tx *tx, const tide_table *table, const char *text,
                              bool *is_there, int *ours, tide_error *err)
 {
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "tide_capture_%" PRId64 "_", table->id);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
     *is_there = false;
     *ours = 0;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        const tide_view name = tide_app_col_bytes(query);
-        const tide_view sql = tide_app_col_bytes(query);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const tide_view name = tide_foreign_col_bytes(query);
+        const tide_view sql = tide_foreign_col_bytes(query);
         const size_t len = strlen(prefix);
         *ours += name.len > len && memcmp(name.ptr, prefix, len) == 0;
         *is_there = *is_there || tide_view_equal(sql, tide_view_of(text));
@@ -79,20 +79,20 @@ static tide_status find_hook(tide_app_tx *tx, const tide_table *table, const cha
 }
 
 /* Do triggers of the application fire before ours? */
-static tide_status look_overtaken(tide_app_tx *tx, const tide_table *table, bool *is_whole,
+static tide_status look_overtaken(tide_foreign_tx *tx, const tide_table *table, bool *is_whole,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_HOOK_OVERTAKEN->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_HOOK_OVERTAKEN->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *is_whole = status == TIDE_OK && tide_app_col_i64(query) == 0;
+    *is_whole = status == TIDE_OK && tide_foreign_col_i64(query) == 0;
     return TIDE_OK;
 }
 
 /* One that is missing, or reads otherwise than it was made, may have let anything pass; so may one that is overtaken. */
-tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, bool *is_whole,
+tide_status tide_capture_look(tide_foreign_tx *tx, const tide_table *table, bool *is_whole,
                               tide_error *err)
 {
     const hooks h = choose_hooks(table);
@@ -110,7 +110,8 @@ tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table, bool *is
 
 /* ---- the record ---- */
 
-static tide_status put_column(tide_app_tx *tx, const tide_table *table, int column, tide_error *err)
+static tide_status put_column(tide_foreign_tx *tx, const tide_table *table, int column,
+                              tide_error *err)
 {
     static const char *const affinities[] = {"NONE", "INTEGER", "REAL", "NUMERIC", "TEXT"};
     const tide_table_column *it = &table->columns[column];
@@ -118,46 +119,46 @@ static tide_status put_column(tide_app_tx *tx, const tide_table *table, int colu
     for (int i = 0; i < table->key_count; i++)
         if (table->key[i] == column)
             key_position = i + 1;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMN_PUT->text, err));
-    tide_app_bind_i64(query, "table_id", table->id);
-    tide_app_bind_i64(query, "position", column);
-    tide_app_bind_text(query, "name", tide_view_of(it->name));
-    tide_app_bind_i64(query, "key_position", key_position);
-    tide_app_bind_i64(query, "is_not_null", it->is_not_null);
-    tide_app_bind_text(query, "affinity", tide_view_of(affinities[it->affinity]));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMN_PUT->text, err));
+    tide_foreign_bind_i64(query, "table_id", table->id);
+    tide_foreign_bind_i64(query, "position", column);
+    tide_foreign_bind_text(query, "name", tide_view_of(it->name));
+    tide_foreign_bind_i64(query, "key_position", key_position);
+    tide_foreign_bind_i64(query, "is_not_null", it->is_not_null);
+    tide_foreign_bind_text(query, "affinity", tide_view_of(affinities[it->affinity]));
     if (it->fallback)
-        tide_app_bind_text(query, "fallback", tide_view_of(it->fallback));
-    return tide_app_run(query, NULL, err);
+        tide_foreign_bind_text(query, "fallback", tide_view_of(it->fallback));
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table, int64_t retain_us,
+tide_status tide_capture_record(tide_foreign_tx *tx, const tide_table *table, int64_t retain_us,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, err));
-    tide_app_bind_i64(query, "id", table->id);
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
-    tide_app_bind_i64(query, "is_tracked", 1);
-    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
-    tide_app_bind_i64(query, "retain_us", retain_us);
-    TIDE_TRY(tide_app_run(query, NULL, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
-    TIDE_TRY(tide_app_begin(&cut, tx, TIDE_TEMPLATE_REPLICA_COLUMNS_CUT->text, err));
-    tide_app_bind_i64(cut, "table_id", table->id);
-    TIDE_TRY(tide_app_run(cut, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, err));
+    tide_foreign_bind_i64(query, "id", table->id);
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    tide_foreign_bind_i64(query, "is_tracked", 1);
+    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
+    tide_foreign_bind_i64(query, "retain_us", retain_us);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
+    TIDE_TRY(tide_foreign_begin(&cut, tx, TIDE_TEMPLATE_REPLICA_COLUMNS_CUT->text, err));
+    tide_foreign_bind_i64(cut, "table_id", table->id);
+    TIDE_TRY(tide_foreign_run(cut, NULL, err));
     for (int i = 0; i < table->column_count; i++)
         TIDE_TRY(put_column(tx, table, i, err));
     return tide_schemas_put(tx, table, err);
 }
 
 /* What a write has to compute must be known to us: functions and collations of the application are not. */
-static tide_status check_writable(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status check_writable(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     static const tide_table_statement needed[] = {TIDE_TABLE_ROW_PUT, TIDE_TABLE_ROW_DELETE,
                                                   TIDE_TABLE_ROW_SET};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         tide_error cause = {.status = TIDE_OK};
         const tide_status status = tide_table_query(&query, tx, table, needed[i], &cause);
         if (status < TIDE_OK)
@@ -168,26 +169,26 @@ static tide_status check_writable(tide_app_tx *tx, const tide_table *table, tide
     return TIDE_OK;
 }
 
-tide_status tide_capture_unhook(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_capture_unhook(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     return run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err);
 }
 
-tide_status tide_capture_drop_log(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_capture_drop_log(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     return run_text(tx, table, TIDE_TEMPLATE_TABLE_LOG_DROP, err);
 }
 
 /* Numbers have as many columns as the widest of the narrow tables. */
-static tide_status widen_numbers(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status widen_numbers(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     int missing[TIDE_TABLE_MASK_BITS];
     tide_table_fill fill = {.some = missing};
     {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err));
-        TIDE_TRY(tide_app_step(query, err));
-        for (int i = (int)tide_app_col_i64(query); i < table->column_count; i++)
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err));
+        TIDE_TRY(tide_foreign_step(query, err));
+        for (int i = (int)tide_foreign_col_i64(query); i < table->column_count; i++)
             missing[fill.some_count++] = i;
     }
     if (fill.some_count == 0)
@@ -195,10 +196,10 @@ static tide_status widen_numbers(tide_app_tx *tx, const tide_table *table, tide_
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, TIDE_TEMPLATE_TABLE_LOG_WIDEN, &fill, err));
-    return tide_app_script(tx, tide_buffer_text(&text), err);
+    return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }
 
-tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_capture_make_log(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_TRY(tide_capture_drop_log(tx, table, err));
     if (tide_table_is_narrow(table))
@@ -207,7 +208,7 @@ tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table, tide
     return run_text(tx, table, TIDE_TEMPLATE_TABLE_GONE_MAKE, err);
 }
 
-tide_status tide_capture_install(tide_app_tx *tx, tide_table *table, int64_t retain_us,
+tide_status tide_capture_install(tide_foreign_tx *tx, tide_table *table, int64_t retain_us,
                                  tide_error *err)
 {
     TIDE_TRY(check_writable(tx, table, err));
@@ -217,121 +218,123 @@ tide_status tide_capture_install(tide_app_tx *tx, tide_table *table, int64_t ret
 }
 
 /* What was captured last is folded yet: the numbers are taken, and peers wait for them. */
-tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_capture_remove(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, err));
-    tide_app_bind_i64(query, "id", table->id);
-    TIDE_TRY(tide_app_run(query, NULL, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *ended = NULL;
-    TIDE_TRY(tide_app_begin(&ended, tx, TIDE_TEMPLATE_REPLICA_TABLE_ENDED->text, err));
-    tide_app_bind_i64(ended, "id", table->id);
-    return tide_app_run(ended, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, err));
+    tide_foreign_bind_i64(query, "id", table->id);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *ended = NULL;
+    TIDE_TRY(tide_foreign_begin(&ended, tx, TIDE_TEMPLATE_REPLICA_TABLE_ENDED->text, err));
+    tide_foreign_bind_i64(ended, "id", table->id);
+    return tide_foreign_run(ended, NULL, err);
 }
 
 /* ---- the log ---- */
 
 /* ?2 and on: the operation, the masks, the columns. */
-static void bind_change(tide_app_query *query, const tide_table *table, tide_change_kind kind,
+static void bind_change(tide_foreign_query *query, const tide_table *table, tide_change_kind kind,
                         bool is_bare, const tide_any *values, const bool *is_written)
 {
     enum { DELETE_BARE = 4 };
     static const int operations[] = {
         [TIDE_ROW_CREATE] = 1, [TIDE_ROW_UPDATE] = 2, [TIDE_ROW_DELETE] = 3};
-    tide_app_bind_at(
+    tide_foreign_bind_at(
         query, 2,
-        &(tide_app_value){.class = 1, .integer = is_bare ? DELETE_BARE : operations[kind]});
+        &(tide_foreign_value){.class = 1, .integer = is_bare ? DELETE_BARE : operations[kind]});
     for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
         uint64_t mask = 0;
         for (int i = 0; is_written && i < TIDE_TABLE_MASK_BITS; i++) {
             const int column = m * TIDE_TABLE_MASK_BITS + i;
             mask |= column < table->column_count && is_written[column] ? UINT64_C(1) << i : 0;
         }
-        tide_app_bind_at(query, 3 + m, &(tide_app_value){.class = 1, .integer = (int64_t)mask});
+        tide_foreign_bind_at(query, 3 + m,
+                             &(tide_foreign_value){.class = 1, .integer = (int64_t)mask});
     }
     for (int i = 0; i < table->column_count; i++)
         tide_table_bind(query, 'c', i, &values[i]);
 }
 
 /* A number whose change stands elsewhere. */
-static tide_status take_number(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status take_number(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     if (tide_table_is_narrow(table))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *number = NULL;
-    TIDE_TRY(tide_app_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
-    tide_app_bind_i64(number, "table_id", table->id);
-    return tide_app_run(number, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *number = NULL;
+    TIDE_TRY(tide_foreign_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
+    tide_foreign_bind_i64(number, "table_id", table->id);
+    return tide_foreign_run(number, NULL, err);
 }
 
-tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table, tide_change_kind kind,
+tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table, tide_change_kind kind,
                              const tide_any *values, const bool *is_written, tide_error *err)
 {
     TIDE_TRY(take_number(tx, table, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
     bind_change(query, table, kind, false, values, is_written);
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_capture_log_gone(tide_app_tx *tx, const tide_table *table, const tide_any *values,
-                                  tide_error *err)
+tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
+                                  const tide_any *values, tide_error *err)
 {
     TIDE_TRY(take_number(tx, table, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
     bind_change(query, table, TIDE_ROW_DELETE, true, values, NULL);
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table, const tide_log_row *row,
-                                 tide_error *err)
+tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
+                                 const tide_log_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
-    tide_app_bind_at(query, 1, &(tide_app_value){.class = 1, .integer = row->seq});
+    tide_foreign_bind_at(query, 1, &(tide_foreign_value){.class = 1, .integer = row->seq});
     bind_change(query, table, row->kind, row->is_bare, row->values, row->is_written);
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* A note whose row does not stand in the table any more: it was replaced unseen. */
-static tide_status settle_note(tide_app_tx *tx, const tide_table *recorded, const tide_table *live,
-                               tide_app_query *note, tide_any *values, tide_error *err)
+static tide_status settle_note(tide_foreign_tx *tx, const tide_table *recorded,
+                               const tide_table *live, tide_foreign_query *note, tide_any *values,
+                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, live, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < recorded->column_count; i++)
         values[i] = tide_table_col(note);
     for (int i = 0; i < recorded->key_count; i++)
         tide_table_bind(get, 'k', i, &values[recorded->key[i]]);
-    const tide_status status = tide_app_step(get, err);
+    const tide_status status = tide_foreign_step(get, err);
     return status == TIDE_NONE ? tide_capture_log(tx, recorded, TIDE_ROW_DELETE, values, NULL, err)
                                : status;
 }
 
-tide_status tide_capture_settle_gone(tide_app_tx *tx, const tide_table *recorded,
+tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *recorded,
                                      const tide_table *live, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep)
     tide_any *values = calloc((size_t)recorded->column_count, sizeof *values);
     if (!values)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", recorded->name);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *notes = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;
     TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
     bool is_any = false;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(notes, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(notes, err)) == TIDE_OK) {
         is_any = true;
         TIDE_TRY(settle_note(tx, recorded, live, notes, values, err));
     }
     TIDE_TRY(status);
     if (!is_any)
         return TIDE_OK;
-    tide_app_reset(notes);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
+    tide_foreign_reset(notes);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
     TIDE_TRY(tide_table_query(&cut, tx, recorded, TIDE_TABLE_GONE_CUT, err));
-    return tide_app_run(cut, NULL, err);
+    return tide_foreign_run(cut, NULL, err);
 }
 
 static tide_status settle_table(void *arg, const tide_table *table, tide_error *err)
@@ -342,37 +345,37 @@ static tide_status settle_table(void *arg, const tide_table *table, tide_error *
 }
 
 /* The document's counter: origin_seq::<database name>. */
-static tide_status put_meta(tide_app_tx *tx, tide_error *err)
+static tide_status put_meta(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *last = NULL;
-    TIDE_TRY(tide_app_begin(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
-    TIDE_TRY(tide_app_step(last, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *last = NULL;
+    TIDE_TRY(tide_foreign_begin(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    TIDE_TRY(tide_foreign_step(last, err));
     char value[32];
     char key[512];
-    const char *path = tide_app_path(tide_app_of(tx));
+    const char *path = tide_foreign_path(tide_foreign_of(tx));
     const char *slash = strrchr(path, '/');
-    (void)snprintf(value, sizeof value, "%" PRId64, tide_app_col_i64(last));
+    (void)snprintf(value, sizeof value, "%" PRId64, tide_foreign_col_i64(last));
     (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_META_PUT->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    tide_app_bind_text(query, "value", tide_view_of(value));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_META_PUT->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    tide_foreign_bind_text(query, "value", tide_view_of(value));
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err)
+tide_status tide_capture_settle(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_TRY(tide_table_list(tx, settle_table, tx, err));
     return put_meta(tx, err);
 }
 
-tide_status tide_capture_is_folded(tide_app_tx *tx, const tide_table *table, bool *out,
+tide_status tide_capture_is_folded(tide_foreign_tx *tx, const tide_table *table, bool *out,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_IS_EMPTY, err));
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query) != 0;
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }
 
@@ -391,42 +394,42 @@ typedef struct request {
 } request;
 
 /* Is it known already, by any spelling of its name? */
-static tide_status find_record(tide_app_tx *tx, tide_table *table, bool *is_known,
+static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_known,
                                bool *was_tracked, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *find = NULL;
-    TIDE_TRY(tide_app_begin(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
-    tide_app_bind_text(find, "name", tide_view_of(table->name));
-    const tide_status status = tide_app_step(find, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *find = NULL;
+    TIDE_TRY(tide_foreign_begin(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
+    tide_foreign_bind_text(find, "name", tide_view_of(table->name));
+    const tide_status status = tide_foreign_step(find, err);
     TIDE_TRY(status);
     *is_known = status == TIDE_OK;
     if (*is_known) {
-        table->id = tide_app_col_i64(find);
-        (void)tide_app_col_bytes(find);
-        *was_tracked = tide_app_col_i64(find) != 0;
+        table->id = tide_foreign_col_i64(find);
+        (void)tide_foreign_col_bytes(find);
+        *was_tracked = tide_foreign_col_i64(find) != 0;
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *add = NULL;
-    TIDE_TRY(tide_app_begin(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err));
-    tide_app_bind_text(add, "name", tide_view_of(table->name));
-    TIDE_TRY(tide_app_step(add, err));
-    table->id = tide_app_col_i64(add);
-    return tide_app_run(add, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *add = NULL;
+    TIDE_TRY(tide_foreign_begin(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err));
+    tide_foreign_bind_text(add, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_step(add, err));
+    table->id = tide_foreign_col_i64(add);
+    return tide_foreign_run(add, NULL, err);
 }
 
-static tide_status run_for_table(tide_app_tx *tx, const tide_template *template, int64_t id,
+static tide_status run_for_table(tide_foreign_tx *tx, const tide_template *template, int64_t id,
                                  int64_t retain_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
-    tide_app_bind_i64(query, "id", id);
-    tide_app_bind_i64(query, "retain_us", retain_us);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
+    tide_foreign_bind_i64(query, "id", id);
+    tide_foreign_bind_i64(query, "retain_us", retain_us);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* It was tracked once: columns keep the places that clocks know them by, unless it has another key, and so other rows. */
-static tide_status track_again(tide_app_tx *tx, request *r, const tide_table *live, bool *is_again,
-                               tide_error *err)
+static tide_status track_again(tide_foreign_tx *tx, request *r, const tide_table *live,
+                               bool *is_again, tide_error *err)
 {
     TIDE_TRY(run_for_table(tx, TIDE_TEMPLATE_REPLICA_TABLE_RETRACK, live->id, r->retain_us, err));
     TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
@@ -442,21 +445,21 @@ static tide_status track_again(tide_app_tx *tx, request *r, const tide_table *li
 
 /* A name that another table had stands for that table in the events of all nodes, so two tables cannot have it. One that is not tracked any more hands over
  * its history with the name: as if it had been rebuilt. */
-static tide_status take_name(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status take_name(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     char holder[TIDE_EVENT_TABLE_MAX + 1];
     int64_t id = 0;
     {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text, err));
-        tide_app_bind_text(query, "name", tide_view_of(table->name));
-        const tide_status status = tide_app_step(query, err);
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text, err));
+        tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        id = tide_app_col_i64(query);
-        const tide_view name = tide_app_col_bytes(query);
+        id = tide_foreign_col_i64(query);
+        const tide_view name = tide_foreign_col_bytes(query);
         (void)snprintf(holder, sizeof holder, "%.*s", (int)name.len, name.ptr);
-        if (tide_app_col_i64(query) != 0)
+        if (tide_foreign_col_i64(query) != 0)
             return tide_fail(err, TIDE_E_CONFLICT,
                              "%s is a name of the table %s, before or on other nodes: events under "
                              "it are that table's. Give the new table another name; or 'untrack' "
@@ -464,13 +467,13 @@ static tide_status take_name(tide_app_tx *tx, const tide_table *table, tide_erro
                              table->name, holder, holder);
     }
     TIDE_TRY(tide_schemas_rename(tx, id, holder, table->name, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *told = NULL;
-    TIDE_TRY(tide_app_begin(&told, tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
-    tide_app_bind_i64(told, "table_id", id);
-    return tide_app_run(told, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *told = NULL;
+    TIDE_TRY(tide_foreign_begin(&told, tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
+    tide_foreign_bind_i64(told, "table_id", id);
+    return tide_foreign_run(told, NULL, err);
 }
 
-static tide_status track_table(tide_app_tx *tx, request *r, tide_error *err)
+static tide_status track_table(tide_foreign_tx *tx, request *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_read(&table, tx, r->name, err));
@@ -487,7 +490,7 @@ static tide_status track_table(tide_app_tx *tx, request *r, tide_error *err)
     return tide_capture_want_scan(tx, table.id, err);
 }
 
-static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status track(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     request *r = arg;
     *r->out = (tide_tracked){0};
@@ -499,7 +502,7 @@ static tide_status track(tide_app_tx *tx, void *arg, tide_error *err)
     return track_table(tx, r, err);
 }
 
-tide_status tide_capture_track_empty(tide_app_tx *tx, const char *table, int64_t retain_us,
+tide_status tide_capture_track_empty(tide_foreign_tx *tx, const char *table, int64_t retain_us,
                                      tide_error *err)
 {
     tide_tracked ignored = {0};
@@ -519,11 +522,11 @@ tide_status tide_capture_fold_all(tide_node *node, tide_error *err)
 }
 
 /* Log rows are read by the columns that were recorded: they are folded before those change. Others write meanwhile, so it may take a few turns. */
-static tide_status write_folded(request *r, tide_app_fn *fn, tide_error *err)
+static tide_status write_folded(request *r, tide_foreign_fn *fn, tide_error *err)
 {
     tide_status status = TIDE_OK;
     for (int turn = 0; turn < FOLD_TURNS_MAX; turn++) {
-        status = tide_app_write(r->node->file, fn, r, err);
+        status = tide_foreign_write(r->node->file, fn, r, err);
         if (status < TIDE_OK || !r->is_fold_wanted)
             return status;
         TIDE_TRY(tide_capture_fold_all(r->node, err));
@@ -564,7 +567,7 @@ tide_status tide_node_rescan(tide_node *node, const char *table, int64_t *found,
     return tide_capture_rescan(node->file, table, found, err);
 }
 
-static tide_status untrack(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status untrack(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     request *r = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};

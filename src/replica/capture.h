@@ -22,64 +22,65 @@
 #include "replica/node.h"
 
 /* At the start of a fold, in its write transaction: notes become deletes of the log, and replication_meta is brought up to date. */
-TIDE_MUST_CHECK tide_status tide_capture_settle(tide_app_tx *tx, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_settle(tide_foreign_tx *tx, tide_error *err);
 
 /* ---- shared by capture.c, check.c, rescan.c ---- */
 
 /* Triggers, log and record of a table as they shall be from now on. The log must be empty unless the columns stay or are only added to. */
-TIDE_MUST_CHECK tide_status tide_capture_install(tide_app_tx *tx, tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_install(tide_foreign_tx *tx, tide_table *table,
                                                  int64_t retain_us, tide_error *err);
 /* Its parts. The log is made anew, and empty. */
-TIDE_MUST_CHECK tide_status tide_capture_unhook(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_unhook(tide_foreign_tx *tx, const tide_table *table,
                                                 tide_error *err);
-TIDE_MUST_CHECK tide_status tide_capture_make_log(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_make_log(tide_foreign_tx *tx, const tide_table *table,
                                                   tide_error *err);
-TIDE_MUST_CHECK tide_status tide_capture_drop_log(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_drop_log(tide_foreign_tx *tx, const tide_table *table,
                                                   tide_error *err);
 /* Notes of rows that do not stand in the table become deletes of its log. recorded: what the log's columns are; live: how rows are found. */
-TIDE_MUST_CHECK tide_status tide_capture_settle_gone(tide_app_tx *tx, const tide_table *recorded,
+TIDE_MUST_CHECK tide_status tide_capture_settle_gone(tide_foreign_tx *tx,
+                                                     const tide_table *recorded,
                                                      const tide_table *live, tide_error *err);
 /* The record alone. */
-TIDE_MUST_CHECK tide_status tide_capture_record(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_record(tide_foreign_tx *tx, const tide_table *table,
                                                 int64_t retain_us, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_capture_remove(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_remove(tide_foreign_tx *tx, const tide_table *table,
                                                 tide_error *err);
 
 /* Are all triggers there, and as they would be made for this table? */
-TIDE_MUST_CHECK tide_status tide_capture_look(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_look(tide_foreign_tx *tx, const tide_table *table,
                                               bool *is_whole, tide_error *err);
 
 /* Are there no captured changes that wait to be folded? */
-TIDE_MUST_CHECK tide_status tide_capture_is_folded(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_is_folded(tide_foreign_tx *tx, const tide_table *table,
                                                    bool *out, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_capture_fold_all(tide_node *node, tide_error *err);
 
 /* Log a change that no trigger saw. values: one per stored column; is_written: of an update, one per stored column; NULL: all. */
-TIDE_MUST_CHECK tide_status tide_capture_log(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table,
                                              tide_change_kind kind, const tide_any *values,
                                              const bool *is_written, tide_error *err);
 
 /* A row that a scan found gone: only its key is known. */
-TIDE_MUST_CHECK tide_status tide_capture_log_gone(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
                                                   const tide_any *values, tide_error *err);
 /* The same for a change that has its number already; a row of the log. */
-TIDE_MUST_CHECK tide_status tide_capture_log_put(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
                                                  const tide_log_row *row, tide_error *err);
 
 /* Compare a table with its clocks, in bounded transactions, and log the difference: rows without a clock, clocks without a row, columns whose
  * prints are others. */
-TIDE_MUST_CHECK tide_status tide_capture_rescan(tide_app *file, const char *table, int64_t *found,
-                                                tide_error *err);
-TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t table_id, bool *out,
-                                                     tide_error *err);
-TIDE_MUST_CHECK tide_status tide_capture_want_scan(tide_app_tx *tx, int64_t table_id,
+TIDE_MUST_CHECK tide_status tide_capture_rescan(tide_foreign_db *file, const char *table,
+                                                int64_t *found, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_foreign_tx *tx, int64_t table_id,
+                                                     bool *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_want_scan(tide_foreign_tx *tx, int64_t table_id,
                                                    tide_error *err);
 
 /* import.c: a table <table>_Events of the document's own kind is renamed, to be imported; the view of that name is made. */
-TIDE_MUST_CHECK tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table,
+TIDE_MUST_CHECK tide_status tide_capture_take_events(tide_foreign_tx *tx, const tide_table *table,
                                                      tide_error *err);
 /* Events of such a table are taken over as history, in bounded transactions; what an earlier call has left is gone on with. *imported: how many. */
-TIDE_MUST_CHECK tide_status tide_capture_import(tide_app *file, const char *table,
+TIDE_MUST_CHECK tide_status tide_capture_import(tide_foreign_db *file, const char *table,
                                                 int64_t *imported, tide_error *err);
 
 /* check.c: one table. What is found is added to *out. */
@@ -87,16 +88,16 @@ TIDE_MUST_CHECK tide_status tide_capture_check(tide_node *node, const char *tabl
                                                tide_capture_found *out, tide_error *err);
 /* Is the table's key still the recorded one? As tide_table_read. */
 TIDE_MUST_CHECK tide_status tide_capture_fits(bool *out, const tide_table *recorded,
-                                              tide_app_tx *tx, tide_error *err);
+                                              tide_foreign_tx *tx, tide_error *err);
 /* Tables that the application has renamed are known by their new names from now on. Before their logs are read. */
-TIDE_MUST_CHECK tide_status tide_capture_follow(tide_app_tx *tx, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_capture_follow(tide_foreign_tx *tx, tide_error *err);
 
 /* advise.c: what whoever tracks it should know: added to out->advice. */
-TIDE_MUST_CHECK tide_status tide_capture_advise(tide_app *file, const char *table,
+TIDE_MUST_CHECK tide_status tide_capture_advise(tide_foreign_db *file, const char *table,
                                                 tide_tracked *out, tide_error *err);
 
 /* capture.c: track inside a transaction of the caller, a table that is not tracked and has no rows. */
-TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_app_tx *tx, const char *table,
+TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_foreign_tx *tx, const char *table,
                                                      int64_t retain_us, tide_error *err);
 
 #endif

@@ -47,7 +47,7 @@ static tide_status add_name(name_list *list, tide_view name, int64_t id, tide_er
 }
 
 typedef struct checking {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     const char *name;
     tide_capture_found *out;
     tide_capture_found here; /* what this transaction adds */
@@ -99,19 +99,20 @@ static bool read_hook_names(name_list *out, tide_view sql)
     return true;
 }
 
-static tide_status find_hook_names(name_list *out, tide_app_tx *tx, const tide_table *recorded,
+static tide_status find_hook_names(name_list *out, tide_foreign_tx *tx, const tide_table *recorded,
                                    tide_error *err)
 {
     char hook[64];
     (void)snprintf(hook, sizeof hook, "tide_capture_%" PRId64 "_insert", recorded->id);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(hook));
-    tide_app_bind_text(query, "table_name", tide_view_of(recorded->name));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(hook));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(recorded->name));
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    if (!read_hook_names(out, tide_app_col_bytes(query)) || out->count != recorded->column_count) {
+    if (!read_hook_names(out, tide_foreign_col_bytes(query)) ||
+        out->count != recorded->column_count) {
         name_list_done(out);
         *out = (name_list){.count = 0};
     }
@@ -159,8 +160,8 @@ static void move_columns(tide_table *live, const int *place)
 
 /* Put the live columns in the recorded order, new ones behind: a column's position is what clocks know it by. map: for each recorded column its
  * place from now on; below 0: it was dropped. *kept: how many were not. */
-static tide_status align(tide_table *live, const tide_table *recorded, tide_app_tx *tx, int *map,
-                         int *kept, tide_error *err)
+static tide_status align(tide_table *live, const tide_table *recorded, tide_foreign_tx *tx,
+                         int *map, int *kept, tide_error *err)
 {
     TIDE_CLEANUP(name_list_done) name_list hooks = {.count = 0};
     TIDE_TRY(find_hook_names(&hooks, tx, recorded, err));
@@ -198,7 +199,7 @@ static bool is_same_key(const tide_table *live, const tide_table *recorded, cons
     return live->key_count == recorded->key_count;
 }
 
-tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_app_tx *tx,
+tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_foreign_tx *tx,
                               tide_error *err)
 {
     int kept = 0;
@@ -216,16 +217,16 @@ tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_app_tx
 /* ---- renamed tables ---- */
 
 /* The application may have renamed it: its triggers went along. */
-static tide_status find_new_name(tide_app_tx *tx, int64_t id, const tide_template *template,
+static tide_status find_new_name(tide_foreign_tx *tx, int64_t id, const tide_template *template,
                                  char out[TIDE_EVENT_TABLE_MAX + 1], tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
-    tide_app_bind_i64(query, "table_id", id);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
+    tide_foreign_bind_i64(query, "table_id", id);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view name = tide_app_col_bytes(query);
+    const tide_view name = tide_foreign_col_bytes(query);
     if (name.len > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a table's name has at most %d bytes",
                          TIDE_EVENT_TABLE_MAX);
@@ -234,19 +235,19 @@ static tide_status find_new_name(tide_app_tx *tx, int64_t id, const tide_templat
     return TIDE_OK;
 }
 
-static tide_status list_lost(name_list *out, tide_app_tx *tx, tide_error *err)
+static tide_status list_lost(name_list *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_LOST->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_LOST->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        const int64_t id = tide_app_col_i64(query);
-        TIDE_TRY(add_name(out, tide_app_col_bytes(query), id, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const int64_t id = tide_foreign_col_i64(query);
+        TIDE_TRY(add_name(out, tide_foreign_col_bytes(query), id, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-tide_status tide_capture_follow(tide_app_tx *tx, tide_error *err)
+tide_status tide_capture_follow(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(name_list_done) name_list lost = {.count = 0};
     TIDE_TRY(list_lost(&lost, tx, err));
@@ -266,13 +267,13 @@ tide_status tide_capture_follow(tide_app_tx *tx, tide_error *err)
 static tide_status tell_renamed(checking *c, const tide_table *live, tide_error *err)
 {
     {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err));
-        tide_app_bind_i64(query, "table_id", live->id);
-        const tide_status status = tide_app_step(query, err);
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err));
+        tide_foreign_bind_i64(query, "table_id", live->id);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        const tide_view before = tide_app_col_bytes(query);
+        const tide_view before = tide_foreign_col_bytes(query);
         c->here.changed++;
         report(
             &c->here,
@@ -280,10 +281,10 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
             "is not captured)",
             (int)before.len, before.ptr, live->name, (int)before.len, before.ptr);
     }
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *told = NULL;
-    TIDE_TRY(tide_app_begin(&told, c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
-    tide_app_bind_i64(told, "table_id", live->id);
-    TIDE_TRY(tide_app_run(told, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *told = NULL;
+    TIDE_TRY(tide_foreign_begin(&told, c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
+    tide_foreign_bind_i64(told, "table_id", live->id);
+    TIDE_TRY(tide_foreign_run(told, NULL, err));
     return tide_capture_take_events(c->tx, live, err);
 }
 
@@ -291,7 +292,7 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
 
 /* Rows that have something else than the default in a column that was added; all, where a column of that name was there before: whatever old events
  * say of that one, this is what it is now. */
-static tide_status log_added(tide_app_tx *tx, const tide_table *table, const bool *is_added,
+static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const bool *is_added,
                              bool is_all, int64_t *found, tide_error *err)
 {
     int added[TIDE_TABLE_COLUMNS_MAX];
@@ -302,14 +303,14 @@ static tide_status log_added(tide_app_tx *tx, const tide_table *table, const boo
     for (int i = 0; i < table->column_count; i++)
         if (is_added[i])
             added[count++] = i;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (is_all)
         TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
     else
         TIDE_TRY(
             tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         for (int i = 0; i < table->column_count; i++)
             values[i] = tide_table_col(query);
         TIDE_TRY(tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, is_added, err));
@@ -318,7 +319,7 @@ static tide_status log_added(tide_app_tx *tx, const tide_table *table, const boo
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status had_before(bool *out, tide_app_tx *tx, const tide_table *table,
+static tide_status had_before(bool *out, tide_foreign_tx *tx, const tide_table *table,
                               const bool *is_added, tide_error *err)
 {
     *out = false;
@@ -409,7 +410,7 @@ static tide_status end_capture(checking *c, const tide_table *recorded, const ch
 }
 
 /* What was captured is folded under the names that table and columns have by now, before those that were added are recorded. */
-static tide_status record_kept(tide_app_tx *tx, tide_table *live, const tide_table *recorded,
+static tide_status record_kept(tide_foreign_tx *tx, tide_table *live, const tide_table *recorded,
                                const int *map, int kept, tide_error *err)
 {
     const int count = live->column_count;
@@ -442,7 +443,7 @@ static tide_status drop_columns(checking *c, tide_table *live, const tide_table 
 }
 
 /* Are the triggers those that the recorded columns have, under the names of today? */
-static tide_status look_at_hooks(bool *is_whole, tide_app_tx *tx, tide_table *live, int kept,
+static tide_status look_at_hooks(bool *is_whole, tide_foreign_tx *tx, tide_table *live, int kept,
                                  tide_error *err)
 {
     const int count = live->column_count;
@@ -495,7 +496,7 @@ static tide_status compare(checking *c, const tide_table *recorded, tide_error *
     return compare_aligned(c, &live, recorded, map, kept, err);
 }
 
-static tide_status check_table(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status check_table(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     checking *c = arg;
     c->tx = tx;
@@ -524,19 +525,19 @@ typedef struct looking {
     bool is_due;
 } looking;
 
-static tide_status read_version(tide_app_tx *tx, looking *l, tide_error *err)
+static tide_status read_version(tide_foreign_tx *tx, looking *l, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err));
-    TIDE_TRY(tide_app_step(query, err));
-    const uint32_t version = (uint32_t)tide_app_col_i64(query);
-    const bool is_noted = tide_app_col_i64(query) != 0;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    const uint32_t version = (uint32_t)tide_foreign_col_i64(query);
+    const bool is_noted = tide_foreign_col_i64(query) != 0;
     l->state = (uint64_t)tide_node_epoch(l->node) << 32 | version;
     l->is_due = is_noted || l->state != atomic_load(&l->node->looked);
     return TIDE_OK;
 }
 
-static tide_status list_tables(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status list_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     looking *l = arg;
     TIDE_TRY(tide_capture_follow(tx, err));
@@ -545,11 +546,11 @@ static tide_status list_tables(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(read_version(tx, l, err));
     if (!l->is_due)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
-        TIDE_TRY(add_name(&l->tables, tide_app_col_bytes(query), 0, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+        TIDE_TRY(add_name(&l->tables, tide_foreign_col_bytes(query), 0, err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -575,7 +576,7 @@ tide_status tide_capture_check(tide_node *node, const char *table, tide_capture_
     for (int turn = 0; c.is_again && turn < TURNS_MAX; turn++) {
         if (turn > 0)
             TIDE_TRY(tide_capture_fold_all(node, err));
-        TIDE_TRY(tide_app_write(node->file, check_table, &c, err));
+        TIDE_TRY(tide_foreign_write(node->file, check_table, &c, err));
         add_found(out, &c.here);
     }
     if (c.is_again)
@@ -612,12 +613,12 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     *out = (tide_capture_found){0};
     if (tide_node_epoch(node) == 0)
         return TIDE_OK;
-    if (tide_app_is_paused(tide_app_path(node->file))) {
+    if (tide_foreign_is_paused(tide_foreign_path(node->file))) {
         report(out, "a migration is under way: the file is looked at when it has ended");
         return TIDE_OK;
     }
     TIDE_CLEANUP(looking_done) looking l = {.node = node};
-    TIDE_TRY(tide_app_write(node->file, list_tables, &l, err));
+    TIDE_TRY(tide_foreign_write(node->file, list_tables, &l, err));
     tide_status status = TIDE_OK;
     for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++) {
         status = tide_capture_check(node, l.tables.names[i], out, err);

@@ -12,46 +12,46 @@ static bool is_same(const tide_stamp *a, const tide_stamp *b)
     return tide_stamp_compare(a, b) == 0;
 }
 
-static tide_status begin(tide_app_query **out, tide_desk *desk, const tide_desk_row *row,
+static tide_status begin(tide_foreign_query **out, tide_desk *desk, const tide_desk_row *row,
                          const char *text, int column, const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, desk->tx, text, err));
-    tide_app_bind_i64(*out, "table", row->table->id);
-    tide_app_bind_blob(*out, "key", row->key);
-    tide_app_bind_i64(*out, "col", column);
-    tide_app_bind_i64(*out, "time", (int64_t)stamp->time);
-    tide_app_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(tide_foreign_begin(out, desk->tx, text, err));
+    tide_foreign_bind_i64(*out, "table", row->table->id);
+    tide_foreign_bind_blob(*out, "key", row->key);
+    tide_foreign_bind_i64(*out, "col", column);
+    tide_foreign_bind_i64(*out, "time", (int64_t)stamp->time);
+    tide_foreign_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     return TIDE_OK;
 }
 
 static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int column,
                               const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (stamp->time == 0)
         return TIDE_OK;
     TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, stamp, err));
-    tide_app_bind_i64(query, "now", desk->now_us);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "now", desk->now_us);
+    return tide_foreign_run(query, NULL, err);
 }
 
 static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column,
                           const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (stamp->time == 0)
         return TIDE_OK;
     TIDE_TRY(
         begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, stamp, err));
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
 static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row, int column,
                             const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, stamp, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
     return TIDE_OK;
@@ -60,33 +60,33 @@ static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row
 static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int column,
                               const tide_stamp *stamp, const tide_any *value, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp, err));
-    tide_app_bind_i64(query, "now", desk->now_us);
+    tide_foreign_bind_i64(query, "now", desk->now_us);
     if (value) {
         if (tide_any_encode(&bytes, value) < TIDE_OK)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a conflict");
-        tide_app_bind_blob(query, "value", tide_buffer_view(&bytes));
+        tide_foreign_bind_blob(query, "value", tide_buffer_view(&bytes));
     }
     int64_t changed = 0;
-    TIDE_TRY(tide_app_run(query, &changed, err));
+    TIDE_TRY(tide_foreign_run(query, &changed, err));
     desk->conflicts += changed;
     return TIDE_OK;
 }
 
 /* ---- what nobody wrote ---- */
 
-static tide_status has_other_schema(bool *out, tide_app_tx *tx, const tide_table *table,
+static tide_status has_other_schema(bool *out, tide_foreign_tx *tx, const tide_table *table,
                                     tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
-    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query) != 0;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
+    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }
 

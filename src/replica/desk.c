@@ -36,12 +36,12 @@ static tide_table *add_table(tide_desk *desk)
 
 static tide_status load_tables(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
-        const tide_view found = tide_app_col_bytes(query);
+        const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
         if (!own)
             return fail_memory(err);
@@ -54,34 +54,34 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
 
 static tide_status load_names(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_desk_name *more =
             realloc(desk->names, ((size_t)desk->name_count + 1) * sizeof *desk->names);
         if (!more)
             return fail_memory(err);
         desk->names = more;
-        const tide_view name = tide_app_col_bytes(query);
+        const tide_view name = tide_foreign_col_bytes(query);
         if (name.len > TIDE_EVENT_TABLE_MAX)
             continue;
         tide_desk_name *own = &more[desk->name_count++];
         memcpy(own->name, name.ptr, name.len);
         own->name[name.len] = '\0';
-        own->table_id = tide_app_col_i64(query);
+        own->table_id = tide_foreign_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
 tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
-        const tide_view found = tide_app_col_bytes(query);
+        const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
         if (!own)
             return fail_memory(err);
@@ -94,22 +94,22 @@ tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 
 static tide_status load_clock(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_GET->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_GET->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     desk->clock = (tide_hybrid){.node = desk->node};
     if (status == TIDE_OK)
-        desk->clock.last = (uint64_t)tide_app_col_i64(query);
+        desk->clock.last = (uint64_t)tide_foreign_col_i64(query);
     desk->clock_stored = desk->clock.last;
     return TIDE_OK;
 }
 
 static tide_status look_for_aside(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_ANY_ASIDE->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_ANY_ASIDE->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     desk->has_aside = status == TIDE_OK;
     return TIDE_OK;
@@ -119,17 +119,17 @@ static tide_status store_clock(tide_desk *desk, tide_error *err)
 {
     if (desk->clock.last == desk->clock_stored)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_PUT->text, err));
-    tide_app_bind_i64(query, "last", (int64_t)desk->clock.last);
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_PUT->text, err));
+    tide_foreign_bind_i64(query, "last", (int64_t)desk->clock.last);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     desk->clock_stored = desk->clock.last;
     return TIDE_OK;
 }
 
-tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx, tide_error *err)
+tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx, tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     *desk = (tide_desk){.tx = tx,
                         .now_us = env->wall_us(env),
                         .node = tide_node_get_id(node),
@@ -358,11 +358,11 @@ static tide_status extend_prints(tide_desk *desk, tide_desk_row *row, tide_view 
                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer all;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&all, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_TRY(tide_buffer_append_view(&all, prints));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
-    TIDE_TRY(tide_app_step(query, err));
+    TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < row->table->column_count; i++) {
         const tide_any value = tide_table_col(query);
         if ((size_t)i * TIDE_TABLE_PRINT_LEN >= prints.len)
@@ -380,19 +380,19 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value
 
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err));
-    tide_app_bind_i64(query, "table", row->table->id);
-    tide_app_bind_blob(query, "key", row->key);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err));
+    tide_foreign_bind_i64(query, "table", row->table->id);
+    tide_foreign_bind_blob(query, "key", row->key);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    TIDE_TRY(tide_row_clock_decode(&row->clock, tide_app_col_bytes(query), err));
-    TIDE_TRY(get_image(desk, row, tide_app_col_bytes(query), err));
-    row->aside = (tide_aside)tide_app_col_i64(query);
-    TIDE_TRY(keep_bytes(&row->rival, desk, tide_app_col_bytes(query), err));
+    TIDE_TRY(tide_row_clock_decode(&row->clock, tide_foreign_col_bytes(query), err));
+    TIDE_TRY(get_image(desk, row, tide_foreign_col_bytes(query), err));
+    row->aside = (tide_aside)tide_foreign_col_i64(query);
+    TIDE_TRY(keep_bytes(&row->rival, desk, tide_foreign_col_bytes(query), err));
     TIDE_TRY(tide_desk_note_kept(desk, row, err));
-    const tide_view prints = tide_app_col_bytes(query);
+    const tide_view prints = tide_foreign_col_bytes(query);
     if (prints.len >= (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN)
         return keep_bytes(&row->prints, desk, prints, err);
     return prints.len > 0 && !row->table->is_absent ? extend_prints(desk, row, prints, err)
@@ -415,7 +415,7 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
 {
     const tide_table *table = row->table;
     tide_any key[TIDE_EVENT_KEY_MAX];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
     for (int i = 0; i < table->key_count; i++) {
         row->values[table->key[i]] = key[i];
@@ -426,7 +426,7 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const size_t size = (size_t)table->column_count * sizeof(tide_any);
@@ -524,7 +524,7 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
 
 /* ---- writing down ---- */
 
-static tide_status store_row(tide_desk_row *row, tide_app_query *put, tide_error *err)
+static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
@@ -532,37 +532,37 @@ static tide_status store_row(tide_desk_row *row, tide_app_query *put, tide_error
     tide_buffer_init(&image, (size_t)1 << 30);
     if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK)
         return fail_memory(err);
-    tide_app_reset(put);
-    tide_app_bind_i64(put, "table", row->table->id);
-    tide_app_bind_blob(put, "key", row->key);
-    tide_app_bind_blob(put, "clock", tide_buffer_view(&clock));
+    tide_foreign_reset(put);
+    tide_foreign_bind_i64(put, "table", row->table->id);
+    tide_foreign_bind_blob(put, "key", row->key);
+    tide_foreign_bind_blob(put, "clock", tide_buffer_view(&clock));
     if (row->is_here) {
-        tide_app_bind_null(put, "image");
+        tide_foreign_bind_null(put, "image");
     } else {
         if (put_image(&image, row) < TIDE_OK)
             return fail_memory(err);
-        tide_app_bind_blob(put, "image", tide_buffer_view(&image));
+        tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
     }
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
     tide_buffer_init(&prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     if (row->is_here) {
         if (row->prints.len == 0)
             TIDE_TRY(tide_table_prints(&prints, row->values, row->table->column_count, err));
-        tide_app_bind_blob(put, "digest",
-                           row->prints.len > 0 ? row->prints : tide_buffer_view(&prints));
+        tide_foreign_bind_blob(put, "digest",
+                               row->prints.len > 0 ? row->prints : tide_buffer_view(&prints));
     } else {
-        tide_app_bind_null(put, "digest");
+        tide_foreign_bind_null(put, "digest");
     }
-    tide_app_bind_i64(put, "aside", row->aside);
+    tide_foreign_bind_i64(put, "aside", row->aside);
     if (row->aside == TIDE_ASIDE_UNIQUE && row->rival.len > 0)
-        tide_app_bind_blob(put, "rival", row->rival);
+        tide_foreign_bind_blob(put, "rival", row->rival);
     else
-        tide_app_bind_null(put, "rival");
+        tide_foreign_bind_null(put, "rival");
     if (!tide_row_clock_exists(&row->clock) && row->clock.deleted.stamp.time != 0)
-        tide_app_bind_i64(put, "gone", (int64_t)row->clock.deleted.stamp.time);
+        tide_foreign_bind_i64(put, "gone", (int64_t)row->clock.deleted.stamp.time);
     else
-        tide_app_bind_null(put, "gone");
-    TIDE_TRY(tide_app_run(put, NULL, err));
+        tide_foreign_bind_null(put, "gone");
+    TIDE_TRY(tide_foreign_run(put, NULL, err));
     row->is_changed = false;
     return TIDE_OK;
 }
@@ -571,8 +571,8 @@ tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
 {
     if (!desk->is_partial)
         TIDE_TRY(tide_resolve(desk, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
-    TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
+    TIDE_TRY(tide_foreign_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed)
             TIDE_TRY(store_row(row, put, err));

@@ -63,7 +63,7 @@ typedef struct tide_desk_name {
 } tide_desk_name;
 
 typedef struct tide_desk {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     tide_arena arena;
     int64_t now_us;
     tide_node_id node;
@@ -96,7 +96,7 @@ typedef struct tide_desk {
     int64_t conflicts; /* that were found */
 } tide_desk;
 
-TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx,
                                            tide_error *err);
 void tide_desk_done(tide_desk *desk); /* fits TIDE_CLEANUP on {0} */
 

@@ -7,11 +7,11 @@
 
 enum { ROW_BYTES_MAX = 1 << 30 };
 
-static tide_status digest_table(tide_table_digest *out, tide_app_tx *tx, const tide_table *table,
-                                tide_error *err)
+static tide_status digest_table(tide_table_digest *out, tide_foreign_tx *tx,
+                                const tide_table *table, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, ROW_BYTES_MAX);
     *out = (tide_table_digest){.rows = 0};
     (void)snprintf(out->table, sizeof out->table, "%s", table->name);
@@ -27,7 +27,7 @@ static tide_status digest_table(tide_table_digest *out, tide_app_tx *tx, const t
 }
 
 typedef struct digests_call {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     tide_table_digest *found;
     size_t count;
 } digests_call;
@@ -49,7 +49,7 @@ static tide_status keep_digest(void *arg, const tide_table *table, tide_error *e
     return TIDE_OK;
 }
 
-static tide_status keep_digests(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status keep_digests(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     digests_call *call = arg;
     call->tx = tx;
@@ -72,7 +72,7 @@ tide_status tide_node_digests(tide_node *node, tide_digest_fn *fn, void *arg, ti
     bool more = true;
     while (more)
         TIDE_TRY(tide_node_fold(node, &events, &more, err));
-    TIDE_TRY(tide_app_read(tide_node_file(node), keep_digests, &call, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), keep_digests, &call, err));
     if (call.count > 0)
         qsort(call.found, call.count, sizeof *call.found, compare_names);
     for (size_t i = 0; i < call.count; i++)

@@ -212,7 +212,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
 
 typedef struct source {
     const tide_table *table;
-    tide_app_query *query;
+    tide_foreign_query *query;
     tide_log_row row;
     bool has_row;
 } source;
@@ -225,7 +225,7 @@ typedef struct sources {
 static void sources_done(sources *s)
 {
     for (int i = 0; i < s->count; i++) {
-        tide_app_end(s->of[i].query);
+        tide_foreign_end(s->of[i].query);
         tide_log_row_done(&s->of[i].row);
     }
     free(s->of);
@@ -251,8 +251,8 @@ static tide_status open_sources(sources *out, tide_desk *desk, int64_t after, in
         TIDE_TRY(tide_log_row_init(&s->row, s->table, err));
         out->count = i + 1;
         TIDE_TRY(tide_table_query(&s->query, desk->tx, s->table, TIDE_TABLE_LOG_READ, err));
-        tide_app_bind_i64(s->query, "after", after);
-        tide_app_bind_i64(s->query, "through", through);
+        tide_foreign_bind_i64(s->query, "after", after);
+        tide_foreign_bind_i64(s->query, "through", through);
         TIDE_TRY(advance(s, err));
     }
     return TIDE_OK;
@@ -280,18 +280,18 @@ static tide_status fold_range(tide_desk *desk, tide_log_origin *origin, int64_t 
     return TIDE_OK;
 }
 
-static tide_status get_number(int64_t *out, tide_app_tx *tx, const char *text, tide_error *err)
+static tide_status get_number(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
 /* The cut under way, or a new one: everything that this transaction sees. */
-static tide_status find_cut(int64_t *cut, tide_app_tx *tx, int64_t after, tide_error *err)
+static tide_status find_cut(int64_t *cut, tide_foreign_tx *tx, int64_t after, tide_error *err)
 {
     TIDE_TRY(get_number(cut, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_GET->text, err));
     if (*cut > after)
@@ -299,38 +299,38 @@ static tide_status find_cut(int64_t *cut, tide_app_tx *tx, int64_t after, tide_e
     TIDE_TRY(get_number(cut, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
     if (*cut <= after + TIDE_FOLD_CHANGES_MAX)
         return TIDE_OK; /* done in one turn: nothing to remember */
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
-    TIDE_TRY(tide_app_begin(&put, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_PUT->text, err));
-    tide_app_bind_i64(put, "cut", *cut);
-    return tide_app_run(put, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
+    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_PUT->text, err));
+    tide_foreign_bind_i64(put, "cut", *cut);
+    return tide_foreign_run(put, NULL, err);
 }
 
-static tide_status run(tide_app_tx *tx, const char *text, tide_error *err)
+static tide_status run(tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* The captured rows go with their numbers, of which the newest stays, as the counter. */
-static tide_status cut_numbers(tide_app_tx *tx, int64_t through, tide_error *err)
+static tide_status cut_numbers(tide_foreign_tx *tx, int64_t through, tide_error *err)
 {
     int64_t last = 0;
     TIDE_TRY(get_number(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
     const bool is_all = last <= through;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *counter = NULL;
-    TIDE_TRY(tide_app_begin(
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *counter = NULL;
+    TIDE_TRY(tide_foreign_begin(
         &query, tx,
         is_all ? TIDE_TEMPLATE_REPLICA_SEQ_CLEAR->text : TIDE_TEMPLATE_REPLICA_SEQ_CUT->text, err));
     if (!is_all)
-        tide_app_bind_i64(query, "through", through);
-    TIDE_TRY(tide_app_run(query, NULL, err));
+        tide_foreign_bind_i64(query, "through", through);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     if (!is_all || last == 0)
         return TIDE_OK;
-    TIDE_TRY(tide_app_begin(&counter, tx, TIDE_TEMPLATE_REPLICA_SEQ_RAISE->text, err));
-    tide_app_bind_i64(counter, "seq", last);
-    return tide_app_run(counter, NULL, err);
+    TIDE_TRY(tide_foreign_begin(&counter, tx, TIDE_TEMPLATE_REPLICA_SEQ_RAISE->text, err));
+    tide_foreign_bind_i64(counter, "seq", last);
+    return tide_foreign_run(counter, NULL, err);
 }
 
 static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
@@ -338,39 +338,39 @@ static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
     for (int i = 0; i < desk->table_count; i++) {
         if (tide_table_is_narrow(desk->tables[i]))
             continue;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
-        tide_app_bind_i64(query, "through", through);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        tide_foreign_bind_i64(query, "through", through);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return cut_numbers(desk->tx, through, err);
 }
 
 /* The document's counter: origin_seq::<database name>. */
-static tide_status put_meta(tide_node *node, tide_app_tx *tx, int64_t last, tide_error *err)
+static tide_status put_meta(tide_node *node, tide_foreign_tx *tx, int64_t last, tide_error *err)
 {
-    const char *path = tide_app_path(tide_node_file(node));
+    const char *path = tide_foreign_path(tide_node_file(node));
     const char *slash = strrchr(path, '/');
     char key[512];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_META_PUT->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    tide_app_bind_i64(query, "value", last);
-    return tide_app_run(query, NULL, err);
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_META_PUT->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    tide_foreign_bind_i64(query, "value", last);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* The next turn has changes of rows that this one has clocks of: what stands in the tables is not touched before the last. Then all that was not looked
  * at is: rows aside, references. */
 static tide_status leave_to_last_turn(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     desk->is_partial = true;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
-    return tide_app_run(query, NULL, err);
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status fold_range_of(tide_node *node, tide_app_tx *tx, tide_log_origin *origin,
+static tide_status fold_range_of(tide_node *node, tide_foreign_tx *tx, tide_log_origin *origin,
                                  int64_t after, int64_t cut, bool *more, int64_t *events,
                                  tide_error *err)
 {
@@ -397,7 +397,7 @@ static tide_status fold_range_of(tide_node *node, tide_app_tx *tx, tide_log_orig
     return through < cut ? TIDE_OK : run(tx, TIDE_TEMPLATE_REPLICA_ABSENT_CUT->text, err);
 }
 
-static tide_status fold_captured(tide_node *node, tide_app_tx *tx, int64_t *events, bool *more,
+static tide_status fold_captured(tide_node *node, tide_foreign_tx *tx, int64_t *events, bool *more,
                                  tide_error *err)
 {
     int64_t cut = 0;
@@ -412,7 +412,7 @@ static tide_status fold_captured(tide_node *node, tide_app_tx *tx, int64_t *even
 }
 
 /* What waited for a table, a column or the time. */
-static tide_status retry_held(tide_node *node, tide_app_tx *tx, bool *more, tide_error *err)
+static tide_status retry_held(tide_node *node, tide_foreign_tx *tx, bool *more, tide_error *err)
 {
     int64_t merged = 0;
     int64_t held = 0;
@@ -426,7 +426,7 @@ static tide_status retry_held(tide_node *node, tide_app_tx *tx, bool *more, tide
 }
 
 /* Events that came before their schema was known tell their data when it is, though they may wait on. */
-static tide_status tell_waiting(tide_node *node, tide_app_tx *tx, tide_error *err)
+static tide_status tell_waiting(tide_node *node, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t is_behind = 0;
     TIDE_TRY(get_number(&is_behind, tx, TIDE_TEMPLATE_APPLY_TOLD_BEHIND->text, err));
@@ -440,7 +440,7 @@ static tide_status tell_waiting(tide_node *node, tide_app_tx *tx, tide_error *er
 
 /* While a parent was not tracked its children stood without being asked for it, and children that were not tracked lost parents unseen. Not before
  * everything is folded: rows that no clock knows yet are not judged. */
-static tide_status settle_references(tide_node *node, tide_app_tx *tx, tide_error *err)
+static tide_status settle_references(tide_node *node, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t is_wanted = 0;
     TIDE_TRY(get_number(&is_wanted, tx, TIDE_TEMPLATE_APPLY_REFER_WANTED->text, err));
@@ -458,7 +458,7 @@ static tide_status settle_references(tide_node *node, tide_app_tx *tx, tide_erro
     return run(tx, TIDE_TEMPLATE_APPLY_REFER_CUT->text, err);
 }
 
-tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events, bool *more,
+tide_status tide_fold_turn(tide_node *node, tide_foreign_tx *tx, int64_t *events, bool *more,
                            tide_error *err)
 {
     *events = 0;
@@ -480,7 +480,7 @@ typedef struct fold_call {
     bool more;
 } fold_call;
 
-static tide_status fold_once(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status fold_once(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     fold_call *call = arg;
     return tide_fold_turn(call->node, tx, &call->events, &call->more, err);
@@ -489,7 +489,7 @@ static tide_status fold_once(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_node_fold(tide_node *node, int64_t *events, bool *more, tide_error *err)
 {
     fold_call call = {.node = node};
-    TIDE_TRY(tide_app_write(tide_node_file(node), fold_once, &call, err));
+    TIDE_TRY(tide_foreign_write(tide_node_file(node), fold_once, &call, err));
     *events = call.events;
     *more = call.more;
     return TIDE_OK;

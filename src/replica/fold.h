@@ -13,7 +13,7 @@
 
 enum { TIDE_FOLD_CHANGES_MAX = 10000, TIDE_FOLD_RETRY_MAX = 1000 };
 
-TIDE_MUST_CHECK tide_status tide_fold_turn(tide_node *node, tide_app_tx *tx, int64_t *events,
+TIDE_MUST_CHECK tide_status tide_fold_turn(tide_node *node, tide_foreign_tx *tx, int64_t *events,
                                            bool *more, tide_error *err);
 
 #endif

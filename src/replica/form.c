@@ -142,38 +142,38 @@ typedef struct noting {
     bool is_known;
 } noting;
 
-static tide_status is_known(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status is_known(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     noting *n = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_UNLIKE_GET->text, err));
-    tide_app_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_UNLIKE_GET->text, err));
+    tide_foreign_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     n->is_known = status == TIDE_OK
-                      ? tide_view_equal(tide_app_col_bytes(query), tide_view_of(n->unlike))
+                      ? tide_view_equal(tide_foreign_col_bytes(query), tide_view_of(n->unlike))
                       : !n->unlike[0];
     return TIDE_OK;
 }
 
-static tide_status put_unlike(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status put_unlike(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const noting *n = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx,
-                            n->unlike[0] ? TIDE_TEMPLATE_PEER_UNLIKE_PUT->text
-                                         : TIDE_TEMPLATE_PEER_UNLIKE_CUT->text,
-                            err));
-    tide_app_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx,
+                                n->unlike[0] ? TIDE_TEMPLATE_PEER_UNLIKE_PUT->text
+                                             : TIDE_TEMPLATE_PEER_UNLIKE_CUT->text,
+                                err));
+    tide_foreign_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
     if (n->unlike[0])
-        tide_app_bind_text(query, "unlike", tide_view_of(n->unlike));
-    return tide_app_run(query, NULL, err);
+        tide_foreign_bind_text(query, "unlike", tide_view_of(n->unlike));
+    return tide_foreign_run(query, NULL, err);
 }
 
 tide_status tide_form_note(tide_node *node, const tide_node_id *peer, const char *unlike,
                            tide_error *err)
 {
     noting n = {.peer = peer, .unlike = unlike};
-    TIDE_TRY(tide_app_read(tide_node_file(node), is_known, &n, err));
-    return n.is_known ? TIDE_OK : tide_app_write(tide_node_file(node), put_unlike, &n, err);
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), is_known, &n, err));
+    return n.is_known ? TIDE_OK : tide_foreign_write(tide_node_file(node), put_unlike, &n, err);
 }

@@ -26,12 +26,12 @@ tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, t
 }
 
 tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_table *table,
-                               tide_app_query *query, tide_error *err)
+                               tide_foreign_query *query, tide_error *err)
 {
     for (;;) {
         tide_any key[TIDE_EVENT_KEY_MAX];
         tide_view encoded;
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         for (int i = 0; i < table->key_count; i++) {

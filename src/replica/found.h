@@ -17,7 +17,7 @@ TIDE_MUST_CHECK tide_status tide_found_keep(tide_found *found, tide_desk *desk, 
                                             tide_error *err);
 /* Rows of (key columns...) become encoded keys. */
 TIDE_MUST_CHECK tide_status tide_found_collect(tide_found *found, tide_desk *desk,
-                                               const tide_table *table, tide_app_query *query,
+                                               const tide_table *table, tide_foreign_query *query,
                                                tide_error *err);
 
 #endif

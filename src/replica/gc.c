@@ -20,33 +20,33 @@ typedef struct peer_call {
     int count;
 } peer_call;
 
-static tide_status put_mark(const peer_call *call, tide_app_tx *tx, const tide_origin_mark *mark,
-                            tide_error *err)
+static tide_status put_mark(const peer_call *call, tide_foreign_tx *tx,
+                            const tide_origin_mark *mark, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_PEER_MARK_PUT->text, err));
-    tide_app_bind_blob(query, "peer", tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", mark->epoch);
-    tide_app_bind_i64(query, "mark", mark->prefix);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_PEER_MARK_PUT->text, err));
+    tide_foreign_bind_blob(query, "peer", tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", mark->epoch);
+    tide_foreign_bind_i64(query, "mark", mark->prefix);
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status put_peer(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status put_peer(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const peer_call *call = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
     const tide_view peer = tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN);
-    TIDE_TRY(tide_app_begin(&put, tx, TIDE_TEMPLATE_APPLY_PEER_PUT->text, err));
-    tide_app_bind_blob(put, "peer", peer);
-    tide_app_bind_text(put, "name", tide_view_of(call->name ? call->name : ""));
-    tide_app_bind_i64(put, "now", call->now_us);
-    tide_app_bind_i64(put, "expires", call->expires_us);
-    TIDE_TRY(tide_app_run(put, NULL, err));
-    TIDE_TRY(tide_app_begin(&cut, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_CUT->text, err));
-    tide_app_bind_blob(cut, "peer", peer);
-    TIDE_TRY(tide_app_run(cut, NULL, err));
+    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_APPLY_PEER_PUT->text, err));
+    tide_foreign_bind_blob(put, "peer", peer);
+    tide_foreign_bind_text(put, "name", tide_view_of(call->name ? call->name : ""));
+    tide_foreign_bind_i64(put, "now", call->now_us);
+    tide_foreign_bind_i64(put, "expires", call->expires_us);
+    TIDE_TRY(tide_foreign_run(put, NULL, err));
+    TIDE_TRY(tide_foreign_begin(&cut, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_CUT->text, err));
+    tide_foreign_bind_blob(cut, "peer", peer);
+    TIDE_TRY(tide_foreign_run(cut, NULL, err));
     for (int i = 0; i < call->count; i++)
         TIDE_TRY(put_mark(call, tx, &call->marks[i], err));
     return TIDE_OK;
@@ -56,7 +56,7 @@ tide_status tide_node_note_peer(tide_node *node, const tide_node_id *peer, const
                                 int64_t expires_us, const tide_origin_mark *marks, int count,
                                 tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     const tide_node_id self = tide_node_get_id(node);
     if (memcmp(&self, peer, sizeof self) == 0)
         return tide_fail(err, TIDE_E_INVALID, "a peer with this node's own id");
@@ -66,7 +66,7 @@ tide_status tide_node_note_peer(tide_node *node, const tide_node_id *peer, const
                       .expires_us = expires_us,
                       .marks = marks,
                       .count = count};
-    return tide_app_write(tide_node_file(node), put_peer, &call, err);
+    return tide_foreign_write(tide_node_file(node), put_peer, &call, err);
 }
 
 /* ---- one turn ---- */
@@ -82,34 +82,34 @@ typedef struct collect_call {
 } collect_call;
 
 /* TIDE_NONE: NULL. */
-static tide_status ask_number(int64_t *out, tide_app_query *query, tide_error *err)
+static tide_status ask_number(int64_t *out, tide_foreign_query *query, tide_error *err)
 {
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    if (status == TIDE_NONE || tide_app_col_class(query) == 5)
+    if (status == TIDE_NONE || tide_foreign_col_class(query) == 5)
         return TIDE_NONE;
-    *out = tide_app_col_i64(query);
+    *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status begin_for(tide_app_query **out, tide_app_tx *tx, const char *text,
+static tide_status begin_for(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                              const tide_log_origin *origin, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, text, err));
-    tide_app_bind_blob(*out, "origin", tide_view_bytes(origin->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(*out, "epoch", origin->epoch);
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(origin->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(*out, "epoch", origin->epoch);
     return TIDE_OK;
 }
 
 /* What every live peer has, and we. Without peers: what we have. */
-static tide_status find_mark(int64_t *out, collect_call *call, tide_app_tx *tx,
+static tide_status find_mark(int64_t *out, collect_call *call, tide_foreign_tx *tx,
                              const tide_log_origin *origin, tide_error *err)
 {
     int64_t least = 0;
     int64_t greatest = 0;
     const int64_t own = tide_cursor_contiguous(&origin->cursor);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *low = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *high = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *low = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *high = NULL;
     TIDE_TRY(begin_for(&low, tx, TIDE_TEMPLATE_APPLY_LEAST_MARK->text, origin, err));
     const tide_status status = ask_number(&least, low, err);
     TIDE_TRY(status);
@@ -122,13 +122,13 @@ static tide_status find_mark(int64_t *out, collect_call *call, tide_app_tx *tx,
     return TIDE_OK;
 }
 
-static tide_status lower_horizon(collect_call *call, tide_app_tx *tx, const tide_log_origin *origin,
-                                 int64_t mark, tide_error *err)
+static tide_status lower_horizon(collect_call *call, tide_foreign_tx *tx,
+                                 const tide_log_origin *origin, int64_t mark, tide_error *err)
 {
     int64_t stamp = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin_for(&query, tx, TIDE_TEMPLATE_APPLY_GC_FIRST_STAMP->text, origin, err));
-    tide_app_bind_i64(query, "mark", mark);
+    tide_foreign_bind_i64(query, "mark", mark);
     const tide_status status = ask_number(&stamp, query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK && (uint64_t)stamp < call->horizon)
@@ -137,23 +137,23 @@ static tide_status lower_horizon(collect_call *call, tide_app_tx *tx, const tide
 }
 
 /* The last event that may go: from the oldest on, none is left out. */
-static tide_status find_end(int64_t *out, const collect_call *call, tide_app_tx *tx,
+static tide_status find_end(int64_t *out, const collect_call *call, tide_foreign_tx *tx,
                             const tide_log_origin *origin, int64_t mark, tide_error *err)
 {
     int64_t keep = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *last = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *bound = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *last = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *bound = NULL;
     *out = origin->floor;
     TIDE_TRY(begin_for(&last, tx, TIDE_TEMPLATE_APPLY_GC_LAST->text, origin, err));
-    tide_app_bind_i64(last, "floor", origin->floor);
-    tide_app_bind_i64(last, "limit", call->batch);
+    tide_foreign_bind_i64(last, "floor", origin->floor);
+    tide_foreign_bind_i64(last, "limit", call->batch);
     TIDE_TRY(ask_number(out, last, err));
     TIDE_TRY(begin_for(&bound, tx, TIDE_TEMPLATE_APPLY_GC_BOUND->text, origin, err));
-    tide_app_bind_i64(bound, "floor", origin->floor);
-    tide_app_bind_i64(bound, "limit", call->batch);
-    tide_app_bind_i64(bound, "mark", mark);
-    tide_app_bind_i64(bound, "now", call->now_us);
-    tide_app_bind_i64(bound, "retain", TIDE_NODE_RETAIN_US);
+    tide_foreign_bind_i64(bound, "floor", origin->floor);
+    tide_foreign_bind_i64(bound, "limit", call->batch);
+    tide_foreign_bind_i64(bound, "mark", mark);
+    tide_foreign_bind_i64(bound, "now", call->now_us);
+    tide_foreign_bind_i64(bound, "retain", TIDE_NODE_RETAIN_US);
     const tide_status status = ask_number(&keep, bound, err);
     TIDE_TRY(status);
     if (status == TIDE_OK && keep <= *out)
@@ -163,8 +163,8 @@ static tide_status find_end(int64_t *out, const collect_call *call, tide_app_tx 
     return TIDE_OK;
 }
 
-static tide_status collect_origin(collect_call *call, tide_app_tx *tx, const tide_origin_mark *of,
-                                  tide_error *err)
+static tide_status collect_origin(collect_call *call, tide_foreign_tx *tx,
+                                  const tide_origin_mark *of, tide_error *err)
 {
     int64_t mark = 0;
     int64_t end = 0;
@@ -176,10 +176,10 @@ static tide_status collect_origin(collect_call *call, tide_app_tx *tx, const tid
     TIDE_TRY(find_end(&end, call, tx, &origin, mark, err));
     if (end <= origin.floor)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin_for(&query, tx, TIDE_TEMPLATE_APPLY_GC_EVENTS->text, &origin, err));
-    tide_app_bind_i64(query, "through", end);
-    TIDE_TRY(tide_app_run(query, &gone, err));
+    tide_foreign_bind_i64(query, "through", end);
+    TIDE_TRY(tide_foreign_run(query, &gone, err));
     call->out.events += gone;
     call->out.more = call->out.more || gone >= call->batch;
     origin.floor = end;
@@ -187,11 +187,11 @@ static tide_status collect_origin(collect_call *call, tide_app_tx *tx, const tid
 }
 
 /* What is here but not merged yet may be older than a deletion that it will meet. */
-static tide_status spare_waiting(collect_call *call, tide_app_tx *tx, tide_error *err)
+static tide_status spare_waiting(collect_call *call, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t stamp = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SPOOL_WAITING_STAMP->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SPOOL_WAITING_STAMP->text, err));
     const tide_status status = ask_number(&stamp, query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK && (uint64_t)stamp < call->horizon)
@@ -205,53 +205,53 @@ static int64_t get_horizon(const collect_call *call)
 }
 
 /* Deletions that may be forgotten. */
-static tide_status begin_clocks(tide_app_query **out, const collect_call *call, tide_app_tx *tx,
-                                const char *text, tide_error *err)
+static tide_status begin_clocks(tide_foreign_query **out, const collect_call *call,
+                                tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, text, err));
-    tide_app_bind_i64(*out, "horizon", get_horizon(call));
-    tide_app_bind_i64(*out, "now", call->now_us);
-    tide_app_bind_i64(*out, "retain", TIDE_NODE_RETAIN_US);
-    tide_app_bind_i64(*out, "limit", call->batch);
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    tide_foreign_bind_i64(*out, "horizon", get_horizon(call));
+    tide_foreign_bind_i64(*out, "now", call->now_us);
+    tide_foreign_bind_i64(*out, "retain", TIDE_NODE_RETAIN_US);
+    tide_foreign_bind_i64(*out, "limit", call->batch);
     return TIDE_OK;
 }
 
-static tide_status collect_rows(collect_call *call, tide_app_tx *tx, tide_error *err)
+static tide_status collect_rows(collect_call *call, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *unknown = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *newest = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *clocks = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *known = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *unknown = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *newest = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *known = NULL;
     TIDE_TRY(spare_waiting(call, tx, err));
     const int64_t horizon = get_horizon(call);
-    TIDE_TRY(tide_app_begin(&unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err));
-    const tide_status status = tide_app_step(unknown, err);
+    TIDE_TRY(tide_foreign_begin(&unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err));
+    const tide_status status = tide_foreign_step(unknown, err);
     TIDE_TRY(status);
     if (call->is_uncertain || status == TIDE_OK)
         return TIDE_OK;
     TIDE_TRY(begin_clocks(&newest, call, tx, TIDE_TEMPLATE_APPLY_GC_NEWEST->text, err));
-    TIDE_TRY(tide_app_run(newest, NULL, err));
+    TIDE_TRY(tide_foreign_run(newest, NULL, err));
     TIDE_TRY(begin_clocks(&clocks, call, tx, TIDE_TEMPLATE_APPLY_GC_CLOCKS->text, err));
-    TIDE_TRY(tide_app_run(clocks, &call->out.tombstones, err));
+    TIDE_TRY(tide_foreign_run(clocks, &call->out.tombstones, err));
     const int64_t old = ((call->now_us - TIDE_NODE_RETAIN_US) / 1000) << 16;
-    TIDE_TRY(tide_app_begin(&known, tx, TIDE_TEMPLATE_APPLY_GC_KNOWN->text, err));
-    tide_app_bind_i64(known, "horizon", horizon < old ? horizon : old);
-    tide_app_bind_i64(known, "limit", call->batch);
-    TIDE_TRY(tide_app_run(known, &call->out.knowledge, err));
+    TIDE_TRY(tide_foreign_begin(&known, tx, TIDE_TEMPLATE_APPLY_GC_KNOWN->text, err));
+    tide_foreign_bind_i64(known, "horizon", horizon < old ? horizon : old);
+    tide_foreign_bind_i64(known, "limit", call->batch);
+    TIDE_TRY(tide_foreign_run(known, &call->out.knowledge, err));
     call->out.more =
         call->out.more || call->out.tombstones >= call->batch || call->out.knowledge >= call->batch;
     return TIDE_OK;
 }
 
-static tide_status expire_peers(const collect_call *call, tide_app_tx *tx, tide_error *err)
+static tide_status expire_peers(const collect_call *call, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *peers = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *marks = NULL;
-    TIDE_TRY(tide_app_begin(&peers, tx, TIDE_TEMPLATE_APPLY_PEER_EXPIRE->text, err));
-    tide_app_bind_i64(peers, "now", call->now_us);
-    TIDE_TRY(tide_app_run(peers, NULL, err));
-    TIDE_TRY(tide_app_begin(&marks, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_EXPIRE->text, err));
-    return tide_app_run(marks, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *peers = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *marks = NULL;
+    TIDE_TRY(tide_foreign_begin(&peers, tx, TIDE_TEMPLATE_APPLY_PEER_EXPIRE->text, err));
+    tide_foreign_bind_i64(peers, "now", call->now_us);
+    TIDE_TRY(tide_foreign_run(peers, NULL, err));
+    TIDE_TRY(tide_foreign_begin(&marks, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_EXPIRE->text, err));
+    return tide_foreign_run(marks, NULL, err);
 }
 
 typedef struct origin_list {
@@ -264,29 +264,29 @@ static void origin_list_done(origin_list *list)
     free(list->of);
 }
 
-static tide_status list_origins(origin_list *out, tide_app_tx *tx, tide_error *err)
+static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         tide_origin_mark *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
         if (!more)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for %d origins", out->count);
         out->of = more;
-        const tide_view origin = tide_app_col_bytes(query);
+        const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
         tide_origin_mark *mark = &more[out->count++];
         *mark = (tide_origin_mark){.epoch = 0};
         memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
-        mark->epoch = tide_app_col_i64(query);
+        mark->epoch = tide_foreign_col_i64(query);
     }
 }
 
-static tide_status collect_once(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status collect_once(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     collect_call *call = arg;
     TIDE_CLEANUP(origin_list_done) origin_list list = {.of = NULL};
@@ -304,7 +304,7 @@ tide_status tide_node_collect(tide_node *node, const tide_collect_options *optio
                               tide_collected *out, tide_error *err)
 {
     static const tide_collect_options usual = {.safety = 0};
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     int64_t events = 0;
     bool more = true;
     if (!options)
@@ -316,7 +316,7 @@ tide_status tide_node_collect(tide_node *node, const tide_collect_options *optio
                          .now_us = env->wall_us(env),
                          .safety = safety < 0 ? 0 : safety,
                          .batch = options->batch > 0 ? options->batch : BATCH_USUAL};
-    TIDE_TRY(tide_app_write(tide_node_file(node), collect_once, &call, err));
+    TIDE_TRY(tide_foreign_write(tide_node_file(node), collect_once, &call, err));
     *out = call.out;
     return TIDE_OK;
 }

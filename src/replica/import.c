@@ -13,13 +13,14 @@
 
 enum { NAME_SIZE = TIDE_EVENT_TABLE_MAX + 32 };
 
-static tide_status run_text(tide_app_tx *tx, const tide_table *table, const tide_template *template,
-                            const tide_table_fill *fill, tide_error *err)
+static tide_status run_text(tide_foreign_tx *tx, const tide_table *table,
+                            const tide_template *template, const tide_table_fill *fill,
+                            tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, template, fill, err));
-    return tide_app_script(tx, tide_buffer_text(&text), err);
+    return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }
 
 typedef enum standing {
@@ -29,18 +30,18 @@ typedef enum standing {
 } standing;
 
 /* What stands under the name? A view is ours if it shows our events. */
-static tide_status look(standing *out, tide_app_tx *tx, const char *name, tide_error *err)
+static tide_status look(standing *out, tide_foreign_tx *tx, const char *name, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
     *out = STANDING_NOTHING;
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const bool is_view = tide_view_equal(tide_app_col_bytes(query), tide_view_of("view"));
-    (void)tide_app_col_bytes(query);
-    const tide_view sql = tide_app_col_bytes(query);
+    const bool is_view = tide_view_equal(tide_foreign_col_bytes(query), tide_view_of("view"));
+    (void)tide_foreign_col_bytes(query);
+    const tide_view sql = tide_foreign_col_bytes(query);
     *out = STANDING_TABLE;
     if (!is_view)
         return TIDE_OK;
@@ -54,20 +55,20 @@ static tide_status look(standing *out, tide_app_tx *tx, const char *name, tide_e
 }
 
 /* Which column names the origin: the document calls it origin_node_id, source_node_id before. NULL: not a table of that kind. */
-static tide_status find_node_column(const char **out, tide_app_tx *tx, const char *name,
+static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const char *name,
                                     tide_error *err)
 {
     static const char *const needed[] = {"id",   "operation_type", "record_id",
                                          "data", "timestamp",      "processed"};
     enum { NEEDED = sizeof needed / sizeof *needed };
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
     *out = NULL;
     size_t found = 0;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_app_col_bytes(query));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_foreign_col_bytes(query));
         if (!column)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
         for (size_t i = 0; i < NEEDED; i++)
@@ -86,7 +87,8 @@ static tide_status find_node_column(const char **out, tide_app_tx *tx, const cha
 }
 
 /* A node's id as it was written: a UUID, or any text, of which a digest is taken; the view shows the text. */
-static tide_status take_origin(tide_node_id *out, tide_app_tx *tx, tide_view text, tide_error *err)
+static tide_status take_origin(tide_node_id *out, tide_foreign_tx *tx, tide_view text,
+                               tide_error *err)
 {
     tide_uuid uuid;
     if (tide_uuid_parse(&uuid, text) == TIDE_OK) {
@@ -95,61 +97,61 @@ static tide_status take_origin(tide_node_id *out, tide_app_tx *tx, tide_view tex
     }
     const tide_digest128 digest = tide_digest128_of(text);
     memcpy(out->bytes, digest.bytes, sizeof out->bytes);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_ORIGIN->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(out->bytes, sizeof out->bytes));
-    tide_app_bind_text(query, "name", text);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_ORIGIN->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(out->bytes, sizeof out->bytes));
+    tide_foreign_bind_text(query, "name", text);
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status next_number(int64_t *out, tide_app_tx *tx, const tide_node_id *origin,
+static tide_status next_number(int64_t *out, tide_foreign_tx *tx, const tide_node_id *origin,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(origin->bytes, sizeof origin->bytes));
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query) + 1;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(origin->bytes, sizeof origin->bytes));
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query) + 1;
     return TIDE_OK;
 }
 
-static void bind_any(tide_app_query *put, const char *name, tide_app_query *from)
+static void bind_any(tide_foreign_query *put, const char *name, tide_foreign_query *from)
 {
-    const tide_app_value value = tide_app_col(from);
+    const tide_foreign_value value = tide_foreign_col(from);
     if (value.class == 5)
-        tide_app_bind_null(put, name);
+        tide_foreign_bind_null(put, name);
     else if (value.class == 1)
-        tide_app_bind_i64(put, name, value.integer);
+        tide_foreign_bind_i64(put, name, value.integer);
     else if (value.class == 2)
-        tide_app_bind_f64(put, name, value.real);
+        tide_foreign_bind_f64(put, name, value.real);
     else
-        tide_app_bind_text(put, name, value.bytes);
+        tide_foreign_bind_text(put, name, value.bytes);
 }
 
 /* id, operation_type, record_id, data, timestamp, node, processed */
-static tide_status import_row(tide_app_tx *tx, const tide_table *table, tide_app_query *from,
-                              tide_error *err)
+static tide_status import_row(tide_foreign_tx *tx, const tide_table *table,
+                              tide_foreign_query *from, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
-    TIDE_TRY(tide_app_begin(&put, tx, TIDE_TEMPLATE_REPLICA_SEED_PUT->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
+    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_REPLICA_SEED_PUT->text, err));
     bind_any(put, "id", from);
     bind_any(put, "operation_type", from);
     bind_any(put, "record_id", from);
     bind_any(put, "data", from);
     bind_any(put, "timestamp", from);
     tide_node_id origin;
-    TIDE_TRY(take_origin(&origin, tx, tide_app_col_bytes(from), err));
+    TIDE_TRY(take_origin(&origin, tx, tide_foreign_col_bytes(from), err));
     bind_any(put, "processed", from);
     int64_t seq = 0;
     TIDE_TRY(next_number(&seq, tx, &origin, err));
-    tide_app_bind_blob(put, "origin", tide_view_bytes(origin.bytes, sizeof origin.bytes));
-    tide_app_bind_i64(put, "seq", seq);
-    tide_app_bind_text(put, "table_name", tide_view_of(table->name));
-    return tide_app_run(put, NULL, err);
+    tide_foreign_bind_blob(put, "origin", tide_view_bytes(origin.bytes, sizeof origin.bytes));
+    tide_foreign_bind_i64(put, "seq", seq);
+    tide_foreign_bind_text(put, "table_name", tide_view_of(table->name));
+    return tide_foreign_run(put, NULL, err);
 }
 
 /* A name that is free. */
-static tide_status choose_name(char out[NAME_SIZE], tide_app_tx *tx, const char *view,
+static tide_status choose_name(char out[NAME_SIZE], tide_foreign_tx *tx, const char *view,
                                tide_error *err)
 {
     for (int n = 1; n < 1000; n++) {
@@ -162,7 +164,7 @@ static tide_status choose_name(char out[NAME_SIZE], tide_app_tx *tx, const char 
     return tide_fail(err, TIDE_E_CONFLICT, "there is no free name for the old table %s", view);
 }
 
-tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_capture_take_events(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     char view[NAME_SIZE];
     char renamed[NAME_SIZE];
@@ -176,11 +178,11 @@ tide_status tide_capture_take_events(tide_app_tx *tx, const tide_table *table, t
         TIDE_TRY(find_node_column(&fill.node, tx, view, err));
         TIDE_TRY(choose_name(renamed, tx, view, err));
         TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_EVENTS_RENAME, &fill, err));
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *note = NULL;
-        TIDE_TRY(tide_app_begin(&note, tx, TIDE_TEMPLATE_SEED_NOTE->text, err));
-        tide_app_bind_i64(note, "table_id", table->id);
-        tide_app_bind_text(note, "renamed", tide_view_of(renamed));
-        TIDE_TRY(tide_app_run(note, NULL, err));
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *note = NULL;
+        TIDE_TRY(tide_foreign_begin(&note, tx, TIDE_TEMPLATE_SEED_NOTE->text, err));
+        tide_foreign_bind_i64(note, "table_id", table->id);
+        tide_foreign_bind_text(note, "renamed", tide_view_of(renamed));
+        TIDE_TRY(tide_foreign_run(note, NULL, err));
     }
     return run_text(tx, table, TIDE_TEMPLATE_EVENTS_VIEW, &fill, err);
 }
@@ -197,30 +199,30 @@ typedef struct import {
 } import;
 
 /* Where the last step ended: timestamp and id of its last row, encoded; empty: at the start. TIDE_NONE: nothing is to be imported. */
-static tide_status find_place(tide_app_tx *tx, int64_t table_id, char renamed[NAME_SIZE],
+static tide_status find_place(tide_foreign_tx *tx, int64_t table_id, char renamed[NAME_SIZE],
                               tide_buffer *place, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err));
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view name = tide_app_col_bytes(query);
+    const tide_view name = tide_foreign_col_bytes(query);
     (void)snprintf(renamed, NAME_SIZE, "%.*s", (int)name.len, name.ptr);
-    TIDE_TRY(tide_buffer_append_view(place, tide_app_col_bytes(query)));
+    TIDE_TRY(tide_buffer_append_view(place, tide_foreign_col_bytes(query)));
     return TIDE_OK;
 }
 
-static tide_status store_place(tide_app_tx *tx, int64_t table_id, tide_view place, bool is_done,
+static tide_status store_place(tide_foreign_tx *tx, int64_t table_id, tide_view place, bool is_done,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(
         &query, tx, (is_done ? TIDE_TEMPLATE_SEED_DONE : TIDE_TEMPLATE_SEED_PLACE_PUT)->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    tide_app_bind_blob(query, "place", place);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    tide_foreign_bind_blob(query, "place", place);
+    return tide_foreign_run(query, NULL, err);
 }
 
 static const tide_template *choose_walk(tide_view place)
@@ -235,7 +237,7 @@ static const tide_template *choose_walk(tide_view place)
                : TIDE_TEMPLATE_SEED_EVENTS_FROM;
 }
 
-static void bind_place(tide_app_query *query, tide_view place)
+static void bind_place(tide_foreign_query *query, tide_view place)
 {
     static const char *const names[] = {"timestamp", "id"};
     tide_reader from = tide_reader_of(place);
@@ -244,17 +246,17 @@ static void bind_place(tide_app_query *query, tide_view place)
         if (tide_any_decode(&value, &from) < TIDE_OK)
             return;
         if (value.class == TIDE_CLASS_INTEGER)
-            tide_app_bind_i64(query, names[i], value.integer);
+            tide_foreign_bind_i64(query, names[i], value.integer);
         else if (value.class == TIDE_CLASS_REAL)
-            tide_app_bind_f64(query, names[i], value.real);
+            tide_foreign_bind_f64(query, names[i], value.real);
         else if (value.class == TIDE_CLASS_TEXT)
-            tide_app_bind_text(query, names[i], value.bytes);
+            tide_foreign_bind_text(query, names[i], value.bytes);
         else if (value.class == TIDE_CLASS_BLOB)
-            tide_app_bind_blob(query, names[i], value.bytes);
+            tide_foreign_bind_blob(query, names[i], value.bytes);
     }
 }
 
-static tide_status import_rows(import *s, tide_app_tx *tx, const tide_table *table,
+static tide_status import_rows(import *s, tide_foreign_tx *tx, const tide_table *table,
                                tide_table_fill *fill, tide_buffer *place, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
@@ -262,11 +264,11 @@ static tide_status import_rows(import *s, tide_app_tx *tx, const tide_table *tab
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     tide_buffer_init(&next, PLACE_BYTES_MAX);
     TIDE_TRY(tide_table_text(&text, table, choose_walk(tide_buffer_view(place)), fill, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, tide_buffer_text(&text), err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, tide_buffer_text(&text), err));
     bind_place(query, tide_buffer_view(place));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         const tide_any timestamp = tide_table_col(query);
         const tide_any id = tide_table_col(query);
         tide_buffer_clear(&next);
@@ -286,7 +288,7 @@ static tide_status import_rows(import *s, tide_app_tx *tx, const tide_table *tab
     return TIDE_OK;
 }
 
-static tide_status step(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status step(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     import *s = arg;
     char renamed[NAME_SIZE];
@@ -311,12 +313,12 @@ static tide_status step(tide_app_tx *tx, void *arg, tide_error *err)
     return store_place(tx, table.id, tide_buffer_view(&place), s->is_done, err);
 }
 
-tide_status tide_capture_import(tide_app *file, const char *table, int64_t *imported,
+tide_status tide_capture_import(tide_foreign_db *file, const char *table, int64_t *imported,
                                 tide_error *err)
 {
 import s = {.name = table };
     while (!s.is_done) {
-        TIDE_TRY(tide_app_write(file, step, &s, err));
+        TIDE_TRY(tide_foreign_write(file, step, &s, err));
         s.count += s.count_here;
     }
     *imported = s.count;

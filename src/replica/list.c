@@ -82,8 +82,8 @@ static tide_status take_write(tide_conflict *out, char place[32], const tide_tab
     return TIDE_OK;
 }
 
-static tide_status give_conflict(conflicts_call *call, const tide_desk *desk, tide_app_query *query,
-                                 tide_error *err)
+static tide_status give_conflict(conflicts_call *call, const tide_desk *desk,
+                                 tide_foreign_query *query, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
@@ -92,18 +92,18 @@ static tide_status give_conflict(conflicts_call *call, const tide_desk *desk, ti
     const tide_table *table = NULL;
     char place[32] = "";
     char name[TIDE_EVENT_TABLE_MAX + 1] = "";
-    const tide_view table_name = tide_app_col_bytes(query);
+    const tide_view table_name = tide_foreign_col_bytes(query);
     if (table_name.len < sizeof name)
         memcpy(name, table_name.ptr, table_name.len);
-    tide_conflict conflict = {.table = name, .column = "", .key = tide_app_col_bytes(query)};
-    const int64_t column = tide_app_col_i64(query);
-    conflict.stamp.time = (uint64_t)tide_app_col_i64(query);
-    const tide_view node = tide_app_col_bytes(query);
+    tide_conflict conflict = {.table = name, .column = "", .key = tide_foreign_col_bytes(query)};
+    const int64_t column = tide_foreign_col_i64(query);
+    conflict.stamp.time = (uint64_t)tide_foreign_col_i64(query);
+    const tide_view node = tide_foreign_col_bytes(query);
     if (node.len == TIDE_NODE_LEN)
         memcpy(conflict.stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
-    const tide_view value = tide_app_col_bytes(query);
-    const int64_t aside = tide_app_col_i64(query);
-    conflict.found_at_us = tide_app_col_i64(query);
+    const tide_view value = tide_foreign_col_bytes(query);
+    const int64_t aside = tide_foreign_col_i64(query);
+    conflict.found_at_us = tide_foreign_col_i64(query);
     conflict.reason = reason_of(column, aside);
     TIDE_TRY(find_table(&table, call, desk, name, err));
     if (aside == 0 && column >= 0)
@@ -116,15 +116,15 @@ static tide_status give_conflict(conflicts_call *call, const tide_desk *desk, ti
     return call->fn(call->arg, &conflict, err);
 }
 
-static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status give_conflicts(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     conflicts_call *call = arg;
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         const tide_status given = give_conflict(call, &desk, query, err);
@@ -136,7 +136,7 @@ static tide_status give_conflicts(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg, tide_error *err)
 {
     conflicts_call call = {.node = node, .fn = fn, .arg = arg};
-    const tide_status status = tide_app_read(tide_node_file(node), give_conflicts, &call, err);
+    const tide_status status = tide_foreign_read(tide_node_file(node), give_conflicts, &call, err);
     tide_table_done(&call.recorded);
     return status;
 }
@@ -149,27 +149,27 @@ typedef struct held_call {
     void *arg;
 } held_call;
 
-static tide_status give_held(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status give_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const held_call *call = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err));
-    tide_app_bind_i64(query, "limit", call->limit);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err));
+    tide_foreign_bind_i64(query, "limit", call->limit);
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         tide_quarantined held = {.epoch = 0};
-        const tide_view origin = tide_app_col_bytes(query);
+        const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len == TIDE_NODE_LEN)
             memcpy(held.origin.bytes, origin.ptr, TIDE_NODE_LEN);
-        held.epoch = tide_app_col_i64(query);
-        held.seq = tide_app_col_i64(query);
-        held.table = tide_app_col_bytes(query);
-        held.record_id = tide_app_col_bytes(query);
-        held.reason = tide_app_col_bytes(query);
-        held.detail = tide_app_col_bytes(query);
-        held.found_at_us = tide_app_col_i64(query);
+        held.epoch = tide_foreign_col_i64(query);
+        held.seq = tide_foreign_col_i64(query);
+        held.table = tide_foreign_col_bytes(query);
+        held.record_id = tide_foreign_col_bytes(query);
+        held.reason = tide_foreign_col_bytes(query);
+        held.detail = tide_foreign_col_bytes(query);
+        held.found_at_us = tide_foreign_col_i64(query);
         TIDE_TRY(call->fn(call->arg, &held, err));
     }
 }
@@ -178,39 +178,39 @@ tide_status tide_node_quarantined(tide_node *node, int64_t limit, tide_quarantin
                                   void *arg, tide_error *err)
 {
     held_call call = {.limit = limit, .fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), give_held, &call, err);
+    return tide_foreign_read(tide_node_file(node), give_held, &call, err);
 }
 
-static tide_status count_all(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status count_all(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err));
-    TIDE_TRY(tide_app_step(query, err));
-    out->conflicts = tide_app_col_i64(query);
-    out->aside = tide_app_col_i64(query);
-    out->quarantined = tide_app_col_i64(query);
-    out->waiting = tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    out->conflicts = tide_foreign_col_i64(query);
+    out->aside = tide_foreign_col_i64(query);
+    out->quarantined = tide_foreign_col_i64(query);
+    out->waiting = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status count_held(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err));
-    TIDE_TRY(tide_app_step(query, err));
-    out->quarantined = tide_app_col_i64(query);
-    out->waiting = tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    out->quarantined = tide_foreign_col_i64(query);
+    out->waiting = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
 tide_status tide_node_count_held(tide_node *node, tide_node_counts *out, tide_error *err)
 {
-    return tide_app_read(tide_node_file(node), count_held, out, err);
+    return tide_foreign_read(tide_node_file(node), count_held, out, err);
 }
 
 tide_status tide_node_count(tide_node *node, tide_node_counts *out, tide_error *err)
 {
-    return tide_app_read(tide_node_file(node), count_all, out, err);
+    return tide_foreign_read(tide_node_file(node), count_all, out, err);
 }

@@ -16,10 +16,10 @@
 
 /* ---- origins ---- */
 
-static void bind_origin(tide_app_query *query, const tide_node_id *origin, int64_t epoch)
+static void bind_origin(tide_foreign_query *query, const tide_node_id *origin, int64_t epoch)
 {
-    tide_app_bind_blob(query, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", epoch);
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", epoch);
 }
 
 void tide_log_origin_done(tide_log_origin *origin)
@@ -31,43 +31,45 @@ void tide_log_origin_done(tide_log_origin *origin)
     *origin = (tide_log_origin){.tables = NULL};
 }
 
-tide_status tide_log_origin_load(tide_log_origin *out, tide_app_tx *tx, const tide_node_id *origin,
-                                 int64_t epoch, tide_error *err)
+tide_status tide_log_origin_load(tide_log_origin *out, tide_foreign_tx *tx,
+                                 const tide_node_id *origin, int64_t epoch, tide_error *err)
 {
     *out = (tide_log_origin){.origin = *origin, .epoch = epoch, .is_new = true};
     tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err));
     bind_origin(query, origin, epoch);
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     out->is_new = false;
-    out->start = tide_app_col_i64(query);
-    out->floor = tide_app_col_i64(query);
-    TIDE_TRY(tide_cursor_decode(&out->cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    out->start = tide_foreign_col_i64(query);
+    out->floor = tide_foreign_col_i64(query);
+    TIDE_TRY(
+        tide_cursor_decode(&out->cursor, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
     (void)tide_cursor_raise(&out->cursor, out->start);
     return TIDE_OK;
 }
 
-static tide_status load_table(tide_log_table *out, const tide_log_origin *origin, tide_app_tx *tx,
-                              tide_error *err)
+static tide_status load_table(tide_log_table *out, const tide_log_origin *origin,
+                              tide_foreign_tx *tx, tide_error *err)
 {
     tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
-    tide_app_bind_text(query, "table", tide_view_of(out->name));
-    const tide_status status = tide_app_step(query, err);
+    tide_foreign_bind_text(query, "table", tide_view_of(out->name));
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    TIDE_TRY(tide_cursor_decode(&out->cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
-    out->last_seq = tide_app_col_i64(query);
+    TIDE_TRY(
+        tide_cursor_decode(&out->cursor, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    out->last_seq = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin, tide_app_tx *tx,
-                                  const char *name, tide_error *err)
+tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
+                                  tide_foreign_tx *tx, const char *name, tide_error *err)
 {
     for (int i = 0; i < origin->table_count; i++)
         if (strcmp(origin->tables[i].name, name) == 0) {
@@ -88,7 +90,7 @@ tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
     return TIDE_OK;
 }
 
-tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx, const tide_event *event,
+tide_status tide_log_settle(tide_log_origin *origin, tide_foreign_tx *tx, const tide_event *event,
                             tide_error *err)
 {
     tide_log_table *table = NULL;
@@ -102,43 +104,43 @@ tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx, const tide
 }
 
 static tide_status store_table(const tide_log_origin *origin, const tide_log_table *table,
-                               tide_app_tx *tx, tide_error *err)
+                               tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *checkpoint = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *checkpoint = NULL;
     tide_uuid id;
     char text[TIDE_UUID_TEXT_SIZE];
     tide_buffer_init(&bytes, (size_t)1 << 24);
     TIDE_TRY(tide_cursor_encode(&table->cursor, &bytes, err));
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_PUT->text, err));
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_PUT->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
-    tide_app_bind_text(query, "table", tide_view_of(table->name));
-    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
-    tide_app_bind_i64(query, "last", table->last_seq);
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    tide_foreign_bind_text(query, "table", tide_view_of(table->name));
+    tide_foreign_bind_blob(query, "cursor", tide_buffer_view(&bytes));
+    tide_foreign_bind_i64(query, "last", table->last_seq);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     memcpy(id.bytes, origin->origin.bytes, TIDE_UUID_LEN);
     tide_uuid_format(&id, text);
-    TIDE_TRY(tide_app_begin(&checkpoint, tx, TIDE_TEMPLATE_APPLY_CHECKPOINT_PUT->text, err));
+    TIDE_TRY(tide_foreign_begin(&checkpoint, tx, TIDE_TEMPLATE_APPLY_CHECKPOINT_PUT->text, err));
     bind_origin(checkpoint, &origin->origin, origin->epoch);
-    tide_app_bind_text(checkpoint, "table", tide_view_of(table->name));
-    tide_app_bind_text(checkpoint, "node", tide_view_of(text));
-    tide_app_bind_i64(checkpoint, "seq", tide_cursor_contiguous(&table->cursor));
-    return tide_app_run(checkpoint, NULL, err);
+    tide_foreign_bind_text(checkpoint, "table", tide_view_of(table->name));
+    tide_foreign_bind_text(checkpoint, "node", tide_view_of(text));
+    tide_foreign_bind_i64(checkpoint, "seq", tide_cursor_contiguous(&table->cursor));
+    return tide_foreign_run(checkpoint, NULL, err);
 }
 
-tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx, tide_error *err)
+tide_status tide_log_origin_store(tide_log_origin *origin, tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, (size_t)1 << 24);
     TIDE_TRY(tide_cursor_encode(&origin->cursor, &bytes, err));
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_PUT->text, err));
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_PUT->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
-    tide_app_bind_i64(query, "start", origin->start);
-    tide_app_bind_i64(query, "floor", origin->floor);
-    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    tide_foreign_bind_i64(query, "start", origin->start);
+    tide_foreign_bind_i64(query, "floor", origin->floor);
+    tide_foreign_bind_blob(query, "cursor", tide_buffer_view(&bytes));
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     if (origin->is_new)
         TIDE_TRY(tide_again_meet(tx, &origin->origin, origin->epoch, err));
     origin->is_new = false;
@@ -184,7 +186,7 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     tide_json json;
     const tide_table *table = tide_desk_table(desk, event->table);
     column_names names = {.table = table && table->schema == event->schema ? table : NULL};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (!names.table) {
         const tide_status status =
             tide_schemas_columns(&names.columns, &names.key, &query, desk->tx,
@@ -211,45 +213,45 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     static const char *const operations[] = {"create", "update", "delete"};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     char id[TIDE_UUID_TEXT_SIZE];
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
     if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a record's id");
     tide_event_id(id, event);
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PUT->text, err));
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PUT->text, err));
     bind_origin(query, &event->origin, event->epoch);
-    tide_app_bind_i64(query, "seq", event->seq);
-    tide_app_bind_i64(query, "cut", event->cut_seq);
-    tide_app_bind_text(query, "id", tide_view_of(id));
-    tide_app_bind_text(query, "table", tide_view_of(event->table));
-    tide_app_bind_text(query, "operation", tide_view_of(operations[event->kind]));
-    tide_app_bind_text(query, "record", tide_buffer_view(&record));
+    tide_foreign_bind_i64(query, "seq", event->seq);
+    tide_foreign_bind_i64(query, "cut", event->cut_seq);
+    tide_foreign_bind_text(query, "id", tide_view_of(id));
+    tide_foreign_bind_text(query, "table", tide_view_of(event->table));
+    tide_foreign_bind_text(query, "operation", tide_view_of(operations[event->kind]));
+    tide_foreign_bind_text(query, "record", tide_buffer_view(&record));
     const tide_status is_known = put_data(&data, desk, event, err);
     TIDE_TRY(is_known);
     if (is_known == TIDE_OK)
-        tide_app_bind_text(query, "data", tide_buffer_view(&data));
-    tide_app_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
-    tide_app_bind_i64(query, "processed", is_processed ? 1 : 0);
-    tide_app_bind_i64(query, "stamp", (int64_t)event->stamp.time);
-    tide_app_bind_blob(query, "body", bytes);
-    return tide_app_run(query, NULL, err);
+        tide_foreign_bind_text(query, "data", tide_buffer_view(&data));
+    tide_foreign_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
+    tide_foreign_bind_i64(query, "processed", is_processed ? 1 : 0);
+    tide_foreign_bind_i64(query, "stamp", (int64_t)event->stamp.time);
+    tide_foreign_bind_blob(query, "body", bytes);
+    return tide_foreign_run(query, NULL, err);
 }
 
 tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
     const tide_status is_known = put_data(&data, desk, event, err);
     TIDE_TRY(is_known);
     if (is_known == TIDE_OK)
-        tide_app_bind_text(query, "data", tide_buffer_view(&data));
+        tide_foreign_bind_text(query, "data", tide_buffer_view(&data));
     bind_origin(query, &event->origin, event->epoch);
-    tide_app_bind_i64(query, "seq", event->seq);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "seq", event->seq);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* Events borrow from their bytes: the desk keeps those. */
@@ -264,14 +266,15 @@ static tide_status keep_event(tide_event *out, tide_desk *desk, tide_view body, 
 static tide_status next_without_data(tide_event *out, tide_desk *desk, const tide_event *after,
                                      tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(
+        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err));
     bind_origin(query, &after->origin, after->epoch);
-    tide_app_bind_i64(query, "seq", after->seq);
-    const tide_status status = tide_app_step(query, err);
+    tide_foreign_bind_i64(query, "seq", after->seq);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    return keep_event(out, desk, tide_app_col_bytes(query), err);
+    return keep_event(out, desk, tide_foreign_col_bytes(query), err);
 }
 
 tide_status tide_log_fill_data(tide_desk *desk, tide_error *err)
@@ -297,16 +300,17 @@ typedef struct waiting_place {
 static tide_status next_waiting(tide_event *out, tide_desk *desk, waiting_place *place,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err));
-    tide_app_bind_i64(query, "stamp", place->stamp);
-    tide_app_bind_i64(query, "row", place->row);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(
+        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err));
+    tide_foreign_bind_i64(query, "stamp", place->stamp);
+    tide_foreign_bind_i64(query, "row", place->row);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    place->stamp = tide_app_col_i64(query);
-    place->row = tide_app_col_i64(query);
-    return keep_event(out, desk, tide_app_col_bytes(query), err);
+    place->stamp = tide_foreign_col_i64(query);
+    place->row = tide_foreign_col_i64(query);
+    return keep_event(out, desk, tide_foreign_col_bytes(query), err);
 }
 
 tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
@@ -315,7 +319,7 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
     for (;;) {
         TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
         TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
         tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
         tide_status status = next_waiting(&event, desk, &place, err);
         if (status != TIDE_OK)
@@ -324,11 +328,11 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             continue;
-        TIDE_TRY(tide_app_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err));
-        tide_app_bind_text(put, "data", tide_buffer_view(&data));
+        TIDE_TRY(tide_foreign_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err));
+        tide_foreign_bind_text(put, "data", tide_buffer_view(&data));
         bind_origin(put, &event.origin, event.epoch);
-        tide_app_bind_i64(put, "seq", event.seq);
-        TIDE_TRY(tide_app_run(put, NULL, err));
+        tide_foreign_bind_i64(put, "seq", event.seq);
+        TIDE_TRY(tide_foreign_run(put, NULL, err));
     }
 }
 
@@ -339,36 +343,37 @@ typedef struct marks_call {
     void *arg;
 } marks_call;
 
-static tide_status find_stamp(tide_origin_mark *mark, tide_app_tx *tx, tide_error *err)
+static tide_status find_stamp(tide_origin_mark *mark, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
     bind_origin(query, &mark->origin, mark->epoch);
-    tide_app_bind_i64(query, "seq", mark->prefix);
-    const tide_status status = tide_app_step(query, err);
-    mark->stamp = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    tide_foreign_bind_i64(query, "seq", mark->prefix);
+    const tide_status status = tide_foreign_step(query, err);
+    mark->stamp = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status give_marks(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const marks_call *call = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         tide_origin_mark mark = {.epoch = 0};
-        const tide_view origin = tide_app_col_bytes(query);
+        const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
         memcpy(mark.origin.bytes, origin.ptr, TIDE_NODE_LEN);
-        mark.epoch = tide_app_col_i64(query);
-        mark.start = tide_app_col_i64(query);
-        mark.floor = tide_app_col_i64(query);
+        mark.epoch = tide_foreign_col_i64(query);
+        mark.start = tide_foreign_col_i64(query);
+        mark.floor = tide_foreign_col_i64(query);
         TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
-        TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+        TIDE_TRY(
+            tide_cursor_decode(&cursor, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
         (void)tide_cursor_raise(&cursor, mark.start);
         mark.prefix = tide_cursor_contiguous(&cursor);
         mark.highest = tide_cursor_highest(&cursor);
@@ -380,7 +385,7 @@ static tide_status give_marks(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg, tide_error *err)
 {
     marks_call call = {.fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), give_marks, &call, err);
+    return tide_foreign_read(tide_node_file(node), give_marks, &call, err);
 }
 
 /* ---- what peers say of an origin before they send its events ---- */
@@ -390,7 +395,7 @@ typedef struct learn_call {
     const tide_origin_mark *mark;
 } learn_call;
 
-static tide_status learn_start(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status learn_start(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const learn_call *call = arg;
     const tide_origin_mark *mark = call->mark;
@@ -418,7 +423,7 @@ tide_status tide_node_learn(tide_node *node, const tide_origin_mark *mark, tide_
                          ", highest %" PRId64,
                          mark->epoch, mark->start, mark->highest);
     learn_call call = {.node = node, .mark = mark};
-    return tide_app_write(tide_node_file(node), learn_start, &call, err);
+    return tide_foreign_write(tide_node_file(node), learn_start, &call, err);
 }
 
 /* ---- reading ---- */
@@ -437,26 +442,26 @@ typedef struct read_call {
 } read_call;
 
 /* Where a page ends: behind the last batch that fits; inside one that is larger than a page. */
-static tide_status find_end(const read_call *call, tide_app_tx *tx, int64_t prefix, int64_t *end,
-                            tide_error *err)
+static tide_status find_end(const read_call *call, tide_foreign_tx *tx, int64_t prefix,
+                            int64_t *end, tide_error *err)
 {
     int64_t rows = 0;
     int64_t bytes = 0;
     int64_t last = call->after;
     int64_t whole = last;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text, err));
     bind_origin(query, call->origin, call->epoch);
-    tide_app_bind_i64(query, "after", call->after);
-    tide_app_bind_i64(query, "through", prefix);
+    tide_foreign_bind_i64(query, "after", call->after);
+    tide_foreign_bind_i64(query, "through", prefix);
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             break;
-        const int64_t seq = tide_app_col_i64(query);
-        const int64_t cut = tide_app_col_i64(query);
-        bytes += tide_app_col_i64(query);
+        const int64_t seq = tide_foreign_col_i64(query);
+        const int64_t cut = tide_foreign_col_i64(query);
+        bytes += tide_foreign_col_i64(query);
         rows++;
         if (cut > prefix && call->is_own)
             break; /* under way (fold.h): if the file is put back now, its rest never comes */
@@ -472,24 +477,24 @@ static tide_status find_end(const read_call *call, tide_app_tx *tx, int64_t pref
     return TIDE_OK;
 }
 
-static tide_status give_events(const read_call *call, tide_app_tx *tx, tide_error *err)
+static tide_status give_events(const read_call *call, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
     bind_origin(query, call->origin, call->epoch);
-    tide_app_bind_i64(query, "after", call->after);
-    tide_app_bind_i64(query, "through", call->through);
+    tide_foreign_bind_i64(query, "after", call->after);
+    tide_foreign_bind_i64(query, "through", call->through);
     for (;;) {
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        const int64_t seq = tide_app_col_i64(query);
-        const int64_t cut = tide_app_col_i64(query);
-        TIDE_TRY(call->fn(call->arg, tide_app_col_bytes(query), seq, cut, err));
+        const int64_t seq = tide_foreign_col_i64(query);
+        const int64_t cut = tide_foreign_col_i64(query);
+        TIDE_TRY(call->fn(call->arg, tide_foreign_col_bytes(query), seq, cut, err));
     }
 }
 
-static tide_status read_page(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status read_page(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     read_call *call = arg;
     TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
@@ -519,7 +524,7 @@ tide_status tide_node_read(tide_node *node, const tide_node_id *origin, int64_t 
                       .max_bytes = max_bytes,
                       .fn = fn,
                       .arg = arg};
-    TIDE_TRY(tide_app_read(tide_node_file(node), read_page, &call, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), read_page, &call, err));
     *through = call.through;
     *more = call.more;
     return TIDE_OK;

@@ -30,18 +30,18 @@ typedef struct tide_log_origin {
     int table_count;
 } tide_log_origin;
 
-TIDE_MUST_CHECK tide_status tide_log_origin_load(tide_log_origin *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_log_origin_load(tide_log_origin *out, tide_foreign_tx *tx,
                                                  const tide_node_id *origin, int64_t epoch,
                                                  tide_error *err);
 void tide_log_origin_done(tide_log_origin *origin); /* fits TIDE_CLEANUP on {0} */
 /* The cursor of a table, loaded if need be; borrowed until the next call. */
 TIDE_MUST_CHECK tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
-                                                  tide_app_tx *tx, const char *name,
+                                                  tide_foreign_tx *tx, const char *name,
                                                   tide_error *err);
 /* Settle an event's number. TIDE_E_LIMIT: too many holes. */
-TIDE_MUST_CHECK tide_status tide_log_settle(tide_log_origin *origin, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_log_settle(tide_log_origin *origin, tide_foreign_tx *tx,
                                             const tide_event *event, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_log_origin_store(tide_log_origin *origin, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_log_origin_store(tide_log_origin *origin, tide_foreign_tx *tx,
                                                   tide_error *err);
 
 /* Keep an event; one that is there already stays as it is. */

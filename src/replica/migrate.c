@@ -4,7 +4,7 @@
 #include "replica/node_parts.h"
 
 typedef struct unhooking {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     bool is_folded;
 } unhooking;
 
@@ -24,7 +24,7 @@ static tide_status drop(void *arg, const tide_table *table, tide_error *err)
     return tide_capture_want_scan(u->tx, table->id, err);
 }
 
-static tide_status unhook(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status unhook(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     unhooking *u = arg;
     *u = (unhooking){.tx = tx, .is_folded = true};
@@ -38,7 +38,7 @@ tide_status tide_node_unhook(tide_node *node, tide_error *err)
     unhooking u = {.is_folded = false};
     for (int turn = 0; !u.is_folded && turn < TURNS_MAX; turn++) {
         TIDE_TRY(tide_capture_fold_all(node, err));
-        TIDE_TRY(tide_app_write(node->file, unhook, &u, err));
+        TIDE_TRY(tide_foreign_write(node->file, unhook, &u, err));
     }
     return u.is_folded ? TIDE_OK
                        : tide_fail(err, TIDE_E_BUSY, "the tables are written to without a pause");

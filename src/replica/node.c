@@ -22,12 +22,13 @@ static const char *find_migration(int64_t version)
     return steps[version]->text;
 }
 
-static tide_status get_note_number(tide_app_tx *tx, const char *key, int64_t *out, tide_error *err)
+static tide_status get_note_number(tide_foreign_tx *tx, const char *key, int64_t *out,
+                                   tide_error *err)
 {
-    char text[TIDE_APP_NOTE_SIZE];
+    char text[TIDE_FOREIGN_NOTE_SIZE];
     char *end = NULL;
     *out = 0;
-    const tide_status status = tide_app_note_get(tx, key, text, err);
+    const tide_status status = tide_foreign_note_get(tx, key, text, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     *out = strtoll(text, &end, 10);
@@ -36,36 +37,37 @@ static tide_status get_note_number(tide_app_tx *tx, const char *key, int64_t *ou
     return TIDE_OK;
 }
 
-static tide_status put_note_number(tide_app_tx *tx, const char *key, int64_t value, tide_error *err)
+static tide_status put_note_number(tide_foreign_tx *tx, const char *key, int64_t value,
+                                   tide_error *err)
 {
     char text[32];
     (void)snprintf(text, sizeof text, "%" PRId64, value);
-    return tide_app_note_put(tx, key, text, err);
+    return tide_foreign_note_put(tx, key, text, err);
 }
 
 /* ---- our tables ---- */
 
 /* The application may have tables that are called as ours: then nothing is done. */
-static tide_status check_names(tide_app_tx *tx, tide_error *err)
+static tide_status check_names(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return TIDE_OK;
-    const tide_view name = tide_app_col_bytes(query);
+    const tide_view name = tide_foreign_col_bytes(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "the database has a table or index %.*s, a name that replication needs: "
                      "rename it",
                      (int)name.len, name.ptr);
 }
 
-static tide_status check_meta(tide_app_tx *tx, tide_error *err)
+static tide_status check_meta(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_error ignored;
-    if (tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CHECK_META->text, &ignored) == TIDE_OK)
+    if (tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CHECK_META->text, &ignored) == TIDE_OK)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT,
                      "the database has a table replication_meta or replication_checkpoints with "
@@ -73,7 +75,7 @@ static tide_status check_meta(tide_app_tx *tx, tide_error *err)
                      ignored.text);
 }
 
-static tide_status migrate(tide_app_tx *tx, tide_error *err)
+static tide_status migrate(tide_foreign_tx *tx, tide_error *err)
 {
     int64_t version = 0;
     TIDE_TRY(get_note_number(tx, "replica_version", &version, err));
@@ -91,20 +93,20 @@ static tide_status migrate(tide_app_tx *tx, tide_error *err)
                          version, SCHEMA_OLDEST);
     if (version == 0)
         TIDE_TRY(check_names(tx, err));
-    TIDE_TRY(tide_app_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
+    TIDE_TRY(tide_foreign_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
     for (; version < SCHEMA_VERSION; version++)
-        TIDE_TRY(tide_app_script(tx, find_migration(version), err));
+        TIDE_TRY(tide_foreign_script(tx, find_migration(version), err));
     TIDE_TRY(check_meta(tx, err));
     return put_note_number(tx, "replica_version", version, err);
 }
 
 /* ---- who we are ---- */
 
-static tide_status get_id(tide_app_tx *tx, tide_node_id *out, tide_error *err)
+static tide_status get_id(tide_foreign_tx *tx, tide_node_id *out, tide_error *err)
 {
-    char text[TIDE_APP_NOTE_SIZE];
+    char text[TIDE_FOREIGN_NOTE_SIZE];
     tide_uuid uuid;
-    const tide_status status = tide_app_note_get(tx, "node_id", text, err);
+    const tide_status status = tide_foreign_note_get(tx, "node_id", text, err);
     if (status != TIDE_OK)
         return status;
     if (tide_uuid_parse(&uuid, tide_view_of(text)) != TIDE_OK)
@@ -113,45 +115,45 @@ static tide_status get_id(tide_app_tx *tx, tide_node_id *out, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status make_id(tide_app_tx *tx, tide_node_id *out, tide_error *err)
+static tide_status make_id(tide_foreign_tx *tx, tide_node_id *out, tide_error *err)
 {
     tide_uuid uuid;
     char text[TIDE_UUID_TEXT_SIZE];
-    tide_uuid_v4(tide_app_env(tide_app_of(tx)), &uuid);
+    tide_uuid_v4(tide_foreign_env(tide_foreign_of(tx)), &uuid);
     tide_uuid_format(&uuid, text);
     memcpy(out->bytes, uuid.bytes, sizeof out->bytes);
-    return tide_app_note_put(tx, "node_id", text, err);
+    return tide_foreign_note_put(tx, "node_id", text, err);
 }
 
-static tide_status ask_number(tide_app_tx *tx, const char *text, int64_t *out, tide_error *err)
+static tide_status ask_number(tide_foreign_tx *tx, const char *text, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
 typedef struct lowest {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     int64_t seq;
 } lowest;
 
 static tide_status find_lowest(void *arg, const tide_table *table, tide_error *err)
 {
     lowest *wanted = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, wanted->tx, table, TIDE_TABLE_LOG_FIRST, err));
-    TIDE_TRY(tide_app_step(query, err));
-    const bool has_rows = tide_app_col_class(query) != 5;
-    const int64_t first = tide_app_col_i64(query);
+    TIDE_TRY(tide_foreign_step(query, err));
+    const bool has_rows = tide_foreign_col_class(query) != 5;
+    const int64_t first = tide_foreign_col_i64(query);
     if (has_rows && first < wanted->seq)
         wanted->seq = first;
     return TIDE_OK;
 }
 
 /* Numbers at or below it are of earlier epochs: what was captured but not folded becomes events of this one. */
-static tide_status find_start(tide_app_tx *tx, int64_t *out, tide_error *err)
+static tide_status find_start(tide_foreign_tx *tx, int64_t *out, tide_error *err)
 {
     lowest wanted = {.tx = tx};
     TIDE_TRY(ask_number(tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, &wanted.seq, err));
@@ -161,7 +163,7 @@ static tide_status find_start(tide_app_tx *tx, int64_t *out, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status add_origin(tide_app_tx *tx, const tide_node_id *id, int64_t epoch,
+static tide_status add_origin(tide_foreign_tx *tx, const tide_node_id *id, int64_t epoch,
                               tide_error *err)
 {
     int64_t start = 0;
@@ -171,65 +173,65 @@ static tide_status add_origin(tide_app_tx *tx, const tide_node_id *id, int64_t e
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, 1024);
     TIDE_TRY(tide_cursor_encode(&cursor, &bytes, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(id->bytes, sizeof id->bytes));
-    tide_app_bind_i64(query, "epoch", epoch);
-    tide_app_bind_i64(query, "start", start);
-    tide_app_bind_blob(query, "cursor", tide_buffer_view(&bytes));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(id->bytes, sizeof id->bytes));
+    tide_foreign_bind_i64(query, "epoch", epoch);
+    tide_foreign_bind_i64(query, "start", start);
+    tide_foreign_bind_blob(query, "cursor", tide_buffer_view(&bytes));
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status add_epoch(tide_app_tx *tx, const tide_node_id *id, int64_t epoch,
+static tide_status add_epoch(tide_foreign_tx *tx, const tide_node_id *id, int64_t epoch,
                              const char *reason, const char *evidence, tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_app_of(tx));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_EPOCH_ADD->text, err));
-    tide_app_bind_blob(query, "node", tide_view_bytes(id->bytes, sizeof id->bytes));
-    tide_app_bind_i64(query, "epoch", epoch);
-    tide_app_bind_i64(query, "started_at", env->wall_us(env));
-    tide_app_bind_text(query, "reason", tide_view_of(reason));
-    tide_app_bind_text(query, "evidence", tide_view_of(evidence));
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    tide_env *env = tide_foreign_env(tide_foreign_of(tx));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_EPOCH_ADD->text, err));
+    tide_foreign_bind_blob(query, "node", tide_view_bytes(id->bytes, sizeof id->bytes));
+    tide_foreign_bind_i64(query, "epoch", epoch);
+    tide_foreign_bind_i64(query, "started_at", env->wall_us(env));
+    tide_foreign_bind_text(query, "reason", tide_view_of(reason));
+    tide_foreign_bind_text(query, "evidence", tide_view_of(evidence));
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     TIDE_TRY(add_origin(tx, id, epoch, err));
     return put_note_number(tx, "replica_epoch", epoch, err);
 }
 
-tide_status tide_node_begin_epoch_in(tide_app_tx *tx, const tide_node_id *id, int64_t epoch,
+tide_status tide_node_begin_epoch_in(tide_foreign_tx *tx, const tide_node_id *id, int64_t epoch,
                                      const char *reason, const char *evidence, tide_error *err)
 {
     TIDE_TRY(add_epoch(tx, id, epoch, reason, evidence, err));
-    return tide_app_settle(tx, epoch, err);
+    return tide_foreign_settle(tx, epoch, err);
 }
 
 /* A copy is another node; a file that was put back is the same one in a new epoch (R9). */
-tide_status tide_node_establish_in(tide_app_tx *tx, tide_node_id *id, int64_t *epoch,
+tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id, int64_t *epoch,
                                    tide_error *err)
 {
     TIDE_TRY(migrate(tx, err));
-    tide_app_history history = TIDE_APP_SAME;
+    tide_foreign_history history = TIDE_FOREIGN_SAME;
     char evidence[256];
     int64_t known = 0;
-    TIDE_TRY(tide_app_look_back(tx, &history, &known, evidence, err));
+    TIDE_TRY(tide_foreign_look_back(tx, &history, &known, evidence, err));
     TIDE_TRY(get_note_number(tx, "replica_epoch", epoch, err));
     const tide_status has_id = get_id(tx, id, err);
     TIDE_TRY(has_id);
     const char *reason = NULL;
-    if (has_id == TIDE_NONE || history == TIDE_APP_COPIED) {
+    if (has_id == TIDE_NONE || history == TIDE_FOREIGN_COPIED) {
         reason = has_id == TIDE_NONE ? "created" : "copied";
         TIDE_TRY(make_id(tx, id, err));
         *epoch = 1;
-    } else if (history == TIDE_APP_RESTORED) {
+    } else if (history == TIDE_FOREIGN_RESTORED) {
         reason = "restored";
         *epoch = (known > *epoch ? known : *epoch) + 1;
     }
     if (reason)
         TIDE_TRY(add_epoch(tx, id, *epoch, reason, evidence, err));
-    return tide_app_settle(tx, *epoch, err);
+    return tide_foreign_settle(tx, *epoch, err);
 }
 
-static tide_status establish(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status establish(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_id id;
     int64_t epoch = 0;
@@ -238,21 +240,22 @@ static tide_status establish(tide_app_tx *tx, void *arg, tide_error *err)
     if (tide_node_epoch(node) > 0 && memcmp(&node->id, &id, sizeof id) != 0)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "%s holds another node's data by now: start again to go on with that",
-                         tide_app_path(node->file));
+                         tide_foreign_path(node->file));
     tide_node_become(node, &id, epoch);
     return TIDE_OK;
 }
 
 tide_status tide_node_establish(tide_node *node, tide_error *err)
 {
-    return tide_node_epoch(node) > 0 ? TIDE_OK : tide_app_write(node->file, establish, node, err);
+    return tide_node_epoch(node) > 0 ? TIDE_OK
+                                     : tide_foreign_write(node->file, establish, node, err);
 }
 
-static tide_status look_for_id(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status look_for_id(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     bool *is_there = arg;
-    char text[TIDE_APP_NOTE_SIZE];
-    const tide_status status = tide_app_note_get(tx, "node_id", text, err);
+    char text[TIDE_FOREIGN_NOTE_SIZE];
+    const tide_status status = tide_foreign_note_get(tx, "node_id", text, err);
     *is_there = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -264,15 +267,15 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
     TIDE_CLEANUP(tide_node_closep) tide_node *node = calloc(1, sizeof *node);
     if (!node)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
-    const tide_app_options app = {.env = options ? options->env : NULL,
-                                  .is_new = options && options->is_new,
-                                  .state_dir = options ? options->state_dir : NULL,
-                                  .vfs = options ? options->vfs : NULL};
-    TIDE_TRY(tide_app_open(&node->file, path, &app, err));
-    tide_app_on_returned(node->file, establish, node);
-    node->env = tide_app_env(node->file);
+    const tide_foreign_options app = {.env = options ? options->env : NULL,
+                                      .is_new = options && options->is_new,
+                                      .state_dir = options ? options->state_dir : NULL,
+                                      .vfs = options ? options->vfs : NULL};
+    TIDE_TRY(tide_foreign_open(&node->file, path, &app, err));
+    tide_foreign_on_returned(node->file, establish, node);
+    node->env = tide_foreign_env(node->file);
     bool is_there = false;
-    TIDE_TRY(tide_app_read(node->file, look_for_id, &is_there, err));
+    TIDE_TRY(tide_foreign_read(node->file, look_for_id, &is_there, err));
     if (is_there || app.is_new)
         TIDE_TRY(tide_node_establish(node, err));
     *out = TIDE_TAKE(node);
@@ -283,7 +286,7 @@ void tide_node_close(tide_node *node)
 {
     if (!node)
         return;
-    tide_app_close(node->file);
+    tide_foreign_close(node->file);
     free(node);
 }
 
@@ -292,7 +295,7 @@ void tide_node_closep(tide_node **node)
     tide_node_close(*node);
 }
 
-tide_app *tide_node_file(tide_node *node)
+tide_foreign_db *tide_node_file(tide_node *node)
 {
     return node->file;
 }

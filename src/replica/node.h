@@ -28,7 +28,7 @@ typedef struct tide_node_options {
     tide_env *env;
     bool
         is_new; /* the file may be absent: an empty database is made (sync into nothing), with an id */
-    const char *state_dir; /* as tide_app_options */
+    const char *state_dir; /* as tide_foreign_options */
     const char *vfs;       /* the same (tests) */
 } tide_node_options;
 
@@ -36,7 +36,7 @@ TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
                                            const tide_node_options *options, tide_error *err);
 void tide_node_close(tide_node *node);
 void tide_node_closep(tide_node **node);
-tide_app *tide_node_file(tide_node *node);
+tide_foreign_db *tide_node_file(tide_node *node);
 tide_node_id tide_node_get_id(const tide_node *node);
 int64_t tide_node_epoch(const tide_node *node);
 

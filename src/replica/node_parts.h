@@ -7,7 +7,7 @@
 #include "replica/node.h"
 
 struct tide_node {
-    tide_app *file;
+    tide_foreign_db *file;
     tide_env *env;
     tide_node_id id;        /* zeros: the file does not take part yet; once made it stays */
     _Atomic int64_t epoch;  /* 0: the same. A file that is put back begins one at any time */
@@ -18,13 +18,13 @@ struct tide_node {
 };
 
 /* Inside a write transaction; tide_node_become tells the node. */
-TIDE_MUST_CHECK tide_status tide_node_begin_epoch_in(tide_app_tx *tx, const tide_node_id *id,
+TIDE_MUST_CHECK tide_status tide_node_begin_epoch_in(tide_foreign_tx *tx, const tide_node_id *id,
                                                      int64_t epoch, const char *reason,
                                                      const char *evidence, tide_error *err);
 void tide_node_become(tide_node *node, const tide_node_id *id, int64_t epoch);
 
 /* Make our tables and the node's id, where there are none; inside a write transaction. */
-TIDE_MUST_CHECK tide_status tide_node_establish_in(tide_app_tx *tx, tide_node_id *id,
+TIDE_MUST_CHECK tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id,
                                                    int64_t *epoch, tide_error *err);
 
 #endif

@@ -36,7 +36,7 @@ tide_status tide_peer_look(tide_node *node, tide_capture_found *found, tide_erro
 /* ---- tables ---- */
 
 typedef struct telling {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     tide_peer_marks *out;
 } telling;
 
@@ -46,11 +46,11 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
     char *sql[TIDE_SYNC_TABLE_SQL_MAX + 1] = {NULL};
     int count = 0;
     tide_status status;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
-    while ((status = tide_app_step(query, err)) == TIDE_OK && count < TIDE_SYNC_TABLE_SQL_MAX) {
-        const tide_view text = tide_app_col_bytes(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK && count < TIDE_SYNC_TABLE_SQL_MAX) {
+        const tide_view text = tide_foreign_col_bytes(query);
         sql[count] = strndup(text.ptr, text.len);
         if (!sql[count])
             status = tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
@@ -72,7 +72,7 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
     return tide_schemas_tell(t->tx, table->id, table->name, told, err);
 }
 
-static tide_status tell_tables(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status tell_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_peer_marks *out = arg;
     telling t = {.tx = tx, .out = out};
@@ -82,7 +82,7 @@ static tide_status tell_tables(tide_app_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_peer_tables(tide_node *node, tide_peer_marks *out, tide_error *err)
 {
-    return tide_app_read(tide_node_file(node), tell_tables, out, err);
+    return tide_foreign_read(tide_node_file(node), tell_tables, out, err);
 }
 
 /* ---- creating ---- */
@@ -140,21 +140,21 @@ static tide_status refuse(const tide_peer_table *table, const char *why, tide_er
                      why);
 }
 
-static tide_status run_statement(tide_app_tx *tx, const tide_peer_table *table, const char *sql,
+static tide_status run_statement(tide_foreign_tx *tx, const tide_peer_table *table, const char *sql,
                                  const char *type, tide_error *err)
 {
     tide_error why = {.status = TIDE_OK};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    tide_status status = tide_app_script(tx, sql, &why);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    tide_status status = tide_foreign_script(tx, sql, &why);
     if (status < TIDE_OK)
         return refuse(table, why.text, err);
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_CREATED->text, err));
-    tide_app_bind_text(query, "sql", tide_view_of(sql));
-    tide_app_bind_text(query, "table", tide_view_of(table->name));
-    tide_app_bind_text(query, "type", tide_view_of(type));
-    status = tide_app_step(query, err);
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_CREATED->text, err));
+    tide_foreign_bind_text(query, "sql", tide_view_of(sql));
+    tide_foreign_bind_text(query, "table", tide_view_of(table->name));
+    tide_foreign_bind_text(query, "type", tide_view_of(type));
+    status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    if (status != TIDE_OK || tide_app_col_i64(query) != 1)
+    if (status != TIDE_OK || tide_foreign_col_i64(query) != 1)
         return refuse(table, "its statements create something else", err);
     return TIDE_OK;
 }
@@ -188,7 +188,7 @@ static bool is_same_set(const tide_table *made, const tide_peer_table *table)
     return false;
 }
 
-static tide_status check_made(tide_app_tx *tx, const tide_peer_table *table, tide_error *err)
+static tide_status check_made(tide_foreign_tx *tx, const tide_peer_table *table, tide_error *err)
 {
     TIDE_CLEANUP(tide_table_done) tide_table made = {.id = 0};
     TIDE_TRY(tide_table_read(&made, tx, table->name, err));
@@ -202,17 +202,17 @@ typedef struct creating {
     bool stands;
 } creating;
 
-static tide_status create_in(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status create_in(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     creating *c = arg;
     const tide_peer_table *table = c->table;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     c->stands = false;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_STANDS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_STANDS->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    tide_app_reset(query);
+    tide_foreign_reset(query);
     char own[TIDE_EVENT_TABLE_MAX + 1];
     const tide_status is_known = tide_schemas_find_own(own, tx, table, err);
     TIDE_TRY(is_known);
@@ -239,7 +239,7 @@ tide_status tide_peer_create(tide_node *node, const tide_peer_table *table, tide
         begins_with(table->name, "replication_"))
         return refuse(table, "that name is not an application's", err);
     TIDE_TRY(tide_node_establish(node, err));
-    TIDE_TRY(tide_app_write(tide_node_file(node), create_in, &c, err));
+    TIDE_TRY(tide_foreign_write(tide_node_file(node), create_in, &c, err));
     return c.stands ? TIDE_NONE : TIDE_OK;
 }
 
@@ -286,7 +286,7 @@ static tide_status local_marks(void *arg, const tide_peer_marks *others, tide_pe
     if (others->table_count > 0)
         TIDE_TRY(note_unlike(node, out, others, err));
     TIDE_TRY(tide_self_flag(node, others, out, err));
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     return tide_node_note_peer(node, &others->node, "", env->wall_us(env) + TIDE_PEER_LEASE_US,
                                others->origins, others->origin_count, err);
 }
@@ -377,40 +377,40 @@ static bool read_node(tide_node_id *out, tide_view bytes)
     return true;
 }
 
-static tide_status list_marks(tide_app_tx *tx, const listing *l, const tide_node_id *peer,
+static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_node_id *peer,
                               tide_error *err)
 {
     tide_status status;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err));
-    tide_app_bind_blob(query, "peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err));
+    tide_foreign_bind_blob(query, "peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_node_id origin;
-        if (!read_node(&origin, tide_app_col_bytes(query)))
+        if (!read_node(&origin, tide_foreign_col_bytes(query)))
             continue;
-        const int64_t epoch = tide_app_col_i64(query);
-        const int64_t mark = tide_app_col_i64(query);
+        const int64_t epoch = tide_foreign_col_i64(query);
+        const int64_t mark = tide_foreign_col_i64(query);
         TIDE_TRY(l->mark_fn(l->arg, peer, &origin, epoch, mark, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status list_peers(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status list_peers(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const listing *l = arg;
     tide_status status;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_LIST->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_peer_seen peer = {.name = ""};
-        if (!read_node(&peer.node, tide_app_col_bytes(query)))
+        if (!read_node(&peer.node, tide_foreign_col_bytes(query)))
             continue;
-        const tide_view name = tide_app_col_bytes(query);
+        const tide_view name = tide_foreign_col_bytes(query);
         (void)snprintf(peer.name, sizeof peer.name, "%.*s", (int)(name.len < 255 ? name.len : 255),
                        name.ptr ? name.ptr : "");
-        peer.seen_at_us = tide_app_col_i64(query);
-        peer.expires_at_us = tide_app_col_i64(query);
-        const tide_view unlike = tide_app_col_bytes(query);
+        peer.seen_at_us = tide_foreign_col_i64(query);
+        peer.expires_at_us = tide_foreign_col_i64(query);
+        const tide_view unlike = tide_foreign_col_bytes(query);
         (void)snprintf(peer.unlike, sizeof peer.unlike, "%.*s",
                        (int)(unlike.len < sizeof peer.unlike ? unlike.len : 0),
                        unlike.ptr ? unlike.ptr : "");
@@ -424,7 +424,7 @@ tide_status tide_peer_list(tide_node *node, tide_peer_seen_fn *fn, tide_peer_mar
                            void *arg, tide_error *err)
 {
     listing l = {.fn = fn, .mark_fn = mark_fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), list_peers, &l, err);
+    return tide_foreign_read(tide_node_file(node), list_peers, &l, err);
 }
 
 /* ---- how far tables are ---- */
@@ -434,28 +434,29 @@ typedef struct cursors {
     void *arg;
 } cursors;
 
-static tide_status tell_cursor(const cursors *c, tide_app_query *query, tide_error *err)
+static tide_status tell_cursor(const cursors *c, tide_foreign_query *query, tide_error *err)
 {
     char table[TIDE_EVENT_TABLE_MAX + 1];
     tide_node_id origin;
     TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
-    const tide_view name = tide_app_col_bytes(query);
+    const tide_view name = tide_foreign_col_bytes(query);
     (void)snprintf(table, sizeof table, "%.*s",
                    (int)(name.len < sizeof table ? name.len : sizeof table - 1),
                    name.ptr ? name.ptr : "");
-    if (!read_node(&origin, tide_app_col_bytes(query)))
+    if (!read_node(&origin, tide_foreign_col_bytes(query)))
         return TIDE_OK;
-    const int64_t epoch = tide_app_col_i64(query);
-    TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_CURSOR_HOLES_USUAL, err));
+    const int64_t epoch = tide_foreign_col_i64(query);
+    TIDE_TRY(
+        tide_cursor_decode(&cursor, tide_foreign_col_bytes(query), TIDE_CURSOR_HOLES_USUAL, err));
     return c->fn(c->arg, table, &origin, epoch, &cursor, err);
 }
 
-static tide_status tell_cursors(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status tell_cursors(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_status status;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(tell_cursor(arg, query, err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -463,5 +464,5 @@ static tide_status tell_cursors(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_peer_cursors(tide_node *node, tide_peer_cursor_fn *fn, void *arg, tide_error *err)
 {
     cursors c = {.fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), tell_cursors, &c, err);
+    return tide_foreign_read(tide_node_file(node), tell_cursors, &c, err);
 }

@@ -30,10 +30,10 @@ static tide_status fail_row(const tide_table *table, tide_error *err)
 }
 
 tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *bytes,
-                            tide_app_query *query, const tide_table *table, tide_error *err)
+                            tide_foreign_query *query, const tide_table *table, tide_error *err)
 {
     tide_any keys[TIDE_EVENT_KEY_MAX];
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
     tide_buffer_clear(bytes);
@@ -59,7 +59,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
 
 /* ---- statements of a range ---- */
 
-static tide_status bind_key(tide_app_query *query, const tide_table *table, tide_view key,
+static tide_status bind_key(tide_foreign_query *query, const tide_table *table, tide_view key,
                             bool is_end, tide_error *err)
 {
     tide_any values[TIDE_EVENT_KEY_MAX];
@@ -72,7 +72,7 @@ static tide_status bind_key(tide_app_query *query, const tide_table *table, tide
     return TIDE_OK;
 }
 
-static tide_status begin(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const tide_table *table,
                          const tide_range *range, bool is_count, tide_error *err)
 {
     const bool has_after = range->after.len > 0;
@@ -88,7 +88,7 @@ static tide_status begin(tide_app_query **out, tide_app_tx *tx, const tide_table
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, is_count ? count : rows, NULL, err));
-    TIDE_TRY(tide_app_begin(out, tx, tide_buffer_text(&text), err));
+    TIDE_TRY(tide_foreign_begin(out, tx, tide_buffer_text(&text), err));
     TIDE_TRY(bind_key(*out, table, range->after, false, err));
     return bind_key(*out, table, range->through, true, err);
 }
@@ -105,7 +105,7 @@ typedef struct range_call {
     void *arg;
 } range_call;
 
-static tide_status find_table(tide_table *out, tide_app_tx *tx, const range_call *call,
+static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const range_call *call,
                               tide_error *err)
 {
     const tide_status status = tide_table_find(out, tx, call->table, err);
@@ -119,18 +119,18 @@ static tide_status find_table(tide_table *out, tide_app_tx *tx, const range_call
     return TIDE_OK;
 }
 
-static tide_status count_rows(int64_t *out, tide_app_tx *tx, const tide_table *table,
+static tide_status count_rows(int64_t *out, tide_foreign_tx *tx, const tide_table *table,
                               const tide_range *range, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, table, range, true, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
-static tide_status give_parts(tide_app_tx *tx, const range_call *call, const tide_table *table,
+static tide_status give_parts(tide_foreign_tx *tx, const range_call *call, const tide_table *table,
                               int64_t rows, tide_error *err)
 {
     const int64_t size = call->parts > 0 ? (rows + call->parts - 1) / call->parts : 1;
@@ -139,7 +139,7 @@ static tide_status give_parts(tide_app_tx *tx, const range_call *call, const tid
     tide_status status;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&key, TIDE_EVENT_KEY_BYTES_MAX);
     tide_buffer_init(&bytes, ROW_BYTES_MAX);
     TIDE_TRY(begin(&query, tx, table, call->range, false, err));
@@ -165,7 +165,7 @@ static tide_status give_parts(tide_app_tx *tx, const range_call *call, const tid
     return call->fn(call->arg, &part, err);
 }
 
-static tide_status run_range(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status run_range(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const range_call *call = arg;
     int64_t rows = 0;
@@ -184,7 +184,7 @@ tide_status tide_node_split(tide_node *node, const char *table, uint64_t schema,
         return tide_fail(err, TIDE_E_INVALID, "%d parts, want 1..%d", parts, TIDE_RANGE_PARTS_MAX);
     range_call call = {
         .table = table, .schema = schema, .range = range, .parts = parts, .fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), run_range, &call, err);
+    return tide_foreign_read(tide_node_file(node), run_range, &call, err);
 }
 
 static tide_status keep_part(void *arg, const tide_range_digest *part, tide_error *err)
@@ -208,5 +208,5 @@ tide_status tide_node_range_rows(tide_node *node, const char *table, uint64_t sc
 {
     range_call call = {
         .table = table, .schema = schema, .range = range, .max = max, .fn = fn, .arg = arg};
-    return tide_app_read(tide_node_file(node), run_range, &call, err);
+    return tide_foreign_read(tide_node_file(node), run_range, &call, err);
 }

@@ -56,7 +56,7 @@ TIDE_MUST_CHECK tide_status tide_node_range_rows(tide_node *node, const char *ta
 void tide_range_add(uint8_t sum[16], const uint8_t row[16]);
 /* The next row of a walk over all stored columns: its digest. bytes: scratch; where key is not NULL, it gets the encoded key. TIDE_NONE: the end. */
 TIDE_MUST_CHECK tide_status tide_range_next(uint8_t digest[16], tide_buffer *key,
-                                            tide_buffer *bytes, tide_app_query *query,
+                                            tide_buffer *bytes, tide_foreign_query *query,
                                             const tide_table *table, tide_error *err);
 
 #endif

@@ -8,15 +8,15 @@
 static tide_status find_event(tide_event *out, tide_desk *desk, const tide_stamp *stamp,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "timestamp", tide_stamp_us(stamp) / 1000);
-    tide_app_bind_i64(query, "stamp", (int64_t)stamp->time);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "timestamp", tide_stamp_us(stamp) / 1000);
+    tide_foreign_bind_i64(query, "stamp", (int64_t)stamp->time);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view body = tide_app_col_bytes(query);
+    const tide_view body = tide_foreign_col_bytes(query);
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
     if (!copy)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");

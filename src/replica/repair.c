@@ -306,7 +306,7 @@ typedef struct schema_call {
     uint64_t schema;
 } schema_call;
 
-static tide_status find_schema(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status find_schema(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     schema_call *call = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
@@ -333,7 +333,7 @@ tide_status tide_repair_table(tide_node *here, tide_repair_peer *there, const ch
     TIDE_CLEANUP(healing_done)
     healing h = {.here = here, .there = there, .table = table, .options = options, .result = out};
     tide_arena_init(&h.arena, KEYS_BYTES_MAX);
-    TIDE_TRY(tide_app_read(tide_node_file(here), find_schema, &call, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(here), find_schema, &call, err));
     h.schema = call.schema;
     TIDE_TRY(heal_range(&h, &all, 0, err));
     return flush(&h, err);

@@ -151,20 +151,20 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
 {
     tide_stamp stamp;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, TIDE_REPAIR_VALUES_MAX);
     if (tide_any_encode(&bytes, value) < TIDE_OK)
         return tide_repair_fail_memory(err);
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &stamp, err));
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, err));
-    tide_app_bind_i64(query, "table", row->table->id);
-    tide_app_bind_blob(query, "key", row->key);
-    tide_app_bind_i64(query, "col", column);
-    tide_app_bind_i64(query, "time", (int64_t)stamp.time);
-    tide_app_bind_blob(query, "node", tide_view_bytes(holder->bytes, TIDE_NODE_LEN));
-    tide_app_bind_blob(query, "value", tide_buffer_view(&bytes));
-    tide_app_bind_i64(query, "now", desk->now_us);
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, err));
+    tide_foreign_bind_i64(query, "table", row->table->id);
+    tide_foreign_bind_blob(query, "key", row->key);
+    tide_foreign_bind_i64(query, "col", column);
+    tide_foreign_bind_i64(query, "time", (int64_t)stamp.time);
+    tide_foreign_bind_blob(query, "node", tide_view_bytes(holder->bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_blob(query, "value", tide_buffer_view(&bytes));
+    tide_foreign_bind_i64(query, "now", desk->now_us);
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     desk->conflicts++;
     return TIDE_OK;
 }
@@ -267,7 +267,7 @@ static tide_status take_row(tide_repair_call *call, tide_desk *desk, const tide_
     return TIDE_OK;
 }
 
-static tide_status take_rows(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status take_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_repair_call *call = arg;
     const tide_table *table = NULL;

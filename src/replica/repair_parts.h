@@ -22,7 +22,7 @@ typedef struct tide_repair_call {
 } tide_repair_call;
 
 /* Run fn until it has not found itself behind (is_behind: there is still to fold). */
-TIDE_MUST_CHECK tide_status tide_repair_run(tide_repair_call *call, tide_app_fn *fn,
+TIDE_MUST_CHECK tide_status tide_repair_run(tide_repair_call *call, tide_foreign_fn *fn,
                                             tide_error *err);
 
 /* TIDE_E_NOT_FOUND, TIDE_E_CONFLICT: another schema. */

@@ -86,7 +86,7 @@ tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk, const tide_d
 {
     const tide_table *table = row->table;
     tide_any key[TIDE_EVENT_KEY_MAX];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     *out = NULL;
     if (tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE)
         return TIDE_OK;
@@ -94,7 +94,7 @@ tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk, const tide_d
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     tide_any *values =
@@ -113,18 +113,18 @@ tide_status tide_repair_look_altered(bool *out, tide_desk *desk, const tide_desk
                                      tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&prints, TIDE_REPAIR_CLOCK_MAX);
     *out = false;
     if (!row->is_here || !row->before)
         return TIDE_OK;
-    TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err));
-    tide_app_bind_i64(query, "table", row->table->id);
-    tide_app_bind_blob(query, "key", row->key);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err));
+    tide_foreign_bind_i64(query, "table", row->table->id);
+    tide_foreign_bind_blob(query, "key", row->key);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view stored = tide_app_col_bytes(query); /* empty: nothing was recorded */
+    const tide_view stored = tide_foreign_col_bytes(query); /* empty: nothing was recorded */
     TIDE_TRY(tide_table_prints(&prints, row->before, row->table->column_count, err));
     const size_t len = stored.len < prints.len ? stored.len : prints.len;
     *out = len > 0 && memcmp(stored.ptr, prints.ptr, len) != 0;
@@ -139,10 +139,10 @@ bool tide_repair_is_key_column(const tide_table *table, int column)
     return false;
 }
 
-tide_status tide_repair_run(tide_repair_call *call, tide_app_fn *fn, tide_error *err)
+tide_status tide_repair_run(tide_repair_call *call, tide_foreign_fn *fn, tide_error *err)
 {
     do
-        TIDE_TRY(tide_app_write(tide_node_file(call->node), fn, call, err));
+        TIDE_TRY(tide_foreign_write(tide_node_file(call->node), fn, call, err));
     while (call->is_behind);
     return TIDE_OK;
 }
@@ -181,7 +181,7 @@ static tide_status tell_row(tide_row_states *out, tide_desk *desk, const tide_ta
     return tide_row_states_add(out, &state, err);
 }
 
-static tide_status tell_rows(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status tell_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_repair_call *call = arg;
     const tide_table *table = NULL;

@@ -25,26 +25,27 @@ static void scan_done(scan *s)
     tide_buffer_done(&s->last);
 }
 
-static tide_status run_by_table(tide_app_tx *tx, const tide_template *template, int64_t table_id,
-                                tide_error *err)
+static tide_status run_by_table(tide_foreign_tx *tx, const tide_template *template,
+                                int64_t table_id, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_capture_want_scan(tide_app_tx *tx, int64_t table_id, tide_error *err)
+tide_status tide_capture_want_scan(tide_foreign_tx *tx, int64_t table_id, tide_error *err)
 {
     return run_by_table(tx, TIDE_TEMPLATE_REPLICA_SCAN_PUT, table_id, err);
 }
 
-tide_status tide_capture_scan_wanted(tide_app_tx *tx, int64_t table_id, bool *out, tide_error *err)
+tide_status tide_capture_scan_wanted(tide_foreign_tx *tx, int64_t table_id, bool *out,
+                                     tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCAN_FIND->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCAN_FIND->text, err));
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    const tide_status status = tide_foreign_step(query, err);
     *out = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -62,7 +63,7 @@ static tide_status encode_key(tide_buffer *out, const tide_table *table, const t
     return TIDE_OK;
 }
 
-static tide_status bind_key(tide_app_query *query, const tide_table *table, tide_view key,
+static tide_status bind_key(tide_foreign_query *query, const tide_table *table, tide_view key,
                             tide_any *values, tide_error *err)
 {
     tide_reader reader = tide_reader_of(key);
@@ -84,26 +85,26 @@ typedef enum known {
 } known;
 
 /* Columns that were added after the print was taken: they had their defaults then. */
-static tide_status compare_added(bool *is_changed, tide_app_tx *tx, const tide_table *table,
+static tide_status compare_added(bool *is_changed, tide_foreign_tx *tx, const tide_table *table,
                                  int first, const tide_any *values, tide_error *err)
 {
     int added[TIDE_TABLE_COLUMNS_MAX];
     for (int i = first; i < table->column_count; i++)
         added[i - first] = i;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_ADDED, added,
                                    table->column_count - first, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &values[table->key[i]]);
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     for (int i = first; status == TIDE_OK && i < table->column_count; i++)
-        is_changed[i] = tide_app_col_i64(query) != 0;
+        is_changed[i] = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }
 
 /* is_changed: which columns have other values than their prints say; all, where there is none. */
-static tide_status compare_prints(known *out, bool *is_changed, tide_app_tx *tx,
+static tide_status compare_prints(known *out, bool *is_changed, tide_foreign_tx *tx,
                                   const tide_table *table, tide_view prints, const tide_any *values,
                                   tide_error *err)
 {
@@ -125,26 +126,26 @@ static tide_status compare_prints(known *out, bool *is_changed, tide_app_tx *tx,
     return TIDE_OK;
 }
 
-static tide_status find_clock(known *out, bool *is_changed, tide_app_tx *tx,
+static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
                               const tide_table *table, tide_view key, const tide_any *values,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err));
-    tide_app_bind_i64(query, "table_id", table->id);
-    tide_app_bind_blob(query, "key", key);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err));
+    tide_foreign_bind_i64(query, "table_id", table->id);
+    tide_foreign_bind_blob(query, "key", key);
     *out = KNOWN_NOT;
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const bool exists = tide_app_col_i64(query) != 0;
-    const bool is_aside = tide_app_col_i64(query) != 0;
+    const bool exists = tide_foreign_col_i64(query) != 0;
+    const bool is_aside = tide_foreign_col_i64(query) != 0;
     if (!exists || is_aside)
         return TIDE_OK;
-    return compare_prints(out, is_changed, tx, table, tide_app_col_bytes(query), values, err);
+    return compare_prints(out, is_changed, tx, table, tide_foreign_col_bytes(query), values, err);
 }
 
-static tide_status scan_row(scan *s, tide_app_tx *tx, const tide_table *table,
+static tide_status scan_row(scan *s, tide_foreign_tx *tx, const tide_table *table,
                             const tide_any *values, bool *is_changed, tide_buffer *key,
                             tide_error *err)
 {
@@ -158,7 +159,7 @@ static tide_status scan_row(scan *s, tide_app_tx *tx, const tide_table *table,
                             is_changed, err);
 }
 
-static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     scan *s = arg;
     s->found_here = 0;
@@ -174,7 +175,7 @@ static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     tide_buffer_init(&key, KEY_BYTES_MAX);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *walk = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *walk = NULL;
     const bool is_first = s->last.len == 0;
     TIDE_TRY(tide_table_query(&walk, tx, &table,
                               is_first ? TIDE_TABLE_ROW_WALK : TIDE_TABLE_ROW_WALK_FROM, err));
@@ -182,7 +183,7 @@ static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(bind_key(walk, &table, tide_buffer_view(&s->last), values, err));
     int rows = 0;
     tide_status status = TIDE_OK;
-    while (rows < STEP_ROWS && (status = tide_app_step(walk, err)) == TIDE_OK) {
+    while (rows < STEP_ROWS && (status = tide_foreign_step(walk, err)) == TIDE_OK) {
         for (int i = 0; i < table.column_count; i++)
             values[i] = tide_table_col(walk);
         TIDE_TRY(scan_row(s, tx, &table, values, is_changed, &key, err));
@@ -199,20 +200,20 @@ static tide_status step_rows(tide_app_tx *tx, void *arg, tide_error *err)
 
 /* ---- clocks against rows ---- */
 
-static tide_status scan_clock(scan *s, tide_app_tx *tx, const tide_table *table, tide_view key,
+static tide_status scan_clock(scan *s, tide_foreign_tx *tx, const tide_table *table, tide_view key,
                               tide_any *values, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
     TIDE_TRY(bind_key(get, table, key, values, err));
-    const tide_status status = tide_app_step(get, err);
+    const tide_status status = tide_foreign_step(get, err);
     if (status != TIDE_NONE)
         return status;
     s->found_here++;
     return tide_capture_log_gone(tx, table, values, err);
 }
 
-static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     scan *s = arg;
     s->found_here = 0;
@@ -224,17 +225,17 @@ static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
     if (!values)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *clocks = NULL;
-    TIDE_TRY(tide_app_begin(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err));
-    tide_app_bind_i64(clocks, "table_id", table.id);
-    tide_app_bind_blob(clocks, "after", tide_buffer_view(&s->last));
-    tide_app_bind_i64(clocks, "limit", STEP_ROWS);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
+    TIDE_TRY(tide_foreign_begin(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err));
+    tide_foreign_bind_i64(clocks, "table_id", table.id);
+    tide_foreign_bind_blob(clocks, "after", tide_buffer_view(&s->last));
+    tide_foreign_bind_i64(clocks, "limit", STEP_ROWS);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer last;
     tide_buffer_init(&last, KEY_BYTES_MAX);
     int rows = 0;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(clocks, err)) == TIDE_OK) {
-        const tide_view key = tide_app_col_bytes(clocks);
+    while ((status = tide_foreign_step(clocks, err)) == TIDE_OK) {
+        const tide_view key = tide_foreign_col_bytes(clocks);
         TIDE_TRY(scan_clock(s, tx, &table, key, values, err));
         tide_buffer_clear(&last);
         TIDE_TRY(tide_buffer_append_view(&last, key));
@@ -250,18 +251,19 @@ static tide_status step_clocks(tide_app_tx *tx, void *arg, tide_error *err)
     return tide_buffer_append_view(&s->last, tide_buffer_view(&last));
 }
 
-static tide_status run_steps(scan *s, tide_app *file, tide_app_fn *step, tide_error *err)
+static tide_status run_steps(scan *s, tide_foreign_db *file, tide_foreign_fn *step, tide_error *err)
 {
     tide_buffer_clear(&s->last);
     s->is_done = false;
     while (!s->is_done) {
-        TIDE_TRY(tide_app_write(file, step, s, err));
+        TIDE_TRY(tide_foreign_write(file, step, s, err));
         s->found += s->found_here;
     }
     return TIDE_OK;
 }
 
-tide_status tide_capture_rescan(tide_app *file, const char *table, int64_t *found, tide_error *err)
+tide_status tide_capture_rescan(tide_foreign_db *file, const char *table, int64_t *found,
+                                tide_error *err)
 {
     TIDE_CLEANUP(scan_done) scan s = {.name = table};
     tide_buffer_init(&s.last, KEY_BYTES_MAX);

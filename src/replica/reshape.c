@@ -14,7 +14,7 @@ enum { PAGE_ROWS = 1000 };
 #define ASIDE_ID (INT64_C(1) << 40) /* of the log while it is made anew */
 
 typedef struct shape {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     const tide_table *before;
     const tide_table *after;
     const int *map;
@@ -110,9 +110,9 @@ static tide_status move_prints(const shape *s, tide_buffer *out, tide_view bytes
 static tide_status print_defaults(shape *s, tide_error *err)
 {
     const tide_table after = with_id(s->after, s->before->id);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, s->tx, &after, TIDE_TABLE_DEFAULTS, err));
-    TIDE_TRY(tide_app_step(query, err));
+    TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < after.column_count; i++) {
         const tide_any value = tide_table_col(query);
         TIDE_TRY(tide_table_prints(&s->defaults, &value, 1, err));
@@ -135,24 +135,24 @@ static tide_status move_row(const shape *s, const stored *row, tide_error *err)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *put = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
     tide_buffer_init(&clock, PAGE_BYTES_MAX);
     tide_buffer_init(&image, PAGE_BYTES_MAX);
     tide_buffer_init(&prints, PAGE_BYTES_MAX);
     TIDE_TRY(move_clock(s, &clock, row->clock, &exists, &gone, err));
     TIDE_TRY(move_image(s, &image, row->image, err));
     TIDE_TRY(move_prints(s, &prints, row->prints, err));
-    TIDE_TRY(tide_app_begin(&put, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCK_PUT->text, err));
-    tide_app_bind_i64(put, "table_id", s->before->id);
-    tide_app_bind_blob(put, "key", row->key);
-    tide_app_bind_blob(put, "clock", tide_buffer_view(&clock));
+    TIDE_TRY(tide_foreign_begin(&put, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCK_PUT->text, err));
+    tide_foreign_bind_i64(put, "table_id", s->before->id);
+    tide_foreign_bind_blob(put, "key", row->key);
+    tide_foreign_bind_blob(put, "clock", tide_buffer_view(&clock));
     if (row->has_image)
-        tide_app_bind_blob(put, "image", tide_buffer_view(&image));
+        tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
     if (prints.len > 0)
-        tide_app_bind_blob(put, "digest", tide_buffer_view(&prints));
+        tide_foreign_bind_blob(put, "digest", tide_buffer_view(&prints));
     if (!exists && gone != 0)
-        tide_app_bind_i64(put, "gone", (int64_t)gone);
-    return tide_app_run(put, NULL, err);
+        tide_foreign_bind_i64(put, "gone", (int64_t)gone);
+    return tide_foreign_run(put, NULL, err);
 }
 
 /* ---- all rows, a page at a time ---- */
@@ -169,19 +169,19 @@ static tide_status keep(tide_view *out, tide_arena *arena, tide_view bytes, tide
 static tide_status read_rows(const shape *s, tide_arena *arena, tide_view after, stored *rows,
                              int *count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err));
-    tide_app_bind_i64(query, "table_id", s->before->id);
-    tide_app_bind_blob(query, "after", after);
-    tide_app_bind_i64(query, "limit", PAGE_ROWS);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err));
+    tide_foreign_bind_i64(query, "table_id", s->before->id);
+    tide_foreign_bind_blob(query, "after", after);
+    tide_foreign_bind_i64(query, "limit", PAGE_ROWS);
     tide_status status = TIDE_OK;
-    for (*count = 0; (status = tide_app_step(query, err)) == TIDE_OK; ++*count) {
+    for (*count = 0; (status = tide_foreign_step(query, err)) == TIDE_OK; ++*count) {
         stored *row = &rows[*count];
-        TIDE_TRY(keep(&row->key, arena, tide_app_col_bytes(query), err));
-        TIDE_TRY(keep(&row->clock, arena, tide_app_col_bytes(query), err));
-        row->has_image = tide_app_col_class(query) != 5;
-        TIDE_TRY(keep(&row->image, arena, tide_app_col_bytes(query), err));
-        TIDE_TRY(keep(&row->prints, arena, tide_app_col_bytes(query), err));
+        TIDE_TRY(keep(&row->key, arena, tide_foreign_col_bytes(query), err));
+        TIDE_TRY(keep(&row->clock, arena, tide_foreign_col_bytes(query), err));
+        row->has_image = tide_foreign_col_class(query) != 5;
+        TIDE_TRY(keep(&row->image, arena, tide_foreign_col_bytes(query), err));
+        TIDE_TRY(keep(&row->prints, arena, tide_foreign_col_bytes(query), err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -216,12 +216,12 @@ static tide_status move_rows(const shape *s, tide_error *err)
 static tide_status run_for_column(const shape *s, const tide_template *template, int column,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, s->tx, template->text, err));
-    tide_app_bind_i64(query, "table_id", s->before->id);
-    tide_app_bind_i64(query, "col", column);
-    tide_app_bind_i64(query, "to", s->map[column]);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, s->tx, template->text, err));
+    tide_foreign_bind_i64(query, "table_id", s->before->id);
+    tide_foreign_bind_i64(query, "col", column);
+    tide_foreign_bind_i64(query, "to", s->map[column]);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* Out of the way first: numbers must not meet. */
@@ -243,17 +243,17 @@ static tide_status move_conflicts(const shape *s, tide_error *err)
 
 /* ---- the log ---- */
 
-static tide_status copy_log(tide_app_tx *tx, const tide_table *from, const tide_table *to,
+static tide_status copy_log(tide_foreign_tx *tx, const tide_table *from, const tide_table *to,
                             const int *map, tide_error *err)
 {
     TIDE_CLEANUP(tide_log_row_done) tide_log_row row = {0};
     TIDE_CLEANUP(tide_log_row_done) tide_log_row moved = {0};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_log_row_init(&row, from, err));
     TIDE_TRY(tide_log_row_init(&moved, to, err));
     TIDE_TRY(tide_table_query(&query, tx, from, TIDE_TABLE_LOG_READ, err));
-    tide_app_bind_i64(query, "after", 0);
-    tide_app_bind_i64(query, "through", INT64_MAX);
+    tide_foreign_bind_i64(query, "after", 0);
+    tide_foreign_bind_i64(query, "through", INT64_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_log_next(&row, query, from, err)) == TIDE_OK) {
         moved.seq = row.seq;
@@ -285,7 +285,7 @@ static tide_status move_log(const shape *s, tide_error *err)
     return tide_capture_drop_log(s->tx, &aside, err);
 }
 
-tide_status tide_reshape(tide_app_tx *tx, const tide_table *before, const tide_table *after,
+tide_status tide_reshape(tide_foreign_tx *tx, const tide_table *before, const tide_table *after,
                          const int *map, tide_error *err)
 {
     TIDE_CLEANUP(shape_done) shape s = {.tx = tx, .before = before, .after = after, .map = map};

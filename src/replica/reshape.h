@@ -15,7 +15,7 @@
 
 /* before: the table as it was recorded; after: with the columns that are left, and perhaps others, under the names of today. map: for each column of
  * before its place in after; below 0: dropped. The triggers go; the log keeps what it has (it must be empty where after has others). */
-TIDE_MUST_CHECK tide_status tide_reshape(tide_app_tx *tx, const tide_table *before,
+TIDE_MUST_CHECK tide_status tide_reshape(tide_foreign_tx *tx, const tide_table *before,
                                          const tide_table *after, const int *map, tide_error *err);
 
 #endif

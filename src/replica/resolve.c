@@ -102,12 +102,12 @@ static tide_status remove_row(tide_desk *desk, tide_desk_row *row, tide_error *e
     if (!row->is_here)
         return TIDE_OK;
     tide_any key[TIDE_EVENT_KEY_MAX];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_key_values(key, row->table->key_count, row->key, err));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE, err));
     for (int i = 0; i < row->table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     row->is_here = false;
     row->is_changed = true;
     desk->rows++;
@@ -148,11 +148,11 @@ static bool is_whole(const tide_desk_row *row)
 /* A row that comes back has defaults in columns that were added while it was gone: its prints have to tell so. */
 static tide_status take_defaults(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (is_whole(row))
         return TIDE_OK;
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
-    TIDE_TRY(tide_app_step(query, err));
+    TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < row->table->column_count; i++) {
         const tide_any value = tide_table_col(query);
         if (!row->has[i])
@@ -167,7 +167,7 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
     tide_any key[TIDE_EVENT_KEY_MAX];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (!row->is_here)
         TIDE_TRY(take_defaults(desk, row, err));
     const int count =
@@ -184,7 +184,7 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
         for (int i = 0; i < row->table->key_count; i++)
             tide_table_bind(query, 'k', i, &key[i]);
     }
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     if (!row->is_here) /* all of it was put there by us */
         row->prints = (tide_view){.len = 0};
     if (!row->is_here || row->aside != TIDE_ASIDE_NONE)
@@ -218,13 +218,14 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
     if (!desk->has_aside)
         return TIDE_OK;
     {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_KEPT_OUT->text, err));
-        tide_app_bind_i64(query, "table", row->table->id);
-        tide_app_bind_blob(query, "rival", row->key);
-        tide_status status = tide_app_step(query, err);
-        for (; status == TIDE_OK; status = tide_app_step(query, err))
-            TIDE_TRY(tide_found_keep(&kept_out, desk, tide_app_col_bytes(query), err));
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(
+            tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_KEPT_OUT->text, err));
+        tide_foreign_bind_i64(query, "table", row->table->id);
+        tide_foreign_bind_blob(query, "rival", row->key);
+        tide_status status = tide_foreign_step(query, err);
+        for (; status == TIDE_OK; status = tide_foreign_step(query, err))
+            TIDE_TRY(tide_found_keep(&kept_out, desk, tide_foreign_col_bytes(query), err));
         TIDE_TRY(status);
     }
     /* Loaded, they are as they are by now: one that stands again, or has another rival, is not pushed, or two would push each other for ever. */
@@ -378,12 +379,12 @@ static tide_status has_parents(bool *out, tide_desk *desk, const tide_desk_row *
         if (!tide_desk_table(desk, foreign->parent) ||
             is_null_among(row->values, foreign->column, foreign->count))
             continue;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(
             tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, i, err));
         for (int k = 0; k < foreign->count; k++)
             tide_table_bind(query, 'c', foreign->column[k], &row->values[foreign->column[k]]);
-        const tide_status status = tide_app_step(query, err);
+        const tide_status status = tide_foreign_step(query, err);
         TIDE_TRY(status);
         *out = status == TIDE_OK;
     }
@@ -429,7 +430,7 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
                 continue;
             }
             TIDE_CLEANUP(tide_found_done) tide_found children = {.keys = NULL};
-            TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+            TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
             TIDE_TRY(
                 tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i, err));
             for (int k = 0; k < foreign->count; k++)
@@ -455,7 +456,7 @@ static tide_status check_orphans(check *c, tide_desk *desk, tide_error *err)
                 continue;
             table->foreign[i].is_touched = false;
             TIDE_CLEANUP(tide_found_done) tide_found orphans = {.keys = NULL};
-            TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+            TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
             TIDE_TRY(
                 tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_ORPHANS, i, err));
             TIDE_TRY(tide_found_collect(&orphans, desk, table, query, err));
@@ -534,15 +535,15 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
         if (desk->tables[i]->is_absent)
             continue;
         TIDE_CLEANUP(tide_found_done) tide_found waiting = {.keys = NULL};
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, desk->tx,
-                                desk->is_refer_wanted ? TIDE_TEMPLATE_APPLY_CLOCK_ASIDE->text
-                                                      : TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text,
-                                err));
-        tide_app_bind_i64(query, "table", desk->tables[i]->id);
-        tide_status status = tide_app_step(query, err);
-        for (; status == TIDE_OK; status = tide_app_step(query, err))
-            TIDE_TRY(tide_found_keep(&waiting, desk, tide_app_col_bytes(query), err));
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, desk->tx,
+                                    desk->is_refer_wanted ? TIDE_TEMPLATE_APPLY_CLOCK_ASIDE->text
+                                                          : TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text,
+                                    err));
+        tide_foreign_bind_i64(query, "table", desk->tables[i]->id);
+        tide_status status = tide_foreign_step(query, err);
+        for (; status == TIDE_OK; status = tide_foreign_step(query, err))
+            TIDE_TRY(tide_found_keep(&waiting, desk, tide_foreign_col_bytes(query), err));
         TIDE_TRY(status);
         TIDE_TRY(queue_found(q, desk, desk->tables[i], &waiting, err));
     }

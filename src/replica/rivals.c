@@ -63,15 +63,15 @@ static tide_status force(tide_desk *desk, const tide_desk_row *row, tide_error *
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
     const int count = tide_rivals_columns(row, true, columns);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query_some(&query, desk->tx, row->table, TIDE_TABLE_ROW_FORCE, columns,
                                    count, err));
     for (int i = 0; i < count; i++)
         tide_table_bind(query, 'c', columns[i], &row->values[columns[i]]);
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
-static void bind_key(tide_app_query *query, const tide_desk_row *row)
+static void bind_key(tide_foreign_query *query, const tide_desk_row *row)
 {
     for (int i = 0; i < row->table->key_count; i++)
         tide_table_bind(query, 'k', i, &row->values[row->table->key[i]]);
@@ -79,11 +79,11 @@ static void bind_key(tide_app_query *query, const tide_desk_row *row)
 
 static tide_status read_forced(terms *t, tide_desk *desk, const tide_desk_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(force(desk, row, err));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_TERMS, err));
     bind_key(query, row);
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK
                    ? status
@@ -97,10 +97,10 @@ static tide_status read_forced(terms *t, tide_desk *desk, const tide_desk_row *r
 
 static tide_status take_made(terms *t, tide_desk *desk, const tide_desk_row *row, tide_error *err)
 {
-    TIDE_TRY(tide_app_script(desk->tx, TIDE_TEMPLATE_RIVALS_BEGIN->text, err));
+    TIDE_TRY(tide_foreign_script(desk->tx, TIDE_TEMPLATE_RIVALS_BEGIN->text, err));
     const tide_status status = read_forced(t, desk, row, err);
     tide_error undo = {0};
-    if (tide_app_script(desk->tx, TIDE_TEMPLATE_RIVALS_UNDO->text, &undo) < TIDE_OK)
+    if (tide_foreign_script(desk->tx, TIDE_TEMPLATE_RIVALS_UNDO->text, &undo) < TIDE_OK)
         return tide_fail(err, TIDE_E_FAILED, "a row that was put by force stays: %s", undo.text);
     return status;
 }
@@ -109,7 +109,7 @@ tide_status tide_rivals_find(tide_found *out, tide_desk *desk, const tide_desk_r
                              tide_error *err)
 {
     TIDE_CLEANUP(terms_done) terms t = {.values = NULL};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(terms_init(&t, row->table, err));
     if (t.count == 0)
         return TIDE_OK;

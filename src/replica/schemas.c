@@ -53,21 +53,21 @@ static int find_column(const tide_table *table, tide_view name)
 
 /* ---- the counter ---- */
 
-tide_status tide_schemas_counter(int64_t *out, tide_app_tx *tx, tide_error *err)
+tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_COUNTER->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_COUNTER->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
-tide_status tide_schemas_raise(tide_app_tx *tx, tide_error *err)
+tide_status tide_schemas_raise(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_RAISE->text, err));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_RAISE->text, err));
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* ---- what this node has itself ---- */
@@ -86,37 +86,37 @@ static tide_status put_names(tide_buffer *out, tide_buffer *key, const tide_tabl
                             : TIDE_OK;
 }
 
-tide_status tide_schemas_put(tide_app_tx *tx, const tide_table *table, tide_error *err)
+tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer columns;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     tide_buffer_init(&columns, NAMES_BYTES_MAX);
     tide_buffer_init(&key, NAMES_BYTES_MAX);
     TIDE_TRY(put_names(&columns, &key, table, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_PUT->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
-    tide_app_bind_i64(query, "schema", (int64_t)table->schema);
-    tide_app_bind_blob(query, "columns", tide_buffer_view(&columns));
-    tide_app_bind_blob(query, "key_columns", tide_buffer_view(&key));
-    TIDE_TRY(tide_app_run(query, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_PUT->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
+    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
+    tide_foreign_bind_blob(query, "columns", tide_buffer_view(&columns));
+    tide_foreign_bind_blob(query, "key_columns", tide_buffer_view(&key));
+    TIDE_TRY(tide_foreign_run(query, NULL, err));
     return tide_schemas_raise(tx, err);
 }
 
 /* TIDE_NONE: not known. *out: what its columns are called now; until the query ends. */
-static tide_status find_names(tide_view *out, tide_app_query **query, tide_app_tx *tx,
+static tide_status find_names(tide_view *out, tide_foreign_query **query, tide_foreign_tx *tx,
                               const char *table, uint64_t schema, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_FIND->text, err));
-    tide_app_bind_text(*query, "table_name", tide_view_of(table));
-    tide_app_bind_i64(*query, "schema", (int64_t)schema);
-    const tide_status status = tide_app_step(*query, err);
+    TIDE_TRY(tide_foreign_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_FIND->text, err));
+    tide_foreign_bind_text(*query, "table_name", tide_view_of(table));
+    tide_foreign_bind_i64(*query, "schema", (int64_t)schema);
+    const tide_status status = tide_foreign_step(*query, err);
     if (status == TIDE_OK)
-        *out = tide_app_col_bytes(*query);
+        *out = tide_foreign_col_bytes(*query);
     return status;
 }
 
-tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_app_tx *tx,
+tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_foreign_tx *tx,
                              const tide_table *table, uint64_t schema, tide_error *err)
 {
     const bool is_same = schema == table->schema;
@@ -124,7 +124,7 @@ tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_app_tx *tx,
         map[i] = is_same && i < table->column_count ? i : TIDE_SCHEMA_COLUMN_NONE;
     if (is_same)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_view bytes = {.len = 0};
     const tide_status status = find_names(&bytes, &query, tx, table->name, schema, err);
     if (status != TIDE_OK)
@@ -136,18 +136,18 @@ tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_app_tx *tx,
     return TIDE_OK;
 }
 
-tide_status tide_schemas_columns(tide_view *columns, tide_view *key, tide_app_query **query,
-                                 tide_app_tx *tx, const char *table, uint64_t schema,
+tide_status tide_schemas_columns(tide_view *columns, tide_view *key, tide_foreign_query **query,
+                                 tide_foreign_tx *tx, const char *table, uint64_t schema,
                                  tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err));
-    tide_app_bind_text(*query, "table_name", tide_view_of(table));
-    tide_app_bind_i64(*query, "schema", (int64_t)schema);
-    const tide_status status = tide_app_step(*query, err);
+    TIDE_TRY(tide_foreign_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err));
+    tide_foreign_bind_text(*query, "table_name", tide_view_of(table));
+    tide_foreign_bind_i64(*query, "schema", (int64_t)schema);
+    const tide_status status = tide_foreign_step(*query, err);
     if (status != TIDE_OK)
         return status;
-    *columns = tide_app_col_bytes(*query);
-    *key = tide_app_col_bytes(*query);
+    *columns = tide_foreign_col_bytes(*query);
+    *key = tide_foreign_col_bytes(*query);
     return TIDE_OK;
 }
 
@@ -180,19 +180,19 @@ static tide_status follow_names(tide_buffer *out, tide_view bytes, const tide_ta
     return TIDE_OK;
 }
 
-static tide_status store_becomes(tide_app_tx *tx, const char *table, int64_t schema,
+static tide_status store_becomes(tide_foreign_tx *tx, const char *table, int64_t schema,
                                  tide_view becomes, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_BECOMES->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(table));
-    tide_app_bind_i64(query, "schema", schema);
-    tide_app_bind_blob(query, "becomes", becomes);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_BECOMES->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(table));
+    tide_foreign_bind_i64(query, "schema", schema);
+    tide_foreign_bind_blob(query, "becomes", becomes);
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_schemas_follow(tide_app_tx *tx, const tide_table *before, const tide_table *after,
-                                const int *map, tide_error *err)
+tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
+                                const tide_table *after, const int *map, tide_error *err)
 {
     bool is_any = false;
     for (int i = 0; i < before->column_count; i++)
@@ -200,16 +200,16 @@ tide_status tide_schemas_follow(tide_app_tx *tx, const tide_table *before, const
                  strcasecmp(before->columns[i].name, after->columns[map[i]].name) != 0;
     if (!is_any)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(before->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(before->name));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes;
         tide_buffer_init(&becomes, NAMES_BYTES_MAX);
-        const int64_t schema = tide_app_col_i64(query);
-        (void)tide_app_col_bytes(query);
-        if (follow_names(&becomes, tide_app_col_bytes(query), before, after, map) < TIDE_OK)
+        const int64_t schema = tide_foreign_col_i64(query);
+        (void)tide_foreign_col_bytes(query);
+        if (follow_names(&becomes, tide_foreign_col_bytes(query), before, after, map) < TIDE_OK)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for the schemas of %s", before->name);
         TIDE_TRY(store_becomes(tx, before->name, schema, tide_buffer_view(&becomes), err));
     }
@@ -217,18 +217,18 @@ tide_status tide_schemas_follow(tide_app_tx *tx, const tide_table *before, const
     return tide_schemas_raise(tx, err);
 }
 
-tide_status tide_schemas_had(bool *out, tide_app_tx *tx, const tide_table *table, const char *name,
-                             tide_error *err)
+tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *table,
+                             const char *name, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(table->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
     *out = false;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        (void)tide_app_col_i64(query);
-        names was = names_of(tide_app_col_bytes(query));
-        names is = names_of(tide_app_col_bytes(query));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        (void)tide_foreign_col_i64(query);
+        names was = names_of(tide_foreign_col_bytes(query));
+        names is = names_of(tide_foreign_col_bytes(query));
         tide_view before;
         tide_view after;
         while (next_name(&was, &before) && next_name(&is, &after))
@@ -239,28 +239,28 @@ tide_status tide_schemas_had(bool *out, tide_app_tx *tx, const tide_table *table
 
 /* ---- renamed tables ---- */
 
-static tide_status put_former(tide_app_tx *tx, int64_t table_id, const char *name, int64_t *changed,
-                              tide_error *err)
+static tide_status put_former(tide_foreign_tx *tx, int64_t table_id, const char *name,
+                              int64_t *changed, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_PUT->text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    tide_app_bind_text(query, "name", tide_view_of(name));
-    return tide_app_run(query, changed, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_PUT->text, err));
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    return tide_foreign_run(query, changed, err);
 }
 
-static tide_status run_renaming(tide_app_tx *tx, const char *text, int64_t table_id,
+static tide_status run_renaming(tide_foreign_tx *tx, const char *text, int64_t table_id,
                                 const char *before, const char *after, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    tide_app_bind_i64(query, "table_id", table_id);
-    tide_app_bind_text(query, "before", tide_view_of(before));
-    tide_app_bind_text(query, "after", tide_view_of(after));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    tide_foreign_bind_i64(query, "table_id", table_id);
+    tide_foreign_bind_text(query, "before", tide_view_of(before));
+    tide_foreign_bind_text(query, "after", tide_view_of(after));
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_schemas_rename(tide_app_tx *tx, int64_t table_id, const char *before,
+tide_status tide_schemas_rename(tide_foreign_tx *tx, int64_t table_id, const char *before,
                                 const char *after, tide_error *err)
 {
     TIDE_TRY(run_renaming(tx, TIDE_TEMPLATE_NAMES_RENAME->text, table_id, before, after, err));
@@ -273,27 +273,27 @@ tide_status tide_schemas_rename(tide_app_tx *tx, int64_t table_id, const char *b
 
 /* ---- peers ---- */
 
-tide_status tide_schemas_tell(tide_app_tx *tx, int64_t table_id, const char *name,
+tide_status tide_schemas_tell(tide_foreign_tx *tx, int64_t table_id, const char *name,
                               tide_peer_table *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *former = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *former = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(name));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        const uint64_t schema = (uint64_t)tide_app_col_i64(query);
-        const tide_view columns = tide_app_col_bytes(query);
-        const tide_view becomes = tide_app_col_bytes(query);
-        const tide_view key = tide_app_col_bytes(query);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const uint64_t schema = (uint64_t)tide_foreign_col_i64(query);
+        const tide_view columns = tide_foreign_col_bytes(query);
+        const tide_view becomes = tide_foreign_col_bytes(query);
+        const tide_view key = tide_foreign_col_bytes(query);
         if (key.len > 0)
             TIDE_TRY(tide_peer_table_add_schema(out, schema, columns, becomes, key, err));
     }
     TIDE_TRY(status);
-    TIDE_TRY(tide_app_begin(&former, tx, TIDE_TEMPLATE_NAMES_LIST->text, err));
-    tide_app_bind_i64(former, "table_id", table_id);
-    while ((status = tide_app_step(former, err)) == TIDE_OK)
-        TIDE_TRY(tide_peer_table_add_former(out, tide_app_col_bytes(former), err));
+    TIDE_TRY(tide_foreign_begin(&former, tx, TIDE_TEMPLATE_NAMES_LIST->text, err));
+    tide_foreign_bind_i64(former, "table_id", table_id);
+    while ((status = tide_foreign_step(former, err)) == TIDE_OK)
+        TIDE_TRY(tide_peer_table_add_former(out, tide_foreign_col_bytes(former), err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -362,20 +362,20 @@ static tide_status join_names(tide_buffer *out, const tide_table *table, tide_vi
 }
 
 /* Events were merged without what they say of a column: once more. */
-static tide_status merge_again(tide_app_tx *tx, const tide_table *table, tide_error *err)
+static tide_status merge_again(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     const tide_template *const steps[] = {TIDE_TEMPLATE_SCHEMAS_AGAIN,
                                           TIDE_TEMPLATE_SCHEMAS_AGAIN_MARK};
     for (size_t i = 0; i < sizeof steps / sizeof(tide_template *); i++) {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, tx, steps[i]->text, err));
-        tide_app_bind_i64(query, "table_id", table->id);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, tx, steps[i]->text, err));
+        tide_foreign_bind_i64(query, "table_id", table->id);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return TIDE_OK;
 }
 
-static tide_status learn_becomes(tide_app_tx *tx, const tide_table *table,
+static tide_status learn_becomes(tide_foreign_tx *tx, const tide_table *table,
                                  const tide_peer_schema *schema, int64_t *learned, tide_error *err)
 {
     bool is_found = false;
@@ -383,7 +383,7 @@ static tide_status learn_becomes(tide_app_tx *tx, const tide_table *table,
     tide_buffer_init(&joined, NAMES_BYTES_MAX);
     {
         tide_view ours = {.len = 0};
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         const tide_status status = find_names(&ours, &query, tx, table->name, schema->schema, err);
         TIDE_TRY(status);
         if (status != TIDE_OK || schema->schema == table->schema)
@@ -399,51 +399,51 @@ static tide_status learn_becomes(tide_app_tx *tx, const tide_table *table,
     return is_found ? merge_again(tx, table, err) : TIDE_OK;
 }
 
-static tide_status learn_schema(tide_app_tx *tx, const tide_peer_table *told, const char *name,
+static tide_status learn_schema(tide_foreign_tx *tx, const tide_peer_table *told, const char *name,
                                 const tide_table *table, const tide_peer_schema *schema,
                                 int64_t *learned, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(check_schema(told, schema, err));
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LEARN->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(name));
-    tide_app_bind_i64(query, "schema", (int64_t)schema->schema);
-    tide_app_bind_blob(query, "columns", schema->columns);
-    tide_app_bind_blob(query, "becomes", schema->becomes);
-    tide_app_bind_blob(query, "key_columns", schema->key);
-    TIDE_TRY(tide_app_run(query, &changed, err));
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LEARN->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(name));
+    tide_foreign_bind_i64(query, "schema", (int64_t)schema->schema);
+    tide_foreign_bind_blob(query, "columns", schema->columns);
+    tide_foreign_bind_blob(query, "becomes", schema->becomes);
+    tide_foreign_bind_blob(query, "key_columns", schema->key);
+    TIDE_TRY(tide_foreign_run(query, &changed, err));
     *learned += changed;
     return changed == 0 && table->id > 0 ? learn_becomes(tx, table, schema, learned, err) : TIDE_OK;
 }
 
-static tide_status learn_former(tide_app_tx *tx, const char *own, const char *name,
+static tide_status learn_former(tide_foreign_tx *tx, const char *own, const char *name,
                                 int64_t *learned, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_NAMES_LEARN->text, err));
-    tide_app_bind_text(query, "table_name", tide_view_of(own));
-    tide_app_bind_text(query, "name", tide_view_of(name));
-    TIDE_TRY(tide_app_run(query, &changed, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_LEARN->text, err));
+    tide_foreign_bind_text(query, "table_name", tide_view_of(own));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    TIDE_TRY(tide_foreign_run(query, &changed, err));
     *learned += changed;
     return TIDE_OK;
 }
 
 /* What a name stands for here: a tracked table, or one that had it before. TIDE_NONE: nothing. */
-static tide_status find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_app_tx *tx, const char *name,
-                            tide_error *err)
+static tide_status find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_foreign_tx *tx,
+                            const char *name, tide_error *err)
 {
     const tide_template *const places[] = {TIDE_TEMPLATE_NAMES_OWN, TIDE_TEMPLATE_NAMES_STANDS};
     for (size_t i = 0; i < sizeof places / sizeof(tide_template *); i++) {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-        TIDE_TRY(tide_app_begin(&query, tx, places[i]->text, err));
-        tide_app_bind_text(query, "name", tide_view_of(name));
-        const tide_status status = tide_app_step(query, err);
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+        TIDE_TRY(tide_foreign_begin(&query, tx, places[i]->text, err));
+        tide_foreign_bind_text(query, "name", tide_view_of(name));
+        const tide_status status = tide_foreign_step(query, err);
         TIDE_TRY(status);
         if (status != TIDE_OK)
             continue;
-        const tide_view found = tide_app_col_bytes(query);
+        const tide_view found = tide_foreign_col_bytes(query);
         if (found.len > TIDE_EVENT_TABLE_MAX)
             continue;
         memcpy(out, found.ptr, found.len);
@@ -453,7 +453,7 @@ static tide_status find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_app_tx *tx,
     return TIDE_NONE;
 }
 
-tide_status tide_schemas_find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_app_tx *tx,
+tide_status tide_schemas_find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_foreign_tx *tx,
                                   const tide_peer_table *table, tide_error *err)
 {
     tide_status status = find_own(out, tx, table->name, err);
@@ -462,7 +462,7 @@ tide_status tide_schemas_find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_app_t
     return status;
 }
 
-tide_status tide_schemas_learn(tide_app_tx *tx, const tide_peer_table *table, tide_error *err)
+tide_status tide_schemas_learn(tide_foreign_tx *tx, const tide_peer_table *table, tide_error *err)
 {
     int64_t learned = 0;
     char own[TIDE_EVENT_TABLE_MAX + 1];

@@ -32,20 +32,20 @@ static bool is_self(const comparing *c, const tide_origin_mark *mark)
 /* ---- one log ---- */
 
 /* Is the event at their prefix, if we have it, another one? */
-static tide_status is_other(bool *out, tide_app_tx *tx, const tide_origin_mark *mark,
+static tide_status is_other(bool *out, tide_foreign_tx *tx, const tide_origin_mark *mark,
                             tide_error *err)
 {
     *out = mark->differs;
     if (mark->stamp == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", mark->epoch);
-    tide_app_bind_i64(query, "seq", mark->prefix);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", mark->epoch);
+    tide_foreign_bind_i64(query, "seq", mark->prefix);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    if (status == TIDE_OK && tide_app_col_i64(query) != mark->stamp)
+    if (status == TIDE_OK && tide_foreign_col_i64(query) != mark->stamp)
         *out = true;
     return TIDE_OK;
 }
@@ -67,36 +67,36 @@ static void name_due(char out[160], const comparing *c)
     (void)snprintf(out, 160, "differs/%s", peer);
 }
 
-static tide_status has_key(bool *out, tide_app_tx *tx, const char *key, tide_error *err)
+static tide_status has_key(bool *out, tide_foreign_tx *tx, const char *key, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_REPAIRED_GET->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_REPAIRED_GET->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    const tide_status status = tide_foreign_step(query, err);
     *out = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status run_key(tide_app_tx *tx, const char *text, const char *key, tide_error *err)
+static tide_status run_key(tide_foreign_tx *tx, const char *text, const char *key, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* ---- our own log ---- */
 
-static tide_status get_highest(int64_t *out, tide_app_tx *tx, tide_error *err)
+static tide_status get_highest(int64_t *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status judge_own(comparing *c, tide_app_tx *tx, const tide_origin_mark *mark,
+static tide_status judge_own(comparing *c, tide_foreign_tx *tx, const tide_origin_mark *mark,
                              bool differs, tide_error *err)
 {
     const int64_t epoch = tide_node_epoch(c->node);
@@ -118,7 +118,7 @@ static tide_status judge_own(comparing *c, tide_app_tx *tx, const tide_origin_ma
     return TIDE_OK;
 }
 
-static tide_status compare_in(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status compare_in(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     comparing *c = arg;
     c->evidence[0] = '\0';
@@ -144,31 +144,31 @@ static tide_status compare_in(tide_app_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status is_known_peer(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status is_known_peer(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     comparing *c = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SELF_KNOWS_PEER->text, err));
-    tide_app_bind_blob(query, "peer", tide_view_bytes(c->theirs->node.bytes, TIDE_NODE_LEN));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_KNOWS_PEER->text, err));
+    tide_foreign_bind_blob(query, "peer", tide_view_bytes(c->theirs->node.bytes, TIDE_NODE_LEN));
+    const tide_status status = tide_foreign_step(query, err);
     c->is_chosen = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
 /* How far our log was at anybody, as far as the file knows. */
-static tide_status get_acknowledged(int64_t *out, tide_app_tx *tx, const tide_node_id *self,
+static tide_status get_acknowledged(int64_t *out, tide_foreign_tx *tx, const tide_node_id *self,
                                     int64_t epoch, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", epoch);
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_class(query) == 5 ? 0 : tide_app_col_i64(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", epoch);
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_class(query) == 5 ? 0 : tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status begin_in(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     comparing *c = arg;
     const int64_t present = tide_node_epoch(c->node);
@@ -186,7 +186,7 @@ static tide_status begin_in(tide_app_tx *tx, void *arg, tide_error *err)
     return tide_again_own(c->node, tx, present, acknowledged, err);
 }
 
-static tide_status note_due(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status note_due(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     char due[160];
     name_due(due, arg);
@@ -198,18 +198,18 @@ tide_status tide_self_compare(tide_node *node, const tide_peer_marks *theirs, bo
 {
     *out = (tide_self_view){.has_begun = false};
     comparing c = {.node = node, .theirs = theirs, .is_chosen = is_chosen, .out = out};
-    TIDE_TRY(tide_app_read(tide_node_file(node), compare_in, &c, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), compare_in, &c, err));
     if (is_chosen && out->differs && !c.is_noted)
-        TIDE_TRY(tide_app_write(tide_node_file(node), note_due, &c, err));
+        TIDE_TRY(tide_foreign_write(tide_node_file(node), note_due, &c, err));
     if (!c.evidence[0])
         return TIDE_OK;
     if (!c.is_chosen)
-        TIDE_TRY(tide_app_read(tide_node_file(node), is_known_peer, &c, err));
+        TIDE_TRY(tide_foreign_read(tide_node_file(node), is_known_peer, &c, err));
     if (!c.is_chosen)
         return TIDE_OK;
     /* Not before it is committed: a node that is ahead of its file would number events of an epoch without a beginning. Where the outcome is not known, the
-     * next write finds the file's epoch (tide_app_on_returned). */
-    TIDE_TRY(tide_app_write(tide_node_file(node), begin_in, &c, err));
+     * next write finds the file's epoch (tide_foreign_on_returned). */
+    TIDE_TRY(tide_foreign_write(tide_node_file(node), begin_in, &c, err));
     const tide_node_id self = tide_node_get_id(node);
     tide_node_become(node, &self, c.begun);
     out->has_begun = true;
@@ -218,7 +218,7 @@ tide_status tide_self_compare(tide_node *node, const tide_peer_marks *theirs, bo
 
 /* ---- for the other ---- */
 
-static tide_status flag_in(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status flag_in(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const comparing *c = arg;
     for (int i = 0; i < c->theirs->origin_count; i++) {
@@ -237,10 +237,10 @@ tide_status tide_self_flag(tide_node *node, const tide_peer_marks *theirs, tide_
                            tide_error *err)
 {
     comparing c = {.node = node, .theirs = theirs, .ours = ours};
-    return tide_app_read(tide_node_file(node), flag_in, &c, err);
+    return tide_foreign_read(tide_node_file(node), flag_in, &c, err);
 }
 
-static tide_status note_repaired(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status note_repaired(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const comparing *c = arg;
     for (int i = 0; i < c->theirs->origin_count; i++) {
@@ -261,5 +261,5 @@ static tide_status note_repaired(tide_app_tx *tx, void *arg, tide_error *err)
 tide_status tide_self_repaired(tide_node *node, const tide_peer_marks *theirs, tide_error *err)
 {
     comparing c = {.node = node, .theirs = theirs};
-    return tide_app_write(tide_node_file(node), note_repaired, &c, err);
+    return tide_foreign_write(tide_node_file(node), note_repaired, &c, err);
 }

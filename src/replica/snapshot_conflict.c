@@ -105,48 +105,48 @@ static tide_status had_it(bool *out, tide_restoring *r, const tide_stamp *stamp,
 
 /* ---- records ---- */
 
-static tide_status begin(tide_app_query **out, const tide_snapshot_meeting *m, const char *text,
+static tide_status begin(tide_foreign_query **out, const tide_snapshot_meeting *m, const char *text,
                          int column, const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, m->r->tx, text, err));
-    tide_app_bind_i64(*out, "table", m->row->table->id);
-    tide_app_bind_blob(*out, "key", m->row->key);
-    tide_app_bind_i64(*out, "col", column);
-    tide_app_bind_i64(*out, "time", (int64_t)stamp->time);
-    tide_app_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(tide_foreign_begin(out, m->r->tx, text, err));
+    tide_foreign_bind_i64(*out, "table", m->row->table->id);
+    tide_foreign_bind_blob(*out, "key", m->row->key);
+    tide_foreign_bind_i64(*out, "col", column);
+    tide_foreign_bind_i64(*out, "time", (int64_t)stamp->time);
+    tide_foreign_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     return TIDE_OK;
 }
 
 tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column,
                                      const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (stamp->time == 0)
         return TIDE_OK;
     TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, column, stamp, err));
-    tide_app_bind_i64(query, "now", m->r->desk->now_us);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "now", m->r->desk->now_us);
+    return tide_foreign_run(query, NULL, err);
 }
 
 static tide_status forget(const tide_snapshot_meeting *m, int column, const tide_stamp *stamp,
                           tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (stamp->time == 0)
         return TIDE_OK;
     TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_CONFLICT_DELETE->text, column, stamp, err));
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
 static tide_status is_known(bool *out, const tide_snapshot_meeting *m, int column,
                             const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     *out = m->joined->deleted.stamp.time != 0 && is_same(&m->joined->deleted.base, stamp);
     if (*out)
         return TIDE_OK;
     TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, stamp, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
     return TIDE_OK;
@@ -157,12 +157,12 @@ static tide_status list_write(const tide_snapshot_meeting *m, int column, const 
                               const tide_view *value, int64_t found_at_us, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp, err));
-    tide_app_bind_i64(query, "found_at", found_at_us);
+    tide_foreign_bind_i64(query, "found_at", found_at_us);
     if (value)
-        tide_app_bind_blob(query, "value", *value);
-    TIDE_TRY(tide_app_run(query, &changed, err));
+        tide_foreign_bind_blob(query, "value", *value);
+    TIDE_TRY(tide_foreign_run(query, &changed, err));
     m->r->out->conflicts += changed;
     return TIDE_OK;
 }
@@ -242,19 +242,19 @@ static void listed_done(listed *l)
 static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err));
-    tide_app_bind_i64(query, "table", m->row->table->id);
-    tide_app_bind_blob(query, "key", m->row->key);
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err));
+    tide_foreign_bind_i64(query, "table", m->row->table->id);
+    tide_foreign_bind_blob(query, "key", m->row->key);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_conflict *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
         if (!more)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for conflicts");
         out->of = more;
         tide_snapshot_conflict *one = &more[out->count++];
-        *one = (tide_snapshot_conflict){.column = (int)tide_app_col_i64(query)};
-        one->stamp.time = (uint64_t)tide_app_col_i64(query);
-        const tide_view node = tide_app_col_bytes(query);
+        *one = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};
+        one->stamp.time = (uint64_t)tide_foreign_col_i64(query);
+        const tide_view node = tide_foreign_col_bytes(query);
         if (node.len == TIDE_NODE_LEN)
             memcpy(one->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
     }
@@ -278,10 +278,10 @@ static tide_status drop_listed(const tide_snapshot_meeting *m, tide_error *err)
             TIDE_TRY(tide_snapshot_maker_has(&is_over, m->r, &one->stamp, err));
         if (!is_over)
             continue;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_CUT->text, one->column,
                        &one->stamp, err));
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return TIDE_OK;
 }
@@ -352,11 +352,11 @@ static tide_status list_outlived(const tide_snapshot_meeting *m, tide_error *err
     const tide_row_write *deleted = &m->joined->deleted;
     if (deleted->stamp.time == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *cut = NULL;
-    TIDE_TRY(tide_app_begin(&cut, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_OUTLIVED_CUT->text, err));
-    tide_app_bind_i64(cut, "table", m->row->table->id);
-    tide_app_bind_blob(cut, "key", m->row->key);
-    TIDE_TRY(tide_app_run(cut, NULL, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
+    TIDE_TRY(tide_foreign_begin(&cut, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_OUTLIVED_CUT->text, err));
+    tide_foreign_bind_i64(cut, "table", m->row->table->id);
+    tide_foreign_bind_blob(cut, "key", m->row->key);
+    TIDE_TRY(tide_foreign_run(cut, NULL, err));
     if (!m->is_shown || tide_stamp_compare(&m->joined->created.stamp, &deleted->stamp) > 0)
         return TIDE_OK;
     return list_write(m, TIDE_CONFLICT_DELETE, &deleted->stamp, NULL, m->r->desk->now_us, err);

@@ -93,39 +93,39 @@ static tide_status read_texts(tide_peer_marks *cut, tide_view origins, tide_view
 
 /* ---- adding, cutting ---- */
 
-static tide_status add(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status add(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const tide_snapshot_info *info = *(const tide_snapshot_info *const *)arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer cut;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer tables;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&cut, JSON_MAX);
     tide_buffer_init(&tables, JSON_MAX);
     if (put_cut(&cut, &info->cut) < TIDE_OK || put_tables(&tables, &info->cut) < TIDE_OK)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the list of snapshots");
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_PUT->text, err));
-    tide_app_bind_text(query, "id", tide_view_of(info->id));
-    tide_app_bind_i64(query, "created_at", info->created_us);
-    tide_app_bind_text(query, "path", tide_view_of(info->path));
-    tide_app_bind_i64(query, "bytes", info->bytes);
-    tide_app_bind_blob(query, "digest", tide_view_bytes(info->digest, sizeof info->digest));
-    tide_app_bind_text(query, "cut", tide_buffer_view(&cut));
-    tide_app_bind_text(query, "tables", tide_buffer_view(&tables));
-    tide_app_bind_i64(query, "verified", info->is_verified);
-    return tide_app_run(query, NULL, err);
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_PUT->text, err));
+    tide_foreign_bind_text(query, "id", tide_view_of(info->id));
+    tide_foreign_bind_i64(query, "created_at", info->created_us);
+    tide_foreign_bind_text(query, "path", tide_view_of(info->path));
+    tide_foreign_bind_i64(query, "bytes", info->bytes);
+    tide_foreign_bind_blob(query, "digest", tide_view_bytes(info->digest, sizeof info->digest));
+    tide_foreign_bind_text(query, "cut", tide_buffer_view(&cut));
+    tide_foreign_bind_text(query, "tables", tide_buffer_view(&tables));
+    tide_foreign_bind_i64(query, "verified", info->is_verified);
+    return tide_foreign_run(query, NULL, err);
 }
 
 tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info, tide_error *err)
 {
-    return tide_app_write(tide_node_file(node), add, &info, err);
+    return tide_foreign_write(tide_node_file(node), add, &info, err);
 }
 
-static tide_status cut_one(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status cut_one(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_CUT->text, err));
-    tide_app_bind_text(query, "id", tide_view_of(arg));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_CUT->text, err));
+    tide_foreign_bind_text(query, "id", tide_view_of(arg));
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* ---- reading ---- */
@@ -147,29 +147,29 @@ static void copy_text(char *out, size_t size, tide_view text)
     (void)snprintf(out, size, "%.*s", (int)(text.len < size ? text.len : size - 1), text.ptr);
 }
 
-static tide_status read_info(tide_snapshot_info *out, tide_app_query *query, tide_error *err)
+static tide_status read_info(tide_snapshot_info *out, tide_foreign_query *query, tide_error *err)
 {
-    copy_text(out->id, sizeof out->id, tide_app_col_bytes(query));
-    out->created_us = tide_app_col_i64(query);
-    copy_text(out->path, sizeof out->path, tide_app_col_bytes(query));
-    out->bytes = tide_app_col_i64(query);
-    const tide_view digest = tide_app_col_bytes(query);
+    copy_text(out->id, sizeof out->id, tide_foreign_col_bytes(query));
+    out->created_us = tide_foreign_col_i64(query);
+    copy_text(out->path, sizeof out->path, tide_foreign_col_bytes(query));
+    out->bytes = tide_foreign_col_i64(query);
+    const tide_view digest = tide_foreign_col_bytes(query);
     if (digest.len == sizeof out->digest)
         memcpy(out->digest, digest.ptr, sizeof out->digest);
-    const tide_view origins = tide_app_col_bytes(query);
-    const tide_view tables = tide_app_col_bytes(query);
-    out->is_verified = tide_app_col_i64(query) != 0 && digest.len == sizeof out->digest;
+    const tide_view origins = tide_foreign_col_bytes(query);
+    const tide_view tables = tide_foreign_col_bytes(query);
+    out->is_verified = tide_foreign_col_i64(query) != 0 && digest.len == sizeof out->digest;
     TIDE_TRY(read_texts(&out->cut, origins, tables, err));
     return tide_peer_marks_sort(&out->cut, err);
 }
 
-static tide_status read_list(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status read_list(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     infos *list = arg;
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_info *more = realloc(list->of, ((size_t)list->count + 1) * sizeof *more);
         if (!more)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for the list of snapshots");
@@ -191,7 +191,7 @@ tide_status tide_snapshot_list(tide_node *node, tide_snapshot_fn *fn, void *arg,
     TIDE_CLEANUP(infos_done) infos list = {.of = NULL};
     if (tide_node_epoch(node) == 0)
         return TIDE_OK;
-    TIDE_TRY(tide_app_read(tide_node_file(node), read_list, &list, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), read_list, &list, err));
     for (int i = 0; i < list.count; i++)
         if (is_file_there(&list.of[i]))
             TIDE_TRY(fn(arg, &list.of[i], err));
@@ -243,7 +243,7 @@ tide_status tide_snapshot_newest(tide_node *node, tide_snapshot_info *out, tide_
     TIDE_CLEANUP(infos_done) infos list = {.of = NULL};
     if (tide_node_epoch(node) == 0)
         return TIDE_NONE;
-    TIDE_TRY(tide_app_read(tide_node_file(node), read_list, &list, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), read_list, &list, err));
     for (int i = list.count - 1; i >= 0; i--) {
         floors f = {.info = &list.of[i], .is_useful = true};
         if (!list.of[i].is_verified || !is_file_there(&list.of[i]))
@@ -261,7 +261,7 @@ tide_status tide_snapshot_find(tide_node *node, const char *id, tide_snapshot_in
     TIDE_CLEANUP(infos_done) infos list = {.of = NULL};
     if (tide_node_epoch(node) == 0)
         return TIDE_NONE;
-    TIDE_TRY(tide_app_read(tide_node_file(node), read_list, &list, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), read_list, &list, err));
     for (int i = 0; i < list.count; i++)
         if (strcmp(list.of[i].id, id) == 0 && list.of[i].is_verified && is_file_there(&list.of[i]))
             return take(out, &list.of[i]);
@@ -288,7 +288,7 @@ tide_status tide_snapshot_make_in(tide_node *node, const char *dir,
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return tide_fail(err, errno == ENOSPC ? TIDE_E_FULL : TIDE_E_DENIED, "cannot make %s: %s",
                          dir, strerror(errno));
-    tide_uuid_v7(tide_app_env(tide_node_file(node)), &id);
+    tide_uuid_v7(tide_foreign_env(tide_node_file(node)), &id);
     tide_uuid_format(&id, name);
     if ((size_t)snprintf(path, sizeof path, "%s/%s" ENDING, dir, name) >= sizeof path)
         return tide_fail(err, TIDE_E_LIMIT, "the path is too long: %.80s...", dir);
@@ -343,11 +343,11 @@ static void sweep(const char *dir, const infos *list, int64_t now_us)
 tide_status tide_snapshot_keep(tide_node *node, const char *dir, int kept, tide_error *err)
 {
     char full[PATH_MAX];
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     TIDE_CLEANUP(infos_done) infos list = {.of = NULL};
     if (!realpath(dir, full))
         return TIDE_OK; /* nothing there */
-    TIDE_TRY(tide_app_read(tide_node_file(node), read_list, &list, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), read_list, &list, err));
     sweep(full, &list, env->wall_us(env));
     int seen = 0;
     for (int i = list.count - 1; i >= 0; i--) {
@@ -358,7 +358,7 @@ tide_status tide_snapshot_keep(tide_node *node, const char *dir, int kept, tide_
         if (is_there && unlink(info->path) != 0)
             continue;
         if (is_there || is_in(full, info->path))
-            TIDE_TRY(tide_app_write(tide_node_file(node), cut_one, info->id, err));
+            TIDE_TRY(tide_foreign_write(tide_node_file(node), cut_one, info->id, err));
     }
     return TIDE_OK;
 }

@@ -3,83 +3,84 @@
 #include "base/cleanup.h"
 #include "tidemark_templates.h"
 
-static tide_status put_values(tide_app_tx *tx, const tide_table *table,
+static tide_status put_values(tide_foreign_tx *tx, const tide_table *table,
                               const tide_snapshot_row *row, tide_error *err)
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     for (int i = 0; i < table->column_count; i++)
         columns[i] = i;
     TIDE_TRY(tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_PUT, columns,
                                    table->column_count, err));
     for (int i = 0; i < table->column_count; i++)
         tide_table_bind(query, 'c', i, &row->values[i]);
-    return tide_app_run(query, NULL, err);
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status put_clock(tide_app_tx *tx, const tide_table *table, const tide_snapshot_row *row,
-                             tide_error *err)
+static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,
+                             const tide_snapshot_row *row, tide_error *err)
 {
     const tide_row_clock *clock = &row->clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
-    tide_app_bind_i64(query, "table", table->id);
-    tide_app_bind_blob(query, "key", row->key);
-    tide_app_bind_blob(query, "clock", row->clock_bytes);
-    tide_app_bind_i64(query, "aside", row->aside);
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
+    tide_foreign_bind_i64(query, "table", table->id);
+    tide_foreign_bind_blob(query, "key", row->key);
+    tide_foreign_bind_blob(query, "clock", row->clock_bytes);
+    tide_foreign_bind_i64(query, "aside", row->aside);
     if (row->is_here) {
         TIDE_TRY(tide_table_prints(&prints, row->values, table->column_count, err));
-        tide_app_bind_blob(query, "digest", tide_buffer_view(&prints));
+        tide_foreign_bind_blob(query, "digest", tide_buffer_view(&prints));
     } else {
-        tide_app_bind_blob(query, "image", row->image);
+        tide_foreign_bind_blob(query, "image", row->image);
         if (row->rival.len > 0)
-            tide_app_bind_blob(query, "rival", row->rival);
+            tide_foreign_bind_blob(query, "rival", row->rival);
     }
     if (!tide_row_clock_exists(clock) && clock->deleted.stamp.time != 0)
-        tide_app_bind_i64(query, "gone", (int64_t)clock->deleted.stamp.time);
-    return tide_app_run(query, NULL, err);
+        tide_foreign_bind_i64(query, "gone", (int64_t)clock->deleted.stamp.time);
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status begin_of(tide_app_query **out, tide_app_tx *tx, const char *text,
+static tide_status begin_of(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                             const tide_table *table, const tide_snapshot_row *row, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, text, err));
-    tide_app_bind_i64(*out, "table", table->id);
-    tide_app_bind_blob(*out, "key", row->key);
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    tide_foreign_bind_i64(*out, "table", table->id);
+    tide_foreign_bind_blob(*out, "key", row->key);
     return TIDE_OK;
 }
 
-static tide_status put_conflicts(tide_app_tx *tx, const tide_table *table,
+static tide_status put_conflicts(tide_foreign_tx *tx, const tide_table *table,
                                  const tide_snapshot_row *row, tide_error *err)
 {
     for (int i = 0; i < row->conflict_count; i++) {
         const tide_snapshot_conflict *one = &row->conflicts[i];
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(begin_of(&query, tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, table, row, err));
-        tide_app_bind_i64(query, "col", one->column);
-        tide_app_bind_i64(query, "time", (int64_t)one->stamp.time);
-        tide_app_bind_blob(query, "node", tide_view_bytes(one->stamp.node.bytes, TIDE_NODE_LEN));
-        tide_app_bind_i64(query, "found_at", one->found_at_us);
+        tide_foreign_bind_i64(query, "col", one->column);
+        tide_foreign_bind_i64(query, "time", (int64_t)one->stamp.time);
+        tide_foreign_bind_blob(query, "node",
+                               tide_view_bytes(one->stamp.node.bytes, TIDE_NODE_LEN));
+        tide_foreign_bind_i64(query, "found_at", one->found_at_us);
         if (one->has_value)
-            tide_app_bind_blob(query, "value", one->value);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+            tide_foreign_bind_blob(query, "value", one->value);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     for (int i = 0; i < row->known_count; i++) {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(begin_of(&query, tx, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, table, row, err));
-        tide_app_bind_i64(query, "col", row->knowledge[i].column);
-        tide_app_bind_i64(query, "time", (int64_t)row->knowledge[i].stamp.time);
-        tide_app_bind_blob(query, "node",
-                           tide_view_bytes(row->knowledge[i].stamp.node.bytes, TIDE_NODE_LEN));
-        tide_app_bind_i64(query, "now", row->knowledge[i].added_us);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        tide_foreign_bind_i64(query, "col", row->knowledge[i].column);
+        tide_foreign_bind_i64(query, "time", (int64_t)row->knowledge[i].stamp.time);
+        tide_foreign_bind_blob(query, "node",
+                               tide_view_bytes(row->knowledge[i].stamp.node.bytes, TIDE_NODE_LEN));
+        tide_foreign_bind_i64(query, "now", row->knowledge[i].added_us);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return TIDE_OK;
 }
 
-tide_status tide_snapshot_load_row(tide_app_tx *tx, const tide_snapshot_target *target,
+tide_status tide_snapshot_load_row(tide_foreign_tx *tx, const tide_snapshot_target *target,
                                    const tide_snapshot_row *row, int64_t *written, tide_error *err)
 {
     if (row->is_here) {

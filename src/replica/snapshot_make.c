@@ -31,14 +31,14 @@ void tide_snapshot_info_done(tide_snapshot_info *info)
 
 static tide_status look_at_log(void *arg, const tide_table *table, tide_error *err)
 {
-    tide_app_tx *tx = arg;
+    tide_foreign_tx *tx = arg;
     bool is_empty = false;
     TIDE_TRY(tide_capture_is_folded(tx, table, &is_empty, err));
     return is_empty ? TIDE_OK : TIDE_NONE;
 }
 
 typedef struct moment {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     bool is_quiet;
 } moment;
 
@@ -52,20 +52,20 @@ static tide_status look_at_table(void *arg, const tide_table *table, tide_error 
 }
 
 /* While tables are scanned or their schema is changed, they are not what the clocks say. */
-static tide_status check_quiet(tide_app_tx *tx, tide_error *err)
+static tide_status check_quiet(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *scanning = NULL;
-    TIDE_TRY(tide_app_begin(&scanning, tx, TIDE_TEMPLATE_SNAPSHOT_IS_SCANNING->text, err));
-    const tide_status status = tide_app_step(scanning, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *scanning = NULL;
+    TIDE_TRY(tide_foreign_begin(&scanning, tx, TIDE_TEMPLATE_SNAPSHOT_IS_SCANNING->text, err));
+    const tide_status status = tide_foreign_step(scanning, err);
     TIDE_TRY(status);
-    if (status == TIDE_OK || tide_app_is_paused(tide_app_path(tide_app_of(tx))))
+    if (status == TIDE_OK || tide_foreign_is_paused(tide_foreign_path(tide_foreign_of(tx))))
         return tide_fail(err, TIDE_E_UNAVAILABLE,
                          "a table is being tracked or migrated: try again when that is done");
     return TIDE_OK;
 }
 
 /* Under the write lock: has everything that was captured become events? Then the tables say what clocks and marks say. Otherwise it becomes events now. */
-static tide_status fold_or_stop(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status fold_or_stop(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     int64_t events = 0;
     bool more = false;
@@ -87,8 +87,8 @@ static tide_status copy_at_cut(tide_node *node, const char *path, const tide_sna
                                tide_error *err)
 {
     TIDE_TRY(tide_peer_look(node, NULL, err));
-    return tide_app_copy(tide_node_file(node), path, fold_or_stop, node, tell_pages, (void *)watch,
-                         err);
+    return tide_foreign_copy(tide_node_file(node), path, fold_or_stop, node, tell_pages,
+                             (void *)watch, err);
 }
 
 /* ---- the file ---- */
@@ -96,13 +96,13 @@ static tide_status copy_at_cut(tide_node *node, const char *path, const tide_sna
 static tide_status write_file(tide_node *node, const tide_uuid *id, const char *copy_path,
                               const char *path, const tide_snapshot_watch *watch, tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_node_file(node));
-    TIDE_CLEANUP(tide_app_closep) tide_app *copy = NULL;
+    tide_env *env = tide_foreign_env(tide_node_file(node));
+    TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *copy = NULL;
     TIDE_CLEANUP(tide_snapshot_writer_done) tide_snapshot_writer writer = {.fd = -1};
-    const tide_app_options as_is = {.env = env, .is_as_is = true, .state_dir = ""};
+    const tide_foreign_options as_is = {.env = env, .is_as_is = true, .state_dir = ""};
     const tide_snapshot_maker maker = {
         .node = tide_node_get_id(node), .epoch = tide_node_epoch(node), .watch = watch};
-    TIDE_TRY(tide_app_open(&copy, copy_path, &as_is, err));
+    TIDE_TRY(tide_foreign_open(&copy, copy_path, &as_is, err));
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return tide_fail(err, TIDE_E_IO, "cannot write %s: %s", path, strerror(errno));
@@ -206,7 +206,7 @@ static tide_status make_whole(tide_node *node, const tide_uuid *id, const char *
     char copy[TIDE_SNAPSHOT_PATH_MAX];
     char made[TIDE_SNAPSHOT_PATH_MAX];
     TIDE_CLEANUP(tide_snapshot_work_end) tide_snapshot_work work = {.fd = -1};
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     TIDE_TRY(tide_snapshot_work_begin(&work, path, ".making", err));
     TIDE_TRY(tide_snapshot_work_path(&work, "copy.db", copy, err));
     TIDE_TRY(tide_snapshot_work_path(&work, "snapshot", made, err));
@@ -243,6 +243,6 @@ tide_status tide_snapshot_create(tide_node *node, const char *path,
                                  tide_error *err)
 {
     tide_uuid id;
-    tide_uuid_v7(tide_app_env(tide_node_file(node)), &id);
+    tide_uuid_v7(tide_foreign_env(tide_node_file(node)), &id);
     return tide_snapshot_create_as(node, &id, path, watch, out, err);
 }

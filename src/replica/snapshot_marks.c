@@ -14,7 +14,7 @@ static tide_status fail_memory(tide_error *err)
     return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
 }
 
-static tide_status keep_mark(tide_restore_run *u, tide_app_query *query, tide_error *err)
+static tide_status keep_mark(tide_restore_run *u, tide_foreign_query *query, tide_error *err)
 {
     tide_origin_mark *more = realloc(u->r.here, ((size_t)u->r.here_count + 1) * sizeof *more);
     if (!more)
@@ -22,15 +22,15 @@ static tide_status keep_mark(tide_restore_run *u, tide_app_query *query, tide_er
     u->r.here = more;
     tide_origin_mark *mark = &more[u->r.here_count];
     *mark = (tide_origin_mark){.epoch = 0};
-    const tide_view origin = tide_app_col_bytes(query);
+    const tide_view origin = tide_foreign_col_bytes(query);
     if (origin.len != TIDE_NODE_LEN)
         return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
     memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
-    mark->epoch = tide_app_col_i64(query);
-    mark->start = tide_app_col_i64(query);
-    mark->floor = tide_app_col_i64(query);
+    mark->epoch = tide_foreign_col_i64(query);
+    mark->start = tide_foreign_col_i64(query);
+    mark->floor = tide_foreign_col_i64(query);
     TIDE_CLEANUP(tide_cursor_done) tide_cursor cursor = {.contiguous = 0};
-    TIDE_TRY(tide_cursor_decode(&cursor, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+    TIDE_TRY(tide_cursor_decode(&cursor, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
     (void)tide_cursor_raise(&cursor, mark->start);
     mark->prefix = tide_cursor_contiguous(&cursor);
     mark->highest = tide_cursor_highest(&cursor);
@@ -41,9 +41,9 @@ static tide_status keep_mark(tide_restore_run *u, tide_app_query *query, tide_er
 tide_status tide_restore_load_marks(tide_restore_run *u, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(keep_mark(u, query, err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -82,12 +82,12 @@ tide_status tide_restore_check_own(const tide_restore_run *u, tide_error *err)
 static tide_status end_up_to(const tide_restore_run *u, const char *text,
                              const tide_origin_mark *mark, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", mark->epoch);
-    tide_app_bind_i64(query, "cut", mark->prefix);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", mark->epoch);
+    tide_foreign_bind_i64(query, "cut", mark->prefix);
+    return tide_foreign_run(query, NULL, err);
 }
 
 tide_status tide_restore_end_waiting(const tide_restore_run *u, const tide_origin_mark *mark,
@@ -185,16 +185,17 @@ tide_status tide_restore_take_cursor(tide_restore_run *u, const tide_snapshot_cu
 static tide_status quarantine(tide_restore_run *u, const tide_snapshot_event *given,
                               tide_view reason, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", given->event.epoch);
-    tide_app_bind_i64(query, "seq", given->event.seq);
-    tide_app_bind_text(query, "reason", reason);
-    tide_app_bind_text(query, "detail", given->detail);
-    tide_app_bind_i64(query, "found_at",
-                      given->reason.len > 0 ? given->found_at_us : u->desk.now_us);
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, err));
+    tide_foreign_bind_blob(query, "origin",
+                           tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", given->event.epoch);
+    tide_foreign_bind_i64(query, "seq", given->event.seq);
+    tide_foreign_bind_text(query, "reason", reason);
+    tide_foreign_bind_text(query, "detail", given->detail);
+    tide_foreign_bind_i64(query, "found_at",
+                          given->reason.len > 0 ? given->found_at_us : u->desk.now_us);
+    return tide_foreign_run(query, NULL, err);
 }
 
 typedef enum held_state {
@@ -208,15 +209,15 @@ static tide_status find_state(held_state *out, const tide_restore_run *u, const 
 {
     const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
     const tide_origin_mark *here = find_here(u, &wanted);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_IS_PROCESSED->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", event->epoch);
-    tide_app_bind_i64(query, "seq", event->seq);
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_IS_PROCESSED->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", event->epoch);
+    tide_foreign_bind_i64(query, "seq", event->seq);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK)
-        *out = tide_app_col_i64(query) != 0 ? HELD_MERGED : HELD_WAITING;
+        *out = tide_foreign_col_i64(query) != 0 ? HELD_MERGED : HELD_WAITING;
     else
         *out = here && event->seq <= here->prefix ? HELD_MERGED : HELD_UNKNOWN;
     return TIDE_OK;

@@ -54,11 +54,11 @@ typedef struct tide_snapshot_maker {
 } tide_snapshot_maker;
 
 /* All records, from a private copy of a node's file, into a file that was begun. */
-TIDE_MUST_CHECK tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_app *copy,
+TIDE_MUST_CHECK tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_foreign_db *copy,
                                                 const tide_snapshot_maker *maker, tide_error *err);
 
 /* The digest of a table as it is in this transaction (digest.c's, of one table). */
-TIDE_MUST_CHECK tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,
                                                  const tide_table *table, tide_error *err);
 
 /* ---- making (snapshot_make.c) ---- */
@@ -100,7 +100,7 @@ const tide_any *tide_snapshot_target_default(const tide_snapshot_target *target,
 
 typedef struct tide_restoring {
     tide_node *node;
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     tide_snapshot_decoder *decoder;
     tide_desk *desk; /* of the batch */
     tide_snapshot_target *targets;

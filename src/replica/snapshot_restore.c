@@ -69,14 +69,14 @@ static tide_status cut_forgotten(tide_restore_run *u, tide_error *err)
         uint64_t table = 0;
         uint32_t len = 0;
         tide_view key;
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         if (tide_reader_u64(&from, &table) < TIDE_OK || tide_reader_u32(&from, &len) < TIDE_OK ||
             tide_reader_bytes(&from, len, &key) < TIDE_OK)
             break;
-        TIDE_TRY(tide_app_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_CLOCK_CUT->text, err));
-        tide_app_bind_i64(query, "table", (int64_t)table);
-        tide_app_bind_blob(query, "key", key);
-        TIDE_TRY(tide_app_run(query, NULL, err));
+        TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_CLOCK_CUT->text, err));
+        tide_foreign_bind_i64(query, "table", (int64_t)table);
+        tide_foreign_bind_blob(query, "key", key);
+        TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     tide_buffer_clear(&u->r.forgotten);
     return TIDE_OK;
@@ -106,17 +106,17 @@ static tide_status check_clock(tide_restore_run *u, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status ask_number(int64_t *out, tide_app_query *query, tide_error *err)
+static tide_status ask_number(int64_t *out, tide_foreign_query *query, tide_error *err)
 {
-    TIDE_TRY(tide_app_step(query, err));
-    *out = tide_app_col_i64(query);
+    TIDE_TRY(tide_foreign_step(query, err));
+    *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status ask(int64_t *out, tide_app_tx *tx, const char *text, tide_error *err)
+static tide_status ask(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
     return ask_number(out, query, err);
 }
 
@@ -128,7 +128,7 @@ static tide_status look_for_rows(tide_restore_run *u, tide_error *err)
     TIDE_TRY(ask(&any, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_ANY_CLOCK->text, err));
     bool is_bulk = u->call->may_be_bulk && any == 0 && !u->r.has_conflicts;
     for (int i = 0; is_bulk && i < u->target_count; i++) {
-        TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(tide_table_query(&query, u->r.tx, u->targets[i].table, TIDE_TABLE_COUNT, err));
         TIDE_TRY(ask_number(&any, query, err));
         is_bulk = any == 0 && u->targets[i].is_same;
@@ -144,18 +144,18 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
                             tide_view until, tide_view keys[GAP_KEYS], int *count, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, u->r.tx,
-                            until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
-                                          : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
-                            err));
-    tide_app_bind_i64(query, "table", target->table->id);
-    tide_app_bind_blob(query, "after", tide_buffer_view(&u->r.last_key));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, u->r.tx,
+                                until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
+                                              : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
+                                err));
+    tide_foreign_bind_i64(query, "table", target->table->id);
+    tide_foreign_bind_blob(query, "after", tide_buffer_view(&u->r.last_key));
     if (until.len > 0)
-        tide_app_bind_blob(query, "until", until);
-    tide_app_bind_i64(query, "limit", GAP_KEYS);
-    while (*count < GAP_KEYS && (status = tide_app_step(query, err)) == TIDE_OK) {
-        const tide_view key = tide_app_col_bytes(query);
+        tide_foreign_bind_blob(query, "until", until);
+    tide_foreign_bind_i64(query, "limit", GAP_KEYS);
+    while (*count < GAP_KEYS && (status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const tide_view key = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);
         if (!copy)
             return fail_memory(err);
@@ -280,7 +280,7 @@ static tide_status take_all(tide_restore_run *u, tide_error *err)
     return tide_log_fill_data(&u->desk, err);
 }
 
-static tide_status restore_in(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status restore_in(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_restore_call *call = arg;
     int64_t folded = 0;
@@ -339,7 +339,7 @@ static tide_status restore(tide_restore_call *call, tide_error *err)
     TIDE_TRY(tide_node_establish(call->node, err));
     TIDE_TRY(create_tables(call, err));
     do {
-        status = tide_app_write(tide_node_file(call->node), restore_in, call, err);
+        status = tide_foreign_write(tide_node_file(call->node), restore_in, call, err);
         if (status < TIDE_OK && call->was_refused && call->may_be_bulk) {
             call->may_be_bulk = false;
             call->is_behind = true;

@@ -51,14 +51,14 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
                                  const tide_snapshot_table *from, tide_error *err)
 {
     const tide_table *table = out->table;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (table->column_count == from->column_count)
         return TIDE_OK;
     out->defaults = (const tide_any **)calloc((size_t)table->column_count, sizeof(void *));
     if (!out->defaults)
         return fail_memory(err);
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
-    TIDE_TRY(tide_app_step(query, err));
+    TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
         const tide_any value = tide_table_col(query);
         if (is_mapped(out, from, i))

@@ -20,13 +20,13 @@ static void writing_done(tide_snapshot_writing *w)
     tide_buffer_done(&w->record);
 }
 
-static tide_status ask_number(int64_t *out, tide_app_tx *tx, const char *text, tide_error *err)
+static tide_status ask_number(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
@@ -122,11 +122,11 @@ static tide_status load_statements(statements *out, const tide_snapshot_writing 
                                    const tide_table *table, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        const tide_view text = tide_app_col_bytes(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const tide_view text = tide_foreign_col_bytes(query);
         if (out->count == TIDE_SYNC_TABLE_SQL_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "table %s has more than %d indexes", table->name,
                              TIDE_SYNC_TABLE_SQL_MAX - 1);
@@ -173,21 +173,21 @@ static tide_status find_cut(tide_origin_mark *mark, const tide_snapshot_writing 
 static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_origin_mark *more = realloc(w->origins, ((size_t)w->origin_count + 1) * sizeof *more);
         if (!more)
             return tide_snapshot_write_no_memory(err);
         w->origins = more;
         tide_origin_mark *mark = &more[w->origin_count];
         *mark = (tide_origin_mark){.epoch = 0};
-        if (!tide_snapshot_write_node(&mark->origin, tide_app_col_bytes(query)))
+        if (!tide_snapshot_write_node(&mark->origin, tide_foreign_col_bytes(query)))
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id has another length");
-        mark->epoch = tide_app_col_i64(query);
-        mark->start = tide_app_col_i64(query);
-        mark->floor = tide_app_col_i64(query);
-        TIDE_TRY(find_cut(mark, w, tide_app_col_bytes(query), err));
+        mark->epoch = tide_foreign_col_i64(query);
+        mark->start = tide_foreign_col_i64(query);
+        mark->floor = tide_foreign_col_i64(query);
+        TIDE_TRY(find_cut(mark, w, tide_foreign_col_bytes(query), err));
         w->origin_count++;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -207,17 +207,18 @@ static const tide_origin_mark *find_origin(const tide_snapshot_writing *w,
 static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_CURSORS->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_CURSORS->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_cursor cursor = {.prefix = 0};
-        cursor.table = tide_app_col_bytes(query);
-        if (!tide_snapshot_write_node(&cursor.origin, tide_app_col_bytes(query)))
+        cursor.table = tide_foreign_col_bytes(query);
+        if (!tide_snapshot_write_node(&cursor.origin, tide_foreign_col_bytes(query)))
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id has another length");
-        cursor.epoch = tide_app_col_i64(query);
+        cursor.epoch = tide_foreign_col_i64(query);
         TIDE_CLEANUP(tide_cursor_done) tide_cursor numbers = {.contiguous = 0};
-        TIDE_TRY(tide_cursor_decode(&numbers, tide_app_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
-        cursor.last_seq = tide_app_col_i64(query);
+        TIDE_TRY(
+            tide_cursor_decode(&numbers, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
+        cursor.last_seq = tide_foreign_col_i64(query);
         const tide_origin_mark *of = find_origin(w, &cursor.origin, cursor.epoch);
         if (!of)
             continue;
@@ -234,17 +235,17 @@ static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
 static tide_status put_events(tide_snapshot_writing *w, const tide_origin_mark *of, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", of->epoch);
-    tide_app_bind_i64(query, "prefix", of->prefix);
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        tide_snapshot_event event = {.is_processed = tide_app_col_i64(query) != 0};
-        event.reason = tide_app_col_bytes(query);
-        event.detail = tide_app_col_bytes(query);
-        event.found_at_us = tide_app_col_i64(query);
-        event.body = tide_app_col_bytes(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", of->epoch);
+    tide_foreign_bind_i64(query, "prefix", of->prefix);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        tide_snapshot_event event = {.is_processed = tide_foreign_col_i64(query) != 0};
+        event.reason = tide_foreign_col_bytes(query);
+        event.detail = tide_foreign_col_bytes(query);
+        event.found_at_us = tide_foreign_col_i64(query);
+        event.body = tide_foreign_col_bytes(query);
         TIDE_TRY(tide_snapshot_write_record(w, tide_snapshot_put_event(&w->record, &event), err));
         w->counted.events++;
     }
@@ -263,7 +264,7 @@ static tide_status put_begin(tide_snapshot_writing *w, tide_error *err)
     return tide_snapshot_write_record(w, tide_snapshot_put_begin(&w->record, &begin), err);
 }
 
-static tide_status write_all(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status write_all(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_snapshot_writing *w = arg;
     int64_t any = 0;
@@ -287,10 +288,10 @@ static tide_status write_all(tide_app_tx *tx, void *arg, tide_error *err)
     return tide_snapshot_writer_finish(w->to, err);
 }
 
-tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_app *copy,
+tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_foreign_db *copy,
                                 const tide_snapshot_maker *maker, tide_error *err)
 {
     TIDE_CLEANUP(writing_done) tide_snapshot_writing w = {.to = writer, .maker = maker};
     tide_buffer_init(&w.record, TIDE_SNAPSHOT_RECORD_MAX);
-    return tide_app_read(copy, write_all, &w, err);
+    return tide_foreign_read(copy, write_all, &w, err);
 }

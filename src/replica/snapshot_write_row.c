@@ -49,7 +49,7 @@ static void row_parts_done(row_parts *p)
     tide_buffer_done(&p->bytes);
 }
 
-static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_app_query *query,
+static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_foreign_query *query,
                                 tide_error *err)
 {
     tide_snapshot_conflict *more =
@@ -59,27 +59,27 @@ static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_app_q
     p->conflicts = more;
     row->conflicts = more;
     tide_snapshot_conflict *conflict = &more[row->conflict_count];
-    *conflict = (tide_snapshot_conflict){.column = (int)tide_app_col_i64(query)};
-    conflict->stamp.time = (uint64_t)tide_app_col_i64(query);
-    if (!tide_snapshot_write_node(&conflict->stamp.node, tide_app_col_bytes(query)))
+    *conflict = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};
+    conflict->stamp.time = (uint64_t)tide_foreign_col_i64(query);
+    if (!tide_snapshot_write_node(&conflict->stamp.node, tide_foreign_col_bytes(query)))
         return tide_fail(err, TIDE_E_DAMAGED, "a conflict's node has an id of another length");
-    conflict->has_value = tide_app_col_class(query) != 5;
-    const tide_view value = tide_app_col_bytes(query);
+    conflict->has_value = tide_foreign_col_class(query) != 5;
+    const tide_view value = tide_foreign_col_bytes(query);
     conflict->value = tide_view_bytes(NULL, value.len); /* its place follows when all are there */
     if (tide_buffer_append_view(&p->bytes, value) < TIDE_OK)
         return tide_snapshot_write_no_memory(err);
-    conflict->found_at_us = tide_app_col_i64(query);
+    conflict->found_at_us = tide_foreign_col_i64(query);
     row->conflict_count++;
     return TIDE_OK;
 }
 
-static tide_status begin_of_row(tide_app_query **out, const tide_snapshot_writing *w,
+static tide_status begin_of_row(tide_foreign_query **out, const tide_snapshot_writing *w,
                                 const char *text, const tide_table *table, tide_view key,
                                 tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, w->tx, text, err));
-    tide_app_bind_i64(*out, "table", table->id);
-    tide_app_bind_blob(*out, "key", key);
+    TIDE_TRY(tide_foreign_begin(out, w->tx, text, err));
+    tide_foreign_bind_i64(*out, "table", table->id);
+    tide_foreign_bind_blob(*out, "key", key);
     return TIDE_OK;
 }
 
@@ -88,10 +88,10 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
 {
     tide_status status = TIDE_OK;
     size_t at = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *known = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *known = NULL;
     TIDE_TRY(begin_of_row(&query, w, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, table, row->key, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_conflict(p, row, query, err));
     TIDE_TRY(status);
     for (int i = 0; i < row->conflict_count; i++) {
@@ -99,7 +99,7 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
         at += row->conflicts[i].value.len;
     }
     TIDE_TRY(begin_of_row(&known, w, TIDE_TEMPLATE_SNAPSHOT_KNOWLEDGE->text, table, row->key, err));
-    while ((status = tide_app_step(known, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(known, err)) == TIDE_OK) {
         tide_snapshot_known *more =
             realloc(p->knowledge, ((size_t)row->known_count + 1) * sizeof *more);
         if (!more)
@@ -107,12 +107,12 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
         p->knowledge = more;
         row->knowledge = more;
         tide_snapshot_known *one = &more[row->known_count++];
-        one->column = (int)tide_app_col_i64(known);
-        one->stamp = (tide_stamp){.time = (uint64_t)tide_app_col_i64(known)};
-        const tide_view node = tide_app_col_bytes(known);
+        one->column = (int)tide_foreign_col_i64(known);
+        one->stamp = (tide_stamp){.time = (uint64_t)tide_foreign_col_i64(known)};
+        const tide_view node = tide_foreign_col_bytes(known);
         if (node.len == TIDE_NODE_LEN)
             memcpy(one->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
-        one->added_us = tide_app_col_i64(known);
+        one->added_us = tide_foreign_col_i64(known);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -142,14 +142,14 @@ static tide_status check_prints(const tide_any *values, const tide_table *table,
 }
 
 /* The row as it stands in its table, under exactly its key. */
-static tide_status load_values(tide_app_query *get, row_parts *p, tide_snapshot_row *row,
+static tide_status load_values(tide_foreign_query *get, row_parts *p, tide_snapshot_row *row,
                                const tide_table *table, tide_error *err)
 {
     tide_any key[TIDE_EVENT_KEY_MAX];
     TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(get, 'k', i, &key[i]);
-    const tide_status status = tide_app_step(get, err);
+    const tide_status status = tide_foreign_step(get, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_missing(table, err);
@@ -165,19 +165,19 @@ static tide_status load_values(tide_app_query *get, row_parts *p, tide_snapshot_
     return TIDE_OK;
 }
 
-static tide_status put_row(tide_snapshot_writing *w, tide_app_query *rows, tide_app_query *get,
-                           int index, int64_t *standing, tide_error *err)
+static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
+                           tide_foreign_query *get, int index, int64_t *standing, tide_error *err)
 {
     const tide_table *table = &w->tables[index];
     TIDE_CLEANUP(row_parts_done) row_parts p = {.values = NULL};
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock clock = {.columns = NULL};
-    tide_snapshot_row row = {.table = index, .key = tide_app_col_bytes(rows)};
+    tide_snapshot_row row = {.table = index, .key = tide_foreign_col_bytes(rows)};
     tide_buffer_init(&p.bytes, TIDE_SNAPSHOT_RECORD_MAX);
-    row.has_clock = tide_app_col_class(rows) != 5;
-    row.clock_bytes = tide_app_col_bytes(rows);
-    row.image = tide_app_col_bytes(rows);
-    row.aside = (tide_aside)tide_app_col_i64(rows);
-    row.rival = tide_app_col_bytes(rows);
+    row.has_clock = tide_foreign_col_class(rows) != 5;
+    row.clock_bytes = tide_foreign_col_bytes(rows);
+    row.image = tide_foreign_col_bytes(rows);
+    row.aside = (tide_aside)tide_foreign_col_i64(rows);
+    row.rival = tide_foreign_col_bytes(rows);
     if (row.has_clock) {
         TIDE_TRY(tide_row_clock_decode(&clock, row.clock_bytes, err));
         row.is_here = tide_row_clock_exists(&clock) && row.aside == TIDE_ASIDE_NONE;
@@ -187,23 +187,23 @@ static tide_status put_row(tide_snapshot_writing *w, tide_app_query *rows, tide_
         if (!p.values)
             return tide_snapshot_write_no_memory(err);
         TIDE_TRY(load_values(get, &p, &row, table, err));
-        TIDE_TRY(check_prints(p.values, table, tide_app_col_bytes(rows), err));
+        TIDE_TRY(check_prints(p.values, table, tide_foreign_col_bytes(rows), err));
         ++*standing;
     }
     if (w->has_conflicts)
         TIDE_TRY(load_conflicts(w, &p, &row, table, err));
     TIDE_TRY(tide_snapshot_write_record(
         w, tide_snapshot_put_row(&w->record, &row, table->column_count), err));
-    tide_app_reset(get);
+    tide_foreign_reset(get);
     w->counted.rows++;
     return TIDE_OK;
 }
 
-tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_app_tx *tx, const tide_table *table,
-                                 tide_error *err)
+tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,
+                                 const tide_table *table, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
     out->rows = 0;
     memset(out->digest, 0, sizeof out->digest);
@@ -224,12 +224,12 @@ tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index, tide_e
     tide_snapshot_sum sum = {.table = index};
     int64_t standing = 0;
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *rows = NULL;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
-    TIDE_TRY(tide_app_begin(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err));
-    tide_app_bind_i64(rows, "table", table->id);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *rows = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
+    TIDE_TRY(tide_foreign_begin(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err));
+    tide_foreign_bind_i64(rows, "table", table->id);
     TIDE_TRY(tide_table_query(&get, w->tx, table, TIDE_TABLE_ROW_GET, err));
-    while ((status = tide_app_step(rows, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(rows, err)) == TIDE_OK) {
         TIDE_TRY(put_row(w, rows, get, index, &standing, err));
         if (w->counted.rows % TELL_EVERY == 0)
             TIDE_TRY(tide_snapshot_tell(w->maker->watch, "writing rows", w->counted.rows, 0, err));

@@ -5,7 +5,7 @@
 #include "replica/snapshot_parts.h"
 
 typedef struct tide_snapshot_writing {
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     tide_snapshot_writer *to;
     const tide_snapshot_maker *maker;
     tide_table *tables;

@@ -9,12 +9,13 @@
 
 #define STEP_BYTES_MAX ((size_t)64 << 20)
 
-static tide_status begin(tide_app_query **out, tide_app_tx *tx, const tide_template *template,
-                         const tide_node_id *origin, int64_t epoch, tide_error *err)
+static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx,
+                         const tide_template *template, const tide_node_id *origin, int64_t epoch,
+                         tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, template->text, err));
-    tide_app_bind_blob(*out, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(*out, "epoch", epoch);
+    TIDE_TRY(tide_foreign_begin(out, tx, template->text, err));
+    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(*out, "epoch", epoch);
     return TIDE_OK;
 }
 
@@ -25,37 +26,37 @@ bool tide_spool_is_whole(const tide_log_origin *origin, int64_t cut)
     return tide_cursor_contiguous(&origin->cursor) >= cut;
 }
 
-tide_status tide_spool_has(bool *out, tide_app_tx *tx, const tide_log_origin *origin, int64_t cut,
-                           tide_error *err)
+tide_status tide_spool_has(bool *out, tide_foreign_tx *tx, const tide_log_origin *origin,
+                           int64_t cut, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_FIND, &origin->origin, origin->epoch, err));
-    tide_app_bind_i64(query, "cut", cut);
-    const tide_status status = tide_app_step(query, err);
+    tide_foreign_bind_i64(query, "cut", cut);
+    const tide_status status = tide_foreign_step(query, err);
     *out = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-tide_status tide_spool_put(tide_app_tx *tx, const tide_event *event, int64_t now_us,
+tide_status tide_spool_put(tide_foreign_tx *tx, const tide_event *event, int64_t now_us,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_PUT, &event->origin, event->epoch, err));
-    tide_app_bind_i64(query, "cut", event->cut_seq);
-    tide_app_bind_i64(query, "first", event->seq);
-    tide_app_bind_i64(query, "now", now_us);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "cut", event->cut_seq);
+    tide_foreign_bind_i64(query, "first", event->seq);
+    tide_foreign_bind_i64(query, "now", now_us);
+    return tide_foreign_run(query, NULL, err);
 }
 
-tide_status tide_spool_bound(int64_t *out, tide_app_tx *tx, const tide_node_id *origin,
+tide_status tide_spool_bound(int64_t *out, tide_foreign_tx *tx, const tide_node_id *origin,
                              int64_t epoch, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_BOUND, origin, epoch, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out =
-        status == TIDE_OK && tide_app_col_class(query) != 5 ? tide_app_col_i64(query) : INT64_MAX;
+    *out = status == TIDE_OK && tide_foreign_col_class(query) != 5 ? tide_foreign_col_i64(query)
+                                                                   : INT64_MAX;
     return TIDE_OK;
 }
 
@@ -63,7 +64,7 @@ tide_status tide_spool_bound(int64_t *out, tide_app_tx *tx, const tide_node_id *
 
 typedef struct step {
     tide_node *node;
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
     const tide_log_origin *origin;
     int64_t cut;
     int64_t after; /* events at or below it are done */
@@ -92,19 +93,19 @@ static tide_status read_step(step *s, tide_desk *desk, tide_view *bodies, int *c
                              tide_error *err)
 {
     size_t bytes = 0;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, s->tx, TIDE_TEMPLATE_SPOOL_BODIES, &s->origin->origin, s->origin->epoch,
                    err));
-    tide_app_bind_i64(query, "cut", s->cut);
-    tide_app_bind_i64(query, "after", s->after);
+    tide_foreign_bind_i64(query, "cut", s->cut);
+    tide_foreign_bind_i64(query, "after", s->after);
     tide_status status = TIDE_OK;
     *count = 0;
     s->more = true;
     while (*count < TIDE_SPOOL_STEP && bytes < STEP_BYTES_MAX) {
-        status = tide_app_step(query, err);
+        status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             break;
-        const tide_view body = tide_app_col_bytes(query);
+        const tide_view body = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
         if (!copy)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch");
@@ -136,29 +137,29 @@ static tide_status merge_batch(step *s, tide_error *err)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch");
     for (s->more = true; s->more;)
         TIDE_TRY(merge_step(s, bodies, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(
         begin(&query, s->tx, TIDE_TEMPLATE_SPOOL_CUT, &s->origin->origin, s->origin->epoch, err));
-    tide_app_bind_i64(query, "cut", s->cut);
-    return tide_app_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "cut", s->cut);
+    return tide_foreign_run(query, NULL, err);
 }
 
 /* The first batch above `after` that waits. */
-static tide_status find_next(int64_t *cut, int64_t *first, tide_app_tx *tx,
+static tide_status find_next(int64_t *cut, int64_t *first, tide_foreign_tx *tx,
                              const tide_log_origin *origin, int64_t after, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_NEXT, &origin->origin, origin->epoch, err));
-    tide_app_bind_i64(query, "after", after);
-    const tide_status status = tide_app_step(query, err);
+    tide_foreign_bind_i64(query, "after", after);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    *cut = tide_app_col_i64(query);
-    *first = tide_app_col_i64(query);
+    *cut = tide_foreign_col_i64(query);
+    *first = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-tide_status tide_spool_release(tide_node *node, tide_app_tx *tx, const tide_log_origin *origin,
+tide_status tide_spool_release(tide_node *node, tide_foreign_tx *tx, const tide_log_origin *origin,
                                tide_applied *applied, tide_error *err)
 {
     int64_t cut = 0;
@@ -177,23 +178,23 @@ tide_status tide_spool_release(tide_node *node, tide_app_tx *tx, const tide_log_
     }
 }
 
-static tide_status find_origin(tide_node_id *origin, int64_t *epoch, tide_app_tx *tx,
+static tide_status find_origin(tide_node_id *origin, int64_t *epoch, tide_foreign_tx *tx,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_ORIGIN, origin, *epoch, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    const tide_view id = tide_app_col_bytes(query);
+    const tide_view id = tide_foreign_col_bytes(query);
     if (id.len != TIDE_NODE_LEN)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_spool: an origin of %zu bytes", id.len);
     memcpy(origin->bytes, id.ptr, TIDE_NODE_LEN);
-    *epoch = tide_app_col_i64(query);
+    *epoch = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-tide_status tide_spool_release_all(tide_node *node, tide_app_tx *tx, tide_error *err)
+tide_status tide_spool_release_all(tide_node *node, tide_foreign_tx *tx, tide_error *err)
 {
     tide_node_id of = {.bytes = {0}};
     int64_t epoch = 0;

@@ -21,23 +21,23 @@ enum { TIDE_SPOOL_STEP = 10000 };
 /* Is everything up to the end of the batch here? */
 bool tide_spool_is_whole(const tide_log_origin *origin, int64_t cut);
 /* Does a part of it wait? */
-TIDE_MUST_CHECK tide_status tide_spool_has(bool *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_spool_has(bool *out, tide_foreign_tx *tx,
                                            const tide_log_origin *origin, int64_t cut,
                                            tide_error *err);
 /* An event of it is in the log, and not merged. */
-TIDE_MUST_CHECK tide_status tide_spool_put(tide_app_tx *tx, const tide_event *event, int64_t now_us,
-                                           tide_error *err);
+TIDE_MUST_CHECK tide_status tide_spool_put(tide_foreign_tx *tx, const tide_event *event,
+                                           int64_t now_us, tide_error *err);
 /* Merge every batch of this origin that waits and is whole. Adds to *applied. The caller's own desk is settled by then. */
-TIDE_MUST_CHECK tide_status tide_spool_release(tide_node *node, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_spool_release(tide_node *node, tide_foreign_tx *tx,
                                                const tide_log_origin *origin, tide_applied *applied,
                                                tide_error *err);
 
 /* The same for all origins: after a prefix was raised otherwise (a snapshot). */
-TIDE_MUST_CHECK tide_status tide_spool_release_all(tide_node *node, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_spool_release_all(tide_node *node, tide_foreign_tx *tx,
                                                    tide_error *err);
 
 /* How far an origin's epoch is merged without a gap: the end of the last batch below every one that waits; INT64_MAX: none waits. */
-TIDE_MUST_CHECK tide_status tide_spool_bound(int64_t *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_spool_bound(int64_t *out, tide_foreign_tx *tx,
                                              const tide_node_id *origin, int64_t epoch,
                                              tide_error *err);
 

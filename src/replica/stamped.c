@@ -10,47 +10,47 @@ typedef struct span {
     int64_t last;
 } span;
 
-static tide_status begin(tide_app_query **out, tide_app_tx *tx, const char *text,
+static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                          const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_app_begin(out, tx, text, err));
-    tide_app_bind_blob(*out, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
     return TIDE_OK;
 }
 
-static tide_status read_found(tide_stamped *out, const span *in, tide_app_query *query,
+static tide_status read_found(tide_stamped *out, const span *in, tide_foreign_query *query,
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
     out->epoch = in->epoch;
-    out->is_processed = tide_app_col_i64(query) != 0;
-    TIDE_TRY(tide_event_decode(&event, tide_app_col_bytes(query), err));
+    out->is_processed = tide_foreign_col_i64(query) != 0;
+    TIDE_TRY(tide_event_decode(&event, tide_foreign_col_bytes(query), err));
     out->schema = event.schema;
     return TIDE_OK;
 }
 
 /* TIDE_NONE: not in this epoch. */
-static tide_status search(tide_stamped *out, tide_app_tx *tx, const span *in,
+static tide_status search(tide_stamped *out, tide_foreign_tx *tx, const span *in,
                           const tide_stamp *stamp, tide_error *err)
 {
     int64_t low = in->first;
     int64_t high = in->last;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_STAMPED_FROM->text, stamp, err));
     while (low <= high) {
         const int64_t middle = low + (high - low) / 2;
-        tide_app_reset(query);
-        tide_app_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-        tide_app_bind_i64(query, "epoch", in->epoch);
-        tide_app_bind_i64(query, "from", middle);
-        const tide_status status = tide_app_step(query, err);
+        tide_foreign_reset(query);
+        tide_foreign_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
+        tide_foreign_bind_i64(query, "epoch", in->epoch);
+        tide_foreign_bind_i64(query, "from", middle);
+        const tide_status status = tide_foreign_step(query, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE) {
             high = middle - 1;
             continue;
         }
-        out->seq = tide_app_col_i64(query);
-        const uint64_t found = (uint64_t)tide_app_col_i64(query);
+        out->seq = tide_foreign_col_i64(query);
+        const uint64_t found = (uint64_t)tide_foreign_col_i64(query);
         if (found == stamp->time)
             return read_found(out, in, query, err);
         if (found < stamp->time)
@@ -61,16 +61,16 @@ static tide_status search(tide_stamped *out, tide_app_tx *tx, const span *in,
     return TIDE_NONE;
 }
 
-tide_status tide_stamped_find(tide_stamped *out, tide_app_tx *tx, const tide_stamp *stamp,
+tide_status tide_stamped_find(tide_stamped *out, tide_foreign_tx *tx, const tide_stamp *stamp,
                               tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *epochs = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *epochs = NULL;
     TIDE_TRY(begin(&epochs, tx, TIDE_TEMPLATE_STAMPED_SPANS->text, stamp, err));
-    while ((status = tide_app_step(epochs, err)) == TIDE_OK) {
-        span in = {.epoch = tide_app_col_i64(epochs)};
-        in.first = tide_app_col_i64(epochs);
-        in.last = tide_app_col_i64(epochs);
+    while ((status = tide_foreign_step(epochs, err)) == TIDE_OK) {
+        span in = {.epoch = tide_foreign_col_i64(epochs)};
+        in.first = tide_foreign_col_i64(epochs);
+        in.last = tide_foreign_col_i64(epochs);
         const tide_status found = search(out, tx, &in, stamp, err);
         if (found != TIDE_NONE)
             return found;

@@ -18,7 +18,7 @@ typedef struct tide_stamped {
 } tide_stamped;
 
 /* TIDE_NONE: it is not there; collected, or never came. */
-TIDE_MUST_CHECK tide_status tide_stamped_find(tide_stamped *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_stamped_find(tide_stamped *out, tide_foreign_tx *tx,
                                               const tide_stamp *stamp, tide_error *err);
 
 #endif

@@ -76,16 +76,16 @@ static tide_table_column *grow_columns(tide_table *table)
 }
 
 /* name, type, notnull, default, key position, hidden */
-static tide_status add_column(tide_table *table, tide_app_query *query, bool *is_integer,
+static tide_status add_column(tide_table *table, tide_foreign_query *query, bool *is_integer,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_app_col_bytes(query));
-    TIDE_CLEANUP(tide_freep) char *type = tide_table_copy(tide_app_col_bytes(query));
-    const bool is_not_null = tide_app_col_i64(query) != 0;
-    const bool has_fallback = tide_app_col_class(query) != 5;
-    TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_app_col_bytes(query));
-    const int64_t key_position = tide_app_col_i64(query);
-    const bool is_stored = tide_app_col_i64(query) == 0;
+    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
+    TIDE_CLEANUP(tide_freep) char *type = tide_table_copy(tide_foreign_col_bytes(query));
+    const bool is_not_null = tide_foreign_col_i64(query) != 0;
+    const bool has_fallback = tide_foreign_col_class(query) != 5;
+    TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_foreign_col_bytes(query));
+    const int64_t key_position = tide_foreign_col_i64(query);
+    const bool is_stored = tide_foreign_col_i64(query) == 0;
     if (!name || !type || !fallback)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
     if (!is_stored)
@@ -110,14 +110,14 @@ static tide_status add_column(tide_table *table, tide_app_query *query, bool *is
     return TIDE_OK;
 }
 
-static tide_status read_columns(tide_table *table, tide_app_tx *tx, bool *is_integer,
+static tide_status read_columns(tide_table *table, tide_foreign_tx *tx, bool *is_integer,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_column(table, query, is_integer, err));
     TIDE_TRY(status);
     if (table->column_count > TIDE_TABLE_COLUMNS_MAX)
@@ -164,7 +164,8 @@ static bool take_unique(tide_table *table)
     return false;
 }
 
-static tide_status choose_key(tide_table *table, tide_app_tx *tx, bool is_integer, tide_error *err)
+static tide_status choose_key(tide_table *table, tide_foreign_tx *tx, bool is_integer,
+                              tide_error *err)
 {
     TIDE_TRY(tide_table_read_uniques(table, tx, err));
     bool has_key_index = false;
@@ -230,7 +231,8 @@ static bool is_ours(const char *name)
 }
 
 /* The name as the schema writes it, and what kind of table it is. */
-static tide_status find_table(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const char *name,
+                              tide_error *err)
 {
     if (strlen(name) > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a table's name has at most %d bytes",
@@ -241,15 +243,15 @@ static tide_status find_table(tide_table *out, tide_app_tx *tx, const char *name
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "%s is a table of SQLite's or Tidemark's own, not of the application",
                          name);
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(name));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no table %s", name);
-    const bool is_view = tide_view_equal(tide_app_col_bytes(query), tide_view_of("view"));
-    const tide_view exact = tide_app_col_bytes(query);
+    const bool is_view = tide_view_equal(tide_foreign_col_bytes(query), tide_view_of("view"));
+    const tide_view exact = tide_foreign_col_bytes(query);
     if (is_view)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "%s is a view: track the tables it shows", name);
     memcpy(out->name, exact.ptr, exact.len);
@@ -257,24 +259,25 @@ static tide_status find_table(tide_table *out, tide_app_tx *tx, const char *name
     return TIDE_OK;
 }
 
-static tide_status read_kind(tide_table *out, tide_app_tx *tx, tide_error *err)
+static tide_status read_kind(tide_table *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(out->name));
-    TIDE_TRY(tide_app_step(query, err));
-    const tide_view kind = tide_app_col_bytes(query);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(out->name));
+    TIDE_TRY(tide_foreign_step(query, err));
+    const tide_view kind = tide_foreign_col_bytes(query);
     if (!tide_view_equal(kind, tide_view_of("table")))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "%s is a %.*s table: its module keeps its rows, in tables that can be "
                          "tracked if they have keys",
                          out->name, (int)kind.len, kind.ptr);
-    out->is_without_rowid = tide_app_col_i64(query) != 0;
-    out->is_strict = tide_app_col_i64(query) != 0;
+    out->is_without_rowid = tide_foreign_col_i64(query) != 0;
+    out->is_strict = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }
 
-static tide_status read_table(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+static tide_status read_table(tide_table *out, tide_foreign_tx *tx, const char *name,
+                              tide_error *err)
 {
     bool is_integer = false;
     TIDE_TRY(find_table(out, tx, name, err));
@@ -286,7 +289,7 @@ static tide_status read_table(tide_table *out, tide_app_tx *tx, const char *name
     return tide_table_digest_schema(out, err);
 }
 
-tide_status tide_table_read(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+tide_status tide_table_read(tide_table *out, tide_foreign_tx *tx, const char *name, tide_error *err)
 {
     *out = (tide_table){0};
     const tide_status status = read_table(out, tx, name, err);
@@ -298,18 +301,18 @@ tide_status tide_table_read(tide_table *out, tide_app_tx *tx, const char *name, 
 /* ---- what was recorded ---- */
 
 /* name, key position, not null, affinity, fallback */
-static tide_status take_recorded(tide_table *table, tide_app_query *query, tide_error *err)
+static tide_status take_recorded(tide_table *table, tide_foreign_query *query, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_app_col_bytes(query));
-    const int64_t key_position = tide_app_col_i64(query);
-    const bool is_not_null = tide_app_col_i64(query) != 0;
-    const tide_view affinity = tide_app_col_bytes(query);
-    const bool has_fallback = tide_app_col_class(query) != 5;
+    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
+    const int64_t key_position = tide_foreign_col_i64(query);
+    const bool is_not_null = tide_foreign_col_i64(query) != 0;
+    const tide_view affinity = tide_foreign_col_bytes(query);
+    const bool has_fallback = tide_foreign_col_class(query) != 5;
     tide_affinity found = TIDE_AFFINITY_NONE;
     while (found < TIDE_AFFINITY_TEXT &&
            !tide_view_equal(affinity, tide_view_of(affinity_names[found])))
         found++;
-    TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_app_col_bytes(query));
+    TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_foreign_col_bytes(query));
     if (key_position < 0 || key_position > TIDE_EVENT_KEY_MAX ||
         table->column_count == TIDE_TABLE_COLUMNS_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_columns: table %s", table->name);
@@ -330,13 +333,13 @@ static tide_status take_recorded(tide_table *table, tide_app_query *query, tide_
     return TIDE_OK;
 }
 
-static tide_status read_recorded(tide_table *table, tide_app_tx *tx, tide_error *err)
+static tide_status read_recorded(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err));
-    tide_app_bind_i64(query, "table_id", table->id);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err));
+    tide_foreign_bind_i64(query, "table_id", table->id);
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(take_recorded(table, query, err));
     TIDE_TRY(status);
     if (table->key_count == 0)
@@ -346,46 +349,47 @@ static tide_status read_recorded(tide_table *table, tide_app_tx *tx, tide_error 
 }
 
 /* id, name, is_tracked, schema, retain_us. TIDE_NONE: not tracked, or with is_any: never was. */
-static tide_status read_row(tide_table *out, tide_app_tx *tx, const char *name, bool is_any,
+static tide_status read_row(tide_table *out, tide_foreign_tx *tx, const char *name, bool is_any,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(name));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    out->id = tide_app_col_i64(query);
-    const tide_view exact = tide_app_col_bytes(query);
+    out->id = tide_foreign_col_i64(query);
+    const tide_view exact = tide_foreign_col_bytes(query);
     if (exact.len > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_tables: a name of %zu bytes",
                          exact.len);
     memcpy(out->name, exact.ptr, exact.len);
     out->name[exact.len] = '\0';
-    if (tide_app_col_i64(query) == 0 && !is_any)
+    if (tide_foreign_col_i64(query) == 0 && !is_any)
         return TIDE_NONE;
-    out->schema = (uint64_t)tide_app_col_i64(query);
-    out->retain_us = tide_app_col_i64(query);
+    out->schema = (uint64_t)tide_foreign_col_i64(query);
+    out->retain_us = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 
-static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+static tide_status read_tracked(tide_table *out, tide_foreign_tx *tx, const char *name,
+                                tide_error *err)
 {
     const tide_status status = read_row(out, tx, name, false, err);
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(read_recorded(out, tx, err));
     TIDE_TRY(make_room_for_texts(out, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(out->name));
-    const tide_status is_there = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(out->name));
+    const tide_status is_there = tide_foreign_step(query, err);
     out->is_absent = is_there == TIDE_NONE; /* check says so */
     if (is_there != TIDE_OK)
         return is_there < TIDE_OK ? is_there : TIDE_OK;
-    (void)tide_app_col_bytes(query);
-    out->is_without_rowid = tide_app_col_i64(query) != 0;
-    out->is_strict = tide_app_col_i64(query) != 0;
+    (void)tide_foreign_col_bytes(query);
+    out->is_without_rowid = tide_foreign_col_i64(query) != 0;
+    out->is_strict = tide_foreign_col_i64(query) != 0;
     TIDE_TRY(tide_table_read_uniques(out, tx, err));
     TIDE_TRY(tide_table_read_foreign(out, tx, err));
     for (int i = 0; i < out->foreign_count; i++) {
@@ -396,7 +400,7 @@ static tide_status read_tracked(tide_table *out, tide_app_tx *tx, const char *na
     return TIDE_OK;
 }
 
-tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name, tide_error *err)
+tide_status tide_table_find(tide_table *out, tide_foreign_tx *tx, const char *name, tide_error *err)
 {
     *out = (tide_table){0};
     const tide_status status = read_tracked(out, tx, name, err);
@@ -405,7 +409,7 @@ tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name, 
     return status;
 }
 
-tide_status tide_table_find_absent(tide_table *out, tide_app_tx *tx, const char *name,
+tide_status tide_table_find_absent(tide_table *out, tide_foreign_tx *tx, const char *name,
                                    tide_error *err)
 {
     *out = (tide_table){0};
@@ -420,13 +424,13 @@ tide_status tide_table_find_absent(tide_table *out, tide_app_tx *tx, const char 
     return status;
 }
 
-tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, void *arg, tide_error *err)
+tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_app_col_bytes(query));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
         if (!name)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
         TIDE_CLEANUP(tide_table_done) tide_table table = {0};

@@ -12,7 +12,7 @@
  * Limits: TIDE_TABLE_COLUMNS_MAX stored columns (the log of a table has a few columns more, and SQLite allows 2,000); collations of
  * SQLite's own; no functions of the application in what a write has to compute (checks, indexes).
  *
- * Threads: pure over a tide_app_tx. */
+ * Threads: pure over a tide_foreign_tx. */
 #ifndef TIDE_REPLICA_TABLE_H
 #define TIDE_REPLICA_TABLE_H
 
@@ -102,7 +102,7 @@ typedef struct tide_table {
 
 /* Look at a table of the file. TIDE_E_NOT_FOUND: no such table. TIDE_E_UNSUPPORTED: it cannot be replicated; the text says why and what to do
  * (a view, a virtual table, no usable key, one of our own or of SQLite's). */
-TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_app_tx *tx, const char *name,
+TIDE_MUST_CHECK tide_status tide_table_read(tide_table *out, tide_foreign_tx *tx, const char *name,
                                             tide_error *err);
 void tide_table_done(tide_table *table); /* fits TIDE_CLEANUP on {0} */
 
@@ -111,14 +111,14 @@ bool tide_table_is_key_nullable(const tide_table *table);
 
 /* A tracked table by name, with the columns that were recorded when it was tracked (the log's are these), and the unique and foreign keys that it has
  * now. TIDE_NONE: not tracked. */
-TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_app_tx *tx, const char *name,
+TIDE_MUST_CHECK tide_status tide_table_find(tide_table *out, tide_foreign_tx *tx, const char *name,
                                             tide_error *err);
 /* The record of a table that was tracked, whatever has become of it. TIDE_NONE: there is none. */
-TIDE_MUST_CHECK tide_status tide_table_find_absent(tide_table *out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_find_absent(tide_table *out, tide_foreign_tx *tx,
                                                    const char *name, tide_error *err);
 /* All tracked tables that are there: one that the application has dropped or renamed is left out until tide_node_check has looked. */
 typedef tide_status tide_table_fn(void *arg, const tide_table *table, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_table_list(tide_app_tx *tx, tide_table_fn *fn, void *arg,
+TIDE_MUST_CHECK tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg,
                                             tide_error *err);
 
 /* ---- statements made for a table ---- */
@@ -155,19 +155,20 @@ typedef enum tide_table_statement {
     TIDE_TABLE_STATEMENTS,
 } tide_table_statement;
 
-TIDE_MUST_CHECK tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_query(tide_foreign_query **out, tide_foreign_tx *tx,
                                              const tide_table *table, tide_table_statement which,
                                              tide_error *err);
-TIDE_MUST_CHECK tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_query_at(tide_foreign_query **out, tide_foreign_tx *tx,
                                                 const tide_table *table, tide_table_statement which,
                                                 int index, tide_error *err);
 /* ROW_PUT, ROW_SET of these columns, of which there is at least one. */
-TIDE_MUST_CHECK tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_query_some(tide_foreign_query **out, tide_foreign_tx *tx,
                                                   const tide_table *table,
                                                   tide_table_statement which, const int *columns,
                                                   int count, tide_error *err);
-void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value);
-tide_any tide_table_col(tide_app_query *query); /* the next column; views as of tide_app_col_* */
+void tide_table_bind(tide_foreign_query *query, char prefix, int index, const tide_any *value);
+tide_any tide_table_col(
+    tide_foreign_query *query); /* the next column; views as of tide_foreign_col_* */
 
 /* A value of the key as rows are known by it: of two values that SQLite takes for one key, and that no trigger can tell apart (0.0 and -0.0, -2^63 as INTEGER
  * and as REAL), always the same. */
@@ -199,7 +200,7 @@ TIDE_MUST_CHECK tide_status tide_log_row_init(tide_log_row *row, const tide_tabl
                                               tide_error *err);
 void tide_log_row_done(tide_log_row *row); /* fits TIDE_CLEANUP on {0} */
 /* The next row of a TIDE_TABLE_LOG_READ. TIDE_NONE: the end. TIDE_E_DAMAGED: somebody wrote to the log. */
-TIDE_MUST_CHECK tide_status tide_log_next(tide_log_row *row, tide_app_query *query,
+TIDE_MUST_CHECK tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query,
                                           const tide_table *table, tide_error *err);
 
 #endif

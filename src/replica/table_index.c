@@ -176,11 +176,11 @@ static tide_table_term *grow_terms(tide_table_unique *unique)
 }
 
 static tide_status add_term(tide_table_unique *unique, const tide_table *table,
-                            tide_app_query *query, tide_error *err)
+                            tide_foreign_query *query, tide_error *err)
 {
-    const int64_t cid = tide_app_col_i64(query);
-    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_app_col_bytes(query));
-    TIDE_CLEANUP(tide_freep) char *collation = tide_table_copy(tide_app_col_bytes(query));
+    const int64_t cid = tide_foreign_col_i64(query);
+    TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
+    TIDE_CLEANUP(tide_freep) char *collation = tide_table_copy(tide_foreign_col_bytes(query));
     tide_table_term *term = name && collation ? grow_terms(unique) : NULL;
     if (!term)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
@@ -199,14 +199,14 @@ static tide_status add_term(tide_table_unique *unique, const tide_table *table,
     return TIDE_OK;
 }
 
-static tide_status read_terms(tide_table_unique *unique, tide_app_tx *tx, const tide_table *table,
-                              tide_view index, tide_error *err)
+static tide_status read_terms(tide_table_unique *unique, tide_foreign_tx *tx,
+                              const tide_table *table, tide_view index, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_TERMS->text, err));
-    tide_app_bind_text(query, "name", index);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_TERMS->text, err));
+    tide_foreign_bind_text(query, "name", index);
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK)
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_term(unique, table, query, err));
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -256,20 +256,20 @@ static tide_status add_rowid(tide_table *table, tide_error *err)
     return term->name ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
 }
 
-tide_status tide_table_read_uniques(tide_table *table, tide_app_tx *tx, tide_error *err)
+tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_UNIQUES->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_UNIQUES->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_table_unique *unique = grow_uniques(table);
         if (!unique)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
-        TIDE_TRY(read_terms(unique, tx, table, tide_app_col_bytes(query), err));
-        (void)tide_app_col_bytes(query);
-        (void)tide_app_col_i64(query);
-        TIDE_CLEANUP(tide_freep) char *sql = tide_table_copy(tide_app_col_bytes(query));
+        TIDE_TRY(read_terms(unique, tx, table, tide_foreign_col_bytes(query), err));
+        (void)tide_foreign_col_bytes(query);
+        (void)tide_foreign_col_i64(query);
+        TIDE_CLEANUP(tide_freep) char *sql = tide_table_copy(tide_foreign_col_bytes(query));
         if (!sql)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
         TIDE_TRY(take_apart(unique, sql, err));
@@ -291,14 +291,14 @@ static tide_table_foreign *grow_foreign(tide_table *table)
     return &foreign[table->foreign_count++];
 }
 
-static tide_status add_pair(tide_table *table, tide_table_foreign *foreign, tide_app_query *query,
-                            tide_error *err)
+static tide_status add_pair(tide_table *table, tide_table_foreign *foreign,
+                            tide_foreign_query *query, tide_error *err)
 {
     if (foreign->count == TIDE_EVENT_KEY_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a foreign key of %s has more than %d columns",
                          table->name, TIDE_EVENT_KEY_MAX);
-    TIDE_CLEANUP(tide_freep) char *from = tide_table_copy(tide_app_col_bytes(query));
-    TIDE_CLEANUP(tide_freep) char *to = tide_table_copy(tide_app_col_bytes(query));
+    TIDE_CLEANUP(tide_freep) char *from = tide_table_copy(tide_foreign_col_bytes(query));
+    TIDE_CLEANUP(tide_freep) char *to = tide_table_copy(tide_foreign_col_bytes(query));
     if (!from || !to)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
     foreign->column[foreign->count] = tide_table_find_column(table, from);
@@ -308,19 +308,19 @@ static tide_status add_pair(tide_table *table, tide_table_foreign *foreign, tide
 }
 
 /* Where the parent's columns stand among its stored ones, and the names that REFERENCES left out: its primary key's. */
-static tide_status find_parent(tide_table_foreign *foreign, tide_app_tx *tx, tide_error *err)
+static tide_status find_parent(tide_table_foreign *foreign, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(foreign->parent));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(foreign->parent));
     tide_status status = TIDE_OK;
-    for (int column = 0; (status = tide_app_step(query, err)) == TIDE_OK;) {
-        TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_app_col_bytes(query));
-        (void)tide_app_col_bytes(query);
-        (void)tide_app_col_i64(query);
-        (void)tide_app_col_bytes(query);
-        const int64_t key_position = tide_app_col_i64(query);
-        const bool is_stored = tide_app_col_i64(query) == 0;
+    for (int column = 0; (status = tide_foreign_step(query, err)) == TIDE_OK;) {
+        TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
+        (void)tide_foreign_col_bytes(query);
+        (void)tide_foreign_col_i64(query);
+        (void)tide_foreign_col_bytes(query);
+        const int64_t key_position = tide_foreign_col_i64(query);
+        const bool is_stored = tide_foreign_col_i64(query) == 0;
         if (!name)
             return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
         for (int i = 0; i < foreign->count; i++) {
@@ -339,16 +339,16 @@ static tide_status find_parent(tide_table_foreign *foreign, tide_app_tx *tx, tid
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-tide_status tide_table_read_foreign(tide_table *table, tide_app_tx *tx, tide_error *err)
+tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FOREIGN->text, err));
-    tide_app_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FOREIGN->text, err));
+    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
     int64_t last_id = -1;
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
-        const int64_t id = tide_app_col_i64(query);
-        const tide_view parent = tide_app_col_bytes(query);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        const int64_t id = tide_foreign_col_i64(query);
+        const tide_view parent = tide_foreign_col_bytes(query);
         tide_table_foreign *foreign =
             id == last_id ? &table->foreign[table->foreign_count - 1] : grow_foreign(table);
         if (!foreign)

@@ -8,10 +8,10 @@
 int tide_table_find_column(const tide_table *table, const char *name);
 
 /* Read the unique keys that the table has in the file. */
-TIDE_MUST_CHECK tide_status tide_table_read_uniques(tide_table *table, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx,
                                                     tide_error *err);
 /* Read the foreign keys that the table has in the file. */
-TIDE_MUST_CHECK tide_status tide_table_read_foreign(tide_table *table, tide_app_tx *tx,
+TIDE_MUST_CHECK tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx,
                                                     tide_error *err);
 /* Of names, order and key of the stored columns. */
 TIDE_MUST_CHECK tide_status tide_table_digest_schema(tide_table *table, tide_error *err);

@@ -68,22 +68,22 @@ static const tide_template *find_template(tide_table_statement which)
     return NULL;
 }
 
-static tide_status begin(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const tide_table *table,
                          tide_table_statement which, const tide_table_fill *fill, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, find_template(which), fill, err));
-    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
+    return tide_foreign_begin(out, tx, tide_buffer_text(&text), err);
 }
 
 /* Filling costs more than running: a table keeps the texts it has made. */
-tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
+tide_status tide_table_query(tide_foreign_query **out, tide_foreign_tx *tx, const tide_table *table,
                              tide_table_statement which, tide_error *err)
 {
     *out = NULL;
     if (table->texts && table->texts[which])
-        return tide_app_begin(out, tx, table->texts[which], err);
+        return tide_foreign_begin(out, tx, table->texts[which], err);
     int all[TIDE_TABLE_COLUMNS_MAX];
     for (int i = 0; i < table->column_count; i++)
         all[i] = i;
@@ -93,11 +93,12 @@ tide_status tide_table_query(tide_app_query **out, tide_app_tx *tx, const tide_t
     TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
     if (table->texts)
         table->texts[which] = strdup(tide_buffer_text(&text));
-    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
+    return tide_foreign_begin(out, tx, tide_buffer_text(&text), err);
 }
 
-tide_status tide_table_query_at(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
-                                tide_table_statement which, int index, tide_error *err)
+tide_status tide_table_query_at(tide_foreign_query **out, tide_foreign_tx *tx,
+                                const tide_table *table, tide_table_statement which, int index,
+                                tide_error *err)
 {
     assert(index >= 0 && index < table->foreign_count);
     const tide_table_fill fill = {.foreign = index,
@@ -128,39 +129,40 @@ static void keep_text(tide_table_some *some, const char *text, const int *column
     *some = (tide_table_some){.text = copy, .columns = list, .count = count};
 }
 
-tide_status tide_table_query_some(tide_app_query **out, tide_app_tx *tx, const tide_table *table,
-                                  tide_table_statement which, const int *columns, int count,
-                                  tide_error *err)
+tide_status tide_table_query_some(tide_foreign_query **out, tide_foreign_tx *tx,
+                                  const tide_table *table, tide_table_statement which,
+                                  const int *columns, int count, tide_error *err)
 {
     assert(count > 0);
     const tide_table_fill fill = {.some = columns, .some_count = count};
     *out = NULL;
     if (table->some && is_of(&table->some[which], columns, count))
-        return tide_app_begin(out, tx, table->some[which].text, err);
+        return tide_foreign_begin(out, tx, table->some[which].text, err);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
     if (table->some)
         keep_text(&table->some[which], tide_buffer_text(&text), columns, count);
-    return tide_app_begin(out, tx, tide_buffer_text(&text), err);
+    return tide_foreign_begin(out, tx, tide_buffer_text(&text), err);
 }
 
 /* ---- values ---- */
 
 /* tide_class counts NULL first, SQLite last. */
-void tide_table_bind(tide_app_query *query, char prefix, int index, const tide_any *value)
+void tide_table_bind(tide_foreign_query *query, char prefix, int index, const tide_any *value)
 {
     assert(prefix == 'k' || prefix == 'c');
-    const tide_app_value raw = {.class = value->class == TIDE_CLASS_NULL ? 5 : (int)value->class,
-                                .integer = value->integer,
-                                .real = value->real,
-                                .bytes = value->bytes};
-    tide_app_bind_at(query, prefix == 'k' ? 1 + index : TIDE_TABLE_COLUMN_PARAM + index, &raw);
+    const tide_foreign_value raw = {.class =
+                                        value->class == TIDE_CLASS_NULL ? 5 : (int)value->class,
+                                    .integer = value->integer,
+                                    .real = value->real,
+                                    .bytes = value->bytes};
+    tide_foreign_bind_at(query, prefix == 'k' ? 1 + index : TIDE_TABLE_COLUMN_PARAM + index, &raw);
 }
 
-tide_any tide_table_col(tide_app_query *query)
+tide_any tide_table_col(tide_foreign_query *query)
 {
-    const tide_app_value raw = tide_app_col(query);
+    const tide_foreign_value raw = tide_foreign_col(query);
     return (tide_any){.class = raw.class == 5 ? TIDE_CLASS_NULL : (tide_class)raw.class,
                       .integer = raw.integer,
                       .real = raw.real,
@@ -230,11 +232,11 @@ void tide_log_row_done(tide_log_row *row)
 }
 
 /* A mask of 0 in an update stands for all columns: written by a rescan, which cannot tell. */
-static void read_masks(tide_log_row *row, tide_app_query *query, const tide_table *table)
+static void read_masks(tide_log_row *row, tide_foreign_query *query, const tide_table *table)
 {
     bool is_any = false;
     for (int first = 0; first < table->column_count; first += TIDE_TABLE_MASK_BITS) {
-        const uint64_t mask = (uint64_t)tide_app_col_i64(query);
+        const uint64_t mask = (uint64_t)tide_foreign_col_i64(query);
         for (int i = 0; i < TIDE_TABLE_MASK_BITS && first + i < table->column_count; i++) {
             const bool is_key = table->columns[first + i].is_key;
             row->is_written[first + i] = (mask >> i & 1) != 0 && !is_key;
@@ -259,14 +261,14 @@ static bool is_lowest(const tide_table_column *column, const tide_any *value)
             (value->class == TIDE_CLASS_REAL && value->real == (double)INT64_MIN));
 }
 
-tide_status tide_log_next(tide_log_row *row, tide_app_query *query, const tide_table *table,
+tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query, const tide_table *table,
                           tide_error *err)
 {
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
-    row->seq = tide_app_col_i64(query);
-    const int64_t op = tide_app_col_i64(query);
+    row->seq = tide_foreign_col_i64(query);
+    const int64_t op = tide_foreign_col_i64(query);
     row->is_bare = op == 4;
     if (op < 1 || op > 4)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_log_%lld: row %lld is no change",

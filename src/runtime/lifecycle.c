@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "runtime/notify.h"
 
-struct tide_service {
+struct tide_lifecycle {
     tide_log *log;
     tide_env *env;
     FILE *ready_file;
@@ -39,7 +39,7 @@ static tide_status fail_system(tide_error *err, const char *what)
     return tide_fail(err, TIDE_E_IO, "%s: %s", what, strerror(errno));
 }
 
-static tide_status keep_signals(tide_service *service, tide_error *err)
+static tide_status keep_signals(tide_lifecycle *service, tide_error *err)
 {
     sigset_t wanted;
     (void)sigemptyset(&wanted);
@@ -59,10 +59,10 @@ static tide_status keep_signals(tide_service *service, tide_error *err)
     return service->finish_fd < 0 ? fail_system(err, "no descriptor for the end") : TIDE_OK;
 }
 
-tide_status tide_service_open(tide_service **out, const tide_service_options *options,
-                              tide_error *err)
+tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_options *options,
+                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_service_closep) tide_service *service = calloc(1, sizeof *service);
+    TIDE_CLEANUP(tide_lifecycle_closep) tide_lifecycle *service = calloc(1, sizeof *service);
     if (!service)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the service");
     service->log = options->log;
@@ -80,7 +80,7 @@ tide_status tide_service_open(tide_service **out, const tide_service_options *op
     return TIDE_OK;
 }
 
-void tide_service_close(tide_service *service)
+void tide_lifecycle_close(tide_lifecycle *service)
 {
     if (!service)
         return;
@@ -96,14 +96,14 @@ void tide_service_close(tide_service *service)
     free(service);
 }
 
-void tide_service_closep(tide_service **service)
+void tide_lifecycle_closep(tide_lifecycle **service)
 {
-    tide_service_close(*service);
+    tide_lifecycle_close(*service);
 }
 
 /* ---- telling ---- */
 
-static void log_line(tide_service *service, tide_log_level level, const char *message,
+static void log_line(tide_lifecycle *service, tide_log_level level, const char *message,
                      const char *key, const char *value)
 {
     if (service->log && key)
@@ -112,7 +112,7 @@ static void log_line(tide_service *service, tide_log_level level, const char *me
         tide_log_write(service->log, level, message, TIDE_F_END);
 }
 
-void tide_service_ready(tide_service *service, const char *format, ...)
+void tide_lifecycle_ready(tide_lifecycle *service, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -125,7 +125,7 @@ void tide_service_ready(tide_service *service, const char *format, ...)
     tide_notify_ready(&service->notify, service->status);
 }
 
-void tide_service_finish(tide_service *service)
+void tide_lifecycle_finish(tide_lifecycle *service)
 {
     const uint64_t one = 1;
     ssize_t written = 0;
@@ -134,14 +134,14 @@ void tide_service_finish(tide_service *service)
     } while (written < 0 && errno == EINTR);
 }
 
-bool tide_service_is_draining(const tide_service *service)
+bool tide_lifecycle_is_draining(const tide_lifecycle *service)
 {
     return atomic_load((atomic_bool *)&service->is_draining);
 }
 
 /* ---- what signals ask for ---- */
 
-static void reload(tide_service *service, const tide_service_calls *calls)
+static void reload(tide_lifecycle *service, const tide_lifecycle_calls *calls)
 {
     tide_error err = {.status = TIDE_OK};
     log_line(service, TIDE_LOG_INFO, "reloading", NULL, NULL);
@@ -153,7 +153,7 @@ static void reload(tide_service *service, const tide_service_calls *calls)
     tide_notify_ready(&service->notify, service->status);
 }
 
-static void drain(tide_service *service, const tide_service_calls *calls, const char *why)
+static void drain(tide_lifecycle *service, const tide_lifecycle_calls *calls, const char *why)
 {
     const int64_t now_us = service->env->mono_us(service->env);
     atomic_store(&service->is_draining, true);
@@ -164,16 +164,16 @@ static void drain(tide_service *service, const tide_service_calls *calls, const 
     if (calls->drain)
         calls->drain(calls->arg);
     else
-        tide_service_finish(service);
+        tide_lifecycle_finish(service);
 }
 
-static tide_status obey(tide_service *service, const tide_service_calls *calls, int number,
+static tide_status obey(tide_lifecycle *service, const tide_lifecycle_calls *calls, int number,
                         tide_error *err)
 {
     const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
-    if (number == SIGHUP && !tide_service_is_draining(service)) {
+    if (number == SIGHUP && !tide_lifecycle_is_draining(service)) {
         reload(service, calls);
-    } else if (number != SIGHUP && tide_service_is_draining(service)) {
+    } else if (number != SIGHUP && tide_lifecycle_is_draining(service)) {
         return tide_fail(err, TIDE_E_INTERRUPTED, "ended at once by a second %s", name);
     } else if (number != SIGHUP) {
         drain(service, calls, name);
@@ -182,7 +182,7 @@ static tide_status obey(tide_service *service, const tide_service_calls *calls, 
 }
 
 /* Every signal that is there. */
-static tide_status read_signals(tide_service *service, const tide_service_calls *calls,
+static tide_status read_signals(tide_lifecycle *service, const tide_lifecycle_calls *calls,
                                 tide_error *err)
 {
     struct signalfd_siginfo info;
@@ -193,7 +193,7 @@ static tide_status read_signals(tide_service *service, const tide_service_calls 
 
 /* ---- waiting ---- */
 
-static void tell_watchdog(tide_service *service, const tide_service_calls *calls)
+static void tell_watchdog(tide_lifecycle *service, const tide_lifecycle_calls *calls)
 {
     const int64_t now_us = service->env->mono_us(service->env);
     if (service->notify.watchdog_us == 0 ||
@@ -204,7 +204,7 @@ static void tell_watchdog(tide_service *service, const tide_service_calls *calls
         tide_notify_watchdog(&service->notify);
 }
 
-static int get_timeout_ms(const tide_service *service)
+static int get_timeout_ms(const tide_lifecycle *service)
 {
     const int64_t until_us = service->drain_until_us < service->watchdog_at_us
                                  ? service->drain_until_us
@@ -217,14 +217,14 @@ static int get_timeout_ms(const tide_service *service)
     return left_us > INT64_C(60000000) ? 60000 : (int)(left_us / 1000) + 1;
 }
 
-static bool take_finish(tide_service *service)
+static bool take_finish(tide_lifecycle *service)
 {
     uint64_t count = 0;
     return read(service->finish_fd, &count, sizeof count) == (ssize_t)sizeof count;
 }
 
-static tide_status wait_once(tide_service *service, const tide_service_calls *calls, bool *is_over,
-                             tide_error *err)
+static tide_status wait_once(tide_lifecycle *service, const tide_lifecycle_calls *calls,
+                             bool *is_over, tide_error *err)
 {
     struct pollfd fds[] = {{.fd = service->signal_fd, .events = POLLIN},
                            {.fd = service->finish_fd, .events = POLLIN}};
@@ -242,14 +242,14 @@ static tide_status wait_once(tide_service *service, const tide_service_calls *ca
     return TIDE_OK;
 }
 
-tide_status tide_service_run(tide_service *service, const tide_service_calls *calls,
-                             tide_error *err)
+tide_status tide_lifecycle_run(tide_lifecycle *service, const tide_lifecycle_calls *calls,
+                               tide_error *err)
 {
     bool is_over = false;
     tide_status status = TIDE_OK;
     while (status >= TIDE_OK && !is_over)
         status = wait_once(service, calls, &is_over, err);
-    if (!tide_service_is_draining(service))
+    if (!tide_lifecycle_is_draining(service))
         tide_notify_stopping(&service->notify, "stopped");
     if (status < TIDE_OK)
         log_line(service, TIDE_LOG_WARN, "stopped", "why", err ? err->text : "");

@@ -1,15 +1,15 @@
 /* lifecycle.h - a daemon's life, seen from outside: ready, reloaded, drained, gone.
  *
- *     tide_service_open          first thing in a daemon, before any thread: signals are kept back from here on
+ *     tide_lifecycle_open          first thing in a daemon, before any thread: signals are kept back from here on
  *     ... open stores, listen ...
- *     tide_service_ready         one line on stdout, READY=1 to the service manager
- *     tide_service_run           until it is over:
+ *     tide_lifecycle_ready         one line on stdout, READY=1 to the service manager
+ *     tide_lifecycle_run           until it is over:
  *         SIGHUP                 calls.reload      RELOADING=1 ... READY=1; a failure is logged, the old settings stay
- *         SIGTERM, SIGINT        calls.drain       STOPPING=1; whoever drains calls tide_service_finish at the end
+ *         SIGTERM, SIGINT        calls.drain       STOPPING=1; whoever drains calls tide_lifecycle_finish at the end
  *         a second one           at once           run returns TIDE_E_INTERRUPTED
  *         drain_us over          at once           the same
- *         tide_service_finish    TIDE_OK           also without a signal: a daemon may end by itself
- *     tide_service_close
+ *         tide_lifecycle_finish    TIDE_OK           also without a signal: a daemon may end by itself
+ *     tide_lifecycle_close
  *
  * The line on stdout is `ready ` and what the daemon says about itself ("grpc=127.0.0.1:4317 http=127.0.0.1:4318"): scripts
  * wait for it. A stdout that nobody reads is no reason to fail.
@@ -24,7 +24,7 @@
  *
  * Log lines: ready, reloading, reloaded or reload failed, draining, stopped; with why.
  *
- * Threads: tide_service_finish may be called from any thread (also from a call); the others from the main thread. The calls
+ * Threads: tide_lifecycle_finish may be called from any thread (also from a call); the others from the main thread. The calls
  * are made on the thread of run and must not take long.
  * Limits: one service per process. */
 #ifndef TIDE_RUNTIME_LIFECYCLE_H
@@ -43,40 +43,41 @@ enum { TIDE_SERVICE_LINE_MAX = 1024 }; /* bytes of what stands behind "ready " *
 
 #define TIDE_SERVICE_DRAIN_US INT64_C(30000000)
 
-typedef struct tide_service tide_service;
+typedef struct tide_lifecycle tide_lifecycle;
 
-typedef struct tide_service_calls {
+typedef struct tide_lifecycle_calls {
     tide_status (*reload)(void *arg, tide_error *err); /* NULL: nothing to reload */
     void (*drain)(void *arg);                          /* NULL: over at once */
     bool (*is_alive)(void *arg);                       /* NULL: always */
     void *arg;
-} tide_service_calls;
+} tide_lifecycle_calls;
 
-typedef struct tide_service_options {
+typedef struct tide_lifecycle_options {
     tide_log *log;    /* NULL: says nothing */
     tide_env *env;    /* NULL: tide_env_system(); run waits in real time */
     FILE *ready_file; /* NULL: stdout */
     int64_t drain_us; /* 0: TIDE_SERVICE_DRAIN_US */
-} tide_service_options;
+} tide_lifecycle_options;
 
 /* Keep the signals back. TIDE_E_IO: the system refuses descriptors. TIDE_E_INVALID: NOTIFY_SOCKET is no address. */
-TIDE_MUST_CHECK tide_status tide_service_open(tide_service **out,
-                                              const tide_service_options *options, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lifecycle_open(tide_lifecycle **out,
+                                                const tide_lifecycle_options *options,
+                                                tide_error *err);
 /* The signals are as before. Takes NULL. */
-void tide_service_close(tide_service *service);
-void tide_service_closep(tide_service **service);
+void tide_lifecycle_close(tide_lifecycle *service);
+void tide_lifecycle_closep(tide_lifecycle **service);
 
 /* Say that it serves; what is one line, without its end. */
-void tide_service_ready(tide_service *service, const char *format, ...) TIDE_PRINTF(2, 3);
+void tide_lifecycle_ready(tide_lifecycle *service, const char *format, ...) TIDE_PRINTF(2, 3);
 
 /* See above. TIDE_OK: everything was done. TIDE_E_INTERRUPTED: ended before that. TIDE_E_IO: the system cannot wait. */
-TIDE_MUST_CHECK tide_status tide_service_run(tide_service *service, const tide_service_calls *calls,
-                                             tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lifecycle_run(tide_lifecycle *service,
+                                               const tide_lifecycle_calls *calls, tide_error *err);
 
 /* It is over; run returns. */
-void tide_service_finish(tide_service *service);
+void tide_lifecycle_finish(tide_lifecycle *service);
 
 /* Has a signal asked for the end? */
-bool tide_service_is_draining(const tide_service *service);
+bool tide_lifecycle_is_draining(const tide_lifecycle *service);
 
 #endif

@@ -17,9 +17,9 @@
 #include "runtime/lifecycle.h"
 #include "services/access/access.h"
 
-struct tide_front {
-    tide_front_options options;
-    tide_front_part parts[TIDE_FRONT_PARTS_MAX];
+struct tide_listener {
+    tide_listener_options options;
+    tide_listener_component parts[TIDE_LISTENER_PARTS_MAX];
     int part_count;
     tide_metrics *metrics;
     tide_routes *routes;
@@ -29,7 +29,7 @@ struct tide_front {
     tide_access *access;
     tide_server *server;
     tide_server *inside; /* NULL: there is none */
-    tide_service *service;
+    tide_lifecycle *service;
     pthread_t drainer;
     bool has_drainer;
     atomic_bool is_ready;
@@ -48,14 +48,14 @@ struct tide_front {
      .help = (help_)},
 static const tide_metric_row net_rows[] = {TIDE_NET_COUNTER_TABLE(NET_ROW)};
 
-const tide_metric_row *tide_front_metric_rows(size_t *count)
+const tide_metric_row *tide_listener_metric_rows(size_t *count)
 {
     *count = sizeof net_rows / sizeof net_rows[0];
     return net_rows;
 }
 #undef NET_ROW
 
-static void write_counters(tide_front *front, tide_metrics_writer *writer)
+static void write_counters(tide_listener *front, tide_metrics_writer *writer)
 {
     const tide_net_counters *counters = tide_server_counters(front->server);
     const int64_t values[] = {
@@ -70,7 +70,7 @@ static void write_counters(tide_front *front, tide_metrics_writer *writer)
 }
 
 /* Why credentials opened nothing. */
-static void write_auth(tide_front *front, tide_metrics_writer *writer)
+static void write_auth(tide_listener *front, tide_metrics_writer *writer)
 {
     const tide_net_counters *counters = tide_server_counters(front->server);
     const struct {
@@ -84,7 +84,7 @@ static void write_auth(tide_front *front, tide_metrics_writer *writer)
         tide_metrics_sample(writer, (const char *const[]){rows[i].reason}, rows[i].count);
 }
 
-static void write_calls(tide_front *front, tide_metrics_writer *writer)
+static void write_calls(tide_listener *front, tide_metrics_writer *writer)
 {
     tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_RPC_CALLS]);
     for (size_t i = 0; i < tide_routes_count(front->routes); i++) {
@@ -102,7 +102,7 @@ static void write_calls(tide_front *front, tide_metrics_writer *writer)
 
 static void write_net(void *arg, tide_metrics_writer *writer)
 {
-    tide_front *front = arg;
+    tide_listener *front = arg;
     if (!front->server)
         return;
     write_counters(front, writer);
@@ -113,12 +113,12 @@ static void write_net(void *arg, tide_metrics_writer *writer)
 static void observe_call(void *arg, const tide_route_entry *entry, int grpc_code, int64_t took_us)
 {
     (void)grpc_code;
-    const tide_front *front = arg;
+    const tide_listener *front = arg;
     tide_series_observe(front->durations[entry->index], took_us);
 }
 
 /* Series are found once: counting takes no lock. */
-static tide_status find_series(tide_front *front, tide_error *err)
+static tide_status find_series(tide_listener *front, tide_error *err)
 {
     const size_t count = tide_routes_count(front->routes);
     front->durations = calloc(count + 1, sizeof(void *));
@@ -132,7 +132,7 @@ static tide_status find_series(tide_front *front, tide_error *err)
 }
 
 /* The log counts for itself; what is new since somebody looked last comes to the metric. */
-static void count_lost_lines(tide_front *front)
+static void count_lost_lines(tide_listener *front)
 {
     if (!front->options.log)
         return;
@@ -147,7 +147,7 @@ static void count_lost_lines(tide_front *front)
 static void serve_metrics(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    tide_front *front = arg;
+    tide_listener *front = arg;
     tide_error err = {0};
     const tide_metrics_format format = tide_metrics_choose(tide_call_metadata(call, "accept"));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = {0};
@@ -172,12 +172,12 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
     tide_call_http_reply(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
 }
 
-void tide_front_look(tide_front *front)
+void tide_listener_look(tide_listener *front)
 {
-    const tide_front_options *options = &front->options;
+    const tide_listener_options *options = &front->options;
     bool is_unwell = false;
-    for (const tide_front_part *part = front->parts; part < front->parts + front->part_count;
-         part++)
+    for (const tide_listener_component *part = front->parts;
+         part < front->parts + front->part_count; part++)
         is_unwell |= part->is_well && !part->is_well(part->arg);
     if (atomic_exchange(&front->is_unwell, is_unwell) == is_unwell)
         return;
@@ -192,8 +192,8 @@ void tide_front_look(tide_front *front)
 static void serve_readyz(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    tide_front *front = arg;
-    tide_front_look(front);
+    tide_listener *front = arg;
+    tide_listener_look(front);
     const bool is_ready = atomic_load(&front->is_ready) && !atomic_load(&front->is_unwell);
     tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
                          tide_view_of(is_ready ? "ready\n" : "not ready\n"));
@@ -221,9 +221,9 @@ static tide_status blame_option(tide_status status, const char *option, tide_err
     return tide_fail(err, TIDE_E_INVALID, "%s: %s", option, found.text);
 }
 
-static tide_status open_tls(tide_front *front, tide_error *err)
+static tide_status open_tls(tide_listener *front, tide_error *err)
 {
-    const tide_front_options *options = &front->options;
+    const tide_listener_options *options = &front->options;
     if (!options->tls_cert) {
         if (options->tls_key || options->tls_ca || options->verify != TIDE_TLS_VERIFY_NONE)
             return tide_fail(err, TIDE_E_INVALID,
@@ -239,9 +239,9 @@ static tide_status open_tls(tide_front *front, tide_error *err)
                         "--tls-cert, --tls-key or --tls-ca", err);
 }
 
-static tide_status open_access(tide_front *front, tide_error *err)
+static tide_status open_access(tide_listener *front, tide_error *err)
 {
-    const tide_front_options *options = &front->options;
+    const tide_listener_options *options = &front->options;
     const tide_access_options access = {.token_file = options->token_file,
                                         .certificate_role = TIDE_ROLE_WRITE,
                                         .is_required = options->wants_tokens,
@@ -253,9 +253,9 @@ static tide_status open_access(tide_front *front, tide_error *err)
                         "--token-file", err);
 }
 
-static tide_status open_parts(tide_front *front, tide_error *err)
+static tide_status open_parts(tide_listener *front, tide_error *err)
 {
-    const tide_front_options *options = &front->options;
+    const tide_listener_options *options = &front->options;
     TIDE_TRY(tide_metrics_new(&front->metrics, options->version, options->env, err));
     tide_metrics_add_source(front->metrics, write_net, front);
     TIDE_TRY(tide_health_new(&front->health, err));
@@ -281,37 +281,40 @@ static void raise_file_limit(void)
     }
 }
 
-tide_status tide_front_open(tide_front **out, const tide_front_options *options, tide_error *err)
+tide_status tide_listener_open(tide_listener **out, const tide_listener_options *options,
+                               tide_error *err)
 {
-    tide_front *front = calloc(1, sizeof *front);
+    tide_listener *front = calloc(1, sizeof *front);
     if (!front)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a daemon");
     front->options = *options;
     raise_file_limit();
-    tide_status status = tide_service_open(&front->service,
-                                           &(tide_service_options){.log = options->log,
-                                                                   .env = options->env,
-                                                                   .drain_us = options->drain_us},
-                                           err);
+    tide_status status = tide_lifecycle_open(
+        &front->service,
+        &(tide_lifecycle_options){
+            .log = options->log, .env = options->env, .drain_us = options->drain_us},
+        err);
     if (status >= TIDE_OK)
         status = open_parts(front, err);
     if (status < TIDE_OK) {
-        tide_front_close(front);
+        tide_listener_close(front);
         return status;
     }
     *out = front;
     return TIDE_OK;
 }
 
-tide_status tide_front_join(tide_front *front, const tide_front_part *part, tide_error *err)
+tide_status tide_listener_join(tide_listener *front, const tide_listener_component *part,
+                               tide_error *err)
 {
-    if (front->part_count == TIDE_FRONT_PARTS_MAX)
-        return tide_fail(err, TIDE_E_LIMIT, "a daemon has at most %d parts", TIDE_FRONT_PARTS_MAX);
+    if (front->part_count == TIDE_LISTENER_PARTS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "a daemon has at most %d parts",
+                         TIDE_LISTENER_PARTS_MAX);
     front->parts[front->part_count++] = *part;
     return TIDE_OK;
 }
 
-static void close_servers(tide_front *front)
+static void close_servers(tide_listener *front)
 {
     tide_server_close(front->server);
     front->server = NULL;
@@ -319,7 +322,7 @@ static void close_servers(tide_front *front)
     front->inside = NULL;
 }
 
-void tide_front_stop(tide_front *front)
+void tide_listener_stop(tide_listener *front)
 {
     if (!front)
         return;
@@ -329,11 +332,11 @@ void tide_front_stop(tide_front *front)
     close_servers(front);
 }
 
-void tide_front_close(tide_front *front)
+void tide_listener_close(tide_listener *front)
 {
     if (!front)
         return;
-    tide_front_stop(front);
+    tide_listener_stop(front);
     tide_access_close(front->access);
     tide_tls_close(front->tls);
     tide_routes_free(front->routes);
@@ -341,32 +344,32 @@ void tide_front_close(tide_front *front)
     tide_reflection_free(front->reflection);
     tide_health_free(front->health);
     tide_metrics_free(front->metrics);
-    tide_service_close(front->service);
+    tide_lifecycle_close(front->service);
     free(front);
 }
 
-void tide_front_closep(tide_front **front)
+void tide_listener_closep(tide_listener **front)
 {
-    tide_front_close(*front);
+    tide_listener_close(*front);
 }
 
-tide_metrics *tide_front_metrics(tide_front *front)
+tide_metrics *tide_listener_metrics(tide_listener *front)
 {
     return front->metrics;
 }
 
-const char *tide_front_address(const tide_front *front, int port)
+const char *tide_listener_address(const tide_listener *front, int port)
 {
     return tide_server_address(front->server, (size_t)port);
 }
 
-const char *tide_front_inside(const tide_front *front)
+const char *tide_listener_inside(const tide_listener *front)
 {
-    return front->inside ? tide_server_address(front->inside, 0) : tide_front_address(front, 0);
+    return front->inside ? tide_server_address(front->inside, 0) : tide_listener_address(front, 0);
 }
 
 /* Services are told healthy by their names: what stands between the slashes of a path. */
-static tide_status set_health(tide_front *front, const tide_method *methods,
+static tide_status set_health(tide_listener *front, const tide_method *methods,
                               tide_health_status health, tide_error *err)
 {
     for (const tide_method *method = methods; method->path; method++) {
@@ -382,8 +385,8 @@ static tide_status set_health(tide_front *front, const tide_method *methods,
     return TIDE_OK;
 }
 
-tide_status tide_front_add(tide_front *front, const tide_method *methods, const tide_route *routes,
-                           void *arg, tide_error *err)
+tide_status tide_listener_add(tide_listener *front, const tide_method *methods,
+                              const tide_route *routes, void *arg, tide_error *err)
 {
     if (methods) {
         TIDE_TRY(tide_routes_add_methods(front->routes, methods, arg, err));
@@ -397,7 +400,7 @@ tide_status tide_front_add(tide_front *front, const tide_method *methods, const 
 
 static tide_status reload(void *arg, tide_error *err)
 {
-    tide_front *front = arg;
+    tide_listener *front = arg;
     tide_error tls_err = {0};
     const tide_status tls = front->tls ? tide_tls_reload(front->tls, &tls_err) : TIDE_OK;
     const tide_status tokens = tide_access_reload(front->access, err);
@@ -412,15 +415,15 @@ static tide_status reload(void *arg, tide_error *err)
 /* Closing waits for running calls, so it has a thread of its own: run goes on seeing signals. */
 static void *drain_server(void *arg)
 {
-    tide_front *front = arg;
+    tide_listener *front = arg;
     close_servers(front);
-    tide_service_finish(front->service);
+    tide_lifecycle_finish(front->service);
     return NULL;
 }
 
 static void drain(void *arg)
 {
-    tide_front *front = arg;
+    tide_listener *front = arg;
     atomic_store(&front->is_ready, false);
     tide_health_close(front->health);
     tide_server_drain(front->server);
@@ -431,10 +434,10 @@ static void drain(void *arg)
             front->parts[i].leave(front->parts[i].arg);
     front->has_drainer = pthread_create(&front->drainer, NULL, drain_server, front) == 0;
     if (!front->has_drainer)
-        tide_service_finish(front->service);
+        tide_lifecycle_finish(front->service);
 }
 
-static void say_ready(tide_front *front)
+static void say_ready(tide_listener *front)
 {
     char line[TIDE_SERVICE_LINE_MAX] = "";
     size_t len = 0;
@@ -442,11 +445,11 @@ static void say_ready(tide_front *front)
         len += (size_t)snprintf(line + len, sizeof line - len, "%s%s=%s", i > 0 ? " " : "",
                                 front->options.ports[i].name,
                                 tide_server_address(front->server, (size_t)i));
-    tide_service_ready(front->service, "%s", line);
+    tide_lifecycle_ready(front->service, "%s", line);
 }
 
 /* Nobody else can open the file: who comes by it need not show anything. */
-static tide_status listen_inside(tide_front *front, tide_error *err)
+static tide_status listen_inside(tide_listener *front, tide_error *err)
 {
     const char *listen[] = {front->options.inside, NULL};
     tide_net_limits limits = front->options.limits;
@@ -467,11 +470,11 @@ static tide_status listen_inside(tide_front *front, tide_error *err)
                : tide_fail(err, TIDE_E_IO, "%s: %s", path, strerror(errno));
 }
 
-static tide_status listen_all(tide_front *front, tide_error *err)
+static tide_status listen_all(tide_listener *front, tide_error *err)
 {
     TIDE_TRY(find_series(front, err));
     TIDE_TRY(listen_inside(front, err));
-    const char *listen[TIDE_FRONT_PORTS_MAX + 1] = {NULL};
+    const char *listen[TIDE_LISTENER_PORTS_MAX + 1] = {NULL};
     for (int i = 0; i < front->options.port_count; i++)
         listen[i] = front->options.ports[i].address;
     return tide_server_open(&front->server,
@@ -488,7 +491,7 @@ static tide_status listen_all(tide_front *front, tide_error *err)
                             err);
 }
 
-tide_status tide_front_serve(tide_front *front, tide_error *err)
+tide_status tide_listener_serve(tide_listener *front, tide_error *err)
 {
     TIDE_TRY(listen_all(front, err));
     TIDE_TRY(tide_health_set(front->health, "", TIDE_HEALTH_SERVING, err));
@@ -497,12 +500,13 @@ tide_status tide_front_serve(tide_front *front, tide_error *err)
             TIDE_TRY(front->parts[i].start(front->parts[i].arg, err));
     atomic_store(&front->is_ready, true);
     say_ready(front);
-    const tide_status status = tide_service_run(
-        front->service, &(tide_service_calls){.reload = reload, .drain = drain, .arg = front}, err);
+    const tide_status status = tide_lifecycle_run(
+        front->service, &(tide_lifecycle_calls){.reload = reload, .drain = drain, .arg = front},
+        err);
     atomic_store(&front->is_ready, false);
     if (status == TIDE_E_INTERRUPTED)
         return status; /* somebody is in a hurry: the process ends as it is */
-    tide_front_stop(front);
+    tide_listener_stop(front);
     for (int i = front->part_count - 1; i >= 0; i--)
         if (front->parts[i].stop)
             front->parts[i].stop(front->parts[i].arg);

@@ -1,10 +1,10 @@
 /* listener.h - what every daemon shows the world: its ports, who may use them, its health and its figures.
  *
- *     tide_front_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
- *     tide_front_add       the methods and routes of its parts
- *     tide_front_join      parts that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
- *     tide_front_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
- *     tide_front_close
+ *     tide_listener_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
+ *     tide_listener_add       the methods and routes of its parts
+ *     tide_listener_join      parts that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
+ *     tide_listener_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
+ *     tide_listener_close
  *
  * Besides what is added there are /healthz (the process lives), /readyz (200 from `ready` on, 503 while it drains or is not well), /metrics,
  * grpc.health.v1 and reflection; they need no credentials, except /metrics, which wants the role read.
@@ -26,19 +26,19 @@
 #include "runtime/metrics.h"
 
 enum {
-    TIDE_FRONT_PORTS_MAX = 4,
-    TIDE_FRONT_PARTS_MAX = 32,
+    TIDE_LISTENER_PORTS_MAX = 4,
+    TIDE_LISTENER_PARTS_MAX = 32,
 };
 
-typedef struct tide_front tide_front;
+typedef struct tide_listener tide_listener;
 
-typedef struct tide_front_port {
+typedef struct tide_listener_port {
     const char *name;    /* "grpc": for the ready line */
     const char *address; /* HOST:PORT, [HOST]:PORT, unix:PATH */
-} tide_front_port;
+} tide_listener_port;
 
-typedef struct tide_front_options {
-    tide_front_port ports[TIDE_FRONT_PORTS_MAX];
+typedef struct tide_listener_options {
+    tide_listener_port ports[TIDE_LISTENER_PORTS_MAX];
     int port_count;
     tide_store *store; /* of tokens; must outlive the front; NULL: those of the token file alone */
     tide_log *log;
@@ -58,50 +58,52 @@ typedef struct tide_front_options {
     int64_t drain_us; /* 0: the default of service.h */
     const char *
         inside; /* unix:PATH, for the daemon's own user alone: the same services without TLS and credentials, for parts that call each other; NULL: none */
-} tide_front_options;
+} tide_listener_options;
 
-TIDE_MUST_CHECK tide_status tide_front_open(tide_front **out, const tide_front_options *options,
-                                            tide_error *err);
+TIDE_MUST_CHECK tide_status tide_listener_open(tide_listener **out,
+                                               const tide_listener_options *options,
+                                               tide_error *err);
 /* Close the ports, if they are open: from here on nobody is called, and metrics are still there. Takes NULL. */
-void tide_front_stop(tide_front *front);
-void tide_front_close(tide_front *front); /* takes NULL */
-void tide_front_closep(tide_front **front);
+void tide_listener_stop(tide_listener *front);
+void tide_listener_close(tide_listener *front); /* takes NULL */
+void tide_listener_closep(tide_listener **front);
 
-tide_metrics *tide_front_metrics(tide_front *front);
+tide_metrics *tide_listener_metrics(tide_listener *front);
 /* The families of the network server, for the reference. */
-const tide_metric_row *tide_front_metric_rows(size_t *count);
+const tide_metric_row *tide_listener_metric_rows(size_t *count);
 
 /* Where a port really is, with its number: from `start` on. Borrowed. */
-const char *tide_front_address(const tide_front *front, int port);
+const char *tide_listener_address(const tide_listener *front, int port);
 
 /* Where the daemon's own parts reach each other, whatever strangers have to show: inside, or the first port. From `start` on. Borrowed. */
-const char *tide_front_inside(const tide_front *front);
+const char *tide_listener_inside(const tide_listener *front);
 
 /* The tables must outlive the front. */
-TIDE_MUST_CHECK tide_status tide_front_add(tide_front *front, const tide_method *methods,
-                                           const tide_route *routes, void *arg, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_listener_add(tide_listener *front, const tide_method *methods,
+                                              const tide_route *routes, void *arg, tide_error *err);
 
 /* What begins and ends with the front. */
-typedef struct tide_front_part {
+typedef struct tide_listener_component {
     /* Called when everything listens and before `ready`, in the order of joining; a failure ends it. NULL: nothing. */
     tide_status (*start)(void *arg, tide_error *err);
     /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
     void (*leave)(void *arg);
     /* Called when no more calls come in, before serve returns, the last that joined first. NULL: nothing. */
     void (*stop)(void *arg);
-    /* Asked by /readyz and tide_front_look, from any thread: can it do its work? NULL: always. */
+    /* Asked by /readyz and tide_listener_look, from any thread: can it do its work? NULL: always. */
     bool (*is_well)(void *arg);
     void *arg;
-} tide_front_part;
+} tide_listener_component;
 
 /* Before serve. TIDE_E_LIMIT: too many. */
-TIDE_MUST_CHECK tide_status tide_front_join(tide_front *front, const tide_front_part *part,
-                                            tide_error *err);
+TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *front,
+                                               const tide_listener_component *part,
+                                               tide_error *err);
 
 /* Ask is_well of all parts, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
-void tide_front_look(tide_front *front);
+void tide_listener_look(tide_listener *front);
 
 /* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */
-TIDE_MUST_CHECK tide_status tide_front_serve(tide_front *front, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *front, tide_error *err);
 
 #endif

@@ -107,7 +107,7 @@ typedef struct tide_bulk {
     void *state; /* the engine's */
 } tide_bulk;
 
-typedef struct tide_look tide_look; /* look.h */
+typedef struct tide_readonly_query tide_readonly_query; /* look.h */
 
 typedef struct tide_host {
     char text[128]; /* changes when the database was moved, copied, restored or failed over */
@@ -147,7 +147,7 @@ typedef struct tide_engine_ops {
     tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
 
     /* look.h: one statement of somebody's own, which only reads. */
-    tide_status (*look)(tide_store *store, const tide_look *look, tide_error *err);
+    tide_status (*look)(tide_store *store, const tide_readonly_query *look, tide_error *err);
 } tide_engine_ops;
 
 struct tide_store {
@@ -184,7 +184,7 @@ void tide_tx_done(tide_tx *tx); /* ends every query that is still open or deferr
 tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err);
 tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err);
 /* Run takes and deferred statements one by one: what an engine without pipelines does. */
-tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err);
+tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err);
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err);
 void tide_tx_sort_takes(tide_tx *tx);
 /* Run a closure inside an open transaction and turn a doomed success into its failure. While it runs, this

@@ -25,10 +25,10 @@ static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_GET, err));
-    tide_bind_text(query, "key", key);
+    tide_query_bind_text(query, "key", key);
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        copy_view(out, size, tide_col_text(query));
+        copy_view(out, size, tide_query_col_text(query));
     return status;
 }
 
@@ -36,8 +36,8 @@ static tide_status put_metadata(tide_tx *tx, const char *key, const char *value,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_PUT, err));
-    tide_bind_text(query, "key", key);
-    tide_bind_text(query, "value", value);
+    tide_query_bind_text(query, "key", key);
+    tide_query_bind_text(query, "value", value);
     return tide_query_run(query, NULL, err);
 }
 
@@ -122,11 +122,11 @@ static tide_status add_epoch(tide_tx *tx, const tide_identity *identity, const c
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_ADD, err));
-    tide_bind_i64(query, "epoch", identity->epoch);
-    tide_bind_text(query, "epoch_id", identity->epoch_id);
-    tide_bind_time(query, "started_at", now_us);
-    tide_bind_text(query, "reason", reason);
-    tide_bind_text(query, "evidence", evidence);
+    tide_query_bind_i64(query, "epoch", identity->epoch);
+    tide_query_bind_text(query, "epoch_id", identity->epoch_id);
+    tide_query_bind_time(query, "started_at", now_us);
+    tide_query_bind_text(query, "reason", reason);
+    tide_query_bind_text(query, "evidence", evidence);
     TIDE_TRY(tide_query_run(query, NULL, err));
     TIDE_TRY(put_number(tx, "epoch", identity->epoch, err));
     return put_metadata(tx, "epoch_id", identity->epoch_id, err);
@@ -305,7 +305,7 @@ tide_status tide_identity_raise_above(tide_store *store, int64_t above, const ch
 {
     raise_request request = {
         .above = above, .reason = reason, .evidence = evidence, .check = {.twin_mark = -1}};
-    TIDE_TRY(tide_write(store, raise_as_asked, &request, err));
+    TIDE_TRY(tide_store_write(store, raise_as_asked, &request, err));
     remember(store, &request.check);
     if (out)
         *out = request.check.stored.identity;
@@ -324,11 +324,11 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_LIST, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_epoch epoch = {.epoch = tide_col_i64(query)};
-        copy_view(epoch.epoch_id, sizeof epoch.epoch_id, tide_col_text(query));
-        epoch.started_at_us = tide_col_time(query);
-        copy_view(epoch.reason, sizeof epoch.reason, tide_col_text(query));
-        copy_view(epoch.evidence, sizeof epoch.evidence, tide_col_text(query));
+        tide_epoch epoch = {.epoch = tide_query_col_i64(query)};
+        copy_view(epoch.epoch_id, sizeof epoch.epoch_id, tide_query_col_text(query));
+        epoch.started_at_us = tide_query_col_time(query);
+        copy_view(epoch.reason, sizeof epoch.reason, tide_query_col_text(query));
+        copy_view(epoch.evidence, sizeof epoch.evidence, tide_query_col_text(query));
         TIDE_TRY(request->fn(request->arg, &epoch, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -337,5 +337,5 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn, void *arg, tide_error *err)
 {
     history_request request = {.fn = fn, .arg = arg};
-    return tide_read(store, list_epochs, &request, err);
+    return tide_store_read(store, list_epochs, &request, err);
 }

@@ -40,10 +40,10 @@ static tide_status check_applied(tide_tx *tx, migration_state *state, tide_error
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_LIST, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const int64_t number = tide_col_i64(query);
-        const tide_view version = tide_col_text(query);
-        (void)tide_col_text(query);
-        const tide_view sum = tide_col_text(query);
+        const int64_t number = tide_query_col_i64(query);
+        const tide_view version = tide_query_col_text(query);
+        (void)tide_query_col_text(query);
+        const tide_view sum = tide_query_col_text(query);
         const tide_migration *known = find_migration(state->migrations, number);
         if (!known)
             return tide_fail(err, TIDE_E_NEWER,
@@ -67,8 +67,8 @@ static tide_status find_applied(tide_tx *tx, migration_state *state, tide_error 
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_EXISTS, err));
     TIDE_TRY(tide_query_one(query, err));
-    const bool is_there = tide_col_bool(query);
-    const bool is_ours = tide_col_bool(query);
+    const bool is_there = tide_query_col_bool(query);
+    const bool is_ours = tide_query_col_bool(query);
     if (is_there && !is_ours)
         return tide_fail(err, TIDE_E_FOREIGN, "%s has a table schema_version of another program",
                          tx->store->name);
@@ -83,11 +83,11 @@ static tide_status record_applied(tide_tx *tx, const tide_migration *migration, 
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_ADD, err));
-    tide_bind_text(query, "version", migration->version);
-    tide_bind_i64(query, "number", migration->number);
-    tide_bind_text(query, "name", migration->name);
-    tide_bind_text(query, "checksum", sum);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "version", migration->version);
+    tide_query_bind_i64(query, "number", migration->number);
+    tide_query_bind_text(query, "name", migration->name);
+    tide_query_bind_text(query, "checksum", sum);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 

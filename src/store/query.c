@@ -172,61 +172,61 @@ static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind
     *slot = (tide_value){.kind = kind, .as.bytes = {.ptr = copy, .len = bytes.len}};
 }
 
-void tide_bind_null(tide_query *query, const char *name)
+void tide_query_bind_null(tide_query *query, const char *name)
 {
     bind_value(query, name, (tide_value){.kind = TIDE_VALUE_NULL});
 }
 
-void tide_bind_i64(tide_query *query, const char *name, int64_t value)
+void tide_query_bind_i64(tide_query *query, const char *name, int64_t value)
 {
     bind_value(query, name, (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = value});
 }
 
-void tide_bind_f64(tide_query *query, const char *name, double value)
+void tide_query_bind_f64(tide_query *query, const char *name, double value)
 {
     bind_value(query, name, (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = value});
 }
 
-void tide_bind_bool(tide_query *query, const char *name, bool value)
+void tide_query_bind_bool(tide_query *query, const char *name, bool value)
 {
     bind_value(query, name, (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = value});
 }
 
-void tide_bind_time(tide_query *query, const char *name, int64_t us)
+void tide_query_bind_time(tide_query *query, const char *name, int64_t us)
 {
     if (us < TIDE_TIME_MIN_US || us > TIDE_TIME_MAX_US)
         query->failure = TIDE_E_INVALID;
     bind_value(query, name, (tide_value){.kind = TIDE_VALUE_TIME, .as.i64 = us});
 }
 
-void tide_bind_text(tide_query *query, const char *name, const char *value)
+void tide_query_bind_text(tide_query *query, const char *name, const char *value)
 {
     if (value)
         bind_bytes(query, name, TIDE_VALUE_TEXT, tide_view_of(value));
     else
-        tide_bind_null(query, name);
+        tide_query_bind_null(query, name);
 }
 
-void tide_bind_text_view(tide_query *query, const char *name, tide_view value)
+void tide_query_bind_text_view(tide_query *query, const char *name, tide_view value)
 {
     bind_bytes(query, name, TIDE_VALUE_TEXT, value);
 }
 
-void tide_bind_blob(tide_query *query, const char *name, tide_view value)
+void tide_query_bind_blob(tide_query *query, const char *name, tide_view value)
 {
     bind_bytes(query, name, TIDE_VALUE_BLOB, value);
 }
 
-tide_status tide_bind_clock(tide_query *query, const char *name, tide_error *err)
+tide_status tide_query_bind_clock(tide_query *query, const char *name, tide_error *err)
 {
     const tide_store *store = query->tx->store;
     if (store->ops->engine == TIDE_ENGINE_POSTGRES && !store->options.is_env_clock) {
-        tide_bind_null(query, name);
+        tide_query_bind_null(query, name);
         return TIDE_OK;
     }
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(query->tx, &now_us, err));
-    tide_bind_time(query, name, now_us);
+    tide_query_bind_time(query, name, now_us);
     return TIDE_OK;
 }
 
@@ -329,13 +329,13 @@ static tide_value next_column(tide_query *query)
     return ops_of(query)->column(query, query->column++);
 }
 
-bool tide_col_is_null(const tide_query *query)
+bool tide_query_col_is_null(const tide_query *query)
 {
     assert(query->has_row && "no current row");
     return ops_of(query)->column(query, query->column).kind == TIDE_VALUE_NULL;
 }
 
-int64_t tide_col_i64(tide_query *query)
+int64_t tide_query_col_i64(tide_query *query)
 {
     const tide_value value = next_column(query);
     assert(value.kind == TIDE_VALUE_I64 || value.kind == TIDE_VALUE_BOOL ||
@@ -343,7 +343,7 @@ int64_t tide_col_i64(tide_query *query)
     return value.kind == TIDE_VALUE_NULL ? 0 : value.as.i64;
 }
 
-double tide_col_f64(tide_query *query)
+double tide_query_col_f64(tide_query *query)
 {
     const tide_value value = next_column(query);
     if (value.kind == TIDE_VALUE_I64)
@@ -352,9 +352,9 @@ double tide_col_f64(tide_query *query)
     return value.kind == TIDE_VALUE_NULL ? 0 : value.as.f64;
 }
 
-bool tide_col_bool(tide_query *query)
+bool tide_query_col_bool(tide_query *query)
 {
-    return tide_col_i64(query) != 0;
+    return tide_query_col_i64(query) != 0;
 }
 
 static tide_view bytes_of(tide_value value)
@@ -364,17 +364,17 @@ static tide_view bytes_of(tide_value value)
     return value.kind == TIDE_VALUE_NULL ? tide_view_bytes("", 0) : value.as.bytes;
 }
 
-tide_view tide_col_text(tide_query *query)
+tide_view tide_query_col_text(tide_query *query)
 {
     return bytes_of(next_column(query));
 }
 
-tide_view tide_col_blob(tide_query *query)
+tide_view tide_query_col_blob(tide_query *query)
 {
     return bytes_of(next_column(query));
 }
 
-int64_t tide_col_time(tide_query *query)
+int64_t tide_query_col_time(tide_query *query)
 {
     const tide_value value = next_column(query);
     if (value.kind == TIDE_VALUE_TIME)

@@ -17,7 +17,7 @@
 
 enum { TIDE_LOOK_COLUMNS_MAX = 1000 };
 
-struct tide_look {
+struct tide_readonly_query {
     const char *sql;
     int64_t row_max;
     int64_t bytes_max; /* of all values together */
@@ -31,7 +31,7 @@ struct tide_look {
 
 /* TIDE_E_INVALID: not one statement, or not SQL. TIDE_E_DENIED: it would do more than read. TIDE_E_TIMEOUT. TIDE_E_LIMIT: there is
  * more than row_max rows or bytes_max bytes; what came before was handed over. */
-TIDE_MUST_CHECK tide_status tide_store_look(tide_store *store, const tide_look *look,
+TIDE_MUST_CHECK tide_status tide_store_look(tide_store *store, const tide_readonly_query *look,
                                             tide_error *err);
 
 #endif

@@ -182,7 +182,7 @@ tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void 
     TIDE_TRY(store->ops->check(store, fn, arg, err));
     tide_error missing;
     const bool is_whole = !store->is_older && store->migrations == tide_sql_migrations;
-    if (!is_whole || tide_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
+    if (!is_whole || tide_store_read_local(store, prepare_everything, NULL, &missing) >= TIDE_OK)
         return TIDE_OK;
     if (missing.status != TIDE_E_FAILED) {
         if (err)
@@ -198,7 +198,7 @@ tide_status tide_store_backup(tide_store *store, const char *path, tide_error *e
     return store->ops->backup(store, path, err);
 }
 
-tide_status tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     if (store->options.mode == TIDE_STORE_AS_IS)
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
@@ -206,19 +206,19 @@ tide_status tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error 
     return leave(store, store->ops->write(store, fn, arg, err));
 }
 
-tide_status tide_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->read(store, fn, arg, false, err));
 }
 
-tide_status tide_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->read(store, fn, arg, true, err));
 }
 
-tide_status tide_store_look(tide_store *store, const tide_look *look, tide_error *err)
+tide_status tide_store_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->look(store, look, err));

@@ -94,8 +94,8 @@ tide_status tide_tx_script(tide_tx *tx, const char *text, tide_error *err)
     return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
 }
 
-tide_status tide_tx_take(tide_tx *tx, const char *key, tide_query **query, int64_t *value,
-                         tide_error *err)
+tide_status tide_tx_declare_counter(tide_tx *tx, const char *key, tide_query **query,
+                                    int64_t *value, tide_error *err)
 {
     TIDE_TRY(tide_tx_check_doom(tx, err));
     assert(tx->is_write && !tx->is_settled && "counters are declared before they are settled");
@@ -131,7 +131,7 @@ void tide_tx_sort_takes(tide_tx *tx)
     qsort(tx->takes, (size_t)tx->take_count, sizeof tx->takes[0], compare_takes);
 }
 
-tide_status tide_tx_settle(tide_tx *tx, tide_error *err)
+tide_status tide_tx_take_counters(tide_tx *tx, tide_error *err)
 {
     TIDE_TRY(tide_tx_check_doom(tx, err));
     assert(tx->is_write && !tx->is_settled);
@@ -141,7 +141,7 @@ tide_status tide_tx_settle(tide_tx *tx, tide_error *err)
     return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
 }
 
-tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
+tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err)
 {
     for (int i = 0; i < tx->take_count; i++) {
         tide_query *query = tx->takes[i].query;
@@ -150,7 +150,7 @@ tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
         if (status == TIDE_NONE)
             return tide_fail(err, TIDE_E_DAMAGED,
                              "a counter gave no number: is there a foreign trigger?");
-        *tx->takes[i].value = tide_col_i64(query);
+        *tx->takes[i].value = tide_query_col_i64(query);
     }
     return TIDE_OK;
 }
@@ -158,7 +158,7 @@ tide_status tide_tx_settle_plainly(tide_tx *tx, tide_error *err)
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
 {
     if (tx->is_write && !tx->is_settled)
-        TIDE_TRY(tide_tx_settle(tx, err));
+        TIDE_TRY(tide_tx_take_counters(tx, err));
     for (tide_query *query = tx->deferred_first; query; query = query->next) {
         tide_status status = TIDE_OK;
         while ((status = tide_query_step(query, err)) == TIDE_OK)

@@ -47,16 +47,16 @@ static void leave(void *arg)
     tide_events_end(((tide_web *)arg)->events);
 }
 
-static tide_status join(tide_web *web, tide_front *front, tide_error *err)
+static tide_status join(tide_web *web, tide_listener *front, tide_error *err)
 {
-    const tide_front_part part = {.start = start, .leave = leave, .arg = web};
-    TIDE_TRY(tide_front_add(front, NULL, tide_web_file_routes, web, err));
-    TIDE_TRY(tide_front_add(front, NULL, about_routes, web, err));
-    TIDE_TRY(tide_front_add(front, NULL, tide_events_routes, web->events, err));
-    return tide_front_join(front, &part, err);
+    const tide_listener_component part = {.start = start, .leave = leave, .arg = web};
+    TIDE_TRY(tide_listener_add(front, NULL, tide_web_file_routes, web, err));
+    TIDE_TRY(tide_listener_add(front, NULL, about_routes, web, err));
+    TIDE_TRY(tide_listener_add(front, NULL, tide_events_routes, web->events, err));
+    return tide_listener_join(front, &part, err);
 }
 
-tide_status tide_web_open(tide_web **out, tide_front *front, const tide_web_options *options,
+tide_status tide_web_open(tide_web **out, tide_listener *front, const tide_web_options *options,
                           tide_error *err)
 {
     tide_web *web = calloc(1, sizeof *web);

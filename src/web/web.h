@@ -40,9 +40,9 @@ typedef struct tide_web_options {
 } tide_web_options;
 
 /* Add it to a front that is not serving yet. */
-TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_listener *front,
                                           const tide_web_options *options, tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_web_close(tide_web *web);
 
 #endif

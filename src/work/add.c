@@ -18,7 +18,7 @@
 
 /* ---- what callers give ---- */
 
-static tide_status check_times(const tide_work_new *item, tide_error *err)
+static tide_status check_times(const tide_work_spec *item, tide_error *err)
 {
     if (item->run_after_us != 0 && item->delay_us != 0)
         return tide_fail(err, TIDE_E_INVALID,
@@ -31,7 +31,7 @@ static tide_status check_times(const tide_work_new *item, tide_error *err)
                                  err);
 }
 
-static tide_status check_item(const tide_work_new *item, const char *task_id, tide_error *err)
+static tide_status check_item(const tide_work_spec *item, const char *task_id, tide_error *err)
 {
     if (item->work_item_id)
         TIDE_TRY(tide_item_check_id("a work item's id", item->work_item_id, err));
@@ -86,7 +86,7 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : x->position - y->position;
 }
 
-static tide_status plan_items(tide_item_batch *b, const tide_work_new *items, tide_work_added *out,
+static tide_status plan_items(tide_item_batch *b, const tide_work_spec *items, tide_work_added *out,
                               tide_error *err)
 {
     const size_t count = (size_t)b->count;
@@ -139,7 +139,7 @@ tide_item_plan *tide_item_batch_find(const tide_item_batch *b, tide_view id)
 /* ---- inserting ---- */
 
 /* 0: at once. */
-static int64_t start_of(const tide_work_new *item, int64_t now_us)
+static int64_t start_of(const tide_work_spec *item, int64_t now_us)
 {
     if (item->delay_us > 0)
         return now_us + item->delay_us;
@@ -164,7 +164,7 @@ static void put_number(tide_json *json, const char *key, int64_t number)
 static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_plan *plan,
                      int64_t now_us)
 {
-    const tide_work_new *item = plan->item;
+    const tide_work_spec *item = plan->item;
     const int64_t start_us = start_of(item, now_us);
     tide_json_object_begin(json);
     put_text(json, "id", plan->added->work_item_id);
@@ -256,7 +256,7 @@ static tide_status add_batch(tide_item_batch *b, tide_item_wakes *wakes, tide_er
     return TIDE_OK;
 }
 
-tide_status tide_item_add(tide_tx *tx, const tide_work_new *items, int count,
+tide_status tide_item_add(tide_tx *tx, const tide_work_spec *items, int count,
                           const tide_item_origin *origin, tide_work_added *out,
                           tide_item_wakes *wakes, tide_error *err)
 {
@@ -270,7 +270,7 @@ tide_status tide_item_add(tide_tx *tx, const tide_work_new *items, int count,
     return status;
 }
 
-tide_status tide_work_add_in(tide_tx *tx, const tide_work_new *items, int count,
+tide_status tide_work_add_in(tide_tx *tx, const tide_work_spec *items, int count,
                              tide_work_added *out, tide_error *err)
 {
     tide_item_wakes wakes = {.count = 0};
@@ -280,7 +280,7 @@ tide_status tide_work_add_in(tide_tx *tx, const tide_work_new *items, int count,
 }
 
 typedef struct add_request {
-    const tide_work_new *items;
+    const tide_work_spec *items;
     int count;
     tide_work_added *out;
 } add_request;
@@ -291,9 +291,9 @@ static tide_status add_items(tide_tx *tx, void *arg, tide_error *err)
     return tide_work_add_in(tx, request->items, request->count, request->out, err);
 }
 
-tide_status tide_work_add(tide_store *store, const tide_work_new *items, int count,
+tide_status tide_work_add(tide_store *store, const tide_work_spec *items, int count,
                           tide_work_added *out, tide_error *err)
 {
     add_request request = {.items = items, .count = count, .out = out};
-    return tide_write(store, add_items, &request, err);
+    return tide_store_write(store, add_items, &request, err);
 }

@@ -10,7 +10,7 @@
 
 /* One of them. */
 typedef struct tide_item_plan {
-    const tide_work_new *item;
+    const tide_work_spec *item;
     const char *task_id;
     tide_work_added *added; /* its id; is_existing once something stands for it */
     int position;           /* in the batch */

@@ -50,14 +50,16 @@ static tide_status check_repeated(const tide_item_batch *b, tide_error *err)
 
 static tide_status mark_seen_row(tide_item_batch *b, tide_query *query, tide_error *err)
 {
-    tide_item_plan *plan = tide_item_batch_find(b, tide_col_text(query));
+    tide_item_plan *plan = tide_item_batch_find(b, tide_query_col_text(query));
     if (!plan)
         return tide_fail(err, TIDE_E_DAMAGED, "a work item was found under an id of another");
-    const bool is_same_task = tide_view_equal(tide_col_text(query), tide_view_of(plan->task_id));
+    const bool is_same_task =
+        tide_view_equal(tide_query_col_text(query), tide_view_of(plan->task_id));
     const bool is_same_type =
-        tide_view_equal(tide_col_text(query), tide_view_of(plan->item->work_type));
-    const bool has_no_input = tide_col_is_null(query);
-    const bool is_same_input = is_same_text(plan->item->input, tide_col_text(query), has_no_input);
+        tide_view_equal(tide_query_col_text(query), tide_view_of(plan->item->work_type));
+    const bool has_no_input = tide_query_col_is_null(query);
+    const bool is_same_input =
+        is_same_text(plan->item->input, tide_query_col_text(query), has_no_input);
     if (!is_same_task || !is_same_type || !is_same_input)
         return fail_taken(plan, err);
     plan->added->is_existing = true;
@@ -169,8 +171,8 @@ tide_status tide_item_batch_mark_existing(tide_item_batch *b, tide_error *err)
 
 static tide_status check_task(tide_query *query, tide_error *err)
 {
-    const tide_view task_id = tide_col_text(query);
-    const tide_view status = tide_col_text(query);
+    const tide_view task_id = tide_query_col_text(query);
+    const tide_view status = tide_query_col_text(query);
     if (tide_view_equal(status, tide_view_of("pending")) ||
         tide_view_equal(status, tide_view_of("running")))
         return TIDE_OK;
@@ -184,7 +186,7 @@ static tide_status fail_missing(tide_tx *tx, const char *const *ids, int count, 
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_FIND, err));
     for (int i = 0; i < count; i++) {
         tide_query_reset(query);
-        tide_bind_text(query, "task_id", ids[i]);
+        tide_query_bind_text(query, "task_id", ids[i]);
         const tide_status status = tide_query_one(query, err);
         TIDE_TRY(status);
         if (status == TIDE_NONE)

@@ -16,13 +16,13 @@ static tide_status lock_bounds(tide_tx *tx, bound_request *request, int *count, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_LOCK, err));
-    tide_bind_text(query, "type", request->work_type);
+    tide_query_bind_text(query, "type", request->work_type);
     tide_json json;
     tide_json_init(&json, &request->locked);
     tide_json_array_begin(&json);
     tide_status status = TIDE_OK;
     for (; (status = tide_query_step(query, err)) == TIDE_OK; (*count)++)
-        tide_json_view(&json, tide_col_text(query));
+        tide_json_view(&json, tide_query_col_text(query));
     TIDE_TRY(status);
     tide_json_array_end(&json);
     status = tide_json_finish(&json);
@@ -41,8 +41,8 @@ static tide_status raise_bounds(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_RAISE, err));
-    tide_bind_text_view(query, "types", tide_buffer_view(&request->locked));
-    tide_bind_i64(query, "now_us", now_us);
+    tide_query_bind_text_view(query, "types", tide_buffer_view(&request->locked));
+    tide_query_bind_i64(query, "now_us", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -52,7 +52,7 @@ tide_status tide_item_raise_bounds(tide_store *store, const char *work_type, tid
         return TIDE_OK;
     bound_request request = {.work_type = work_type};
     tide_buffer_init(&request.locked, TIDE_ITEM_PAGE_MAX);
-    const tide_status status = tide_write(store, raise_bounds, &request, err);
+    const tide_status status = tide_store_write(store, raise_bounds, &request, err);
     tide_buffer_done(&request.locked);
     return status < TIDE_OK ? status : TIDE_OK;
 }

@@ -78,12 +78,12 @@ static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
     TIDE_TRY(tide_query_begin(
         &query, tx, r->task_id ? TIDE_SQL_WORK_LOOK_TASK : TIDE_SQL_WORK_LOOK_TYPES, err));
     if (r->task_id)
-        tide_bind_text(query, "task_id", r->task_id);
+        tide_query_bind_text(query, "task_id", r->task_id);
     TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
     TIDE_TRY(tide_query_one(query, err));
-    const bool is_any_delayed = !tide_col_is_null(query);
-    const int64_t due_us = tide_col_time(query);
-    l->is_ready = tide_col_bool(query);
+    const bool is_any_delayed = !tide_query_col_is_null(query);
+    const int64_t due_us = tide_query_col_time(query);
+    l->is_ready = tide_query_col_bool(query);
     l->is_due = false;
     if (is_any_delayed) {
         int64_t now_us = 0;
@@ -100,16 +100,16 @@ static tide_status find_next_due(tide_tx *tx, const tide_work_claim_request *r, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_NEXT_DUE, err));
-    tide_bind_text(query, "task_id", r->task_id);
+    tide_query_bind_text(query, "task_id", r->task_id);
     TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
-    tide_bind_i64(query, "limit", DUE_WALK);
+    tide_query_bind_i64(query, "limit", DUE_WALK);
     TIDE_TRY(tide_query_one(query, err));
     *out = -1;
-    if (tide_col_is_null(query))
+    if (tide_query_col_is_null(query))
         return TIDE_OK;
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    const int64_t due_us = tide_col_time(query);
+    const int64_t due_us = tide_query_col_time(query);
     *out = due_us > now_us ? due_us - now_us : 0;
     return TIDE_OK;
 }
@@ -133,8 +133,8 @@ tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_i
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PROMOTE, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "limit", limit);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "limit", limit);
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
@@ -160,15 +160,15 @@ static tide_status read_claimed(tide_query *query, claim *c, tide_error *err)
     item->work_type = tide_row_text(&row);
     item->input = tide_row_text(&row);
     item->worker = c->request->worker;
-    item->lease_token = tide_col_i64(query);
-    item->attempt = tide_col_i64(query);
-    item->max_retries = tide_col_i64(query);
-    item->priority = tide_col_i64(query);
+    item->lease_token = tide_query_col_i64(query);
+    item->attempt = tide_query_col_i64(query);
+    item->max_retries = tide_query_col_i64(query);
+    item->priority = tide_query_col_i64(query);
     item->lease_expires_at_us = tide_row_time(&row);
     item->deadline_at_us = tide_row_time(&row);
     item->lease_us = item->lease_expires_at_us - tide_row_time(&row);
-    c->keys[out->count++] = tide_col_i64(query);
-    c->is_first = tide_col_bool(query) || c->is_first;
+    c->keys[out->count++] = tide_query_col_i64(query);
+    c->is_first = tide_query_col_bool(query) || c->is_first;
     return tide_row_end(&row, err);
 }
 
@@ -201,19 +201,19 @@ static tide_status bind_claim(tide_query *query, tide_tx *tx, const claim *c, ti
     tide_item_clock clock = {0};
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
-        tide_bind_i64(query, "lease_now_us", clock.lease_now_us);
-        tide_bind_time(query, "expires", clock.lease_now_us + c->lease_us);
+        tide_query_bind_i64(query, "lease_now_us", clock.lease_now_us);
+        tide_query_bind_time(query, "expires", clock.lease_now_us + c->lease_us);
     }
     if (r->task_id)
-        tide_bind_text(query, "task_id", r->task_id);
+        tide_query_bind_text(query, "task_id", r->task_id);
     if (r->task_id || r->type_count != 1)
         TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
     else
-        tide_bind_text(query, "type", r->types[0]);
-    tide_bind_text(query, "worker", r->worker);
-    tide_bind_i64(query, "lease_us", c->lease_us);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    tide_bind_i64(query, "limit", c->limit);
+        tide_query_bind_text(query, "type", r->types[0]);
+    tide_query_bind_text(query, "worker", r->worker);
+    tide_query_bind_i64(query, "lease_us", c->lease_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_i64(query, "limit", c->limit);
     return TIDE_OK;
 }
 
@@ -230,7 +230,7 @@ static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RUN_TASKS, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, c->out->count, false, err));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -240,9 +240,9 @@ static tide_status begin_claim(tide_query **query, tide_tx *tx, const claim *c, 
     TIDE_TRY(tide_query_begin(query, tx, choose_statement(c->request), err));
     TIDE_TRY(bind_claim(*query, tx, c, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
-        tide_bind_bool(*query, "is_promoted", is_promoted);
+        tide_query_bind_bool(*query, "is_promoted", is_promoted);
         if (!c->request->task_id && c->request->type_count != 1)
-            tide_bind_i64(*query, "reach", c->limit + reach);
+            tide_query_bind_i64(*query, "reach", c->limit + reach);
     }
     return TIDE_OK;
 }
@@ -326,7 +326,7 @@ static tide_status defer_turn(tide_tx *tx, const char *type, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLAIM_TURN, err));
-    tide_bind_text(query, "type", type);
+    tide_query_bind_text(query, "type", type);
     return tide_query_defer(&query, err);
 }
 
@@ -366,20 +366,20 @@ static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
 {
     if (tide_store_engine(store) == TIDE_ENGINE_SQLITE) {
         look l = {.request = c->request};
-        TIDE_TRY(tide_read(store, look_in_a_read, &l, err));
+        TIDE_TRY(tide_store_read(store, look_in_a_read, &l, err));
         c->out->next_due_us = l.next_due_us;
         if (!l.is_ready && !l.is_due)
             return TIDE_NONE;
     }
     if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES) {
-        TIDE_TRY(tide_write(store, claim_at_once, c, err));
+        TIDE_TRY(tide_store_write(store, claim_at_once, c, err));
         if (c->failure < TIDE_OK)
             return tide_fail(err, c->failure, "no room for what was claimed: ask for less");
         sort_claims(c);
         if (c->out->count > 0)
             return TIDE_OK;
     }
-    tide_status status = tide_write(store, claim_items, c, err);
+    tide_status status = tide_store_write(store, claim_items, c, err);
     if (status == TIDE_E_NOT_FOUND && c->is_vain)
         status = TIDE_NONE;
     return status;

@@ -19,8 +19,8 @@ static tide_status remove_some(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLEAN, err));
-    tide_bind_time(query, "before", now_us - step->keep_us);
-    tide_bind_i64(query, "limit", STEP);
+    tide_query_bind_time(query, "before", now_us - step->keep_us);
+    tide_query_bind_i64(query, "limit", STEP);
     return tide_query_run(query, &step->removed, err);
 }
 
@@ -38,10 +38,10 @@ tide_status tide_work_clean(tide_store *store, int64_t keep_us, int64_t *removed
     clean_step step = {.keep_us = keep_us ? keep_us : TIDE_WORK_KEEP_US};
     int64_t total = 0;
     do {
-        TIDE_TRY(tide_write(store, remove_some, &step, err));
+        TIDE_TRY(tide_store_write(store, remove_some, &step, err));
         total += step.removed;
         if (step.removed > 0 && tide_store_engine(store) == TIDE_ENGINE_SQLITE)
-            TIDE_TRY(tide_write(store, give_pages_back, NULL, err));
+            TIDE_TRY(tide_store_write(store, give_pages_back, NULL, err));
     } while (step.removed == STEP);
     if (removed)
         *removed = total;

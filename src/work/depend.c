@@ -180,7 +180,7 @@ static tide_status fail_unsettled(const graph *g, tide_error *err)
         if (e->to < 0) {
             TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
             TIDE_TRY(tide_query_begin(&query, g->batch->tx, TIDE_SQL_WORK_TASK_OF, err));
-            tide_bind_text(query, "id", e->id);
+            tide_query_bind_text(query, "id", e->id);
             const tide_status status = tide_query_one(query, err);
             TIDE_TRY(status);
             if (status == TIDE_NONE)
@@ -225,7 +225,7 @@ static tide_status settle_all_outside(graph *g, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *mark = NULL;
     TIDE_TRY(tide_query_begin(&mark, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_MARK, err));
     TIDE_TRY(tide_item_bind_texts(mark, "ids", ids, count, false, err));
-    tide_bind_time(mark, "now", now_us);
+    tide_query_bind_time(mark, "now", now_us);
     return tide_query_run(mark, NULL, err);
 }
 

@@ -77,12 +77,12 @@ static tide_status read_overdue(tide_query *query, expire_step *step, bool is_le
     *o = (overdue){.id = tide_row_text(&row), .is_left = is_left};
     o->task_id = tide_row_text(&row);
     o->work_type = tide_row_text(&row);
-    o->token = tide_col_i64(query);
+    o->token = tide_query_col_i64(query);
     o->holder = tide_row_text(&row);
-    o->retry_count = tide_col_i64(query);
-    o->max_retries = tide_col_i64(query);
-    o->crash_count = tide_col_i64(query);
-    o->is_timed_out = tide_col_bool(query);
+    o->retry_count = tide_query_col_i64(query);
+    o->max_retries = tide_query_col_i64(query);
+    o->crash_count = tide_query_col_i64(query);
+    o->is_timed_out = tide_query_col_bool(query);
     step->count++;
     return tide_row_end(&row, err);
 }
@@ -95,8 +95,8 @@ static tide_status find_overdue(tide_tx *tx, expire_step *step, const tide_sql *
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
     if (!is_left)
-        tide_bind_time(query, "lease_now", step->clock.lease_now_us);
-    tide_bind_i64(query, "limit", step->limit - step->count);
+        tide_query_bind_time(query, "lease_now", step->clock.lease_now_us);
+    tide_query_bind_i64(query, "limit", step->limit - step->count);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_overdue(query, step, is_left, err));
@@ -180,12 +180,12 @@ static tide_status apply_decisions(tide_tx *tx, expire_step *step, tide_error *e
     tide_json_array_end(&json);
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_EXPIRE, err));
     TIDE_TRY(tide_item_bind_list(query, "items", &json, err));
-    tide_bind_time(query, "now", step->clock.now_us);
-    tide_bind_time(query, "lease_now", step->clock.lease_now_us);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_time(query, "now", step->clock.now_us);
+    tide_query_bind_time(query, "lease_now", step->clock.lease_now_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        mark_done(step, tide_col_text(query));
+        mark_done(step, tide_query_col_text(query));
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -277,7 +277,7 @@ tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_lim
     tide_status status = TIDE_OK;
     while (step.is_more && limit > 0 && status >= TIDE_OK) {
         step.limit = limit < STEP_ITEMS ? limit : STEP_ITEMS;
-        status = tide_write(store, expire_some, &step, err);
+        status = tide_store_write(store, expire_some, &step, err);
         if (status < TIDE_OK)
             break;
         out->requeued += step.requeued;

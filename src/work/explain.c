@@ -66,25 +66,25 @@ static tide_status read_row(tide_tx *tx, explanation *e, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_EXPLAIN, err));
-    tide_bind_text(query, "id", e->id);
+    tide_query_bind_text(query, "id", e->id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
     tide_row row = {.query = query, .arena = &e->arena};
     e->status = tide_row_text(&row);
     e->work_type = tide_row_text(&row);
-    e->claim_key = tide_col_i64(query);
+    e->claim_key = tide_query_col_i64(query);
     e->holder = tide_row_text(&row);
     e->expires_at_us = tide_row_time(&row);
     e->run_after_us = tide_row_time(&row);
-    e->waits_for = tide_col_i64(query);
+    e->waits_for = tide_query_col_i64(query);
     e->failure_kind = tide_row_text(&row);
     e->error = tide_row_text(&row);
-    e->retry_count = tide_col_i64(query);
-    e->max_retries = tide_col_i64(query);
+    e->retry_count = tide_query_col_i64(query);
+    e->max_retries = tide_query_col_i64(query);
     e->task_id = tide_row_text(&row);
     e->task_status = tide_row_text(&row);
-    e->is_paused = tide_col_bool(query);
+    e->is_paused = tide_query_col_bool(query);
     e->pause_reason = tide_row_text(&row);
     return tide_row_end(&row, err);
 }
@@ -119,12 +119,12 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
     bool is_any_failed = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_WAITS_ON, err));
-    tide_bind_text(query, "id", e->id);
-    tide_bind_i64(query, "limit", NAMED_MAX);
+    tide_query_bind_text(query, "id", e->id);
+    tide_query_bind_i64(query, "limit", NAMED_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view id = tide_col_text(query);
-        const tide_view state = tide_col_text(query);
+        const tide_view id = tide_query_col_text(query);
+        const tide_view state = tide_query_col_text(query);
         is_any_failed = is_any_failed || tide_view_equal(state, tide_view_of("failed"));
         const int put =
             snprintf(named + len, sizeof named - len, "%s%.*s (%.*s)", len ? ", " : "", (int)id.len,
@@ -149,11 +149,11 @@ static tide_status count_ahead(tide_tx *tx, explanation *e, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_AHEAD, err));
-    tide_bind_text(query, "type", e->work_type);
-    tide_bind_i64(query, "claim_key", e->claim_key);
-    tide_bind_i64(query, "limit", AHEAD_MAX);
+    tide_query_bind_text(query, "type", e->work_type);
+    tide_query_bind_i64(query, "claim_key", e->claim_key);
+    tide_query_bind_i64(query, "limit", AHEAD_MAX);
     TIDE_TRY(tide_query_one(query, err));
-    e->ahead = tide_col_i64(query);
+    e->ahead = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -216,7 +216,7 @@ tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an explanation");
     e->id = work_item_id;
     tide_arena_init(&e->arena, TIDE_ITEM_PAGE_MAX);
-    const tide_status status = tide_read(store, explain_item, e, err);
+    const tide_status status = tide_store_read(store, explain_item, e, err);
     for (int i = 0; i < e->count && status == TIDE_OK; i++)
         fn(arg, e->reasons[i].code, e->reasons[i].words);
     tide_arena_done(&e->arena);

@@ -34,17 +34,18 @@ static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_u
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAILED, err));
-    tide_bind_text(query, "id", request->id);
-    tide_bind_i64(query, "token", request->token);
-    tide_bind_text(query, "error", request->error);
+    tide_query_bind_text(query, "id", request->id);
+    tide_query_bind_i64(query, "token", request->token);
+    tide_query_bind_text(query, "error", request->error);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
-    const bool has_ended = tide_col_bool(query);
-    const bool was_final = tide_col_bool(query) && has_ended;
+    const bool has_ended = tide_query_col_bool(query);
+    const bool was_final = tide_query_col_bool(query) && has_ended;
     if (was_final != request->is_final)
         return TIDE_NONE;
-    const int64_t run_after_us = tide_col_is_null(query) ? now_us : tide_col_time(query);
+    const int64_t run_after_us =
+        tide_query_col_is_null(query) ? now_us : tide_query_col_time(query);
     request->out = (tide_work_failed){
         .is_final = has_ended, .retry_after_us = run_after_us > now_us ? run_after_us - now_us : 0};
     return TIDE_OK;
@@ -72,17 +73,17 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
         (tide_work_failed){.is_final = is_over, .retry_after_us = is_over ? 0 : delay_us};
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAIL, err));
-    tide_bind_text(query, "id", request->id);
-    tide_bind_i64(query, "token", request->token);
-    tide_bind_text(query, "status", is_over ? "failed" : "pending");
-    tide_bind_text(query, "failure_kind", is_over ? kind_of_end(request, &hold) : NULL);
-    tide_bind_i64(query, "retry_count", hold.retry_count + !is_over);
-    tide_bind_text(query, "error", request->error);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "id", request->id);
+    tide_query_bind_i64(query, "token", request->token);
+    tide_query_bind_text(query, "status", is_over ? "failed" : "pending");
+    tide_query_bind_text(query, "failure_kind", is_over ? kind_of_end(request, &hold) : NULL);
+    tide_query_bind_i64(query, "retry_count", hold.retry_count + !is_over);
+    tide_query_bind_text(query, "error", request->error);
+    tide_query_bind_time(query, "now", now_us);
     if (is_over)
-        tide_bind_time(query, "completed_at", now_us);
+        tide_query_bind_time(query, "completed_at", now_us);
     else if (delay_us > 0)
-        tide_bind_time(query, "run_after", now_us + delay_us);
+        tide_query_bind_time(query, "run_after", now_us + delay_us);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
@@ -123,7 +124,7 @@ tide_status tide_work_fail(tide_store *store, const char *work_item_id, int64_t 
                             .error = tide_buffer_text(&text),
                             .is_final = is_final,
                             .retry_after_us = retry_after_us};
-    TIDE_TRY(tide_write(store, fail_item, &request, err));
+    TIDE_TRY(tide_store_write(store, fail_item, &request, err));
     if (out)
         *out = request.out;
     return TIDE_OK;
@@ -140,15 +141,15 @@ static tide_status explain_uncancelled(tide_tx *tx, const char *id, tide_error *
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
-    tide_bind_text(query, "id", id);
+    tide_query_bind_text(query, "id", id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(id, err);
-    const tide_view state = tide_col_text(query);
-    (void)tide_col_text(query);
-    (void)tide_col_i64(query);
-    if (tide_view_equal(tide_col_text(query), tide_view_of("cancelled")))
+    const tide_view state = tide_query_col_text(query);
+    (void)tide_query_col_text(query);
+    (void)tide_query_col_i64(query);
+    if (tide_view_equal(tide_query_col_text(query), tide_view_of("cancelled")))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT, "work item %s has ended already: it is %.*s", id,
                      (int)state.len, state.ptr);
@@ -162,10 +163,10 @@ static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CANCEL, err));
-    tide_bind_text(query, "id", request->id);
-    tide_bind_text(query, "reason", request->reason);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_text(query, "id", request->id);
+    tide_query_bind_text(query, "reason", request->reason);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : explain_uncancelled(tx, request->id, err);
 }
@@ -177,7 +178,7 @@ tide_status tide_work_cancel(tide_store *store, const char *work_item_id, const 
     TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
     cancel_request request = {.id = work_item_id,
                               .reason = reason && *reason ? reason : "Cancelled"};
-    return tide_write(store, cancel_item, &request, err);
+    return tide_store_write(store, cancel_item, &request, err);
 }
 
 /* ---- delete ---- */
@@ -191,11 +192,11 @@ static tide_status check_dependents(tide_tx *tx, const char *id, tide_error *err
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err));
-    tide_bind_text(query, "id", id);
+    tide_query_bind_text(query, "id", id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view dependent = tide_col_text(query);
+    const tide_view dependent = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "work item %.*s depends on %s: cancel or delete it first", (int)dependent.len,
                      dependent.ptr, id);
@@ -206,19 +207,19 @@ static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
     const delete_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
     TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_WORK_LOCK, err));
-    tide_bind_text(lock, "id", request->id);
+    tide_query_bind_text(lock, "id", request->id);
     const tide_status status = tide_query_one(lock, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->id, err);
-    const bool is_held = tide_view_equal(tide_col_text(lock), tide_view_of("in_progress"));
+    const bool is_held = tide_view_equal(tide_query_col_text(lock), tide_view_of("in_progress"));
     if (is_held && !request->is_forced)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "work item %s is in progress: cancel it first, or force", request->id);
     TIDE_TRY(check_dependents(tx, request->id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_DELETE, err));
-    tide_bind_text(query, "id", request->id);
+    tide_query_bind_text(query, "id", request->id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -227,7 +228,7 @@ tide_status tide_work_delete(tide_store *store, const char *work_item_id, bool i
 {
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     delete_request request = {.id = work_item_id, .is_forced = is_forced};
-    return tide_write(store, delete_item, &request, err);
+    return tide_store_write(store, delete_item, &request, err);
 }
 
 /* ---- retry ---- */
@@ -244,19 +245,19 @@ static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_COPY, err));
-    tide_bind_text(query, "id", request->id);
+    tide_query_bind_text(query, "id", request->id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->id, err);
     tide_row row = {.query = query, .arena = &request->arena};
     const char *state = tide_row_text(&row);
-    tide_work_new copy = {.task_id = tide_row_text(&row)};
+    tide_work_spec copy = {.task_id = tide_row_text(&row)};
     copy.work_type = tide_row_text(&row);
     copy.input = tide_row_text(&row);
-    copy.priority = tide_col_i64(query);
-    copy.max_retries = tide_col_i64(query);
-    copy.timeout_us = tide_col_i64(query);
+    copy.priority = tide_query_col_i64(query);
+    copy.max_retries = tide_query_col_i64(query);
+    copy.timeout_us = tide_query_col_i64(query);
     copy.unique_key = tide_row_text(&row);
     TIDE_TRY(tide_row_end(&row, err));
     if (strcmp(state, "completed") != 0 && strcmp(state, "failed") != 0)
@@ -275,7 +276,7 @@ tide_status tide_work_retry(tide_store *store, const char *work_item_id, tide_wo
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     retry_request request = {.id = work_item_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    const tide_status status = tide_write(store, retry_item, &request, err);
+    const tide_status status = tide_store_write(store, retry_item, &request, err);
     tide_arena_done(&request.arena);
     if (status == TIDE_OK)
         *out = request.added;

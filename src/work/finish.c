@@ -37,15 +37,16 @@ static tide_status wake_dependents(tide_tx *tx, const char *const *ids, int coun
 }
 
 /* Of those still marked as lost: which were completed before, by this very token and with this very output? */
-static tide_status mark_repeated(tide_tx *tx, const tide_held *held, int count, tide_error *err)
+static tide_status mark_repeated(tide_tx *tx, const tide_lease_list *held, int count,
+                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISHED, err));
-    TIDE_TRY(tide_held_bind(query, "items", held, count, err));
+    TIDE_TRY(tide_lease_list_bind(query, "items", held, count, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view id = tide_col_text(query);
-        (void)tide_held_mark(held, count, id, tide_col_i64(query));
+        const tide_view id = tide_query_col_text(query);
+        (void)tide_lease_list_mark(held, count, id, tide_query_col_i64(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -83,7 +84,7 @@ static tide_status lock_tasks(tide_tx *tx, const finish_request *request, tide_e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS_OF_FINISH, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
-    tide_bind_text(query, "id", result->work_item_id);
+    tide_query_bind_text(query, "id", result->work_item_id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -93,9 +94,9 @@ static tide_status begin_finish(tide_query **query, tide_tx *tx, const tide_work
     tide_item_clock clock = {0};
     TIDE_TRY(tide_query_begin(query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
     TIDE_TRY(tide_item_bind_clock(*query, tx, &clock, err));
-    tide_bind_text(*query, "id", result->work_item_id);
-    tide_bind_i64(*query, "token", result->token);
-    tide_bind_text(*query, "output", result->output);
+    tide_query_bind_text(*query, "id", result->work_item_id);
+    tide_query_bind_i64(*query, "token", result->token);
+    tide_query_bind_text(*query, "output", result->output);
     return TIDE_OK;
 }
 
@@ -111,14 +112,14 @@ static tide_status complete_item(tide_tx *tx, finish_request *request, const cha
     if (status == TIDE_OK) {
         tide_row row = {.query = query, .arena = &request->arena};
         *task_id = tide_row_text(&row);
-        *has_dependents = tide_col_bool(query);
+        *has_dependents = tide_query_col_bool(query);
         result->is_lost = false;
         return tide_row_end(&row, err);
     }
-    const tide_held held = {.id = result->work_item_id,
-                            .token = result->token,
-                            .output = result->output,
-                            .is_lost = &result->is_lost};
+    const tide_lease_list held = {.id = result->work_item_id,
+                                  .token = result->token,
+                                  .output = result->output,
+                                  .is_lost = &result->is_lost};
     TIDE_TRY(mark_repeated(tx, &held, 1, err));
     return result->is_lost ? tide_item_fail_lost(tx, held.id, held.token, err) : TIDE_NONE;
 }
@@ -127,9 +128,9 @@ static tide_status complete_item(tide_tx *tx, finish_request *request, const cha
 static void note_finished(tide_query *query, void *arg)
 {
     finish_request *request = arg;
-    (void)tide_col_text(query); /* whose task */
+    (void)tide_query_col_text(query); /* whose task */
     request->result->is_lost = false;
-    request->has_dependents = tide_col_bool(query);
+    request->has_dependents = tide_query_col_bool(query);
 }
 
 static tide_status finish_at_once(tide_tx *tx, void *arg, tide_error *err)
@@ -159,15 +160,15 @@ static tide_status find_numbers(tide_tx *tx, tide_work_result *result, tide_erro
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LAST_CHECKPOINT, err));
-    tide_bind_text(query, "id", result->work_item_id);
+    tide_query_bind_text(query, "id", result->work_item_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK; /* cleaned up since */
-    const tide_view id = tide_col_text(query);
+    const tide_view id = tide_query_col_text(query);
     if (id.len < sizeof result->numbers.checkpoint_id)
         memcpy(result->numbers.checkpoint_id, id.ptr, id.len);
-    result->numbers.sequence_number = tide_col_i64(query);
-    result->numbers.global_sequence = tide_col_i64(query);
+    result->numbers.sequence_number = tide_query_col_i64(query);
+    result->numbers.global_sequence = tide_query_col_i64(query);
     result->numbers.is_existing = true;
     return TIDE_OK;
 }
@@ -219,17 +220,18 @@ static tide_status finish_by_parts(tide_store *store, finish_request *request, t
     const bool is_plain =
         !result->checkpoint && !result->idempotency_name && result->follow_up_count == 0;
     if (!is_plain)
-        return tide_write(store, finish_item, request, err);
-    const tide_status status = tide_write(store, finish_at_once, request, err);
+        return tide_store_write(store, finish_item, request, err);
+    const tide_status status = tide_store_write(store, finish_at_once, request, err);
     if (status == TIDE_E_OUTCOME_UNKNOWN) { /* asking again may tell */
         tide_error ignored;
-        const tide_status again = tide_write(store, finish_item, request, &ignored);
+        const tide_status again = tide_store_write(store, finish_item, request, &ignored);
         return again >= TIDE_OK || again == TIDE_E_LEASE_LOST ? again : status;
     }
     TIDE_TRY(status);
     if (result->is_lost)
-        return tide_write(store, finish_item, request, err);
-    return request->has_dependents ? tide_write(store, wake_in_a_write, request, err) : TIDE_OK;
+        return tide_store_write(store, finish_item, request, err);
+    return request->has_dependents ? tide_store_write(store, wake_in_a_write, request, err)
+                                   : TIDE_OK;
 }
 
 tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_error *err)
@@ -253,7 +255,7 @@ tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_e
 /* ---- many, output only ---- */
 
 typedef struct many_request {
-    const tide_held *held;
+    const tide_lease_list *held;
     const char **needed; /* ids of those with dependents */
     int needed_count;
     int count;
@@ -262,10 +264,10 @@ typedef struct many_request {
 static void note_completed(tide_query *query, void *arg)
 {
     many_request *request = arg;
-    const tide_view id = tide_col_text(query);
-    const int64_t token = tide_col_i64(query);
-    const tide_held *held = tide_held_mark(request->held, request->count, id, token);
-    if (held && tide_col_bool(query))
+    const tide_view id = tide_query_col_text(query);
+    const int64_t token = tide_query_col_i64(query);
+    const tide_lease_list *held = tide_lease_list_mark(request->held, request->count, id, token);
+    if (held && tide_query_col_bool(query))
         request->needed[request->needed_count++] = held->id;
 }
 
@@ -275,18 +277,18 @@ static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
     many_request *request = arg;
     tide_item_clock clock = {0};
     request->needed_count = 0;
-    tide_held_reset(request->held, request->count);
+    tide_lease_list_reset(request->held, request->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_MANY, err));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    TIDE_TRY(tide_held_bind(query, "items", request->held, request->count, err));
+    TIDE_TRY(tide_lease_list_bind(query, "items", request->held, request->count, err));
     return tide_query_defer_rows(&query, note_completed, request, err);
 }
 
 static tide_status follow_up_items(tide_tx *tx, void *arg, tide_error *err)
 {
     const many_request *request = arg;
-    if (tide_held_count_lost(request->held, request->count) > 0)
+    if (tide_lease_list_count_lost(request->held, request->count) > 0)
         TIDE_TRY(mark_repeated(tx, request->held, request->count, err));
     if (request->needed_count == 0)
         return TIDE_OK;
@@ -298,14 +300,15 @@ static tide_status follow_up_items(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status finish_all(tide_store *store, many_request *request, tide_error *err)
 {
-    const tide_status status = tide_write(store, finish_items, request, err);
+    const tide_status status = tide_store_write(store, finish_items, request, err);
     tide_error ignored; /* asking again may tell */
     if (status < TIDE_OK && (status != TIDE_E_OUTCOME_UNKNOWN ||
-                             tide_write(store, finish_items, request, &ignored) < TIDE_OK))
+                             tide_store_write(store, finish_items, request, &ignored) < TIDE_OK))
         return status;
-    if (tide_held_count_lost(request->held, request->count) == 0 && request->needed_count == 0)
+    if (tide_lease_list_count_lost(request->held, request->count) == 0 &&
+        request->needed_count == 0)
         return TIDE_OK;
-    return tide_write(store, follow_up_items, request, err);
+    return tide_store_write(store, follow_up_items, request, err);
 }
 
 static tide_status check_plain(const tide_work_result *result, tide_error *err)
@@ -322,21 +325,21 @@ tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, 
                                   tide_error *err)
 {
     TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
-    TIDE_CLEANUP(tide_freep) tide_held *held = calloc((size_t)count, sizeof *held);
+    TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)count, sizeof *needed);
     if (!held || !needed)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", count);
     for (int i = 0; i < count; i++) {
         TIDE_TRY(check_plain(&results[i], err));
-        held[i] = (tide_held){.id = results[i].work_item_id,
-                              .token = results[i].token,
-                              .output = results[i].output,
-                              .is_lost = &results[i].is_lost};
+        held[i] = (tide_lease_list){.id = results[i].work_item_id,
+                                    .token = results[i].token,
+                                    .output = results[i].output,
+                                    .is_lost = &results[i].is_lost};
     }
-    tide_held_sort(held, count);
-    if (tide_held_has_twins(held, count))
+    tide_lease_list_sort(held, count);
+    if (tide_lease_list_has_twins(held, count))
         return tide_fail(err, TIDE_E_INVALID, "a work item is named twice");
     many_request request = {.held = held, .needed = needed, .count = count};
     TIDE_TRY(finish_all(store, &request, err));
-    return tide_item_fail_some(tide_held_count_lost(held, count), count, err);
+    return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
 }

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 
-tide_status tide_held_check(const tide_held *list, int count, tide_error *err)
+tide_status tide_lease_list_check(const tide_lease_list *list, int count, tide_error *err)
 {
     TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
     for (int i = 0; i < count; i++)
@@ -15,18 +15,18 @@ tide_status tide_held_check(const tide_held *list, int count, tide_error *err)
 
 static int compare_held(const void *a, const void *b)
 {
-    const tide_held *x = a;
-    const tide_held *y = b;
+    const tide_lease_list *x = a;
+    const tide_lease_list *y = b;
     const int order = strcmp(x->id, y->id);
     return order ? order : (x->token > y->token) - (x->token < y->token);
 }
 
-void tide_held_sort(tide_held *list, int count)
+void tide_lease_list_sort(tide_lease_list *list, int count)
 {
     qsort(list, (size_t)count, sizeof *list, compare_held);
 }
 
-bool tide_held_has_twins(const tide_held *list, int count)
+bool tide_lease_list_has_twins(const tide_lease_list *list, int count)
 {
     for (int i = 1; i < count; i++)
         if (strcmp(list[i - 1].id, list[i].id) == 0)
@@ -34,14 +34,14 @@ bool tide_held_has_twins(const tide_held *list, int count)
     return false;
 }
 
-void tide_held_reset(const tide_held *list, int count)
+void tide_lease_list_reset(const tide_lease_list *list, int count)
 {
     for (int i = 0; i < count; i++)
         *list[i].is_lost = true;
 }
 
-tide_status tide_held_bind(tide_query *query, const char *name, const tide_held *list, int count,
-                           tide_error *err)
+tide_status tide_lease_list_bind(tide_query *query, const char *name, const tide_lease_list *list,
+                                 int count, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer;
     tide_buffer_init(&buffer, TIDE_ITEM_LIST_MAX);
@@ -72,9 +72,10 @@ static int compare_view(tide_view a, tide_view b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-const tide_held *tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token)
+const tide_lease_list *tide_lease_list_mark(const tide_lease_list *list, int count, tide_view id,
+                                            int64_t token)
 {
-    const tide_held *marked = NULL;
+    const tide_lease_list *marked = NULL;
     int low = 0;
     int high = count;
     while (low < high) {
@@ -92,7 +93,7 @@ const tide_held *tide_held_mark(const tide_held *list, int count, tide_view id, 
     return marked;
 }
 
-int tide_held_count_lost(const tide_held *list, int count)
+int tide_lease_list_count_lost(const tide_lease_list *list, int count)
 {
     int lost = 0;
     for (int i = 0; i < count; i++)

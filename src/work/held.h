@@ -8,30 +8,33 @@
 
 #include "work/item.h"
 
-typedef struct tide_held {
+typedef struct tide_lease_list {
     const char *id;
     int64_t token;
     const char *output; /* NULL: none */
     bool *is_lost;      /* the caller's mark */
-} tide_held;
+} tide_lease_list;
 
-/* Ids and tokens are checked; is_lost of all becomes true, until tide_held_mark says otherwise. */
-TIDE_MUST_CHECK tide_status tide_held_check(const tide_held *list, int count, tide_error *err);
-void tide_held_sort(tide_held *list, int count);
+/* Ids and tokens are checked; is_lost of all becomes true, until tide_lease_list_mark says otherwise. */
+TIDE_MUST_CHECK tide_status tide_lease_list_check(const tide_lease_list *list, int count,
+                                                  tide_error *err);
+void tide_lease_list_sort(tide_lease_list *list, int count);
 
 /* True: an item is named twice. */
-bool tide_held_has_twins(const tide_held *list, int count);
+bool tide_lease_list_has_twins(const tide_lease_list *list, int count);
 
 /* Forget earlier answers. */
-void tide_held_reset(const tide_held *list, int count);
+void tide_lease_list_reset(const tide_lease_list *list, int count);
 
 /* Bind [{"id":..,"token":..,"output":..},..] of those that are still marked as lost. */
-TIDE_MUST_CHECK tide_status tide_held_bind(tide_query *query, const char *name,
-                                           const tide_held *list, int count, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lease_list_bind(tide_query *query, const char *name,
+                                                 const tide_lease_list *list, int count,
+                                                 tide_error *err);
 
 /* This one was answered: it is not lost. Returns it; NULL: nobody asked for it. */
-const tide_held *tide_held_mark(const tide_held *list, int count, tide_view id, int64_t token);
+const tide_lease_list *tide_lease_list_mark(const tide_lease_list *list, int count, tide_view id,
+                                            int64_t token);
 
-int tide_held_count_lost(const tide_held *list, int count);
+int tide_lease_list_count_lost(const tide_lease_list *list, int count);
 
 #endif

@@ -90,9 +90,9 @@ tide_status tide_item_bind_lease_clock(tide_query *query, tide_tx *tx, tide_item
                                        tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
-        return tide_bind_clock(query, "clock", err);
+        return tide_query_bind_clock(query, "clock", err);
     TIDE_TRY(tide_item_clock_get(tx, out, err));
-    tide_bind_time(query, "lease_now", out->lease_now_us);
+    tide_query_bind_time(query, "lease_now", out->lease_now_us);
     return TIDE_OK;
 }
 
@@ -101,7 +101,7 @@ tide_status tide_item_bind_clock(tide_query *query, tide_tx *tx, tide_item_clock
 {
     TIDE_TRY(tide_item_bind_lease_clock(query, tx, out, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE)
-        tide_bind_time(query, "now", out->now_us);
+        tide_query_bind_time(query, "now", out->now_us);
     return TIDE_OK;
 }
 
@@ -130,8 +130,8 @@ int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry)
 
 const char *tide_row_text(tide_row *row)
 {
-    const bool is_null = tide_col_is_null(row->query);
-    const tide_view text = tide_col_text(row->query);
+    const bool is_null = tide_query_col_is_null(row->query);
+    const tide_view text = tide_query_col_text(row->query);
     if (is_null)
         return NULL;
     const char *copy = tide_arena_text(row->arena, text);
@@ -141,7 +141,7 @@ const char *tide_row_text(tide_row *row)
 
 int64_t tide_row_time(tide_row *row)
 {
-    const int64_t us = tide_col_time(row->query);
+    const int64_t us = tide_query_col_time(row->query);
     return us == INT64_MIN ? 0 : us;
 }
 
@@ -161,13 +161,13 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
     out->task_id = tide_row_text(&row);
     out->work_type = tide_row_text(&row);
     out->status = tide_row_text(&row);
-    out->priority = tide_col_i64(query);
+    out->priority = tide_query_col_i64(query);
     out->lease_holder = tide_row_text(&row);
     out->lease_acquired_at_us = tide_row_time(&row);
     out->lease_expires_at_us = tide_row_time(&row);
     out->heartbeat_at_us = tide_row_time(&row);
-    out->retry_count = tide_col_i64(query);
-    out->max_retries = tide_col_i64(query);
+    out->retry_count = tide_query_col_i64(query);
+    out->max_retries = tide_query_col_i64(query);
     out->input = tide_row_text(&row);
     out->output = tide_row_text(&row);
     out->error_message = tide_row_text(&row);
@@ -175,24 +175,24 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
     out->started_at_us = tide_row_time(&row);
     out->completed_at_us = tide_row_time(&row);
     out->updated_at_us = tide_row_time(&row);
-    out->lease_token = tide_col_i64(query);
+    out->lease_token = tide_query_col_i64(query);
     out->lease_via = tide_row_text(&row);
-    out->revision = tide_col_i64(query);
+    out->revision = tide_query_col_i64(query);
     out->run_after_us = tide_row_time(&row);
     out->unique_key = tide_row_text(&row);
-    out->timeout_us = tide_col_i64(query);
+    out->timeout_us = tide_query_col_i64(query);
     out->deadline_at_us = tide_row_time(&row);
-    out->failure_count = tide_col_i64(query);
-    out->crash_count = tide_col_i64(query);
+    out->failure_count = tide_query_col_i64(query);
+    out->crash_count = tide_query_col_i64(query);
     out->failure_kind = tide_row_text(&row);
     out->attempt_outcome = tide_row_text(&row);
     out->progress = tide_row_text(&row);
     out->retried_from = tide_row_text(&row);
     out->schedule_name = tide_row_text(&row);
-    out->waits_for = tide_col_i64(query);
-    out->has_dependents = tide_col_bool(query);
-    out->claim_key = tide_col_i64(query);
-    const int64_t at = tide_col_i64(query);
+    out->waits_for = tide_query_col_i64(query);
+    out->has_dependents = tide_query_col_bool(query);
+    out->claim_key = tide_query_col_i64(query);
+    const int64_t at = tide_query_col_i64(query);
     if (position)
         *position = at;
     return tide_row_end(&row, err);
@@ -209,7 +209,7 @@ tide_status tide_item_bind_list(tide_query *query, const char *name, tide_json *
                          TIDE_ITEM_LIST_MAX >> 20);
     if (status < TIDE_OK)
         return tide_fail(err, status, "no memory for a list");
-    tide_bind_text_view(query, name, tide_buffer_view(json->out));
+    tide_query_bind_text_view(query, name, tide_buffer_view(json->out));
     return TIDE_OK;
 }
 
@@ -217,7 +217,7 @@ tide_status tide_item_bind_texts(tide_query *query, const char *name, const char
                                  int count, bool is_optional, tide_error *err)
 {
     if (count == 0 && is_optional) {
-        tide_bind_null(query, name);
+        tide_query_bind_null(query, name);
         return TIDE_OK;
     }
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
@@ -242,8 +242,8 @@ tide_status tide_item_check_task(tide_tx *tx, const char *task_id, const char *s
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
-    (void)tide_col_text(query);
-    const tide_view state = tide_col_text(query);
+    (void)tide_query_col_text(query);
+    const tide_view state = tide_query_col_text(query);
     if (tide_view_equal(state, tide_view_of("pending")) ||
         tide_view_equal(state, tide_view_of("running")))
         return TIDE_OK;
@@ -260,15 +260,15 @@ tide_status tide_item_fail_lost(tide_tx *tx, const char *id, int64_t token, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
-    tide_bind_text(query, "id", id);
+    tide_query_bind_text(query, "id", id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(id, err);
-    const tide_view state = tide_col_text(query);
-    const tide_view holder = tide_col_text(query);
-    const int64_t current = tide_col_i64(query);
-    const tide_view kind = tide_col_text(query);
+    const tide_view state = tide_query_col_text(query);
+    const tide_view holder = tide_query_col_text(query);
+    const int64_t current = tide_query_col_i64(query);
+    const tide_view kind = tide_query_col_text(query);
     if (!tide_view_equal(state, tide_view_of("in_progress")))
         return tide_fail(err, TIDE_E_LEASE_LOST,
                          "token %" PRId64 " no longer holds work item %s: it is %.*s%s%.*s", token,
@@ -345,7 +345,7 @@ void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx)
 
 void tide_item_wake_column(tide_tx *tx, tide_query *query)
 {
-    const tide_view type = tide_col_text(query);
+    const tide_view type = tide_query_col_text(query);
     char text[TIDE_WORK_TYPE_MAX + 1];
     tide_item_wakes wakes = {.count = 0};
     if (type.len < sizeof text) {

@@ -134,7 +134,7 @@ typedef struct tide_item_origin {
 } tide_item_origin;
 
 /* tide_work_add_in with an origin, which may be NULL; tells wakes instead of notifying. */
-TIDE_MUST_CHECK tide_status tide_item_add(tide_tx *tx, const tide_work_new *items, int count,
+TIDE_MUST_CHECK tide_status tide_item_add(tide_tx *tx, const tide_work_spec *items, int count,
                                           const tide_item_origin *origin, tide_work_added *out,
                                           tide_item_wakes *wakes, tide_error *err);
 

@@ -12,7 +12,7 @@
 /* ---- renew ---- */
 
 typedef struct renewal {
-    const tide_held *held;
+    const tide_lease_list *held;
     int count;
     int64_t lease_us;
 } renewal;
@@ -21,19 +21,19 @@ static tide_status renew_leases(tide_tx *tx, void *arg, tide_error *err)
 {
     const renewal *r = arg;
     tide_item_clock clock = {0};
-    tide_held_reset(r->held, r->count);
+    tide_lease_list_reset(r->held, r->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RENEW, err));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    TIDE_TRY(tide_held_bind(query, "items", r->held, r->count, err));
+    TIDE_TRY(tide_lease_list_bind(query, "items", r->held, r->count, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE)
-        tide_bind_time(query, "expires", clock.lease_now_us + r->lease_us);
+        tide_query_bind_time(query, "expires", clock.lease_now_us + r->lease_us);
     else
-        tide_bind_i64(query, "lease_us", r->lease_us);
+        tide_query_bind_i64(query, "lease_us", r->lease_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view id = tide_col_text(query);
-        (void)tide_held_mark(r->held, r->count, id, tide_col_i64(query));
+        const tide_view id = tide_query_col_text(query);
+        (void)tide_lease_list_mark(r->held, r->count, id, tide_query_col_i64(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -44,17 +44,17 @@ tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, 
     renewal r = {.count = count};
     TIDE_TRY(tide_item_check_lease(lease_us, &r.lease_us, err));
     TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
-    TIDE_CLEANUP(tide_freep) tide_held *held = calloc((size_t)count, sizeof *held);
+    TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     if (!held)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", count);
     for (int i = 0; i < count; i++)
-        held[i] = (tide_held){
+        held[i] = (tide_lease_list){
             .id = items[i].work_item_id, .token = items[i].token, .is_lost = &items[i].is_lost};
-    TIDE_TRY(tide_held_check(held, count, err));
-    tide_held_sort(held, count);
+    TIDE_TRY(tide_lease_list_check(held, count, err));
+    tide_lease_list_sort(held, count);
     r.held = held;
-    TIDE_TRY(tide_write(store, renew_leases, &r, err));
-    return tide_item_fail_some(tide_held_count_lost(held, count), count, err);
+    TIDE_TRY(tide_store_write(store, renew_leases, &r, err));
+    return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
 }
 
 /* ---- one item, one token ---- */
@@ -65,8 +65,8 @@ static tide_status begin_under_token(tide_query **out, tide_tx *tx, const tide_s
 {
     TIDE_TRY(tide_query_begin(out, tx, sql, err));
     TIDE_TRY(tide_item_bind_clock(*out, tx, clock, err));
-    tide_bind_text(*out, "id", id);
-    tide_bind_i64(*out, "token", token);
+    tide_query_bind_text(*out, "id", id);
+    tide_query_bind_i64(*out, "token", token);
     return TIDE_OK;
 }
 
@@ -77,8 +77,8 @@ tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token, tide_aren
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_HOLD, err));
     TIDE_TRY(tide_item_bind_lease_clock(query, tx, &clock, err));
-    tide_bind_text(query, "id", id);
-    tide_bind_i64(query, "token", token);
+    tide_query_bind_text(query, "id", id);
+    tide_query_bind_i64(query, "token", token);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -86,10 +86,10 @@ tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token, tide_aren
     tide_row row = {.query = query, .arena = arena};
     out->task_id = tide_row_text(&row);
     out->work_type = tide_row_text(&row);
-    out->retry_count = tide_col_i64(query);
-    out->max_retries = tide_col_i64(query);
-    out->failure_count = tide_col_i64(query);
-    out->crash_count = tide_col_i64(query);
+    out->retry_count = tide_query_col_i64(query);
+    out->max_retries = tide_query_col_i64(query);
+    out->failure_count = tide_query_col_i64(query);
+    out->crash_count = tide_query_col_i64(query);
     return tide_row_end(&row, err);
 }
 
@@ -129,7 +129,7 @@ tide_status tide_work_checkpoint(tide_store *store, const char *work_item_id, in
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     checkpoint_request request = {.id = work_item_id, .token = token, .checkpoint = *checkpoint};
     request.checkpoint.work_item_id = work_item_id;
-    TIDE_TRY(tide_write(store, put_checkpoint, &request, err));
+    TIDE_TRY(tide_store_write(store, put_checkpoint, &request, err));
     *out = request.numbers;
     return TIDE_OK;
 }
@@ -151,7 +151,7 @@ static tide_status put_progress(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_WORK_PROGRESS, request->id, request->token,
                                &clock, err));
-    tide_bind_text(query, "progress", request->progress);
+    tide_query_bind_text(query, "progress", request->progress);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : tide_item_fail_lost(tx, request->id, request->token, err);
 }
@@ -162,7 +162,7 @@ tide_status tide_work_progress(tide_store *store, const char *work_item_id, int6
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_TRY(tide_item_check_json("progress", progress, err));
     change_request request = {.id = work_item_id, .token = token, .progress = progress};
-    return tide_write(store, put_progress, &request, err);
+    return tide_store_write(store, put_progress, &request, err);
 }
 
 /* ---- release ---- */
@@ -175,9 +175,9 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_WORK_RELEASE, request->id, request->token,
                                &clock, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
-        tide_bind_i64(query, "delay_us", request->delay_us);
+        tide_query_bind_i64(query, "delay_us", request->delay_us);
     else if (request->delay_us > 0)
-        tide_bind_time(query, "run_after", clock.now_us + request->delay_us);
+        tide_query_bind_time(query, "run_after", clock.now_us + request->delay_us);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -192,5 +192,5 @@ tide_status tide_work_release(tide_store *store, const char *work_item_id, int64
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_TRY(tide_item_check_range("delay", delay_us, 0, TIDE_ITEM_DELAY_MAX_US, err));
     change_request request = {.id = work_item_id, .token = token, .delay_us = delay_us};
-    return tide_write(store, release_item, &request, err);
+    return tide_store_write(store, release_item, &request, err);
 }

@@ -25,7 +25,7 @@ static tide_status find_item(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FIND, err));
-    tide_bind_text(query, "id", request->id);
+    tide_query_bind_text(query, "id", request->id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
@@ -38,7 +38,7 @@ tide_status tide_work_find(tide_store *store, const char *work_item_id, tide_wor
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     find_request request = {.id = work_item_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    tide_status status = tide_read(store, find_item, &request, err);
+    tide_status status = tide_store_read(store, find_item, &request, err);
     if (status == TIDE_OK)
         status = fn(arg, &request.found, err);
     tide_arena_done(&request.arena);
@@ -68,17 +68,17 @@ static tide_status begin_page(tide_query **out, tide_tx *tx, const list_request 
                               filter->task_id ? TIDE_SQL_WORK_LIST_TASK : TIDE_SQL_WORK_LIST, err));
     tide_query *query = *out;
     if (filter->task_id)
-        tide_bind_text(query, "task_id", filter->task_id);
-    tide_bind_text(query, "type", filter->work_type);
-    tide_bind_text(query, "status", filter->status);
-    tide_bind_text(query, "failure_kind", filter->failure_kind);
-    tide_bind_text(query, "worker", filter->worker);
-    tide_bind_i64(query, "before_row", request->before_row);
+        tide_query_bind_text(query, "task_id", filter->task_id);
+    tide_query_bind_text(query, "type", filter->work_type);
+    tide_query_bind_text(query, "status", filter->status);
+    tide_query_bind_text(query, "failure_kind", filter->failure_kind);
+    tide_query_bind_text(query, "worker", filter->worker);
+    tide_query_bind_i64(query, "before_row", request->before_row);
     if (request->before_id[0]) {
-        tide_bind_text(query, "before_id", request->before_id);
-        tide_bind_time(query, "before_at", request->before_at_us);
+        tide_query_bind_text(query, "before_id", request->before_id);
+        tide_query_bind_time(query, "before_at", request->before_at_us);
     }
-    tide_bind_i64(query, "limit", request->left < PAGE ? request->left : PAGE);
+    tide_query_bind_i64(query, "limit", request->left < PAGE ? request->left : PAGE);
     return TIDE_OK;
 }
 
@@ -106,13 +106,13 @@ static tide_status find_position(tide_tx *tx, void *arg, tide_error *err)
     list_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_POSITION, err));
-    tide_bind_text(query, "id", request->before_id);
+    tide_query_bind_text(query, "id", request->before_id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->before_id, err);
-    request->before_row = tide_col_i64(query);
-    request->before_at_us = tide_col_time(query);
+    request->before_row = tide_query_col_i64(query);
+    request->before_at_us = tide_query_col_time(query);
     return TIDE_OK;
 }
 
@@ -120,9 +120,9 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_wor
                               void *arg, tide_error *err)
 {
     if (request->before_id[0])
-        TIDE_TRY(tide_read(store, find_position, request, err));
+        TIDE_TRY(tide_store_read(store, find_position, request, err));
     while (request->left > 0) {
-        TIDE_TRY(tide_read(store, read_page, request, err));
+        TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
             TIDE_TRY(fn(arg, &request->rows[i], err));
         if (request->is_last || request->count == 0)
@@ -173,15 +173,15 @@ static tide_status read_attempts(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err));
-    tide_bind_text(query, "id", request->id);
-    tide_bind_i64(query, "after", request->after_token);
-    tide_bind_i64(query, "limit", ATTEMPTS_PAGE);
+    tide_query_bind_text(query, "id", request->id);
+    tide_query_bind_i64(query, "after", request->after_token);
+    tide_query_bind_i64(query, "limit", ATTEMPTS_PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_row row = {.query = query, .arena = &request->arena};
         tide_work_attempt *attempt = &request->rows[request->count++];
-        attempt->attempt = tide_col_i64(query);
-        attempt->lease_token = tide_col_i64(query);
+        attempt->attempt = tide_query_col_i64(query);
+        attempt->lease_token = tide_query_col_i64(query);
         attempt->worker = tide_row_text(&row);
         attempt->via = tide_row_text(&row);
         attempt->outcome = tide_row_text(&row);
@@ -197,7 +197,7 @@ static tide_status list_attempts(tide_store *store, attempts_request *request,
                                  tide_work_attempt_fn *fn, void *arg, tide_error *err)
 {
     do {
-        TIDE_TRY(tide_read(store, read_attempts, request, err));
+        TIDE_TRY(tide_store_read(store, read_attempts, request, err));
         for (int i = 0; i < request->count; i++)
             TIDE_TRY(fn(arg, &request->rows[i], err));
         if (request->count > 0)

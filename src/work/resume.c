@@ -63,7 +63,7 @@ tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t leas
     lease_request request = {.task_id = task_id, .token = lease_token};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
-    return tide_write(store, renew_task, &request, err);
+    return tide_store_write(store, renew_task, &request, err);
 }
 
 tide_status tide_task_release(tide_store *store, const char *task_id, int64_t lease_token,
@@ -71,7 +71,7 @@ tide_status tide_task_release(tide_store *store, const char *task_id, int64_t le
 {
     lease_request request = {.task_id = task_id, .token = lease_token};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
-    return tide_write(store, release_task, &request, err);
+    return tide_store_write(store, release_task, &request, err);
 }
 
 /* ---- telling ---- */
@@ -151,7 +151,7 @@ static tide_status read_and_tell(tide_store *store, const char *task_id,
 {
     TIDE_CLEANUP(tide_resume_done) tide_resume r;
     TIDE_TRY(tide_resume_init(&r, task_id, err));
-    TIDE_TRY(tide_read(store, tide_resume_read, &r, err));
+    TIDE_TRY(tide_store_read(store, tide_resume_read, &r, err));
     return tell(&r, fns, arg, err);
 }
 
@@ -163,13 +163,13 @@ tide_status tide_task_resume(tide_store *store, const char *task_id, const char 
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     TIDE_TRY(tide_item_check_name("a holder's name", holder, TIDE_LEASE_HOLDER_MAX, err));
     TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
-    TIDE_TRY(tide_write(store, claim_task, &request, err));
+    TIDE_TRY(tide_store_write(store, claim_task, &request, err));
     const tide_status status = read_and_tell(store, task_id, fns, arg, err);
     if (status < TIDE_OK) {
         /* Nobody is to wait for a resumer that was told nothing. */
         request.token = request.lease.token;
         tide_error ignored;
-        TIDE_IGNORE(tide_write(store, release_task, &request, &ignored));
+        TIDE_IGNORE(tide_store_write(store, release_task, &request, &ignored));
         return status;
     }
     *lease_token = request.lease.token;

@@ -29,7 +29,7 @@ TIDE_MUST_CHECK tide_status tide_resume_init(tide_resume *resume, const char *ta
                                              tide_error *err);
 void tide_resume_done(tide_resume *resume);
 
-/* Fits tide_read, and may be run again: *arg is a tide_resume. */
+/* Fits tide_store_read, and may be run again: *arg is a tide_resume. */
 TIDE_MUST_CHECK tide_status tide_resume_read(tide_tx *tx, void *arg, tide_error *err);
 
 #endif

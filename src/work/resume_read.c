@@ -47,8 +47,8 @@ static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_RESUME_ITEMS, err));
-    tide_bind_text(query, "task_id", r->task_id);
-    tide_bind_time(query, "lease_now", r->clock.lease_now_us);
+    tide_query_bind_text(query, "task_id", r->task_id);
+    tide_query_bind_time(query, "lease_now", r->clock.lease_now_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         void *items = grow(r->items, &r->item_size, r->item_count, sizeof *r->items);
@@ -74,8 +74,8 @@ static tide_status read_key(tide_query *query, tide_resume *r, tide_idempotency_
     out->policy = tide_row_text(&row);
     out->response = tide_view_of(tide_row_text(&row));
     out->has_response = out->response.ptr != NULL;
-    out->lock_token = tide_col_i64(query);
-    out->attempts = tide_col_i64(query);
+    out->lock_token = tide_query_col_i64(query);
+    out->attempts = tide_query_col_i64(query);
     out->created_at_us = tide_row_time(&row);
     out->completed_at_us = tide_row_time(&row);
     out->expires_at_us = tide_row_time(&row);
@@ -86,8 +86,8 @@ static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_ANSWERS, err));
-    tide_bind_text(query, "task_id", r->task_id);
-    tide_bind_time(query, "now", r->clock.now_us);
+    tide_query_bind_text(query, "task_id", r->task_id);
+    tide_query_bind_time(query, "now", r->clock.now_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         void *keys = grow(r->keys, &r->key_size, r->key_count, sizeof *r->keys);
@@ -104,9 +104,9 @@ static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
 
 static void bind_segment(tide_query *query, const tide_segment *segment, int64_t low)
 {
-    tide_bind_text(query, "task_id", segment->task_id);
-    tide_bind_i64(query, "low", low > segment->low ? low : segment->low);
-    tide_bind_i64(query, "high", segment->high);
+    tide_query_bind_text(query, "task_id", segment->task_id);
+    tide_query_bind_i64(query, "low", low > segment->low ? low : segment->low);
+    tide_query_bind_i64(query, "high", segment->high);
 }
 
 /* The newest iteration_end of the history: *segment and *number say where; -1: there is none. */
@@ -122,8 +122,8 @@ static tide_status find_end(tide_tx *tx, tide_resume *r, int *segment, int64_t *
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             continue;
-        const int64_t global = tide_col_i64(query);
-        *number = tide_col_i64(query);
+        const int64_t global = tide_query_col_i64(query);
+        *number = tide_query_col_i64(query);
         *segment = i;
         TIDE_TRY(tide_journal_page_read(r->end, tx, &global, 1, TIDE_PAGE_SNAPSHOTS, err));
     }
@@ -155,7 +155,7 @@ static tide_status count_ends(tide_tx *tx, tide_resume *r, tide_error *err)
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_COUNT_ENDS, err));
         bind_segment(query, segment, 0);
         TIDE_TRY(tide_query_one(query, err));
-        r->end_count += tide_col_i64(query);
+        r->end_count += tide_query_col_i64(query);
     }
     return TIDE_OK;
 }
@@ -169,10 +169,10 @@ static tide_status read_later_page(tide_tx *tx, tide_resume *r, const tide_segme
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LATER, err));
     bind_segment(query, segment, *low);
-    tide_bind_i64(query, "limit", TIDE_JOURNAL_PAGE_MAX);
+    tide_query_bind_i64(query, "limit", TIDE_JOURNAL_PAGE_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        numbers[count++] = tide_col_i64(query);
+        numbers[count++] = tide_query_col_i64(query);
     TIDE_TRY(status);
     *is_last = count < TIDE_JOURNAL_PAGE_MAX;
     if (count == 0)

@@ -25,15 +25,15 @@ static tide_status read_schedule(tide_query *query, tide_arena *arena, tide_sche
     out->task_id = tide_row_text(&row);
     out->work_type = tide_row_text(&row);
     out->cron = tide_row_text(&row);
-    out->every_us = tide_col_i64(query);
+    out->every_us = tide_query_col_i64(query);
     out->input = tide_row_text(&row);
-    out->priority = tide_col_i64(query);
-    out->max_retries = tide_col_i64(query);
-    out->timeout_us = tide_col_i64(query);
-    out->is_paused = tide_col_bool(query);
+    out->priority = tide_query_col_i64(query);
+    out->max_retries = tide_query_col_i64(query);
+    out->timeout_us = tide_query_col_i64(query);
+    out->is_paused = tide_query_col_bool(query);
     out->next_run_at_us = tide_row_time(&row);
     out->last_run_at_us = tide_row_time(&row);
-    out->run_count = tide_col_i64(query);
+    out->run_count = tide_query_col_i64(query);
     return tide_row_end(&row, err);
 }
 
@@ -82,7 +82,7 @@ static tide_status find_schedule(tide_tx *tx, const char *name, tide_arena *aren
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_FIND, err));
-    tide_bind_text(query, "name", name);
+    tide_query_bind_text(query, "name", name);
     const tide_status status = tide_query_one(query, err);
     return status == TIDE_OK ? read_schedule(query, arena, out, err) : status;
 }
@@ -101,19 +101,19 @@ static tide_status insert_schedule(tide_tx *tx, add_request *request, int64_t *i
                          wanted->cron ? wanted->cron : "");
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADD, err));
-    tide_bind_text(query, "name", wanted->name);
-    tide_bind_text(query, "task_id", wanted->task_id);
-    tide_bind_text(query, "work_type", wanted->work_type);
-    tide_bind_text(query, "cron", wanted->cron);
+    tide_query_bind_text(query, "name", wanted->name);
+    tide_query_bind_text(query, "task_id", wanted->task_id);
+    tide_query_bind_text(query, "work_type", wanted->work_type);
+    tide_query_bind_text(query, "cron", wanted->cron);
     if (wanted->every_us > 0)
-        tide_bind_i64(query, "every_us", wanted->every_us);
-    tide_bind_text(query, "input", wanted->input);
-    tide_bind_i64(query, "priority", wanted->priority);
-    tide_bind_i64(query, "max_retries", request->max_retries);
+        tide_query_bind_i64(query, "every_us", wanted->every_us);
+    tide_query_bind_text(query, "input", wanted->input);
+    tide_query_bind_i64(query, "priority", wanted->priority);
+    tide_query_bind_i64(query, "max_retries", request->max_retries);
     if (wanted->timeout_us > 0)
-        tide_bind_i64(query, "timeout_us", wanted->timeout_us);
-    tide_bind_time(query, "next", request->next_run_at_us);
-    tide_bind_time(query, "now", now_us);
+        tide_query_bind_i64(query, "timeout_us", wanted->timeout_us);
+    tide_query_bind_time(query, "next", request->next_run_at_us);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, inserted, err);
 }
 
@@ -168,7 +168,7 @@ tide_status tide_schedule_add(tide_store *store, const tide_schedule_new *schedu
                            .max_retries = schedule->max_retries < 0 ? TIDE_WORK_RETRIES_DEFAULT
                                                                     : schedule->max_retries};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    const tide_status status = tide_write(store, add_schedule, &request, err);
+    const tide_status status = tide_store_write(store, add_schedule, &request, err);
     tide_arena_done(&request.arena);
     if (status == TIDE_OK && next_run_at_us)
         *next_run_at_us = request.next_run_at_us;
@@ -182,22 +182,22 @@ static tide_status move_on(tide_tx *tx, const tide_schedule *s, int64_t now_us, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADVANCE, err));
-    tide_bind_text(query, "name", s->name);
-    tide_bind_time(query, "due", s->next_run_at_us);
-    tide_bind_time(query, "next", time_after(s, now_us));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "name", s->name);
+    tide_query_bind_time(query, "due", s->next_run_at_us);
+    tide_query_bind_time(query, "next", time_after(s, now_us));
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, moved, err);
 }
 
 static tide_status make_item(tide_tx *tx, const tide_schedule *s, tide_item_wakes *wakes,
                              tide_error *err)
 {
-    const tide_work_new item = {.task_id = s->task_id,
-                                .work_type = s->work_type,
-                                .input = s->input,
-                                .priority = s->priority,
-                                .max_retries = s->max_retries,
-                                .timeout_us = s->timeout_us};
+    const tide_work_spec item = {.task_id = s->task_id,
+                                 .work_type = s->work_type,
+                                 .input = s->input,
+                                 .priority = s->priority,
+                                 .max_retries = s->max_retries,
+                                 .timeout_us = s->timeout_us};
     const tide_item_origin origin = {.schedule_name = s->name};
     tide_work_added added;
     return tide_item_add(tx, &item, 1, &origin, &added, wakes, err);
@@ -208,8 +208,8 @@ static tide_status read_due(tide_tx *tx, tide_schedule *rows, int *count, int64_
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_DUE, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "limit", *count);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "limit", *count);
     *count = 0;
     tide_status status = TIDE_OK;
     while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
@@ -246,8 +246,8 @@ static tide_status read_strayed(tide_tx *tx, tide_schedule *rows, int *count, in
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_STRAYED, err));
-    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_query_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
     *count = 0;
     tide_status status = TIDE_OK;
     while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
@@ -271,12 +271,12 @@ tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
             .cron = rows[i].cron, .every_us = rows[i].every_us, .next_run_at_us = now_us};
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PULL_IN, err));
-        tide_bind_text(query, "name", rows[i].name);
-        tide_bind_time(query, "due", rows[i].next_run_at_us);
-        tide_bind_time(query, "next", time_after(&fresh, now_us));
-        tide_bind_time(query, "now", now_us);
+        tide_query_bind_text(query, "name", rows[i].name);
+        tide_query_bind_time(query, "due", rows[i].next_run_at_us);
+        tide_query_bind_time(query, "next", time_after(&fresh, now_us));
+        tide_query_bind_time(query, "now", now_us);
         if (rows[i].last_run_at_us != 0)
-            tide_bind_time(query, "last", now_us);
+            tide_query_bind_time(query, "last", now_us);
         int64_t changed = 0;
         TIDE_TRY(tide_query_run(query, &changed, err));
         *pulled += changed;
@@ -301,8 +301,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_LIST, err));
-    tide_bind_text(query, "after", request->after);
-    tide_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    tide_query_bind_text(query, "after", request->after);
+    tide_query_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
     tide_status status = TIDE_OK;
     while (request->arena.used_len < TIDE_ITEM_PAGE_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK)
@@ -315,7 +315,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_sch
                               void *arg, tide_error *err)
 {
     do {
-        TIDE_TRY(tide_read(store, read_page, request, err));
+        TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
             TIDE_TRY(fn(arg, &request->rows[i], err));
         if (request->count > 0)
@@ -362,9 +362,10 @@ static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
     const bool is_late = found.is_paused && !request->is_paused && found.next_run_at_us <= now_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PAUSE, err));
-    tide_bind_text(query, "name", request->name);
-    tide_bind_bool(query, "is_paused", request->is_paused);
-    tide_bind_time(query, "next", is_late ? time_after(&found, now_us) : found.next_run_at_us);
+    tide_query_bind_text(query, "name", request->name);
+    tide_query_bind_bool(query, "is_paused", request->is_paused);
+    tide_query_bind_time(query, "next",
+                         is_late ? time_after(&found, now_us) : found.next_run_at_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -374,7 +375,7 @@ tide_status tide_schedule_pause(tide_store *store, const char *name, bool is_pau
     TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
     change_request request = {.name = name, .is_paused = is_paused};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    const tide_status status = tide_write(store, pause_schedule, &request, err);
+    const tide_status status = tide_store_write(store, pause_schedule, &request, err);
     tide_arena_done(&request.arena);
     return status;
 }
@@ -385,7 +386,7 @@ static tide_status remove_schedule(tide_tx *tx, void *arg, tide_error *err)
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_REMOVE, err));
-    tide_bind_text(query, "name", request->name);
+    tide_query_bind_text(query, "name", request->name);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_missing(request->name, err);
 }
@@ -394,5 +395,5 @@ tide_status tide_schedule_remove(tide_store *store, const char *name, tide_error
 {
     TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
     change_request request = {.name = name};
-    return tide_write(store, remove_schedule, &request, err);
+    return tide_store_write(store, remove_schedule, &request, err);
 }

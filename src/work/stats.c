@@ -35,8 +35,8 @@ static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
     tide_work_stat *stat = &s->items[s->item_count++];
     stat->work_type = tide_row_text(&row);
     stat->status = tide_row_text(&row);
-    stat->count = tide_col_i64(query);
-    stat->mean_age_s = tide_col_f64(query);
+    stat->count = tide_query_col_i64(query);
+    stat->mean_age_s = tide_query_col_f64(query);
     return tide_row_end(&row, err);
 }
 
@@ -44,7 +44,7 @@ static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err));
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "now", now_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_item_stat(s, query, err));
@@ -55,12 +55,12 @@ static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_LEASES, err));
-    tide_bind_time(query, "lease_now", lease_now_us);
-    tide_bind_time(query, "stale_before", lease_now_us - STALE_US);
+    tide_query_bind_time(query, "lease_now", lease_now_us);
+    tide_query_bind_time(query, "stale_before", lease_now_us - STALE_US);
     TIDE_TRY(tide_query_one(query, err));
-    s->leases.active = tide_col_i64(query);
-    s->leases.stale = tide_col_i64(query);
-    s->leases.mean_heartbeat_age_s = tide_col_f64(query);
+    s->leases.active = tide_query_col_i64(query);
+    s->leases.stale = tide_query_col_i64(query);
+    s->leases.mean_heartbeat_age_s = tide_query_col_f64(query);
     return TIDE_OK;
 }
 
@@ -73,8 +73,8 @@ static tide_status read_tasks(tide_tx *tx, stats *s, tide_error *err)
         tide_row row = {.query = query, .arena = &s->arena};
         tide_work_task_stat *stat = &s->tasks[s->task_count++];
         stat->task_id = tide_row_text(&row);
-        stat->checkpoint_count = tide_col_i64(query);
-        stat->max_sequence = tide_col_i64(query);
+        stat->checkpoint_count = tide_query_col_i64(query);
+        stat->max_sequence = tide_query_col_i64(query);
         stat->first_at_us = tide_row_time(&row);
         stat->last_at_us = tide_row_time(&row);
         TIDE_TRY(tide_row_end(&row, err));
@@ -111,7 +111,7 @@ tide_status tide_work_stats(tide_store *store, const tide_work_stats_fns *fns, v
 {
     stats s = {.item_count = 0};
     tide_arena_init(&s.arena, TIDE_ITEM_PAGE_MAX);
-    tide_status status = tide_read(store, read_stats, &s, err);
+    tide_status status = tide_store_read(store, read_stats, &s, err);
     if (status == TIDE_OK)
         status = tell(&s, fns, arg, err);
     tide_arena_done(&s.arena);

@@ -22,11 +22,11 @@ static tide_status look_for_strayed(tide_tx *tx, turn *t, int64_t now_us, tide_e
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_STRAYED, err));
-    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_bind_i64(query, "limit", STRAYED_MAX);
+    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_query_bind_i64(query, "limit", STRAYED_MAX);
     TIDE_TRY(tide_query_one(query, err));
-    t->has_strayed_items = tide_col_bool(query);
-    t->has_strayed_schedules = tide_col_bool(query);
+    t->has_strayed_items = tide_query_col_bool(query);
+    t->has_strayed_schedules = tide_query_col_bool(query);
     return TIDE_OK;
 }
 
@@ -37,13 +37,13 @@ static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_item_clock_get(tx, &clock, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_AFTER, err));
-    tide_bind_time(query, "now", clock.now_us);
-    tide_bind_time(query, "lease_now", clock.lease_now_us);
+    tide_query_bind_time(query, "now", clock.now_us);
+    tide_query_bind_time(query, "lease_now", clock.lease_now_us);
     TIDE_TRY(tide_query_one(query, err));
-    t->has_overdue = tide_col_bool(query);
-    t->has_due = tide_col_bool(query);
-    t->has_blocked = tide_col_bool(query);
-    t->has_schedules = tide_col_bool(query);
+    t->has_overdue = tide_query_col_bool(query);
+    t->has_due = tide_query_col_bool(query);
+    t->has_blocked = tide_query_col_bool(query);
+    t->has_schedules = tide_query_col_bool(query);
     return look_for_strayed(tx, t, clock.now_us, err);
 }
 
@@ -57,9 +57,9 @@ static tide_status pull_in_items(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PULL_IN, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_bind_i64(query, "limit", STRAYED_MAX);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
+    tide_query_bind_i64(query, "limit", STRAYED_MAX);
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
@@ -82,12 +82,12 @@ static tide_status pull_in_schedules(tide_tx *tx, void *arg, tide_error *err)
 static tide_status pull_in(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
 {
     if (t->has_strayed_items) {
-        TIDE_TRY(tide_write(store, pull_in_items, t, err));
+        TIDE_TRY(tide_store_write(store, pull_in_items, t, err));
         out->promoted += t->count;
         out->has_more = out->has_more || t->count > 0;
     }
     if (t->has_strayed_schedules) {
-        TIDE_TRY(tide_write(store, pull_in_schedules, t, err));
+        TIDE_TRY(tide_store_write(store, pull_in_schedules, t, err));
         out->has_more = out->has_more || t->count > 0;
     }
     return TIDE_OK;
@@ -107,8 +107,8 @@ static tide_status run_bounded(tide_tx *tx, const tide_sql *sql, int64_t limit, 
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "limit", limit);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "limit", limit);
     return tide_query_run(query, changed, err);
 }
 
@@ -129,7 +129,7 @@ static tide_status block_dependents(tide_store *store, turn *t, tide_work_swept 
     int64_t done = 0;
     do {
         t->limit = limit - done;
-        TIDE_TRY(tide_write(store, block, t, err));
+        TIDE_TRY(tide_store_write(store, block, t, err));
         done += t->count;
     } while (t->count > 0 && done < limit);
     t->limit = limit;
@@ -150,7 +150,7 @@ static tide_status run_schedules(tide_tx *tx, void *arg, tide_error *err)
 static tide_status make_scheduled(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
 {
     do {
-        const tide_status status = tide_write(store, run_schedules, t, err);
+        const tide_status status = tide_store_write(store, run_schedules, t, err);
         /* A task that ended or went meanwhile: its schedules are left out by the next turn. */
         if (status == TIDE_E_CONFLICT || status == TIDE_E_NOT_FOUND)
             return TIDE_OK;
@@ -164,7 +164,7 @@ static tide_status make_scheduled(tide_store *store, turn *t, tide_work_swept *o
 static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
 {
     if (t->has_due) {
-        TIDE_TRY(tide_write(store, promote, t, err));
+        TIDE_TRY(tide_store_write(store, promote, t, err));
         out->promoted += t->count;
         out->has_more = out->has_more || t->count >= t->limit;
     }
@@ -183,7 +183,7 @@ tide_status tide_work_sweep(tide_store *store, int64_t limit, int64_t crash_limi
     TIDE_TRY(tide_item_check_range("limit", limit, 0, TIDE_WORK_SWEEP_MAX, err));
     TIDE_TRY(tide_item_check_range("crash_limit", crash_limit, 0, TIDE_ITEM_RETRIES_MAX, err));
     turn t = {.limit = limit ? limit : TIDE_WORK_SWEEP_MAX};
-    TIDE_TRY(tide_read(store, look_after, &t, err));
+    TIDE_TRY(tide_store_read(store, look_after, &t, err));
     if (t.has_overdue)
         TIDE_TRY(tide_item_expire(store, t.limit, crash_limit ? crash_limit : TIDE_WORK_CRASH_LIMIT,
                                   out, err));

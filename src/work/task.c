@@ -29,10 +29,10 @@ static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CREATE, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_text(query, "title", request->task->title ? request->task->title : "");
-    tide_bind_text(query, "metadata", request->task->metadata);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "title", request->task->title ? request->task->title : "");
+    tide_query_bind_text(query, "metadata", request->task->metadata);
+    tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed == 0)
         return tide_fail(err, TIDE_E_EXISTS, "there is a task %s already", request->task_id);
@@ -53,7 +53,7 @@ tide_status tide_task_create(tide_store *store, const tide_task_new *task,
         tide_uuid_format(&uuid, made);
     }
     create_request request = {.task = task, .task_id = task->task_id ? task->task_id : made};
-    TIDE_TRY(tide_write(store, create_task, &request, err));
+    TIDE_TRY(tide_store_write(store, create_task, &request, err));
     (void)snprintf(out_task_id, TIDE_WORK_ID_MAX + 1, "%s", request.task_id);
     return TIDE_OK;
 }
@@ -68,8 +68,8 @@ static tide_status read_task(tide_query *query, tide_arena *arena, tide_task *ou
     out->status = tide_row_text(&row);
     out->metadata = tide_row_text(&row);
     out->forked_from = tide_row_text(&row);
-    out->forked_at = tide_col_i64(query);
-    out->last_sequence = tide_col_i64(query);
+    out->forked_at = tide_query_col_i64(query);
+    out->last_sequence = tide_query_col_i64(query);
     out->created_at_us = tide_row_time(&row);
     out->updated_at_us = tide_row_time(&row);
     out->completed_at_us = tide_row_time(&row);
@@ -97,11 +97,11 @@ static tide_status count_items(tide_tx *tx, const char *task_id, tide_task *out,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_ITEMS, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        int64_t *count = find_count(out, tide_col_text(query));
-        const int64_t found = tide_col_i64(query);
+        int64_t *count = find_count(out, tide_query_col_text(query));
+        const int64_t found = tide_query_col_i64(query);
         if (count)
             *count = found;
     }
@@ -120,7 +120,7 @@ static tide_status find_task(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_FIND, err));
-    tide_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "task_id", request->task_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status;
@@ -134,7 +134,7 @@ tide_status tide_task_find(tide_store *store, const char *task_id, tide_task_fn 
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     find_request request = {.task_id = task_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    tide_status status = tide_read(store, find_task, &request, err);
+    tide_status status = tide_store_read(store, find_task, &request, err);
     if (status == TIDE_OK)
         status = fn(arg, &request.found, err);
     tide_arena_done(&request.arena);
@@ -159,12 +159,12 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LIST, err));
-    tide_bind_text(query, "status", request->status);
+    tide_query_bind_text(query, "status", request->status);
     if (request->before_id[0]) {
-        tide_bind_text(query, "before_id", request->before_id);
-        tide_bind_time(query, "before_at", request->before_at_us);
+        tide_query_bind_text(query, "before_id", request->before_id);
+        tide_query_bind_time(query, "before_at", request->before_at_us);
     }
-    tide_bind_i64(query, "limit", request->limit < PAGE ? request->limit : PAGE);
+    tide_query_bind_i64(query, "limit", request->limit < PAGE ? request->limit : PAGE);
     tide_status status = TIDE_OK;
     while (request->arena.used_len < TIDE_ITEM_PAGE_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK)
@@ -177,7 +177,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_tas
                               tide_error *err)
 {
     while (request->limit > 0) {
-        TIDE_TRY(tide_read(store, read_page, request, err));
+        TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
             TIDE_TRY(fn(arg, &request->rows[i], err));
         if (request->is_last || request->count == 0)
@@ -225,12 +225,12 @@ static tide_status lock_live(tide_tx *tx, const char *task_id, const char *wante
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LOCK, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_missing(task_id, err);
-    const tide_view state = tide_col_text(query);
+    const tide_view state = tide_query_col_text(query);
     if (tide_view_equal(state, tide_view_of("pending")) ||
         tide_view_equal(state, tide_view_of("running")))
         return TIDE_OK;
@@ -250,8 +250,8 @@ static tide_status cancel_task(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CANCEL, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -259,16 +259,16 @@ tide_status tide_task_cancel(tide_store *store, const char *task_id, tide_error 
 {
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id};
-    return tide_write(store, cancel_task, &request, err);
+    return tide_store_write(store, cancel_task, &request, err);
 }
 
 static tide_status cancel_items(tide_tx *tx, const char *task_id, int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CANCEL_ITEMS, err));
-    tide_bind_text(query, "task_id", task_id);
-    tide_bind_time(query, "now", now_us);
-    tide_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    tide_query_bind_text(query, "task_id", task_id);
+    tide_query_bind_time(query, "now", now_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
     return tide_query_run(query, NULL, err);
 }
 
@@ -292,9 +292,9 @@ static tide_status finish_task(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(cancel_items(tx, request->task_id, now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_END, err));
-    tide_bind_text(query, "task_id", request->task_id);
-    tide_bind_text(query, "status", wanted);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "status", wanted);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -303,7 +303,7 @@ tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_fai
 {
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id, .is_failed = is_failed, .cancel_rest = cancel_rest};
-    return tide_write(store, finish_task, &request, err);
+    return tide_store_write(store, finish_task, &request, err);
 }
 
 /* ---- removing ---- */
@@ -312,11 +312,11 @@ static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_FORK, err));
-    tide_bind_text(query, "task_id", task_id);
+    tide_query_bind_text(query, "task_id", task_id);
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view fork = tide_col_text(query);
+    const tide_view fork = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "task %.*s is a fork of %s and shares its history: delete the fork first",
                      (int)fork.len, fork.ptr, task_id);
@@ -329,11 +329,11 @@ static tide_status hold_everything(tide_tx *tx, const char *task_id, tide_error 
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *items = NULL;
     TIDE_TRY(tide_query_begin(&items, tx, TIDE_SQL_TASK_HOLD_ITEMS, err));
-    tide_bind_text(items, "task_id", task_id);
+    tide_query_bind_text(items, "task_id", task_id);
     TIDE_TRY(tide_query_run(items, NULL, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
     TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_TASK_HOLD_HEAD, err));
-    tide_bind_text(head, "task_id", task_id);
+    tide_query_bind_text(head, "task_id", task_id);
     return tide_query_run(head, NULL, err);
 }
 
@@ -343,12 +343,12 @@ static tide_status tell_followers(tide_tx *tx, end_request *request, tide_error 
     TIDE_TRY(hold_everything(tx, request->task_id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err));
-    tide_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "task_id", request->task_id);
     TIDE_TRY(tide_query_one(query, err));
     tide_journal_event event = {.kind = TIDE_JOURNAL_DELETED, .task_id = request->task_id};
-    event.count = tide_col_i64(query);
-    event.first_global = tide_col_i64(query);
-    event.last_global = tide_col_i64(query);
+    event.count = tide_query_col_i64(query);
+    event.first_global = tide_query_col_i64(query);
+    event.last_global = tide_query_col_i64(query);
     return event.count == 0 ? TIDE_OK : tide_journal_event_add(tx, &event, &request->event, err);
 }
 
@@ -357,7 +357,7 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
     end_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
     TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_TASK_LOCK, err));
-    tide_bind_text(lock, "task_id", request->task_id);
+    tide_query_bind_text(lock, "task_id", request->task_id);
     const tide_status status = tide_query_one(lock, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -372,7 +372,7 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tell_followers(tx, request, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_DELETE, err));
-    tide_bind_text(query, "task_id", request->task_id);
+    tide_query_bind_text(query, "task_id", request->task_id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -381,5 +381,5 @@ tide_status tide_task_delete(tide_store *store, const char *task_id, bool is_for
 {
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id, .is_forced = is_forced};
-    return tide_write(store, delete_task, &request, err);
+    return tide_store_write(store, delete_task, &request, err);
 }

@@ -19,9 +19,9 @@ static tide_status pause_type(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PAUSE, err));
-    tide_bind_text(query, "type", request->work_type);
-    tide_bind_text(query, "reason", request->reason);
-    tide_bind_time(query, "now", now_us);
+    tide_query_bind_text(query, "type", request->work_type);
+    tide_query_bind_text(query, "reason", request->reason);
+    tide_query_bind_time(query, "now", now_us);
     return tide_query_run(query, NULL, err);
 }
 
@@ -31,7 +31,7 @@ tide_status tide_work_pause(tide_store *store, const char *work_type, const char
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
     pause_request request = {.work_type = work_type, .reason = reason};
-    return tide_write(store, pause_type, &request, err);
+    return tide_store_write(store, pause_type, &request, err);
 }
 
 static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
@@ -39,7 +39,7 @@ static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
     const pause_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RESUME, err));
-    tide_bind_text(query, "type", request->work_type);
+    tide_query_bind_text(query, "type", request->work_type);
     TIDE_TRY(tide_query_run(query, NULL, err));
     tide_item_wakes wakes = {.is_broadcast = true};
     tide_item_notify(&wakes, tx);
@@ -50,7 +50,7 @@ tide_status tide_work_resume(tide_store *store, const char *work_type, tide_erro
 {
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     pause_request request = {.work_type = work_type};
-    return tide_write(store, resume_type, &request, err);
+    return tide_store_write(store, resume_type, &request, err);
 }
 
 typedef struct list_request {
@@ -73,7 +73,7 @@ static tide_status add_type(list_request *request, tide_query *query, tide_error
     tide_row row = {.query = query, .arena = &request->arena};
     tide_work_type *type = &request->types[request->count++];
     type->work_type = tide_row_text(&row);
-    type->is_paused = tide_col_bool(query);
+    type->is_paused = tide_query_col_bool(query);
     type->pause_reason = tide_row_text(&row);
     type->paused_at_us = tide_row_time(&row);
     return tide_row_end(&row, err);
@@ -96,7 +96,7 @@ tide_status tide_work_types(tide_store *store, tide_work_type_fn *fn, void *arg,
 {
     list_request request = {.count = 0};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    tide_status status = tide_read(store, read_types, &request, err);
+    tide_status status = tide_store_read(store, read_types, &request, err);
     for (int i = 0; i < request.count && status == TIDE_OK; i++)
         status = fn(arg, &request.types[i], err);
     tide_arena_done(&request.arena);

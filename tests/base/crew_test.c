@@ -21,7 +21,7 @@ static atomic_int at_work[2];
 static atomic_int most_at_work;
 static atomic_int largest;
 
-static void fulfil(tide_crew_turn *turn, void **whats, int count)
+static void fulfil(tide_combiner_turn *turn, void **whats, int count)
 {
     (void)turn;
     const int64_t line = ((wish *)whats[0])->line;
@@ -40,7 +40,7 @@ static void fulfil(tide_crew_turn *turn, void **whats, int count)
 }
 
 typedef struct caller {
-    tide_crew *crew;
+    tide_combiner *crew;
     int64_t line;
     int fulfilled;
 } caller;
@@ -50,7 +50,7 @@ static void *ask_again_and_again(void *arg)
     caller *c = arg;
     for (int i = 0; i < TURNS; i++) {
         wish w = {.line = c->line};
-        tide_crew_do(c->crew, c->line, &w, fulfil);
+        tide_combiner_do(c->crew, c->line, &w, fulfil);
         c->fulfilled += w.done == 1;
     }
     return NULL;
@@ -58,7 +58,7 @@ static void *ask_again_and_again(void *arg)
 
 static void run_callers(int leaders)
 {
-    tide_crew *crew = tide_crew_new(4, leaders);
+    tide_combiner *crew = tide_combiner_new(4, leaders);
     pthread_t threads[THREADS];
     caller callers[THREADS];
     assert_non_null(crew);
@@ -74,7 +74,7 @@ static void run_callers(int leaders)
     }
     assert_true(atomic_load(&most_at_work) <= leaders);
     assert_true(atomic_load(&largest) <= 4);
-    tide_crew_free(crew);
+    tide_combiner_free(crew);
 }
 
 static void every_wish_is_fulfilled_once_and_one_leads(void **state)
@@ -95,7 +95,7 @@ typedef struct relay {
     bool has_seen_it;
 } relay;
 
-static void pass_and_wait(tide_crew_turn *turn, void **whats, int count)
+static void pass_and_wait(tide_combiner_turn *turn, void **whats, int count)
 {
     assert_int_equal(1, count);
     relay *r = whats[0];
@@ -103,20 +103,20 @@ static void pass_and_wait(tide_crew_turn *turn, void **whats, int count)
         (void)sem_post(r->begun);
         return;
     }
-    tide_crew_pass(turn);
-    tide_crew_pass(turn); /* once more is nothing */
+    tide_combiner_pass(turn);
+    tide_combiner_pass(turn); /* once more is nothing */
     r->has_seen_it = fair_wait_sem(r->begun, fair_clock_ms() + 20000);
 }
 
 typedef struct runner {
-    tide_crew *crew;
+    tide_combiner *crew;
     relay *what;
 } runner;
 
 static void *run_relay(void *arg)
 {
     runner *r = arg;
-    tide_crew_do(r->crew, 1, r->what, pass_and_wait);
+    tide_combiner_do(r->crew, 1, r->what, pass_and_wait);
     return NULL;
 }
 
@@ -125,7 +125,7 @@ static void who_has_passed_keeps_nobody_from_leading(void **state)
     (void)state;
     sem_t begun;
     assert_int_equal(0, sem_init(&begun, 0, 0));
-    tide_crew *crew = tide_crew_new(1, 1);
+    tide_combiner *crew = tide_combiner_new(1, 1);
     relay relays[] = {{.is_first = true, .begun = &begun}, {.begun = &begun}};
     runner runners[] = {{crew, &relays[0]}, {crew, &relays[1]}};
     pthread_t threads[2];
@@ -134,20 +134,20 @@ static void who_has_passed_keeps_nobody_from_leading(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(0, pthread_join(threads[i], NULL));
     assert_true(relays[0].has_seen_it);
-    tide_crew_free(crew);
+    tide_combiner_free(crew);
     (void)sem_destroy(&begun);
 }
 
 static void who_is_alone_does_its_own(void **state)
 {
     (void)state;
-    tide_crew *crew = tide_crew_new(64, 1);
+    tide_combiner *crew = tide_combiner_new(64, 1);
     wish w = {.line = 1};
-    tide_crew_do(crew, 1, &w, fulfil);
+    tide_combiner_do(crew, 1, &w, fulfil);
     assert_int_equal(1, w.done);
     assert_int_equal(1, w.batch);
-    tide_crew_free(crew);
-    tide_crew_free(NULL);
+    tide_combiner_free(crew);
+    tide_combiner_free(NULL);
 }
 
 int main(void)

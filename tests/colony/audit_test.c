@@ -58,7 +58,7 @@ static void tamper(rig *r, const char *text)
     const tide_sql sql = {.name = "tamper",
                           .engine = {{.text = text, .params = NULL, .param_count = 0},
                                      {.text = text, .params = NULL, .param_count = 0}}};
-    assert_ok_err(tide_write(r->t->store, run_statement, (void *)&sql, &r->err), &r->err);
+    assert_ok_err(tide_store_write(r->t->store, run_statement, (void *)&sql, &r->err), &r->err);
 }
 
 /* All terms of DECISIONS 16 are there, and add up. */

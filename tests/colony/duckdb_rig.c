@@ -141,7 +141,7 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     taken *t = arg;
     (void)err;
@@ -149,11 +149,11 @@ static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_e
         const size_t len = strlen(t->out);
         char *at = t->out + len;
         const size_t left = t->size - len;
-        if (cells[i].kind == TIDE_CELL_NULL)
+        if (cells[i].kind == TIDE_SQL_VALUE_NULL)
             (void)snprintf(at, left, "null|");
-        else if (cells[i].kind == TIDE_CELL_F64)
+        else if (cells[i].kind == TIDE_SQL_VALUE_F64)
             (void)snprintf(at, left, "%g|", cells[i].f64);
-        else if (cells[i].kind == TIDE_CELL_I64 || cells[i].kind == TIDE_CELL_BOOL)
+        else if (cells[i].kind == TIDE_SQL_VALUE_I64 || cells[i].kind == TIDE_SQL_VALUE_BOOL)
             (void)snprintf(at, left, "%" PRId64 "|", cells[i].i64);
         else
             (void)snprintf(at, left, "%.*s|", (int)cells[i].bytes.len, cells[i].bytes.ptr);

@@ -111,7 +111,7 @@ static void a_lost_lease_stores_nothing(void **state)
 {
     duckdb_rig *r = *state;
     lease_job job = {.name = "colony/agent/web-1"};
-    assert_ok_err(tide_write(r->store, claim, &job, &r->err), &r->err);
+    assert_ok_err(tide_store_write(r->store, claim, &job, &r->err), &r->err);
     answer a;
     answer_begin(&a, "s1");
     answer_foreign_run(&a, 1, 10);

@@ -966,7 +966,7 @@ static int64_t hold_agent(rig *r, const rig_agent *a)
     char name[TIDE_AGENT_ID_MAX + 16];
     tide_registry_lease_name(name, a->name);
     claim c = {.name = name};
-    assert_ok_err(tide_write(r->t->store, claim_lease, &c, &r->err), &r->err);
+    assert_ok_err(tide_store_write(r->t->store, claim_lease, &c, &r->err), &r->err);
     return c.token;
 }
 

@@ -278,11 +278,11 @@ static tide_status no_columns(void *arg, const char *const *names, int count, ti
     return TIDE_OK;
 }
 
-static tide_status keep_number(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status keep_number(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)err;
     assert_int_equal(1, count);
-    *(int64_t *)arg = cells[0].kind == TIDE_CELL_F64 ? (int64_t)cells[0].f64 : cells[0].i64;
+    *(int64_t *)arg = cells[0].kind == TIDE_SQL_VALUE_F64 ? (int64_t)cells[0].f64 : cells[0].i64;
     return TIDE_OK;
 }
 

@@ -176,7 +176,7 @@ static tide_status ignore_columns(void *arg, const char *const *names, int count
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)err;
     answer *a = arg;
@@ -184,11 +184,11 @@ static tide_status take_row(void *arg, const tide_cell *cells, int count, tide_e
         return TIDE_OK;
     a->is_told = true;
     a->number = cells[0].i64;
-    if (cells[0].kind == TIDE_CELL_F64)
+    if (cells[0].kind == TIDE_SQL_VALUE_F64)
         (void)snprintf(a->text, sizeof a->text, "%.6g", cells[0].f64);
-    else if (cells[0].kind == TIDE_CELL_NULL)
+    else if (cells[0].kind == TIDE_SQL_VALUE_NULL)
         (void)snprintf(a->text, sizeof a->text, "null");
-    else if (cells[0].kind == TIDE_CELL_I64 || cells[0].kind == TIDE_CELL_BOOL)
+    else if (cells[0].kind == TIDE_SQL_VALUE_I64 || cells[0].kind == TIDE_SQL_VALUE_BOOL)
         (void)snprintf(a->text, sizeof a->text, "%" PRId64, cells[0].i64);
     else
         (void)snprintf(a->text, sizeof a->text, "%.*s", (int)cells[0].bytes.len,

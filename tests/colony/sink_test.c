@@ -290,12 +290,12 @@ static void a_colony_that_lost_its_lease_is_refused(void **state)
     assert_ok(tide_sink_open_sql(&sink, t->store, &t->err));
     lease_act first = {0};
     lease_act second = {0};
-    assert_ok_err(tide_write(t->store, act_on_lease, &first, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, act_on_lease, &first, &t->err), &t->err);
     assert_ok_err(apply_under(sink, "colony/agent/a", first.lease.token, 1, &t->err), &t->err);
     virtual_env_advance(&t->clock, 31 * SECOND_US);
     assert_status(TIDE_E_LEASE_LOST,
                   apply_under(sink, "colony/agent/a", first.lease.token, 2, &t->err));
-    assert_ok_err(tide_write(t->store, act_on_lease, &second, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, act_on_lease, &second, &t->err), &t->err);
     assert_status(TIDE_E_LEASE_LOST,
                   apply_under(sink, "colony/agent/a", first.lease.token, 2, &t->err));
     assert_ok_err(apply_under(sink, "colony/agent/a", second.lease.token, 2, &t->err), &t->err);
@@ -534,7 +534,7 @@ static void plain_sql_cannot_move_a_checkpoint(void **state)
                  "'telemetry', 1, 1, 'nonsense')"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
-        assert_true(tide_write(t->store, run_script, scripts[i], &t->err) < TIDE_OK);
+        assert_true(tide_store_write(t->store, run_script, scripts[i], &t->err) < TIDE_OK);
     assert_int_equal(5, ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_ok_err(store_spans(sink, "a", 6, 7, &t->err), &t->err);
 }

@@ -91,7 +91,7 @@ static inline tide_status plain_sql(store_test *t, tide_store *store, const char
     char text[2048];
     assert_true(strlen(sql) < sizeof text);
     snprintf(text, sizeof text, "%s", sql);
-    return tide_write(store, run_script, text, &t->err);
+    return tide_store_write(store, run_script, text, &t->err);
 }
 
 /* A copy of what tide_idempotency_find shows; texts are those of the case. */

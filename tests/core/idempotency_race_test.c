@@ -60,7 +60,7 @@ static void run_caller(interleave *x, int actor, void *arg)
     caller *c = arg;
     c->x = x;
     c->actor = actor;
-    c->status = tide_write(c->store, move_and_wait, c, &c->err);
+    c->status = tide_store_write(c->store, move_and_wait, c, &c->err);
 }
 
 /* a has done its work and not committed; b comes and waits; a ends; b ends. */

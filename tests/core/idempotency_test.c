@@ -284,11 +284,11 @@ static void effect_and_answer_are_one_commit(void **state)
 {
     store_test *t = *state;
     effect e = {.token = begin_as(t, TIDE_IDEMPOTENCY_NEW), .is_failing = true};
-    assert_status(TIDE_E_FAILED, tide_write(t->store, do_and_answer, &e, &t->err));
+    assert_status(TIDE_E_FAILED, tide_store_write(t->store, do_and_answer, &e, &t->err));
     (void)begin_as(t, TIDE_IDEMPOTENCY_IN_PROGRESS);
     assert_int_equal(0, count_effects(t));
     e.is_failing = false;
-    assert_ok_err(tide_write(t->store, do_and_answer, &e, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, do_and_answer, &e, &t->err), &t->err);
     assert_replay(t, "done", false);
     assert_int_equal(1, count_effects(t));
 }
@@ -300,7 +300,7 @@ static void an_effect_under_a_lost_token_is_rolled_back(void **state)
     effect slow = {.token = begin_as(t, TIDE_IDEMPOTENCY_NEW)};
     virtual_env_advance(&t->clock, LOCK_US);
     (void)begin_as(t, TIDE_IDEMPOTENCY_TAKEOVER);
-    assert_status(TIDE_E_LEASE_LOST, tide_write(t->store, do_and_answer, &slow, &t->err));
+    assert_status(TIDE_E_LEASE_LOST, tide_store_write(t->store, do_and_answer, &slow, &t->err));
     assert_int_equal(0, count_effects(t));
 }
 
@@ -484,7 +484,7 @@ static void a_reboot_leaves_the_locks_of_plain_sql(void **state)
     const tide_idempotency_request other = request_of("other", HASH_A);
     (void)begin_with(t, &other);
     virtual_env_reboot(&t->clock);
-    assert_ok_err(tide_write(t->store, lock_plainly, t, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, lock_plainly, t, &t->err), &t->err);
     const int64_t token = find(t, "job").key.lock_token;
     (void)begin_as(t, TIDE_IDEMPOTENCY_IN_PROGRESS);
     assert_int_equal(token, find(t, "job").key.lock_token);

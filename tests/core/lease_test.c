@@ -40,8 +40,8 @@ static tide_status call_lease(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status do_call(store_test *t, lease_call *c)
 {
-    return c->what == FIND ? tide_read(t->store, call_lease, c, &t->err)
-                           : tide_write(t->store, call_lease, c, &t->err);
+    return c->what == FIND ? tide_store_read(t->store, call_lease, c, &t->err)
+                           : tide_store_write(t->store, call_lease, c, &t->err);
 }
 
 static int64_t claim(store_test *t, const char *holder)

@@ -52,7 +52,7 @@ static tide_status take_and_fail(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_sequence_range *range = arg;
     TIDE_TRY(tide_sequence_declare(tx, "orders", 3, range, err));
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     return tide_fail(err, TIDE_E_MISMATCH, "changed my mind");
 }
 
@@ -61,7 +61,7 @@ static void a_rolled_back_number_is_given_again(void **state)
     store_test *t = *state;
     tide_sequence_range range = {0};
     assert_int_equal(1, next(t, "orders", 1));
-    assert_status(TIDE_E_MISMATCH, tide_write(t->store, take_and_fail, &range, &t->err));
+    assert_status(TIDE_E_MISMATCH, tide_store_write(t->store, take_and_fail, &range, &t->err));
     assert_int_equal(2, range.first);
     assert_int_equal(2, next(t, "orders", 1));
 }
@@ -79,7 +79,7 @@ static tide_status take_two(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_sequence_declare(tx, "aardvark", 3, &p->b, err));
     if (!p->is_settled)
         return TIDE_OK;
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     assert_int_equal(3, p->a.first);
     assert_int_equal(4, p->b.first);
     return TIDE_OK;
@@ -89,11 +89,11 @@ static void one_transaction_takes_from_several_sequences(void **state)
 {
     store_test *t = *state;
     pair p = {.is_settled = false};
-    assert_ok_err(tide_write(t->store, take_two, &p, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, take_two, &p, &t->err), &t->err);
     assert_int_equal(1, p.a.first);
     assert_int_equal(1, p.b.first);
     p.is_settled = true;
-    assert_ok_err(tide_write(t->store, take_two, &p, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, take_two, &p, &t->err), &t->err);
 }
 
 static tide_status take_twice(tide_tx *tx, void *arg, tide_error *err)
@@ -107,7 +107,7 @@ static void declaring_a_sequence_twice_is_refused(void **state)
 {
     store_test *t = *state;
     pair p;
-    assert_status(TIDE_E_INVALID, tide_write(t->store, take_twice, &p, &t->err));
+    assert_status(TIDE_E_INVALID, tide_store_write(t->store, take_twice, &p, &t->err));
     assert_int_equal(1, next(t, "orders", 1));
 }
 
@@ -191,7 +191,7 @@ static void listing_pages_through_all_in_name_order(void **state)
 {
     store_test *t = *state;
     for (int round = 0; round < 20; round++)
-        assert_ok_err(tide_write(t->store, take_many, &round, &t->err), &t->err);
+        assert_ok_err(tide_store_write(t->store, take_many, &round, &t->err), &t->err);
     listing l = {0};
     assert_ok(tide_sequence_list(t->store, note_sequence, &l, &t->err));
     assert_int_equal(1000, l.count);
@@ -203,7 +203,7 @@ static void rows_carry_number_and_rising_time(void **state)
     store_test *t = *state;
     numbered_row row = {.writer = "a"};
     for (row.n = 1; row.n <= 3; row.n++) {
-        assert_ok_err(tide_write(t->store, add_numbered, &row, &t->err), &t->err);
+        assert_ok_err(tide_store_write(t->store, add_numbered, &row, &t->err), &t->err);
         assert_int_equal(row.n, row.range.first);
         virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US - row.n * 3600 * SECOND_US);
     }

@@ -74,12 +74,12 @@ static tide_status read_digest(tide_tx *tx, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_LIST, err));
-    tide_bind_text(query, "after_name", "");
-    tide_bind_blob(query, "after_digest", tide_view_bytes("", 0));
-    tide_bind_bool(query, "all", true);
-    tide_bind_i64(query, "limit", 1);
+    tide_query_bind_text(query, "after_name", "");
+    tide_query_bind_blob(query, "after_digest", tide_view_bytes("", 0));
+    tide_query_bind_bool(query, "all", true);
+    tide_query_bind_i64(query, "limit", 1);
     TIDE_TRY(tide_query_one(query, err));
-    const tide_view digest = tide_col_blob(query);
+    const tide_view digest = tide_query_col_blob(query);
     if (digest.len != TIDE_SHA256_LEN)
         return tide_fail(err, TIDE_E_DAMAGED, "%zu bytes", digest.len);
     memcpy(arg, digest.ptr, digest.len);
@@ -95,7 +95,7 @@ static void only_the_digest_is_stored(void **state)
     uint8_t expected[TIDE_SHA256_LEN];
     tide_token found;
     make(t, "a", TIDE_TOKEN_READ, text);
-    assert_ok_err(tide_read(t->store, read_digest, stored, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->store, read_digest, stored, &t->err), &t->err);
     assert_ok(tide_sha256_of(tide_view_of(text), expected, &t->err));
     assert_memory_equal(expected, stored, sizeof stored);
     assert_status(
@@ -249,15 +249,16 @@ static void plain_sql_cannot_raise_or_revive_a_token(void **state)
         "UPDATE access_tokens SET agent = 'b'",
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        assert_true(tide_write(t->store, run_script, (void *)(uintptr_t)refused[i], &t->err) <
+        assert_true(tide_store_write(t->store, run_script, (void *)(uintptr_t)refused[i], &t->err) <
                     TIDE_OK);
-    assert_ok_err(tide_write(t->store, run_script,
-                             "UPDATE access_tokens SET revoked_at = '2025-01-01 00:00:00.000000'",
-                             &t->err),
-                  &t->err);
+    assert_ok_err(
+        tide_store_write(t->store, run_script,
+                         "UPDATE access_tokens SET revoked_at = '2025-01-01 00:00:00.000000'",
+                         &t->err),
+        &t->err);
     assert_status(TIDE_E_UNAUTHENTICATED, check(t, text, &found));
-    assert_true(tide_write(t->store, run_script, "UPDATE access_tokens SET revoked_at = NULL",
-                           &t->err) < TIDE_OK);
+    assert_true(tide_store_write(t->store, run_script, "UPDATE access_tokens SET revoked_at = NULL",
+                                 &t->err) < TIDE_OK);
     assert_status(TIDE_E_UNAUTHENTICATED, check(t, text, &found));
 }
 

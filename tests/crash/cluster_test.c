@@ -237,20 +237,20 @@ static tide_status count_rows(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
-/* Rule 13: tide_read returns only when everything it saw is on disk. */
+/* Rule 13: tide_store_read returns only when everything it saw is on disk. */
 static void what_a_read_returned_survives_the_server(void **state)
 {
     cluster_case *c = *state;
     int64_t count = 0;
     commit_without_flush(c);
-    assert_ok_err(tide_read(c->stores[0], count_rows, &count, &c->err), &c->err);
+    assert_ok_err(tide_store_read(c->stores[0], count_rows, &count, &c->err), &c->err);
     assert_int_equal(1, count);
     crash_and_restart(c);
-    assert_ok_err(tide_read(c->stores[0], count_rows, &count, &c->err), &c->err);
+    assert_ok_err(tide_store_read(c->stores[0], count_rows, &count, &c->err), &c->err);
     assert_int_equal(1, count);
 }
 
@@ -266,10 +266,10 @@ static void what_a_local_read_returned_can_be_lost(void **state)
             run_sql(pg, "DELETE FROM numbered");
         }
         commit_without_flush(c);
-        assert_ok_err(tide_read_local(c->stores[0], count_rows, &count, &c->err), &c->err);
+        assert_ok_err(tide_store_read_local(c->stores[0], count_rows, &count, &c->err), &c->err);
         assert_int_equal(1, count);
         crash_and_restart(c);
-        assert_ok_err(tide_read(c->stores[0], count_rows, &count, &c->err), &c->err);
+        assert_ok_err(tide_store_read(c->stores[0], count_rows, &count, &c->err), &c->err);
     }
     assert_int_equal(0, count);
 }
@@ -301,10 +301,10 @@ static void a_flush_on_another_server_is_no_proof(void **state)
     cluster_case *c = *state;
     numbered_row row = {.writer = "w", .n = 1};
     crash_behind_commit = c;
-    const tide_status status = tide_write(c->stores[0], add_numbered, &row, &c->err);
+    const tide_status status = tide_store_write(c->stores[0], add_numbered, &row, &c->err);
     assert_null(crash_behind_commit);
     int64_t count = 0;
-    assert_ok_err(tide_read(c->stores[0], count_rows, &count, &c->err), &c->err);
+    assert_ok_err(tide_store_read(c->stores[0], count_rows, &count, &c->err), &c->err);
     if (count == 0)
         assert_status_err(TIDE_E_OUTCOME_UNKNOWN, status, &c->err);
 }
@@ -317,9 +317,9 @@ static void a_read_that_outlives_its_server_is_read_again(void **state)
     int64_t count = 0;
     commit_without_flush(c);
     crash_behind_commit = c;
-    const tide_status status = tide_read(c->stores[0], count_rows, &shown, &c->err);
+    const tide_status status = tide_store_read(c->stores[0], count_rows, &shown, &c->err);
     assert_null(crash_behind_commit);
-    assert_ok_err(tide_read(c->stores[1], count_rows, &count, &c->err), &c->err);
+    assert_ok_err(tide_store_read(c->stores[1], count_rows, &count, &c->err), &c->err);
     if (status == TIDE_OK)
         assert_int_equal(count, shown);
     else

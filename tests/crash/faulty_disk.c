@@ -67,8 +67,8 @@ static tide_status put_blob(tide_tx *tx, int64_t id, tide_error *err)
     static const char bytes[DISK_BLOB_LEN];
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", id);
-    tide_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
+    tide_query_bind_i64(query, "id", id);
+    tide_query_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
     return tide_query_run(query, NULL, err);
 }
 
@@ -88,7 +88,7 @@ tide_status disk_case_write(disk_case *c, int64_t thread, int64_t n, int64_t blo
     taken_writer(name, &self);
     fault_row r = {.row = {.writer = name, .n = n}, .blob_id = blob_id};
     tide_error err;
-    const tide_status status = tide_write(c->store, add_fault_row, &r, &err);
+    const tide_status status = tide_store_write(c->store, add_fault_row, &r, &err);
     disk_case_note(c, thread, n, status, r.row.range.first);
     return status;
 }

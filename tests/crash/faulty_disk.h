@@ -41,7 +41,7 @@ tide_status disk_case_open(disk_case *c, const char *path, bool is_inline);
 
 void disk_case_note(disk_case *c, int64_t thread, int64_t n, tide_status status, int64_t seq_id);
 
-/* A closure for tide_write: a numbered row, and a blob when blob_id is not 0. */
+/* A closure for tide_store_write: a numbered row, and a blob when blob_id is not 0. */
 typedef struct fault_row {
     numbered_row row;
     int64_t blob_id; /* 0: none */

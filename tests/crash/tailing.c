@@ -30,16 +30,16 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0; /* the closure may run again */
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_TAIL, err));
-    tide_bind_i64(query, "after", p->after);
-    tide_bind_i64(query, "limit", PAGE);
+    tide_query_bind_i64(query, "after", p->after);
+    tide_query_bind_i64(query, "limit", PAGE);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         seen_row *row = &p->rows[p->count++];
-        row->seq_id = tide_col_i64(query);
-        const tide_view writer = tide_col_text(query);
+        row->seq_id = tide_query_col_i64(query);
+        const tide_view writer = tide_query_col_text(query);
         (void)snprintf(row->writer, sizeof row->writer, "%.*s", (int)writer.len, writer.ptr);
-        row->n = tide_col_i64(query);
-        row->at_us = tide_col_time(query);
+        row->n = tide_query_col_i64(query);
+        row->at_us = tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -71,7 +71,7 @@ static tide_status append(seen_rows *seen, const seen_row *row, tide_error *err)
 tide_status seen_rows_read(seen_rows *seen, tide_store *store, tide_error *err)
 {
     page p = {.after = (int64_t)seen->len};
-    TIDE_TRY(tide_read(store, read_page, &p, err));
+    TIDE_TRY(tide_store_read(store, read_page, &p, err));
     for (int64_t i = 0; i < p.count; i++)
         TIDE_TRY(append(seen, &p.rows[i], err));
     return p.count > 0 ? TIDE_OK : TIDE_NONE;

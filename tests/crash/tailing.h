@@ -1,6 +1,6 @@
 /* tailing.h - a reader that asks for `> n`, and the checks of what was promised.
  *
- * The tailer reads the table `numbered` in pages, each by one tide_read, and asks next for what lies above the
+ * The tailer reads the table `numbered` in pages, each by one tide_store_read, and asks next for what lies above the
  * last number it has. It never looks back: a row that becomes visible below its position is lost to it. So each
  * page must continue where the last one ended, number by number: committed numbers have no gaps, and become
  * visible in their order. Times beside the numbers never go back either.

@@ -43,14 +43,14 @@ static tide_status add_rows(tide_tx *tx, void *arg, tide_error *err)
     request *r = arg;
     TIDE_TRY(tide_sequence_declare(tx, "numbered", r->count, &r->range, err));
     if (r->is_settled)
-        TIDE_TRY(tide_tx_settle(tx, err));
+        TIDE_TRY(tide_tx_take_counters(tx, err));
     for (int64_t i = 0; i < r->count; i++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_ADD, err));
-        tide_bind_text(query, "sequence", "numbered");
-        tide_bind_text(query, "writer", r->writer);
-        tide_bind_i64(query, "n", row_n(r, i));
-        tide_bind_i64(query, "back", r->count - 1 - i);
+        tide_query_bind_text(query, "sequence", "numbered");
+        tide_query_bind_text(query, "writer", r->writer);
+        tide_query_bind_i64(query, "n", row_n(r, i));
+        tide_query_bind_i64(query, "back", r->count - 1 - i);
         if (r->is_settled)
             TIDE_TRY(tide_query_run(query, NULL, err));
         else
@@ -132,7 +132,7 @@ static tide_status take_once(const taker *t, request *r, tide_error *err)
         report_rows(t, r, TAKEN_STORED, false);
         env->sleep_us(env, HASTY_PAUSE_US);
     }
-    const tide_status status = tide_write(t->store, add_rows, r, err);
+    const tide_status status = tide_store_write(t->store, add_rows, r, err);
     if (t->is_hasty)
         return TIDE_OK;
     write_outcome(t, r, begin_ns, result_of(status), status == TIDE_OK);

@@ -1,6 +1,6 @@
 /* taking.h - a taker: writes numbered rows without end and says what became of each.
  *
- * One taker is one thread. In a loop it runs tide_write with a closure that takes numbers of the sequence
+ * One taker is one thread. In a loop it runs tide_store_write with a closure that takes numbers of the sequence
  * `numbered` and puts rows that carry them into the table of the same name. The seed decides the shape of each:
  *
  *     one row, or several at once              the rows are deferred, the runner takes the numbers last
@@ -8,7 +8,7 @@
  *     a closure that fails after all its work  its rows have a negative n: none may ever be seen
  *
  * A row is named by (writer, n); the writer's name tells cycle, process and thread, so that no two takers
- * that ever ran share one. After each tide_write the taker reports every row with its fate:
+ * that ever ran share one. After each tide_store_write the taker reports every row with its fate:
  *
  *     TAKEN_STORED   acknowledged: the row is there for ever, under this number
  *     TAKEN_FAILED   refused: the row is not there, and will not be

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "services/access/access.h"
 
-static tide_status check(tide_access *access, const char *token, const char *peer, tide_peer *out,
+static tide_status check(tide_access *access, const char *token, const char *peer, tide_caller *out,
                          tide_error *err)
 {
     const tide_credentials given = {.token = token, .peer = peer};
@@ -19,7 +19,7 @@ static void tokens_of_the_store_open_the_door(void **state)
 {
     store_test *t = *state;
     char text[TIDE_TOKEN_TEXT_SIZE];
-    tide_peer peer;
+    tide_caller peer;
     const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
     const tide_access_options options = {.env = &t->clock.env, .is_required = true};
     TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
@@ -39,7 +39,7 @@ static void tokens_of_the_store_open_the_door(void **state)
 static void without_configuration_this_machine_may_do_everything(void **state)
 {
     store_test *t = *state;
-    tide_peer peer;
+    tide_caller peer;
     const tide_access_options options = {.env = &t->clock.env};
     TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
     assert_ok(tide_access_open(&access, t->store, &options, &t->err));
@@ -54,7 +54,7 @@ static void uses_are_written_down_at_the_latest_on_close(void **state)
 {
     store_test *t = *state;
     char text[TIDE_TOKEN_TEXT_SIZE];
-    tide_peer peer;
+    tide_caller peer;
     tide_token found;
     const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
     const tide_access_options options = {.env = &t->clock.env};

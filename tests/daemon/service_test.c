@@ -25,7 +25,7 @@ typedef struct service_test {
     FILE *log_file;
     FILE *out_file;
     tide_log log;
-    tide_service *service;
+    tide_lifecycle *service;
     int reload_count;
     int drain_count;
     bool is_bad;      /* the next reload fails */
@@ -65,7 +65,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     service_test *t = *state;
-    tide_service_close(t->service);
+    tide_lifecycle_close(t->service);
     (void)fclose(t->log_file);
     (void)fclose(t->out_file);
     (void)close(t->manager_fd);
@@ -78,9 +78,9 @@ static int teardown(void **state)
 
 static void open_service(service_test *t, int64_t drain_us)
 {
-    const tide_service_options options = {
+    const tide_lifecycle_options options = {
         .log = &t->log, .ready_file = t->out_file, .drain_us = drain_us};
-    assert_ok_err(tide_service_open(&t->service, &options, &t->err), &t->err);
+    assert_ok_err(tide_lifecycle_open(&t->service, &options, &t->err), &t->err);
 }
 
 static const char *read_all(service_test *t, const char *path)
@@ -120,7 +120,7 @@ static void on_drain(void *arg)
     service_test *t = arg;
     t->drain_count++;
     if (!t->is_stubborn)
-        tide_service_finish(t->service);
+        tide_lifecycle_finish(t->service);
 }
 
 static bool on_alive(void *arg)
@@ -130,9 +130,9 @@ static bool on_alive(void *arg)
 
 static tide_status run(service_test *t)
 {
-    const tide_service_calls calls = {
+    const tide_lifecycle_calls calls = {
         .reload = on_reload, .drain = on_drain, .is_alive = on_alive, .arg = t};
-    return tide_service_run(t->service, &calls, &t->err);
+    return tide_lifecycle_run(t->service, &calls, &t->err);
 }
 
 /* ---- */
@@ -141,7 +141,7 @@ static void ready_is_one_line_and_a_message(void **state)
 {
     service_test *t = *state;
     open_service(t, 0);
-    tide_service_ready(t->service, "grpc=127.0.0.1:%d http=127.0.0.1:%d", 4317, 4318);
+    tide_lifecycle_ready(t->service, "grpc=127.0.0.1:%d http=127.0.0.1:%d", 4317, 4318);
     assert_string_equal("ready grpc=127.0.0.1:4317 http=127.0.0.1:4318\n",
                         read_all(t, t->out_path));
     assert_string_equal("READY=1\nSTATUS=grpc=127.0.0.1:4317 http=127.0.0.1:4318|", heard(t));
@@ -155,12 +155,12 @@ static void a_signal_drains_and_the_end_is_clean(void **state)
     for (size_t i = 0; i < 2; i++) {
         open_service(t, 0);
         assert_int_equal(0, raise(signals[i]));
-        assert_false(tide_service_is_draining(t->service));
+        assert_false(tide_lifecycle_is_draining(t->service));
         assert_ok_err(run(t), &t->err);
         assert_int_equal(i + 1, t->drain_count);
-        assert_true(tide_service_is_draining(t->service));
+        assert_true(tide_lifecycle_is_draining(t->service));
         assert_string_equal("STOPPING=1\nSTATUS=draining|", heard(t));
-        tide_service_close(t->service);
+        tide_lifecycle_close(t->service);
         t->service = NULL;
     }
     assert_contains(read_all(t, t->log_path), "msg=draining why=SIGINT");
@@ -193,11 +193,11 @@ static void a_hangup_reloads_and_a_failure_changes_nothing(void **state)
 {
     service_test *t = *state;
     open_service(t, 0);
-    tide_service_ready(t->service, "here");
+    tide_lifecycle_ready(t->service, "here");
     (void)heard(t);
     t->is_bad = true;
     assert_int_equal(0, raise(SIGHUP));
-    tide_service_finish(
+    tide_lifecycle_finish(
         t->service); /* looked at first: the hangup is not lost, run again finds it */
     assert_ok(run(t));
     assert_int_equal(0, t->reload_count);
@@ -212,7 +212,7 @@ static void a_hangup_reloads_and_a_failure_changes_nothing(void **state)
 
 static void *finish_later(void *arg)
 {
-    tide_service_finish(arg);
+    tide_lifecycle_finish(arg);
     return NULL;
 }
 
@@ -250,7 +250,7 @@ static void the_watchdog_hears_from_whoever_is_alive(void **state)
         assert_int_equal(0, pthread_join(thread, NULL));
         const bool is_heard = strstr(heard(t), "WATCHDOG=1|");
         assert_true(is_heard == !t->is_hung);
-        tide_service_close(t->service);
+        tide_lifecycle_close(t->service);
         t->service = NULL;
     }
 }
@@ -323,7 +323,7 @@ static void the_signals_are_given_back(void **state)
     open_service(t, 0);
     assert_int_equal(0, pthread_sigmask(SIG_SETMASK, NULL, &after));
     assert_int_equal(1, sigismember(&after, SIGTERM));
-    tide_service_close(t->service);
+    tide_lifecycle_close(t->service);
     t->service = NULL;
     assert_int_equal(0, pthread_sigmask(SIG_SETMASK, NULL, &after));
     assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));

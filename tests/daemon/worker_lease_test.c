@@ -154,7 +154,7 @@ static void an_attempt_that_takes_too_long_has_failed(void **state)
 {
     rig *r = *state;
     r->options.item_max = 1;
-    rig_add_new(r, (tide_work_new){.work_item_id = "a", .timeout_us = 1500000, .max_retries = 1});
+    rig_add_new(r, (tide_work_spec){.work_item_id = "a", .timeout_us = 1500000, .max_retries = 1});
     rig_start(r);
     rig_join(r);
     assert_int_equal(TIDE_JOB_TIMED_OUT, r->stop_reason);

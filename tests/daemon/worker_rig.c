@@ -225,7 +225,7 @@ int rig_teardown(void **state)
     return store_fixture_teardown(state);
 }
 
-void rig_add_new(rig *r, tide_work_new item)
+void rig_add_new(rig *r, tide_work_spec item)
 {
     tide_work_added added;
     item.task_id = item.task_id ? item.task_id : "t";
@@ -235,7 +235,7 @@ void rig_add_new(rig *r, tide_work_new item)
 
 void rig_add(rig *r, const char *id)
 {
-    rig_add_new(r, (tide_work_new){.work_item_id = id, .max_retries = -1});
+    rig_add_new(r, (tide_work_spec){.work_item_id = id, .max_retries = -1});
 }
 
 static void *run_worker(void *arg)
@@ -327,7 +327,7 @@ static void *run_hang(void *arg)
 {
     rig_hang *hang = arg;
     tide_error err;
-    TIDE_IGNORE(tide_write(hang->store, hold_and_hang, hang, &err));
+    TIDE_IGNORE(tide_store_write(hang->store, hold_and_hang, hang, &err));
     return NULL;
 }
 

@@ -72,7 +72,7 @@ int rig_teardown(void **state);
 rig *rig_second(rig *r);
 
 void rig_add(rig *r, const char *id);
-void rig_add_new(rig *r, tide_work_new item);
+void rig_add_new(rig *r, tide_work_spec item);
 
 void rig_start(rig *r);
 /* The worker ends by itself, or was stopped; it ended with TIDE_OK. */

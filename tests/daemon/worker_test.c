@@ -27,7 +27,7 @@ static void what_the_function_returns_decides(void **state)
     r->options.item_max = 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         r->result = cases[i].returned;
-        rig_add_new(r, (tide_work_new){
+        rig_add_new(r, (tide_work_spec){
                            .work_item_id = cases[i].id, .priority = (int64_t)i, .max_retries = 1});
         rig_start(r);
         rig_join(r);
@@ -187,9 +187,9 @@ static void until_empty_does_not_wait_for_what_others_do(void **state)
     rig *r = *state;
     r->options.until_empty = true;
     rig_let(r);
-    rig_add_new(r, (tide_work_new){.work_item_id = "later",
-                                   .work_type = "other",
-                                   .delay_us = 3600 * SECOND_US});
+    rig_add_new(r, (tide_work_spec){.work_item_id = "later",
+                                    .work_type = "other",
+                                    .delay_us = 3600 * SECOND_US});
     rig_add(r, "a");
     rig_start(r);
     rig_join(r);
@@ -230,7 +230,7 @@ static void add_and_wait(rig *r, const char *id, const char *type)
 {
     const int before = rig_count(r, "finished");
     rig_wait(r, "swept", rig_count(r, "swept") + 3);
-    rig_add_new(r, (tide_work_new){.work_item_id = id, .work_type = type, .max_retries = -1});
+    rig_add_new(r, (tide_work_spec){.work_item_id = id, .work_type = type, .max_retries = -1});
     rig_wait(r, "finished", before + 1);
 }
 
@@ -273,12 +273,12 @@ static void whatever_becomes_claimable_wakes_the_worker(void **state)
     rig_wait(r, "swept", 3);
     assert_ok_err(tide_work_resume(r->mine, "job", &r->t->err), &r->t->err);
     rig_wait(r, "finished", 1);
-    rig_add_new(r, (tide_work_new){.work_item_id = "delayed", .delay_us = 100000});
+    rig_add_new(r, (tide_work_spec){.work_item_id = "delayed", .delay_us = 100000});
     rig_wait(r, "finished", 2);
     static const char *const needs[] = {"first"};
-    rig_add_new(r, (tide_work_new){.work_item_id = "first", .delay_us = 50000});
+    rig_add_new(r, (tide_work_spec){.work_item_id = "first", .delay_us = 50000});
     rig_add_new(
-        r, (tide_work_new){.work_item_id = "second", .depends_on = needs, .depends_on_count = 1});
+        r, (tide_work_spec){.work_item_id = "second", .depends_on = needs, .depends_on_count = 1});
     rig_wait(r, "finished", 4);
     tide_worker_stop(r->worker);
     rig_join(r);

@@ -246,14 +246,14 @@ static void several_checkpoints_of_several_tasks_are_one_transaction(void **stat
     for (int i = 0; i < 5; i++)
         s.checkpoints[i] = (tide_checkpoint_new){
             .task_id = tasks[i], .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
-    assert_ok_err(tide_write(t->store, append_several, &s, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     const int64_t numbers[] = {1, 2, 2, 3, 3};
     for (int i = 0; i < 5; i++) {
         assert_int_equal(2 + i, s.numbers[i].global_sequence);
         assert_int_equal(numbers[i], s.numbers[i].sequence_number);
     }
     s.wants_numbers = false;
-    assert_ok_err(tide_write(t->store, append_several, &s, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     assert_int_equal(11, head_of(t->store));
     const seen_list *list = list_of(t->store, (tide_journal_filter){.task_id = "a"});
     assert_int_equal(6, list->count);
@@ -271,14 +271,14 @@ static void one_bad_checkpoint_of_several_changes_nothing(void **state)
         s.checkpoints[i] = (tide_checkpoint_new){
             .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     s.checkpoints[2].task_id = "nobody";
-    assert_status(TIDE_E_NOT_FOUND, tide_write(t->store, append_several, &s, &t->err));
+    assert_status(TIDE_E_NOT_FOUND, tide_store_write(t->store, append_several, &s, &t->err));
     s.checkpoints[2].task_id = "a";
     s.checkpoints[1].checkpoint_id = s.checkpoints[2].checkpoint_id = "same";
-    assert_status(TIDE_E_INVALID, tide_write(t->store, append_several, &s, &t->err));
+    assert_status(TIDE_E_INVALID, tide_store_write(t->store, append_several, &s, &t->err));
     s.checkpoints[1].checkpoint_id = NULL;
-    assert_ok_err(tide_write(t->store, append_several, &s, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     assert_int_equal(3, head_of(t->store));
-    assert_ok_err(tide_write(t->store, append_several, &s, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     assert_true(s.numbers[2].is_existing);
     assert_int_equal(3, s.numbers[2].global_sequence);
     assert_int_equal(5, head_of(t->store));

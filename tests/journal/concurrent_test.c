@@ -174,7 +174,7 @@ static tide_status append_and_wait(tide_tx *tx, void *arg, tide_error *err)
     appender *a = arg;
     TIDE_TRY(tide_journal_append_in(tx, &a->row, 1, &a->numbers, err));
     if (a->is_settled)
-        TIDE_TRY(tide_tx_settle(tx, err));
+        TIDE_TRY(tide_tx_take_counters(tx, err));
     if (a->is_waiting)
         interleave_step(a->x, a->actor, 1);
     return a->is_giving_up ? tide_fail(err, TIDE_E_MISMATCH, "as asked") : TIDE_OK;
@@ -185,7 +185,7 @@ static void run_appender(interleave *x, int actor, void *arg)
     appender *a = arg;
     a->x = x;
     a->actor = actor;
-    a->status = tide_write(a->store, append_and_wait, a, &a->err);
+    a->status = tide_store_write(a->store, append_and_wait, a, &a->err);
 }
 
 static appender make_appender(store_test *t, const char *task_id, const char *json)
@@ -474,7 +474,7 @@ static void run_locker(interleave *x, int actor, void *arg)
     locker *l = arg;
     l->x = x;
     l->actor = actor;
-    l->status = tide_write(l->store, lock_annotations, l, &l->err);
+    l->status = tide_store_write(l->store, lock_annotations, l, &l->err);
 }
 
 typedef struct importer {

@@ -16,7 +16,7 @@ static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status try_sql(tide_store *store, const char *text, tide_error *err)
 {
-    return tide_write(store, run_script, (void *)text, err);
+    return tide_store_write(store, run_script, (void *)text, err);
 }
 
 void run_sql(tide_store *store, const char *text)
@@ -43,7 +43,7 @@ static tide_status ask(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, q->sql, err));
     TIDE_TRY(tide_query_one(query, err));
-    q->answer = tide_col_i64(query);
+    q->answer = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -51,7 +51,7 @@ int64_t ask_number(tide_store *store, const tide_sql *sql)
 {
     question q = {.sql = sql};
     tide_error err;
-    assert_ok_err(tide_read(store, ask, &q, &err), &err);
+    assert_ok_err(tide_store_read(store, ask, &q, &err), &err);
     return q.answer;
 }
 

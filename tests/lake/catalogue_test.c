@@ -34,7 +34,7 @@ static void every_statement_of_the_lake_prepares(void **state)
     bool was_there = true;
     assert_ok_err(tide_lake_init(t->store, data, &was_there, &t->err), &t->err);
     assert_false(was_there);
-    const tide_status status = tide_write(t->store, prepare_all, &seen, &t->err);
+    const tide_status status = tide_store_write(t->store, prepare_all, &seen, &t->err);
     if (status != TIDE_OK)
         fail_msg("%s: %s", seen.name, t->err.text);
     assert_true(seen.prepared > 20);

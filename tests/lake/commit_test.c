@@ -302,7 +302,7 @@ static void author_and_message_stand_beside_the_tokens(void **state)
     const tide_lake_commit_options options = {.author = "ann", .message = "first"};
     assert_ok_err(tide_lake_commit(change, &options, &done, &l.err), &l.err);
     tide_lake_drop_change(change);
-    assert_ok_err(tide_read(l.t->store, list_snapshots, &seen, &l.err), &l.err);
+    assert_ok_err(tide_store_read(l.t->store, list_snapshots, &seen, &l.err), &l.err);
     assert_int_equal(seen.count, 2);
     assert_string_equal(seen.last, "created_table:\"main\".\"a \"\"b\"\"\" by ann: first");
     lake_case_done(&l);

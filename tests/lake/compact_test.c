@@ -354,7 +354,7 @@ static void a_table_that_another_works_on_is_left_to_it(void **state)
     compact_case c = open_case(state, NULL);
     for (int i = 0; i < 4; i++)
         append(&c, "1,a\n");
-    assert_ok_err(tide_write(c.l.t->store, claim_all, NULL, &c.l.err), &c.l.err);
+    assert_ok_err(tide_store_write(c.l.t->store, claim_all, NULL, &c.l.err), &c.l.err);
     const tide_lake_compacted held = compact(&c);
     assert_int_equal(0, held.steps);
     assert_int_equal(1, held.busy);

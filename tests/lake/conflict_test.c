@@ -266,7 +266,7 @@ static tide_status drop_slowly(tide_tx *tx, void *arg, tide_error *err)
     actor *a = arg;
     const uint64_t nothing[2] = {0, 0};
     TIDE_TRY(tide_lake_next_snapshot(tx, a->catalog_id, 0, nothing, &a->snapshot, err));
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     interleave_step(a->x, 0, 1);
     const lake_publication what = {.catalog_id = a->catalog_id,
                                    .changes = "",
@@ -281,7 +281,7 @@ static void run_slow(interleave *x, int index, void *arg)
     (void)index;
     actor *a = arg;
     a->x = x;
-    a->status = tide_write(a->l->t->store, drop_slowly, a, &a->err);
+    a->status = tide_store_write(a->l->t->store, drop_slowly, a, &a->err);
 }
 
 static void run_commit(interleave *x, int index, void *arg)

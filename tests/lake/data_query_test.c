@@ -125,7 +125,7 @@ static int64_t delete_rows(lake_test *t, const char *catalog, const char *table,
               .snapshot = tide_lake_change_base(change),
               .table_id = seen.table.id,
               .files = &files};
-    assert_ok_err(tide_read(t->base->store, look_files, &l, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->base->store, look_files, &l, &t->err), &t->err);
     int which[16];
     int64_t rows = 0;
     assert_ok_err(
@@ -362,7 +362,7 @@ static void statistics_leave_out_files_that_cannot_have_it(void **state)
                    .column = cases[i].column,
                    .op = cases[i].op,
                    .value = cases[i].value};
-        assert_ok_err(tide_read(t->base->store, look_pruned, &p, &t->err), &t->err);
+        assert_ok_err(tide_store_read(t->base->store, look_pruned, &p, &t->err), &t->err);
         print_message("%d %s %s: %d\n", cases[i].column, cases[i].op, cases[i].value, p.found);
         assert_int_equal(p.found, cases[i].files);
     }

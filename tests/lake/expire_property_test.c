@@ -279,7 +279,7 @@ static tide_status read_left(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, &sql, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
-        l->is_left[tide_col_i64(query)] = true;
+        l->is_left[tide_query_col_i64(query)] = true;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
@@ -298,7 +298,7 @@ static void see_what_is_left(world *w)
 {
     static left l;
     hand_flush(w->h);
-    assert_ok_err(tide_read(w->h->t->store, read_left, &l, &w->h->t->err), &w->h->t->err);
+    assert_ok_err(tide_store_read(w->h->t->store, read_left, &l, &w->h->t->err), &w->h->t->err);
     for (int64_t i = 1; i <= w->last; i++) {
         if (w->snapshots[i].catalog == 0 || w->snapshots[i].is_gone)
             continue;

@@ -117,7 +117,7 @@ static file_list put_files(lake_case *l, const char *catalog)
 {
     file_list list;
     files_ask ask = {l, catalog, &list};
-    assert_ok_err(tide_read(l->t->store, read_paths, &ask, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, read_paths, &ask, &l->err), &l->err);
     for (int i = 0; i < list.count; i++)
         put_file(list.paths[i]);
     return list;
@@ -477,7 +477,7 @@ static void run_pinner(interleave *x, int actor, void *arg)
     tide_error err;
     p->x = x;
     p->actor = actor;
-    p->status = tide_write(p->store, pin_slowly, p, &err);
+    p->status = tide_store_write(p->store, pin_slowly, p, &err);
 }
 
 typedef struct expirer {

@@ -43,7 +43,7 @@ static void run_committer(interleave *x, int actor, void *arg)
     tide_error err;
     c->x = x;
     c->actor = actor;
-    c->status = tide_write(c->store, commit_slowly, c, &err);
+    c->status = tide_store_write(c->store, commit_slowly, c, &err);
 }
 
 typedef struct forker {

@@ -125,7 +125,8 @@ void hand_flush(hand *h)
 {
     if (h->pending.len == 0)
         return;
-    assert_ok_err(tide_write(h->t->store, run_script, h->pending.ptr, &h->t->err), &h->t->err);
+    assert_ok_err(tide_store_write(h->t->store, run_script, h->pending.ptr, &h->t->err),
+                  &h->t->err);
     tide_buffer_clear(&h->pending);
 }
 
@@ -142,7 +143,7 @@ static tide_status ask_number(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, &ask->sql, err));
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
-    ask->number = status == TIDE_NONE ? 0 : tide_col_i64(query);
+    ask->number = status == TIDE_NONE ? 0 : tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -158,7 +159,7 @@ int64_t hand_number(hand *h, const char *format, ...)
     for (int i = 0; i < TIDE_ENGINE_COUNT; i++)
         ask.sql.engine[i].text = ask.text;
     tide_store *store = store_test_open(h->t);
-    assert_ok_err(tide_read(store, ask_number, &ask, &h->t->err), &h->t->err);
+    assert_ok_err(tide_store_read(store, ask_number, &ask, &h->t->err), &h->t->err);
     store_test_close(h->t, &store);
     return ask.number;
 }
@@ -294,7 +295,7 @@ void hand_commit_behind(hand *h, int64_t catalog, int64_t snapshot, int64_t pare
 {
     hand_flush(h);
     sight_ask ask = {.catalog = catalog, .snapshot = snapshot};
-    assert_ok_err(tide_read(h->t->store, look, &ask, &h->t->err), &h->t->err);
+    assert_ok_err(tide_store_read(h->t->store, look, &ask, &h->t->err), &h->t->err);
     if (snapshot > h->heads[catalog])
         h->heads[catalog] = snapshot;
     const int64_t digest[2] = {(int64_t)ask.sight.digest.sums[0],

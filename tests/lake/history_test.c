@@ -446,7 +446,7 @@ static void seen_and_changed(hand *h)
     look_ask ask = {.snapshot = 6};
     tide_lake_checked checked;
     hand_flush(h);
-    assert_ok_err(tide_read(h->t->store, look_at, &ask, &h->t->err), &h->t->err);
+    assert_ok_err(tide_store_read(h->t->store, look_at, &ask, &h->t->err), &h->t->err);
     assert_ok_err(tide_lake_check_sights(h->lake, &ask.sight, 1, NULL, NULL, &checked, &h->t->err),
                   &h->t->err);
     assert_int_equal(1, checked.snapshots);

@@ -154,7 +154,7 @@ static void read_files(lake_case *l, tide_lake_change *change, const char *schem
     out->catalog_id = tide_lake_change_catalog(change)->catalog_id;
     out->snapshot = tide_lake_change_base(change);
     out->table_id = seen.table.id;
-    assert_ok_err(tide_read(l->t->store, list_files, out, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, list_files, out, &l->err), &l->err);
     assert_true(out->count > 0);
 }
 
@@ -274,7 +274,7 @@ int64_t lake_files(lake_case *l, const char *catalog, const char *at, const char
                    const char *table)
 {
     question q = {.catalog = catalog, .at = at, .schema = schema, .table = table};
-    assert_ok_err(tide_read(l->t->store, ask, &q, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, ask, &q, &l->err), &l->err);
     return q.files;
 }
 
@@ -282,14 +282,14 @@ int64_t lake_rows(lake_case *l, const char *catalog, const char *at, const char 
                   const char *table)
 {
     question q = {.catalog = catalog, .at = at, .schema = schema, .table = table};
-    assert_ok_err(tide_read(l->t->store, ask, &q, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, ask, &q, &l->err), &l->err);
     return q.rows;
 }
 
 tide_lake_catalog lake_find(lake_case *l, const char *catalog)
 {
     question q = {.catalog = catalog, .at = ""};
-    assert_ok_err(tide_read(l->t->store, ask, &q, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, ask, &q, &l->err), &l->err);
     return q.found;
 }
 
@@ -367,7 +367,7 @@ char *lake_state(lake_case *l, const char *catalog, const char *at)
 {
     portrait p = {.catalog = catalog, .at = at};
     tide_buffer_init(&p.text, 16 << 20);
-    assert_ok_err(tide_read(l->t->store, draw, &p, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, draw, &p, &l->err), &l->err);
     char *text = strdup(tide_buffer_text(&p.text));
     tide_buffer_done(&p.text);
     return text;
@@ -382,5 +382,6 @@ static tide_status run_text(tide_tx *tx, void *arg, tide_error *err)
 
 void lake_sql(lake_case *l, const char *text)
 {
-    assert_ok_err(tide_write(l->t->store, run_text, (char *)(uintptr_t)text, &l->err), &l->err);
+    assert_ok_err(tide_store_write(l->t->store, run_text, (char *)(uintptr_t)text, &l->err),
+                  &l->err);
 }

@@ -1,6 +1,6 @@
 /* Lost answers, busy stores, counters that stand behind: a request is done once, and what cannot be done is told.
  *
- * tide_write is wrapped: a case can lose the answer of a write that happened, or have a write fail before it begins. */
+ * tide_store_write is wrapped: a case can lose the answer of a write that happened, or have a write fail before it begins. */
 #include "lake_fixture.h"
 
 #include <inttypes.h>

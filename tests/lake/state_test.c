@@ -47,7 +47,7 @@ static int64_t at_time(lake_case *l, const char *catalog, int64_t us)
     char text[TIDE_TIME_TEXT_SIZE];
     assert_ok(tide_time_format(us, text));
     time_question q = {.catalog = catalog, .at = text};
-    assert_ok_err(tide_read(l->t->store, ask_time, &q, &l->err), &l->err);
+    assert_ok_err(tide_store_read(l->t->store, ask_time, &q, &l->err), &l->err);
     return q.snapshot;
 }
 
@@ -235,15 +235,15 @@ static void two_snapshots_differ_by_what_came_and_went(void **state)
     const int64_t b = lake_commit(&l, change);
     const int64_t c = lake_drop(&l, "work", "main", "t");
     difference_list list = {.catalog_id = lake_find(&l, "work").catalog_id, .a = a, .b = b};
-    assert_ok_err(tide_read(l.t->store, differ, &list, &l.err), &l.err);
+    assert_ok_err(tide_store_read(l.t->store, differ, &list, &l.err), &l.err);
     assert_string_equal(list.text, "+2:u +4:id +4:name +6 ");
     list.b = a;
     list.a = b;
-    assert_ok_err(tide_read(l.t->store, differ, &list, &l.err), &l.err);
+    assert_ok_err(tide_store_read(l.t->store, differ, &list, &l.err), &l.err);
     assert_string_equal(list.text, "-2:u -4:id -4:name -6 ");
     list.a = a;
     list.b = c;
-    assert_ok_err(tide_read(l.t->store, differ, &list, &l.err), &l.err);
+    assert_ok_err(tide_store_read(l.t->store, differ, &list, &l.err), &l.err);
     assert_string_equal(list.text, "-2:t -4:id -4:name -5 +2:u +4:id +4:name ");
     lake_case_done(&l);
 }
@@ -309,7 +309,7 @@ static void statistics_leave_out_files_that_cannot_hold_a_value(void **state)
                      .column = &seen.columns[0],
                      .op = questions[i].op,
                      .value = questions[i].value};
-        assert_ok_err(tide_read(l.t->store, prune, &p, &l.err), &l.err);
+        assert_ok_err(tide_store_read(l.t->store, prune, &p, &l.err), &l.err);
         if (p.count != questions[i].count)
             fail_msg("%s %s: %d files", p.op, p.value, p.count);
     }

@@ -137,7 +137,7 @@ static tide_status count_commits(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, &sql, err));
     TIDE_TRY(tide_query_one(query, err));
-    count->count = tide_col_i64(query);
+    count->count = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -148,7 +148,7 @@ static void wait_for_commits(tide_store *store, int64_t more)
     commit_count first = {-1};
     const int64_t until_ms = proc_now_ms() + 60000;
     while (proc_now_ms() < until_ms) {
-        if (tide_read(store, count_commits, &now, &err) == TIDE_OK) {
+        if (tide_store_read(store, count_commits, &now, &err) == TIDE_OK) {
             if (first.count < 0)
                 first = now;
             if (now.count >= first.count + more)

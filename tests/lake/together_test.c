@@ -1,7 +1,7 @@
 /* Appends that are committed together (commit_together.c): a group writes while the one before it waits for the disk, and that changes neither the order, nor what an answer
  * means, nor what becomes of a failure.
  *
- * tide_pg_flush is wrapped: a case can hold a committer there, whose commit everybody sees and which is not on disk, and have it fail. tide_crew_do is wrapped to
+ * tide_pg_flush is wrapped: a case can hold a committer there, whose commit everybody sees and which is not on disk, and have it fail. tide_combiner_do is wrapped to
  * count who has come. */
 #include "lake_fixture.h"
 
@@ -55,10 +55,10 @@ tide_status __wrap_tide_pg_flush_on(tide_pg_connection *connection, tide_error *
     return tide_fail(err, TIDE_E_UNAVAILABLE, "the server is gone");
 }
 
-void __real_tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn);
-void __wrap_tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn);
+void __real_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
+void __wrap_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
 
-void __wrap_tide_crew_do(tide_crew *crew, int64_t key, void *what, tide_crew_fn *fn)
+void __wrap_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn)
 {
     if (key != 0) /* 0: who reads heads */
         (void)atomic_fetch_add(&waiting, 1);
@@ -174,7 +174,7 @@ static void *run_holder(void *arg)
 {
     holder *h = arg;
     tide_error err;
-    h->status = tide_write(h->store, hold_head, h, &err);
+    h->status = tide_store_write(h->store, hold_head, h, &err);
     return NULL;
 }
 

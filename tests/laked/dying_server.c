@@ -24,21 +24,21 @@ static tide_status serve(const char *url, const char *dir, tide_error *err)
 {
     tide_log log;
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
-    tide_front_options options = {.log = &log,
-                                  .env = tide_env_system(),
-                                  .version = "test",
-                                  .ports = {{.name = "listen", .address = "127.0.0.1:0"}},
-                                  .port_count = 1};
+    tide_listener_options options = {.log = &log,
+                                     .env = tide_env_system(),
+                                     .version = "test",
+                                     .ports = {{.name = "listen", .address = "127.0.0.1:0"}},
+                                     .port_count = 1};
     tide_net_limits_init(&options.limits);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_CLEANUP(tide_front_closep) tide_front *front = NULL;
+    TIDE_CLEANUP(tide_listener_closep) tide_listener *front = NULL;
     tide_laked *laked = NULL; /* it never comes to its end */
     TIDE_TRY(tide_store_open(&store, url, NULL, err));
     options.store = store;
-    TIDE_TRY(tide_front_open(&front, &options, err));
+    TIDE_TRY(tide_listener_open(&front, &options, err));
     TIDE_TRY(tide_laked_open(&laked, front, &(tide_laked_options){.store = store, .data_dir = dir},
                              err));
-    return tide_front_serve(front, err);
+    return tide_listener_serve(front, err);
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,7 @@ typedef struct auth_test {
     int asked_count;
     tide_status answer_status;
     tide_auth_answer answer;
-    tide_peer peer;
+    tide_caller peer;
     tide_error err;
 } auth_test;
 
@@ -73,7 +73,7 @@ static tide_status check(auth_test *t, const char *token, const char *certificat
                          const char *address)
 {
     const tide_credentials given = {.token = token, .certificate = certificate, .peer = address};
-    t->peer = (tide_peer){.role = TIDE_ROLE_NONE};
+    t->peer = (tide_caller){.role = TIDE_ROLE_NONE};
     return tide_auth_check(t->auth, &given, &t->peer, &t->err);
 }
 

@@ -112,7 +112,7 @@ static void a_call_comes_back_with_message_and_metadata(void **state)
     assert_int_equal(0, t->reply.grpc_code);
     assert_int_equal(1, t->reply.try_count);
     assert_string_equal("hello", tide_head_text(&t->reply.head, "x-header"));
-    const tide_field *binary = tide_head_find(&t->reply.head, "x-header-bin");
+    const tide_header_field *binary = tide_head_find(&t->reply.head, "x-header-bin");
     assert_non_null(binary);
     assert_int_equal(2, binary->value_len);
     assert_memory_equal("\x00\xfe", binary->value, 2);

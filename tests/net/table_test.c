@@ -122,25 +122,25 @@ static void held_bytes_are_charged_and_given_back(void **state)
 {
     (void)state;
     tide_budget budget = {.max = 10000};
-    tide_held held;
-    tide_held_init(&held, &budget, 8000);
+    tide_charged_buffer held;
+    tide_charged_buffer_init(&held, &budget, 8000);
     char piece[100] = {0};
     for (int i = 0; i < 80; i++) {
-        assert_ok(tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
+        assert_ok(tide_charged_buffer_append(&held, tide_view_bytes(piece, sizeof piece)));
         assert_true(held.charged >= held.bytes.capacity);
         assert_int_equal(held.charged, atomic_load(&budget.used));
     }
-    assert_status(TIDE_E_LIMIT, tide_held_append(&held, tide_view_bytes(piece, 1)));
-    tide_held second;
-    tide_held_init(&second, &budget, 8000);
+    assert_status(TIDE_E_LIMIT, tide_charged_buffer_append(&held, tide_view_bytes(piece, 1)));
+    tide_charged_buffer second;
+    tide_charged_buffer_init(&second, &budget, 8000);
     tide_status status = TIDE_OK;
     while (status == TIDE_OK)
-        status = tide_held_append(&second, tide_view_bytes(piece, sizeof piece));
+        status = tide_charged_buffer_append(&second, tide_view_bytes(piece, sizeof piece));
     assert_int_equal(TIDE_E_BUSY, status);
     assert_true(atomic_load(&budget.used) <= budget.max);
-    tide_held_done(&second);
+    tide_charged_buffer_done(&second);
     size_t len;
-    char *taken = tide_held_take(&held, &len);
+    char *taken = tide_charged_buffer_take(&held, &len);
     assert_int_equal(8000, len);
     free(taken);
     assert_int_equal(0, atomic_load(&budget.used));
@@ -195,13 +195,14 @@ static void a_held_body_becomes_large_as_it_grows(void **state)
     tide_budget budget;
     tide_budget_init(&budget, 1600000, NULL);
     assert_true(tide_budget_take(&budget, 1450000));
-    tide_held held;
-    tide_held_init(&held, &budget, 1000000);
+    tide_charged_buffer held;
+    tide_charged_buffer_init(&held, &budget, 1000000);
     static const char piece[32768];
-    assert_ok(tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
-    assert_ok(tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
-    assert_status(TIDE_E_BUSY, tide_held_append(&held, tide_view_bytes(piece, sizeof piece)));
-    tide_held_done(&held);
+    assert_ok(tide_charged_buffer_append(&held, tide_view_bytes(piece, sizeof piece)));
+    assert_ok(tide_charged_buffer_append(&held, tide_view_bytes(piece, sizeof piece)));
+    assert_status(TIDE_E_BUSY,
+                  tide_charged_buffer_append(&held, tide_view_bytes(piece, sizeof piece)));
+    tide_charged_buffer_done(&held);
     tide_budget_give(&budget, 1450000);
     assert_int_equal(0, tide_budget_used(&budget));
 }

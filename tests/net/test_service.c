@@ -394,7 +394,7 @@ tide_status test_service_add(test_service *service, tide_routes *routes, tide_er
     return tide_routes_add(routes, ROUTES, service, err);
 }
 
-tide_status test_service_authorise(void *arg, const tide_credentials *given, tide_peer *out,
+tide_status test_service_authorise(void *arg, const tide_credentials *given, tide_caller *out,
                                    tide_error *err)
 {
     (void)arg;

@@ -39,7 +39,7 @@ tide_status test_service_add(test_service *service, tide_routes *routes, tide_er
 void test_service_answer_parked(test_service *service);
 
 /* A hook: "reader", "writer" and "admin" are tokens; a certificate's name is a writer. */
-tide_status test_service_authorise(void *arg, const tide_credentials *given, tide_peer *out,
+tide_status test_service_authorise(void *arg, const tide_credentials *given, tide_caller *out,
                                    tide_error *err);
 
 #endif

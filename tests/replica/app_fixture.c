@@ -141,19 +141,19 @@ static void print_row(FILE *out, const tide_table *table, const tide_log_row *ro
     (void)fputc('\n', out);
 }
 
-static tide_status print_log(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status print_log(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     printing *p = arg;
     TIDE_TRY(tide_capture_settle(tx, err));
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_find(&table, tx, p->table, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, &table,
                               p->is_cut ? TIDE_TABLE_LOG_CUT : TIDE_TABLE_LOG_READ, err));
-    tide_app_bind_i64(query, "through", INT64_MAX);
+    tide_foreign_bind_i64(query, "through", INT64_MAX);
     if (p->is_cut)
-        return tide_app_run(query, NULL, err);
-    tide_app_bind_i64(query, "after", 0);
+        return tide_foreign_run(query, NULL, err);
+    tide_foreign_bind_i64(query, "after", 0);
     TIDE_CLEANUP(tide_log_row_done) tide_log_row row = {0};
     TIDE_TRY(tide_log_row_init(&row, &table, err));
     tide_status status = TIDE_OK;
@@ -168,7 +168,7 @@ char *app_log(app_fixture *t, const char *table)
     size_t len = 0;
     printing p = {.table = table, .out = open_memstream(&text, &len)};
     assert_non_null(p.out);
-    const tide_status status = tide_app_write(tide_node_file(t->node), print_log, &p, &t->err);
+    const tide_status status = tide_foreign_write(tide_node_file(t->node), print_log, &p, &t->err);
     (void)fclose(p.out);
     assert_ok_err(status, &t->err);
     return text;
@@ -185,5 +185,5 @@ void assert_log(app_fixture *t, const char *table, const char *expected)
 void app_forget(app_fixture *t, const char *table)
 {
     printing p = {.table = table, .is_cut = true};
-    assert_ok_err(tide_app_write(tide_node_file(t->node), print_log, &p, &t->err), &t->err);
+    assert_ok_err(tide_foreign_write(tide_node_file(t->node), print_log, &p, &t->err), &t->err);
 }

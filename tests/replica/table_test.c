@@ -12,7 +12,7 @@ typedef struct reading {
     tide_table table;
 } reading;
 
-static tide_status read_table(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status read_table(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     reading *r = arg;
     return tide_table_read(&r->table, tx, r->name, err);
@@ -23,7 +23,7 @@ static tide_status try_read(app_fixture *t, reading *r, const char *name)
     if (!t->node)
         app_open(t);
     *r = (reading){.name = name};
-    return tide_app_read(tide_node_file(t->node), read_table, r, &t->err);
+    return tide_foreign_read(tide_node_file(t->node), read_table, r, &t->err);
 }
 
 /* Key columns by name, with commas. */
@@ -200,18 +200,18 @@ static void a_format_before_the_first_release_is_refused(void **state)
     assert_contains(t->err.text, "track them there");
 }
 
-static tide_status use_rows(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status use_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     int64_t *found = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_find(&table, tx, "s", err));
     const tide_any key = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("A")};
     const tide_any mail = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("X@y")};
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *get = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, &table, TIDE_TABLE_ROW_GET, err));
     tide_table_bind(get, 'k', 0, &key);
-    found[0] = tide_app_step(get, err); /* the row is 'a': no collation finds it */
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *rivals = NULL;
+    found[0] = tide_foreign_step(get, err); /* the row is 'a': no collation finds it */
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *rivals = NULL;
     TIDE_TRY(tide_table_query(&rivals, tx, &table, TIDE_TABLE_ROW_RIVALS, err));
     tide_table_bind(rivals, 'k', 0, &key);
     const tide_any yes = {.class = TIDE_CLASS_INTEGER, .integer = 1};
@@ -220,15 +220,15 @@ static tide_status use_rows(tide_app_tx *tx, void *arg, tide_error *err)
     tide_table_bind(rivals, 'c', 1, &key);
     tide_table_bind(rivals, 'c', 2, &yes); /* and in the partial one */
     tide_table_bind(rivals, 'c', 3, &made);
-    for (found[1] = 0; tide_app_step(rivals, err) == TIDE_OK;)
+    for (found[1] = 0; tide_foreign_step(rivals, err) == TIDE_OK;)
         found[1]++;
     const int column = 1;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *set = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *set = NULL;
     TIDE_TRY(tide_table_query_some(&set, tx, &table, TIDE_TABLE_ROW_SET, &column, 1, err));
     const tide_any lower = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("a")};
     tide_table_bind(set, 'k', 0, &lower);
     tide_table_bind(set, 'c', 1, &mail);
-    return tide_app_run(set, &found[2], err);
+    return tide_foreign_run(set, &found[2], err);
 }
 
 /* A row is found by its exact key; rivals by the collation of their index, and by the key's own. */
@@ -242,7 +242,8 @@ static void statements_of_a_table(void **state)
     app_track(t, "s");
     int64_t found[3] = {0};
     assert_status_err(TIDE_E_EXISTS,
-                      tide_app_write(tide_node_file(t->node), use_rows, found, &t->err), &t->err);
+                      tide_foreign_write(tide_node_file(t->node), use_rows, found, &t->err),
+                      &t->err);
     assert_int_equal(found[0], TIDE_NONE);
     assert_int_equal(found[1], 2);
 }

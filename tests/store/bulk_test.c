@@ -35,8 +35,8 @@ static tide_status count_rows(tide_tx *tx, int64_t *count, int64_t *sum, tide_er
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_BULKY_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    *count = tide_col_i64(query);
-    *sum = tide_col_i64(query);
+    *count = tide_query_col_i64(query);
+    *sum = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -82,7 +82,7 @@ static tide_status read_count(tide_tx *tx, void *arg, tide_error *err)
 static int64_t count_of(store_test *t)
 {
     int64_t count = -1;
-    assert_ok_err(tide_read(t->store, read_count, &count, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->store, read_count, &count, &t->err), &t->err);
     return count;
 }
 
@@ -90,11 +90,11 @@ static void a_hundred_thousand_rows_are_stored_between_other_statements(void **s
 {
     store_test *t = *state;
     load l = {.first = 1, .count = MANY, .is_query_inside = true};
-    assert_ok_err(tide_write(t->store, put_rows, &l, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_rows, &l, &t->err), &t->err);
     assert_int_equal(MANY, l.rows);
     assert_int_equal(MANY, count_of(t));
     load more = {.first = MANY + 1, .count = 1};
-    assert_ok_err(tide_write(t->store, put_rows, &more, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_rows, &more, &t->err), &t->err);
     assert_int_equal(MANY + 1, count_of(t));
 }
 
@@ -105,12 +105,12 @@ static void a_failure_in_the_middle_keeps_nothing(void **state)
     const int64_t places[] = {2, 500, 20000, 29999, 30000};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         load l = {.first = 1, .count = 30000, .bad_at = places[i]};
-        assert_status(TIDE_E_EXISTS, tide_write(t->store, put_rows, &l, &t->err));
+        assert_status(TIDE_E_EXISTS, tide_store_write(t->store, put_rows, &l, &t->err));
         assert_contains(t->err.text, "bulky_put");
         assert_int_equal(0, count_of(t));
     }
     load sound = {.first = 1, .count = 10};
-    assert_ok_err(tide_write(t->store, put_rows, &sound, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_rows, &sound, &t->err), &t->err);
     assert_int_equal(10, count_of(t));
 }
 
@@ -118,7 +118,7 @@ static void rows_that_are_not_ended_are_given_up(void **state)
 {
     store_test *t = *state;
     load l = {.first = 1, .count = 20000, .is_dropped = true};
-    assert_status(TIDE_E_FAILED, tide_write(t->store, put_rows, &l, &t->err));
+    assert_status(TIDE_E_FAILED, tide_store_write(t->store, put_rows, &l, &t->err));
     assert_contains(t->err.text, "given up");
     assert_int_equal(0, count_of(t));
 }
@@ -127,7 +127,7 @@ static void no_rows_are_fine(void **state)
 {
     store_test *t = *state;
     load l = {.first = 1, .count = 0, .is_query_inside = true};
-    assert_ok_err(tide_write(t->store, put_rows, &l, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_rows, &l, &t->err), &t->err);
     assert_int_equal(0, l.rows);
 }
 
@@ -151,29 +151,29 @@ static tide_status check_kinds(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_BULKY_GET, err));
-    tide_bind_i64(query, "id", 1);
+    tide_query_bind_i64(query, "id", 1);
     TIDE_TRY(tide_query_one(query, err));
-    assert_true(tide_col_i64(query) == INT64_MIN);
-    assert_true(tide_col_f64(query) == -1.25e-300);
-    assert_true(tide_col_bool(query));
-    const tide_view words = tide_col_text(query);
+    assert_true(tide_query_col_i64(query) == INT64_MIN);
+    assert_true(tide_query_col_f64(query) == -1.25e-300);
+    assert_true(tide_query_col_bool(query));
+    const tide_view words = tide_query_col_text(query);
     assert_true(tide_view_equal(words, tide_view_of("")));
-    const tide_view bytes = tide_col_blob(query);
+    const tide_view bytes = tide_query_col_blob(query);
     assert_true(tide_view_equal(bytes, tide_view_bytes("\0\377\1", 3)));
-    assert_true(tide_col_time(query) == TIDE_TIME_MIN_US);
+    assert_true(tide_query_col_time(query) == TIDE_TIME_MIN_US);
     tide_query_reset(query);
-    tide_bind_i64(query, "id", 2);
+    tide_query_bind_i64(query, "id", 2);
     TIDE_TRY(tide_query_one(query, err));
     for (int i = 0; i < WIDTH - 2; i++) {
-        assert_true(tide_col_is_null(query));
-        (void)tide_col_i64(query);
+        assert_true(tide_query_col_is_null(query));
+        (void)tide_query_col_i64(query);
     }
-    assert_true(tide_col_is_null(query));
+    assert_true(tide_query_col_is_null(query));
     tide_query_reset(query);
-    tide_bind_i64(query, "id", 3);
+    tide_query_bind_i64(query, "id", 3);
     TIDE_TRY(tide_query_one(query, err));
-    assert_true(tide_col_i64(query) == INT64_MAX);
-    assert_false(tide_col_is_null(query));
+    assert_true(tide_query_col_i64(query) == INT64_MAX);
+    assert_false(tide_query_col_is_null(query));
     return TIDE_OK;
 }
 
@@ -195,10 +195,10 @@ static void every_kind_of_value_comes_back(void **state)
                      text("\xf0\x9f\x8c\x8a"),
                      {.kind = TIDE_VALUE_BLOB, .as.bytes = {0}},
                      {.kind = TIDE_VALUE_TIME, .as.i64 = TIDE_TIME_MAX_US}}};
-    assert_ok_err(tide_write(t->store, put_one, &full, &t->err), &t->err);
-    assert_ok_err(tide_write(t->store, put_one, &empty, &t->err), &t->err);
-    assert_ok_err(tide_write(t->store, put_one, &high, &t->err), &t->err);
-    assert_ok_err(tide_read(t->store, check_kinds, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_one, &full, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_one, &empty, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_one, &high, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->store, check_kinds, NULL, &t->err), &t->err);
 }
 
 static void a_time_beyond_the_calendar_is_refused(void **state)
@@ -211,7 +211,7 @@ static void a_time_beyond_the_calendar_is_refused(void **state)
                      text("x"),
                      {.kind = TIDE_VALUE_NULL},
                      {.kind = TIDE_VALUE_TIME, .as.i64 = TIDE_TIME_MAX_US + 1}}};
-    assert_status(TIDE_E_INVALID, tide_write(t->store, put_one, &late, &t->err));
+    assert_status(TIDE_E_INVALID, tide_store_write(t->store, put_one, &late, &t->err));
     assert_int_equal(0, count_of(t));
 }
 
@@ -230,7 +230,7 @@ static void a_row_may_be_longer_than_the_buffer(void **state)
                      text("x"),
                      {.kind = TIDE_VALUE_BLOB, .as.bytes = {.ptr = bytes, .len = LONG}},
                      {.kind = TIDE_VALUE_NULL}}};
-    assert_ok_err(tide_write(t->store, put_one, &wide, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_one, &wide, &t->err), &t->err);
     assert_int_equal(1, count_of(t));
 }
 
@@ -257,7 +257,7 @@ static tide_status put_and_lose(tide_tx *tx, void *arg, tide_error *err)
     for (int64_t i = 1; i <= 20000; i++) {
         if (i == 10000 && b->runs++ == 0) {
             tide_error ignored;
-            TIDE_IGNORE(tide_write(b->killer, kill_others, NULL, &ignored));
+            TIDE_IGNORE(tide_store_write(b->killer, kill_others, NULL, &ignored));
         }
         const tide_value row[WIDTH] = {number(i), number(1), {0}, {0}, text("words"), {0}, {0}};
         TIDE_TRY(tide_bulk_row(bulk, row, WIDTH, err));
@@ -269,7 +269,7 @@ static void a_connection_lost_while_copying_is_no_loss_and_no_repetition(void **
 {
     store_test *t = *state;
     broken_load b = {.t = t, .killer = store_test_open(t)};
-    const tide_status status = tide_write(t->store, put_and_lose, &b, &t->err);
+    const tide_status status = tide_store_write(t->store, put_and_lose, &b, &t->err);
     assert_ok_err(status, &t->err);
     assert_int_equal(2, b.runs);
     assert_int_equal(20000, count_of(t));

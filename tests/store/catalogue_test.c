@@ -35,7 +35,7 @@ static void every_statement_prepares(void **state)
 {
     store_test *t = *state;
     tour seen = {0};
-    const tide_status status = tide_write(t->store, prepare_all, &seen, &t->err);
+    const tide_status status = tide_store_write(t->store, prepare_all, &seen, &t->err);
     if (status != TIDE_OK)
         fail_msg("%s: %s", seen.name, t->err.text);
     assert_true(seen.prepared > 20);

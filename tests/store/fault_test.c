@@ -325,7 +325,7 @@ static void *join_group(void *arg)
     (void)pthread_cond_signal(&m->g->changed);
     (void)pthread_mutex_unlock(&m->g->lock);
     tide_error err;
-    m->status = tide_write(m->c->store, add_fault_row, &m->row, &err);
+    m->status = tide_store_write(m->c->store, add_fault_row, &m->row, &err);
     return NULL;
 }
 
@@ -333,7 +333,7 @@ static void *open_gate(void *arg)
 {
     member *m = arg;
     tide_error err;
-    m->status = tide_write(m->c->store, hold_writer, m->g, &err);
+    m->status = tide_store_write(m->c->store, hold_writer, m->g, &err);
     return NULL;
 }
 
@@ -370,7 +370,7 @@ static void a_trigger_that_rolls_back_spoils_only_its_closure(void **state)
     disk_case_init(&c, 1);
     (void)snprintf(c.what, sizeof c.what, "trap");
     assert_ok_err(disk_case_open(&c, c.path, false), &c.err);
-    assert_ok_err(tide_write(c.store, make_trap, NULL, &c.err), &c.err);
+    assert_ok_err(tide_store_write(c.store, make_trap, NULL, &c.err), &c.err);
     int taken_apart = 0;
     for (int64_t round = 1; round <= GROUP_TRIES && taken_apart < 10; round++)
         taken_apart += run_group(&c, round) > THREADS;

@@ -43,7 +43,7 @@ static void *run_member(void *arg)
     (void)snprintf(writer, sizeof writer, "w%d", m->index);
     for (int i = 0; i < ROUNDS; i++) {
         step s = {.row = {.writer = writer, .n = i}, .is_failing = i % 7 == m->index % 7};
-        const tide_status status = tide_write(m->crowd->store, add_or_fail, &s, NULL);
+        const tide_status status = tide_store_write(m->crowd->store, add_or_fail, &s, NULL);
         if (status == TIDE_OK)
             atomic_fetch_add(&m->crowd->kept, 1);
         else
@@ -91,7 +91,7 @@ static tide_status add_poison(tide_tx *tx, void *arg, tide_error *err)
 static void a_rollback_of_the_whole_transaction_takes_nobody_else_along(void **state)
 {
     store_test *t = *state;
-    assert_ok_err(tide_write(t->store, add_poison, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, add_poison, NULL, &t->err), &t->err);
     crowd c = {.store = t->store};
     run_crowd(&c);
     int64_t count = 0;
@@ -112,8 +112,8 @@ static tide_status put_blob(tide_tx *tx, void *arg, tide_error *err)
     const int64_t *id = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", *id);
-    tide_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
+    tide_query_bind_i64(query, "id", *id);
+    tide_query_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
     return tide_query_run(query, NULL, err);
 }
 
@@ -132,7 +132,7 @@ static tide_status write_under_a_reader(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_ALL, err));
     TIDE_TRY(tide_query_step(query, err));
     for (int64_t id = r->from; id < r->from + r->count; id++) {
-        r->status = tide_write(r->store, put_blob, &id, err);
+        r->status = tide_store_write(r->store, put_blob, &id, err);
         if (r->status < TIDE_OK)
             break;
     }
@@ -148,20 +148,20 @@ static void a_log_that_cannot_be_emptied_holds_writers_back(void **state)
     tide_store *store = store_test_open_with(t, options);
     tide_store *reader = store_test_open(t);
     int64_t first = 1;
-    assert_ok(tide_write(store, put_blob, &first, &t->err));
+    assert_ok(tide_store_write(store, put_blob, &first, &t->err));
     long_read r = {.store = store, .from = 2, .count = 2000};
-    assert_ok(tide_read(reader, write_under_a_reader, &r, &t->err));
+    assert_ok(tide_store_read(reader, write_under_a_reader, &r, &t->err));
     assert_status(TIDE_E_BUSY, r.status);
     assert_contains(t->err.text, "reader");
     int64_t after = 5000;
-    assert_ok_err(tide_write(store, put_blob, &after, &t->err), &t->err);
+    assert_ok_err(tide_store_write(store, put_blob, &after, &t->err), &t->err);
 }
 
 static void many_commits_keep_the_log_short(void **state)
 {
     store_test *t = *state;
     for (int64_t id = 1; id <= 3000; id++)
-        assert_ok(tide_write(t->store, put_blob, &id, &t->err));
+        assert_ok(tide_store_write(t->store, put_blob, &id, &t->err));
     sqlite3 *db = NULL;
     assert_int_equal(SQLITE_OK, sqlite3_open(t->url, &db));
     assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA user_version", NULL, NULL, NULL));

@@ -11,7 +11,7 @@ static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
 static void refuse_all(store_test *t, const char *const *statements, int count)
 {
     for (int i = 0; i < count; i++)
-        if (tide_write(t->store, run_script, (void *)statements[i], &t->err) >= TIDE_OK)
+        if (tide_store_write(t->store, run_script, (void *)statements[i], &t->err) >= TIDE_OK)
             fail_msg("accepted: %s", statements[i]);
 }
 
@@ -27,7 +27,7 @@ static void counters_tokens_and_history_are_guarded(void **state)
     tide_sequence_range range;
     tide_lease lease;
     assert_ok(tide_sequence_next(t->store, "orders", 10, &range, &t->err));
-    assert_ok(tide_write(t->store, claim_lease, &lease, &t->err));
+    assert_ok(tide_store_write(t->store, claim_lease, &lease, &t->err));
     static const char *const bad[] = {
         "UPDATE sequences SET last = 9 WHERE name = 'orders'",
         "UPDATE sequences SET last = -1 WHERE name = 'orders'",
@@ -57,7 +57,7 @@ static void replacing_does_not_slip_past(void **state)
     tide_sequence_range range;
     tide_lease lease;
     assert_ok(tide_sequence_next(t->store, "orders", 10, &range, &t->err));
-    assert_ok(tide_write(t->store, claim_lease, &lease, &t->err));
+    assert_ok(tide_store_write(t->store, claim_lease, &lease, &t->err));
     static const char *const bad[] = {
         "INSERT OR REPLACE INTO sequences VALUES ('orders', 3, '2025-01-01 00:00:00')",
         "REPLACE INTO leases (name, token) VALUES ('job', 1)",

@@ -78,9 +78,9 @@ static tide_status read_session(tide_tx *tx, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_GET, err));
-    tide_bind_text(query, "key", "session_id");
+    tide_query_bind_text(query, "key", "session_id");
     assert_ok(tide_query_one(query, err));
-    const tide_view value = tide_col_text(query);
+    const tide_view value = tide_query_col_text(query);
     (void)snprintf(arg, TIDE_SESSION_ID_SIZE, "%.*s", (int)value.len, value.ptr);
     return TIDE_OK;
 }
@@ -89,7 +89,7 @@ static void the_session_id_is_readable_by_plain_sql(void **state)
 {
     store_test *t = *state;
     char value[TIDE_SESSION_ID_SIZE];
-    assert_ok(tide_read(t->store, read_session, value, &t->err));
+    assert_ok(tide_store_read(t->store, read_session, value, &t->err));
     assert_string_equal(identity_of(t->store).session_id, value);
 }
 
@@ -243,7 +243,7 @@ static void a_dump_loaded_into_the_same_database_begins_a_new_epoch(void **state
 {
     store_test *t = *state;
     const tide_identity before = identity_of(t->store);
-    assert_ok_err(tide_write(t->store, remake_metadata, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, remake_metadata, NULL, &t->err), &t->err);
     assert_int_equal(before.epoch + 1, identity_of(store_test_open(t)).epoch);
     assert_int_equal(before.epoch + 1, identity_of(store_test_open(t)).epoch);
 }

@@ -17,7 +17,7 @@ static tide_status take_and_wait(tide_tx *tx, void *arg, tide_error *err)
 {
     taker *w = arg;
     TIDE_TRY(add_numbered(tx, &w->row, err));
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     interleave_step(w->x, w->actor, 1);
     return w->is_failing ? tide_fail(err, TIDE_E_MISMATCH, "as asked") : TIDE_OK;
 }
@@ -27,7 +27,7 @@ static void run_taker(interleave *x, int actor, void *arg)
     taker *w = arg;
     w->x = x;
     w->actor = actor;
-    w->status = tide_write(w->store, take_and_wait, w, &w->err);
+    w->status = tide_store_write(w->store, take_and_wait, w, &w->err);
 }
 
 typedef struct page {
@@ -42,10 +42,10 @@ static tide_status read_tail(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_TAIL, err));
-    tide_bind_i64(query, "after", p->after);
-    tide_bind_i64(query, "limit", 16);
+    tide_query_bind_i64(query, "after", p->after);
+    tide_query_bind_i64(query, "limit", 16);
     while (tide_query_step(query, err) == TIDE_OK)
-        p->numbers[p->count++] = tide_col_i64(query);
+        p->numbers[p->count++] = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -71,14 +71,14 @@ static void a_tailer_never_sees_two_before_one(void **state)
     start(&x, t, &a, &b);
     interleave_until(&x, 0, 1);
     interleave_blocked(&x, 1);
-    assert_ok(tide_read(t->store, read_tail, &p, &t->err));
+    assert_ok(tide_store_read(t->store, read_tail, &p, &t->err));
     assert_int_equal(0, p.count);
     interleave_finish(&x, 0);
     interleave_finish(&x, 1);
     interleave_done(&x);
     assert_ok_err(a.status, &a.err);
     assert_ok_err(b.status, &b.err);
-    assert_ok(tide_read(t->store, read_tail, &p, &t->err));
+    assert_ok(tide_store_read(t->store, read_tail, &p, &t->err));
     assert_int_equal(2, p.count);
     assert_int_equal(1, a.row.range.first);
     assert_int_equal(2, b.row.range.first);
@@ -114,12 +114,12 @@ static tide_status add_once(tide_tx *tx, void *arg, tide_error *err)
     taker *w = &o->base;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
     TIDE_TRY(tide_query_begin(&lock, tx, TEST_SQL_ROW_LOCK, err));
-    tide_bind_i64(lock, "id", 1);
+    tide_query_bind_i64(lock, "id", 1);
     TIDE_TRY(tide_query_one(lock, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *found = NULL;
     TIDE_TRY(tide_query_begin(&found, tx, TEST_SQL_NUMBERED_FIND, err));
-    tide_bind_text(found, "writer", w->row.writer);
-    tide_bind_i64(found, "n", w->row.n);
+    tide_query_bind_text(found, "writer", w->row.writer);
+    tide_query_bind_i64(found, "n", w->row.n);
     const tide_status status = tide_query_one(found, err);
     TIDE_TRY(status);
     interleave_step(w->x, w->actor, 1);
@@ -132,7 +132,7 @@ static void run_once(interleave *x, int actor, void *arg)
     once *o = arg;
     o->base.x = x;
     o->base.actor = actor;
-    o->base.status = tide_write(o->base.store, add_once, o, &o->base.err);
+    o->base.status = tide_store_write(o->base.store, add_once, o, &o->base.err);
 }
 
 static tide_status put_lock_row(tide_tx *tx, void *arg, tide_error *err)
@@ -140,14 +140,14 @@ static tide_status put_lock_row(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", 1);
+    tide_query_bind_i64(query, "id", 1);
     return tide_query_run(query, NULL, err);
 }
 
 static void two_who_both_want_to_add_a_row_add_it_once(void **state)
 {
     store_test *t = *state;
-    assert_ok(tide_write(t->store, put_lock_row, NULL, &t->err));
+    assert_ok(tide_store_write(t->store, put_lock_row, NULL, &t->err));
     const numbered_row row = {.writer = "same", .n = 1};
     once a = {.base = {.store = store_test_open_real(t), .row = row}};
     once b = {.base = {.store = store_test_open_real(t), .row = row}};
@@ -191,7 +191,7 @@ static void *cross_often(void *arg)
 {
     crossing *c = arg;
     for (int i = 0; i < 100 && c->status >= TIDE_OK; i++)
-        c->status = tide_write(c->store, take_crosswise, c, &c->err);
+        c->status = tide_store_write(c->store, take_crosswise, c, &c->err);
     return NULL;
 }
 

@@ -36,7 +36,7 @@ static tide_status linger(tide_tx *tx, void *arg, tide_error *err)
 static void *run_slowly(void *arg)
 {
     slow_call *c = arg;
-    c->status = tide_read(c->store, linger, c, NULL);
+    c->status = tide_store_read(c->store, linger, c, NULL);
     atomic_store(&c->is_done, true);
     return NULL;
 }
@@ -124,7 +124,7 @@ static void a_new_epoch_of_another_process_is_seen_in_the_next_transaction(void 
     tide_identity raised;
     tide_identity seen;
     assert_ok(tide_identity_raise(other, "operator", "test", &raised, &t->err));
-    assert_ok(tide_read(t->store, read_epoch, &seen, &t->err));
+    assert_ok(tide_store_read(t->store, read_epoch, &seen, &t->err));
     assert_int_equal(raised.epoch, seen.epoch);
     assert_string_equal(raised.epoch_id, seen.epoch_id);
 }

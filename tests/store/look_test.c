@@ -52,13 +52,13 @@ static tide_status take_row(void *arg, const tide_value *values, int count, tide
 static tide_status look(store_test *t, const char *sql, seen *s, int64_t row_max,
                         int64_t timeout_us)
 {
-    const tide_look asked = {.sql = sql,
-                             .row_max = row_max,
-                             .bytes_max = 1 << 20,
-                             .timeout_us = timeout_us,
-                             .columns = take_columns,
-                             .row = take_row,
-                             .arg = s};
+    const tide_readonly_query asked = {.sql = sql,
+                                       .row_max = row_max,
+                                       .bytes_max = 1 << 20,
+                                       .timeout_us = timeout_us,
+                                       .columns = take_columns,
+                                       .row = take_row,
+                                       .arg = s};
     return tide_store_look(t->store, &asked, &t->err);
 }
 
@@ -67,12 +67,12 @@ static tide_status put_typed(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", 1);
-    tide_bind_i64(query, "i", 42);
-    tide_bind_f64(query, "f", 0.5);
-    tide_bind_text(query, "t", "words");
-    tide_bind_blob(query, "b", tide_view_of("bytes"));
-    tide_bind_time(query, "at", INT64_C(1735689600500000));
+    tide_query_bind_i64(query, "id", 1);
+    tide_query_bind_i64(query, "i", 42);
+    tide_query_bind_f64(query, "f", 0.5);
+    tide_query_bind_text(query, "t", "words");
+    tide_query_bind_blob(query, "b", tide_view_of("bytes"));
+    tide_query_bind_time(query, "at", INT64_C(1735689600500000));
     return tide_query_run(query, NULL, err);
 }
 
@@ -92,11 +92,11 @@ static tide_status let_typed_be_read(tide_tx *tx, void *arg, tide_error *err)
 static void put_rows(store_test *t)
 {
     seen s = {0};
-    assert_ok_err(tide_write(t->store, put_typed, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_typed, NULL, &t->err), &t->err);
     if (t->engine != TIDE_ENGINE_POSTGRES)
         return;
     assert_ok_err(look(t, "SELECT 1", &s, 1, SECOND_US), &t->err);
-    assert_ok_err(tide_write(t->store, let_typed_be_read, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, let_typed_be_read, NULL, &t->err), &t->err);
 }
 
 static void values_come_with_their_kinds(void **state)
@@ -228,7 +228,7 @@ static void a_query_does_not_get_at_the_server(void **state)
     store_test *t = *state;
     seen s = {0};
     /* A sequence, so that its name can be resolved; made as an application would. */
-    assert_ok_err(tide_write(t->store, make_sequence, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, make_sequence, NULL, &t->err), &t->err);
     assert_refused(t, ways);
     /* One statement, whatever it pretends to end. */
     assert_status(TIDE_E_INVALID, look(t, "SELECT 1; END; DROP TABLE typed", &s, 10, SECOND_US));
@@ -243,7 +243,7 @@ static void a_query_reads_our_tables_and_the_catalogue(void **state)
 {
     store_test *t = *state;
     seen s = {0};
-    assert_ok_err(tide_write(t->store, make_sequence, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, make_sequence, NULL, &t->err), &t->err);
     assert_status_err(TIDE_E_DENIED, look(t, "SELECT * FROM others", &s, 10, SECOND_US), &t->err);
     assert_contains(t->err.text, "others");
     const char *const fine[] = {
@@ -323,14 +323,15 @@ static void a_long_query_is_stopped(void **state)
     store_test *t = *state;
     seen s = {0};
     tide_store *real = store_test_open_real(t);
-    const tide_look asked = {.sql = "WITH RECURSIVE up (i) AS (SELECT 1 UNION ALL SELECT i + 1 "
-                                    "FROM up WHERE i < 2000000000) SELECT max(i) FROM up",
-                             .row_max = 5,
-                             .bytes_max = 1000,
-                             .timeout_us = 20000,
-                             .columns = take_columns,
-                             .row = take_row,
-                             .arg = &s};
+    const tide_readonly_query asked = {
+        .sql = "WITH RECURSIVE up (i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+               "FROM up WHERE i < 2000000000) SELECT max(i) FROM up",
+        .row_max = 5,
+        .bytes_max = 1000,
+        .timeout_us = 20000,
+        .columns = take_columns,
+        .row = take_row,
+        .arg = &s};
     assert_status(TIDE_E_TIMEOUT, tide_store_look(real, &asked, &t->err));
 }
 

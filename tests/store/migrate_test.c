@@ -90,10 +90,10 @@ static void a_schema_newer_than_the_program_is_refused(void **state)
 {
     store_test *t = *state;
     assert_ok_err(
-        tide_write(t->store, run_script,
-                   "INSERT INTO schema_version (version, number, name, checksum, applied_at) "
-                   "VALUES ('99.0.0', 99, 'future', 'x', '2030-01-01 00:00:00')",
-                   &t->err),
+        tide_store_write(t->store, run_script,
+                         "INSERT INTO schema_version (version, number, name, checksum, applied_at) "
+                         "VALUES ('99.0.0', 99, 'future', 'x', '2030-01-01 00:00:00')",
+                         &t->err),
         &t->err);
     assert_status(TIDE_E_NEWER, reopen(t, TIDE_STORE_CREATE));
     assert_contains(t->err.text, "99.0.0");
@@ -104,20 +104,21 @@ static void a_schema_newer_than_the_program_is_refused(void **state)
 static void a_version_without_a_number_is_left_alone(void **state)
 {
     store_test *t = *state;
-    assert_ok_err(tide_write(t->store, run_script,
-                             "INSERT INTO schema_version (version, name, checksum, applied_at) "
-                             "VALUES ('app-7', 'theirs', '', '2030-01-01 00:00:00')",
-                             &t->err),
-                  &t->err);
+    assert_ok_err(
+        tide_store_write(t->store, run_script,
+                         "INSERT INTO schema_version (version, name, checksum, applied_at) "
+                         "VALUES ('app-7', 'theirs', '', '2030-01-01 00:00:00')",
+                         &t->err),
+        &t->err);
     assert_ok_err(reopen(t, TIDE_STORE_CREATE), &t->err);
 }
 
 static void a_migration_with_another_text_is_refused(void **state)
 {
     store_test *t = *state;
-    assert_ok(tide_write(t->store, run_script,
-                         "UPDATE schema_version SET checksum = 'altered' WHERE number = 1",
-                         &t->err));
+    assert_ok(tide_store_write(t->store, run_script,
+                               "UPDATE schema_version SET checksum = 'altered' WHERE number = 1",
+                               &t->err));
     assert_status(TIDE_E_DAMAGED, reopen(t, TIDE_STORE_CREATE));
 }
 

@@ -68,7 +68,7 @@ static void nomem_case_init(nomem_case *c, bool is_inline)
     assert_ok_err(core_store_open(&c->store, c->made, &options, &err), &err);
     store_test_add_tables(c->store);
     numbered_row row = {.writer = "before", .n = 1};
-    assert_ok_err(tide_write(c->store, add_numbered, &row, &err), &err);
+    assert_ok_err(tide_store_write(c->store, add_numbered, &row, &err), &err);
     tide_store_closep(&c->store);
 }
 
@@ -97,14 +97,14 @@ static tide_status ask(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_TAIL, err));
-    tide_bind_i64(query, "after", 0);
-    tide_bind_i64(query, "limit", 10);
+    tide_query_bind_i64(query, "after", 0);
+    tide_query_bind_i64(query, "limit", 10);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        (void)tide_col_i64(query);
-        (void)tide_col_text(query);
-        (void)tide_col_i64(query);
-        (void)tide_col_time(query);
+        (void)tide_query_col_i64(query);
+        (void)tide_query_col_text(query);
+        (void)tide_query_col_i64(query);
+        (void)tide_query_col_time(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -115,10 +115,10 @@ static tide_status put_typed(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
     char bytes[9000] = {0};
-    tide_bind_i64(query, "id", 1);
-    tide_bind_f64(query, "f", 0.5);
-    tide_bind_text(query, "t", "text");
-    tide_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
+    tide_query_bind_i64(query, "id", 1);
+    tide_query_bind_f64(query, "f", 0.5);
+    tide_query_bind_text(query, "t", "text");
+    tide_query_bind_blob(query, "b", tide_view_bytes(bytes, sizeof bytes));
     TIDE_TRY(tide_query_run(query, NULL, err));
     return tide_fail(err, TIDE_E_CONFLICT, "taken back");
 }
@@ -132,14 +132,14 @@ static void use_store(nomem_case *c)
     if (status < TIDE_OK)
         return;
     numbered_row row = {.writer = "w", .n = 1};
-    status = tide_write(c->store, add_numbered, &row, &err);
+    status = tide_store_write(c->store, add_numbered, &row, &err);
     check_words(c, status, &err, true);
     c->is_stored = status == TIDE_OK;
     c->is_unknown = status == TIDE_E_OUTCOME_UNKNOWN;
-    status = tide_write(c->store, put_typed, NULL, &err);
+    status = tide_store_write(c->store, put_typed, NULL, &err);
     if (status != TIDE_E_CONFLICT)
         check_words(c, status, &err, true);
-    check_words(c, tide_read(c->store, ask, NULL, &err), &err, false);
+    check_words(c, tide_store_read(c->store, ask, NULL, &err), &err, false);
     tide_sequence sequence;
     check_words(c, tide_sequence_show(c->store, "numbered", &sequence, &err), &err, false);
 }
@@ -167,7 +167,7 @@ static void check_after(nomem_case *c)
         if (!c->is_unknown)
             assert_int_equal(others + (c->is_stored ? 1 : 0), count);
         numbered_row row = {.writer = "after", .n = round};
-        assert_ok_err(tide_write(c->store, add_numbered, &row, &err), &err);
+        assert_ok_err(tide_store_write(c->store, add_numbered, &row, &err), &err);
         assert_int_equal(count + 1, row.range.first);
         if (round == 1 && c->nth % CHECK_EVERY == 1)
             assert_ok_err(tide_store_check(c->store, print_finding, NULL, &err), &err);

@@ -23,8 +23,8 @@ static void a_pool_whose_connections_were_all_cut_recovers(void **state)
     tide_store *other = store_test_open_real(t);
     numbered_row row = {.writer = "a"};
     for (row.n = 1; row.n <= 5; row.n++) {
-        assert_ok_err(tide_write(t->store, add_numbered, &row, &t->err), &t->err);
-        assert_ok(tide_read_local(other, kill_others, NULL, &t->err));
+        assert_ok_err(tide_store_write(t->store, add_numbered, &row, &t->err), &t->err);
+        assert_ok(tide_store_read_local(other, kill_others, NULL, &t->err));
     }
     int64_t count = 0;
     int64_t highest = 0;
@@ -47,10 +47,10 @@ static tide_status lose_the_connection_once(tide_tx *tx, void *arg, tide_error *
     c->runs++;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", 1);
+    tide_query_bind_i64(query, "id", 1);
     TIDE_TRY(tide_query_run(query, NULL, err));
     if (c->runs == 1)
-        assert_ok(tide_read_local(c->killer, kill_others, NULL, err));
+        assert_ok(tide_store_read_local(c->killer, kill_others, NULL, err));
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     return add_numbered(tx, &c->row, err);
 }
@@ -60,7 +60,7 @@ static void a_connection_lost_before_the_commit_runs_the_closure_again(void **st
     store_test *t = *state;
     cut c = {.killer = store_test_open_real(t), .row = {.writer = "a", .n = 1}};
     tide_store *store = store_test_open_real(t);
-    assert_ok_err(tide_write(store, lose_the_connection_once, &c, &t->err), &t->err);
+    assert_ok_err(tide_store_write(store, lose_the_connection_once, &c, &t->err), &t->err);
     assert_int_equal(2, c.runs);
     assert_int_equal(1, c.row.range.first);
 }
@@ -110,14 +110,14 @@ static void a_login_that_is_refused_is_not_tried_again(void **state)
 {
     store_test *t = *state;
     tide_store *store = NULL;
-    assert_ok_err(tide_write(t->store, run_script, "CREATE ROLE no_entry NOLOGIN", &t->err),
+    assert_ok_err(tide_store_write(t->store, run_script, "CREATE ROLE no_entry NOLOGIN", &t->err),
                   &t->err);
     char url[PG_CLUSTER_URL_MAX];
     const char *at = strchr(t->url, '@');
     assert_non_null(at);
     (void)snprintf(url, sizeof url, "postgres://no_entry%s", at);
     assert_status(TIDE_E_UNAUTHENTICATED, tide_store_open(&store, url, NULL, &t->err));
-    assert_ok(tide_write(t->store, run_script, "DROP ROLE no_entry", &t->err));
+    assert_ok(tide_store_write(t->store, run_script, "DROP ROLE no_entry", &t->err));
 }
 
 static void a_schema_version_of_another_program_is_foreign(void **state)
@@ -166,7 +166,7 @@ static void a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged(void 
     store_test_add_tables(store);
     numbered_row row = {.writer = "a"};
     for (row.n = 1; row.n <= 20; row.n++) {
-        assert_ok_err(tide_write(store, add_numbered, &row, &err), &err);
+        assert_ok_err(tide_store_write(store, add_numbered, &row, &err), &err);
         assert_int_equal(row.n, row.range.first);
         if (row.n % 7 == 0) {
             assert_ok_err(pg_cluster_crash(&own, &err), &err);

@@ -73,8 +73,8 @@ static tide_status add_row(tide_tx *tx, void *arg, tide_error *err)
     if (r->blob.len > 0) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-        tide_bind_i64(query, "id", r->id);
-        tide_bind_blob(query, "b", r->blob);
+        tide_query_bind_i64(query, "id", r->id);
+        tide_query_bind_blob(query, "b", r->blob);
         TIDE_TRY(tide_query_run(query, NULL, err));
     }
     return add_numbered(tx, &r->row, err);
@@ -119,7 +119,7 @@ static void *write_until_cut(void *arg)
         if (w->has_blobs)
             r.blob = tide_view_bytes(bytes, sizeof bytes);
         tide_error err;
-        status = tide_write(c->store, add_row, &r, &err);
+        status = tide_store_write(c->store, add_row, &r, &err);
         note(c, w, n, status, r.row.range.first);
         virtual_env_advance(&c->clock, TICK_US); /* so that the mark and its twin move too */
     }
@@ -171,7 +171,7 @@ static void run_until_cut(cut_case *c)
     c->is_created = tide_store_open(&c->store, path, &options, &err) == TIDE_OK;
     if (c->is_created) {
         tide_store_identity(c->store, &c->identity);
-        c->is_ready = tide_write(c->store, create_tables, NULL, &err) == TIDE_OK;
+        c->is_ready = tide_store_write(c->store, create_tables, NULL, &err) == TIDE_OK;
     }
     if (c->kind != CREATION) {
         assert_true(c->is_ready);
@@ -224,7 +224,7 @@ static void check_rows(cut_case *c, tide_store *store)
     assert_true(status >= TIDE_OK);
     assert_int_equal((int64_t)table.len, sequence.last);
     numbered_row next = {.writer = "after", .n = 1};
-    assert_ok_err(tide_write(store, add_numbered, &next, &err), &err);
+    assert_ok_err(tide_store_write(store, add_numbered, &next, &err), &err);
     assert_int_equal((int64_t)table.len + 1, next.range.first);
     seen_rows_done(&table);
 }
@@ -262,7 +262,8 @@ static void boot_and_check(cut_case *c)
     check_mode(c, c->store);
     check_identity(c, c->store, is_copy);
     if (!c->is_ready)
-        TIDE_IGNORE(tide_write(c->store, create_tables, NULL, &err)); /* may be there already */
+        TIDE_IGNORE(
+            tide_store_write(c->store, create_tables, NULL, &err)); /* may be there already */
     check_rows(c, c->store);
     assert_ok_err(tide_store_check(c->store, print_finding, c, &err), &err);
     tide_store_closep(&c->store);

@@ -21,13 +21,13 @@ static tide_status put_typed(tide_tx *tx, void *arg, tide_error *err)
     const typed_row *row = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", row->id);
+    tide_query_bind_i64(query, "id", row->id);
     if (!row->is_null) {
-        tide_bind_i64(query, "i", row->i);
-        tide_bind_f64(query, "f", row->f);
-        tide_bind_text_view(query, "t", row->t);
-        tide_bind_blob(query, "b", row->b);
-        tide_bind_time(query, "at", row->at_us);
+        tide_query_bind_i64(query, "i", row->i);
+        tide_query_bind_f64(query, "f", row->f);
+        tide_query_bind_text_view(query, "t", row->t);
+        tide_query_bind_blob(query, "b", row->b);
+        tide_query_bind_time(query, "at", row->at_us);
     }
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
@@ -40,19 +40,19 @@ static tide_status expect_typed(tide_tx *tx, void *arg, tide_error *err)
     const typed_row *row = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_GET, err));
-    tide_bind_i64(query, "id", row->id);
+    tide_query_bind_i64(query, "id", row->id);
     assert_ok(tide_query_one(query, err));
     for (int column = 0; column < 5; column++)
         if (column == 0)
-            assert_int_equal(row->is_null, tide_col_is_null(query));
-    assert_true(row->i == tide_col_i64(query));
-    assert_true(row->f == tide_col_f64(query));
-    const tide_view text = tide_col_text(query);
+            assert_int_equal(row->is_null, tide_query_col_is_null(query));
+    assert_true(row->i == tide_query_col_i64(query));
+    assert_true(row->f == tide_query_col_f64(query));
+    const tide_view text = tide_query_col_text(query);
     assert_true(tide_view_equal(row->t, text));
-    const tide_view blob = tide_col_blob(query);
+    const tide_view blob = tide_query_col_blob(query);
     assert_true(tide_view_equal(row->b, blob));
     if (!row->is_null)
-        assert_true(row->at_us == tide_col_time(query));
+        assert_true(row->at_us == tide_query_col_time(query));
     assert_status(TIDE_NONE, tide_query_step(query, err));
     return TIDE_OK;
 }
@@ -82,9 +82,9 @@ static void every_type_comes_back_as_it_went_in(void **state)
         {.id = 4, .is_null = true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_ok_err(tide_write(t->store, put_typed, (void *)&rows[i], &t->err), &t->err);
+        assert_ok_err(tide_store_write(t->store, put_typed, (void *)&rows[i], &t->err), &t->err);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_ok_err(tide_read(t->store, expect_typed, (void *)&rows[i], &t->err), &t->err);
+        assert_ok_err(tide_store_read(t->store, expect_typed, (void *)&rows[i], &t->err), &t->err);
 }
 
 static tide_status put_three(tide_tx *tx, void *arg, tide_error *err)
@@ -93,8 +93,8 @@ static tide_status put_three(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
     for (int64_t id = 1; id <= 3; id++) {
-        tide_bind_i64(query, "id", id);
-        tide_bind_text(query, "t", id == 2 ? NULL : "text");
+        tide_query_bind_i64(query, "id", id);
+        tide_query_bind_text(query, "t", id == 2 ? NULL : "text");
         TIDE_TRY(tide_query_run(query, NULL, err));
         tide_query_reset(query);
     }
@@ -109,11 +109,11 @@ static tide_status walk_nested(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *outer = NULL;
     TIDE_TRY(tide_query_begin(&outer, tx, TEST_SQL_TYPED_ALL, err));
     while (tide_query_step(outer, err) == TIDE_OK) {
-        const int64_t left = tide_col_i64(outer);
+        const int64_t left = tide_query_col_i64(outer);
         TIDE_CLEANUP(tide_query_endp) tide_query *inner = NULL;
         TIDE_TRY(tide_query_begin(&inner, tx, TEST_SQL_TYPED_ALL, err));
         while (tide_query_step(inner, err) == TIDE_OK)
-            *pairs += left >= tide_col_i64(inner);
+            *pairs += left >= tide_query_col_i64(inner);
     }
     return TIDE_OK;
 }
@@ -122,8 +122,8 @@ static void one_statement_can_be_walked_inside_itself(void **state)
 {
     store_test *t = *state;
     int pairs = 0;
-    assert_ok_err(tide_write(t->store, put_three, NULL, &t->err), &t->err);
-    assert_ok_err(tide_read(t->store, walk_nested, &pairs, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, put_three, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->store, walk_nested, &pairs, &t->err), &t->err);
     assert_int_equal(6, pairs);
 }
 
@@ -133,8 +133,8 @@ static tide_status touch_from(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_TOUCH, err));
     for (int i = 0; i < 2; i++) {
-        tide_bind_i64(query, "id", i == 0 ? 2 : 99);
-        tide_bind_i64(query, "i", 7);
+        tide_query_bind_i64(query, "id", i == 0 ? 2 : 99);
+        tide_query_bind_i64(query, "i", 7);
         TIDE_TRY(tide_query_run(query, &counts[i], err));
         tide_query_reset(query);
     }
@@ -146,8 +146,8 @@ static void changed_rows_are_counted(void **state)
 {
     store_test *t = *state;
     int64_t counts[2] = {-1, -1};
-    assert_ok(tide_write(t->store, put_three, NULL, &t->err));
-    assert_ok(tide_write(t->store, touch_from, counts, &t->err));
+    assert_ok(tide_store_write(t->store, put_three, NULL, &t->err));
+    assert_ok(tide_store_write(t->store, touch_from, counts, &t->err));
     assert_int_equal(2, counts[0]);
     assert_int_equal(0, counts[1]);
 }
@@ -157,15 +157,15 @@ static tide_status find_missing(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_GET, err));
-    tide_bind_i64(query, "id", 12345);
+    tide_query_bind_i64(query, "id", 12345);
     return tide_query_one(query, err);
 }
 
 static void nothing_found_is_none_and_not_a_failure(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
-    assert_status(TIDE_NONE, tide_write(t->store, find_missing, NULL, &t->err));
+    assert_status(TIDE_NONE, tide_store_read(t->store, find_missing, NULL, &t->err));
+    assert_status(TIDE_NONE, tide_store_write(t->store, find_missing, NULL, &t->err));
 }
 
 static tide_status find_several(tide_tx *tx, void *arg, tide_error *err)
@@ -180,10 +180,10 @@ static tide_status find_several(tide_tx *tx, void *arg, tide_error *err)
 static void several_rows_where_there_is_one_are_damage(void **state)
 {
     store_test *t = *state;
-    assert_ok(tide_write(t->store, put_three, NULL, &t->err));
-    assert_status(TIDE_E_DAMAGED, tide_read(t->store, find_several, NULL, &t->err));
+    assert_ok(tide_store_write(t->store, put_three, NULL, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_read(t->store, find_several, NULL, &t->err));
     assert_contains(t->err.text, "typed_all");
-    assert_status(TIDE_E_DAMAGED, tide_write(t->store, find_several, NULL, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_write(t->store, find_several, NULL, &t->err));
 }
 
 static tide_status bind_too_much(tide_tx *tx, void *arg, tide_error *err)
@@ -192,17 +192,17 @@ static tide_status bind_too_much(tide_tx *tx, void *arg, tide_error *err)
     static char large[TIDE_TX_BYTES_MAX / 2 + 1];
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", 1);
-    tide_bind_blob(query, "b", tide_view_bytes(large, sizeof large));
-    tide_bind_text_view(query, "t", tide_view_bytes(large, sizeof large));
+    tide_query_bind_i64(query, "id", 1);
+    tide_query_bind_blob(query, "b", tide_view_bytes(large, sizeof large));
+    tide_query_bind_text_view(query, "t", tide_view_bytes(large, sizeof large));
     return tide_query_run(query, NULL, err);
 }
 
 static void more_bytes_than_the_budget_are_refused(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_LIMIT, tide_write(t->store, bind_too_much, NULL, &t->err));
-    assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
+    assert_status(TIDE_E_LIMIT, tide_store_write(t->store, bind_too_much, NULL, &t->err));
+    assert_status(TIDE_NONE, tide_store_read(t->store, find_missing, NULL, &t->err));
 }
 
 static tide_status defer_too_much(tide_tx *tx, void *arg, tide_error *err)
@@ -212,8 +212,8 @@ static tide_status defer_too_much(tide_tx *tx, void *arg, tide_error *err)
     for (int64_t id = 1; id <= 2; id++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-        tide_bind_i64(query, "id", id);
-        tide_bind_blob(query, "b", tide_view_bytes(large, sizeof large));
+        tide_query_bind_i64(query, "id", id);
+        tide_query_bind_blob(query, "b", tide_view_bytes(large, sizeof large));
         TIDE_TRY(tide_query_defer(&query, err));
     }
     return TIDE_OK;
@@ -223,8 +223,8 @@ static tide_status defer_too_much(tide_tx *tx, void *arg, tide_error *err)
 static void deferred_statements_share_the_budget(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_LIMIT, tide_write(t->store, defer_too_much, NULL, &t->err));
-    assert_status(TIDE_NONE, tide_read(t->store, find_missing, NULL, &t->err));
+    assert_status(TIDE_E_LIMIT, tide_store_write(t->store, defer_too_much, NULL, &t->err));
+    assert_status(TIDE_NONE, tide_store_read(t->store, find_missing, NULL, &t->err));
 }
 
 typedef struct told {
@@ -236,7 +236,7 @@ static void note_row(tide_query *query, void *arg)
 {
     told *t = arg;
     t->count++;
-    t->value = tide_col_i64(query);
+    t->value = tide_query_col_i64(query);
 }
 
 /* Puts a row (when there is a value) and asks for it, both behind the closure. */
@@ -248,12 +248,12 @@ static tide_status defer_put_and_get(tide_tx *tx, void *arg, tide_error *err)
     t->count = 0;
     if (t->value != 0) {
         TIDE_TRY(tide_query_begin(&put, tx, TEST_SQL_TYPED_PUT, err));
-        tide_bind_i64(put, "id", 7);
-        tide_bind_i64(put, "i", t->value);
+        tide_query_bind_i64(put, "id", 7);
+        tide_query_bind_i64(put, "i", t->value);
         TIDE_TRY(tide_query_defer(&put, err));
     }
     TIDE_TRY(tide_query_begin(&get, tx, TEST_SQL_TYPED_GET, err));
-    tide_bind_i64(get, "id", 7);
+    tide_query_bind_i64(get, "id", 7);
     return tide_query_defer_rows(&get, note_row, t, err);
 }
 
@@ -262,10 +262,10 @@ static void rows_of_a_deferred_statement_are_given(void **state)
 {
     store_test *t = *state;
     told nothing = {.count = -1};
-    assert_ok(tide_write(t->store, defer_put_and_get, &nothing, &t->err));
+    assert_ok(tide_store_write(t->store, defer_put_and_get, &nothing, &t->err));
     assert_int_equal(0, nothing.count);
     told one = {.value = 42};
-    assert_ok(tide_write(t->store, defer_put_and_get, &one, &t->err));
+    assert_ok(tide_store_write(t->store, defer_put_and_get, &one, &t->err));
     assert_int_equal(1, one.count);
     assert_int_equal(42, one.value);
 }
@@ -276,7 +276,7 @@ static tide_status defer_get(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *get = NULL;
     t->count = 0;
     TIDE_TRY(tide_query_begin(&get, tx, TEST_SQL_TYPED_GET, err));
-    tide_bind_i64(get, "id", 7);
+    tide_query_bind_i64(get, "id", 7);
     return tide_query_defer_rows(&get, note_row, t, err);
 }
 
@@ -285,15 +285,15 @@ static void a_read_may_defer_too(void **state)
 {
     store_test *t = *state;
     told found = {.count = -1};
-    assert_ok(tide_read(t->store, defer_get, &found, &t->err));
+    assert_ok(tide_store_read(t->store, defer_get, &found, &t->err));
     assert_int_equal(0, found.count);
     told one = {.value = 42};
-    assert_ok(tide_write(t->store, defer_put_and_get, &one, &t->err));
-    assert_ok(tide_read(t->store, defer_get, &found, &t->err));
+    assert_ok(tide_store_write(t->store, defer_put_and_get, &one, &t->err));
+    assert_ok(tide_store_read(t->store, defer_get, &found, &t->err));
     assert_int_equal(1, found.count);
     assert_int_equal(42, found.value);
     found = (told){.count = -1};
-    assert_ok(tide_read_local(t->store, defer_get, &found, &t->err));
+    assert_ok(tide_store_read_local(t->store, defer_get, &found, &t->err));
     assert_int_equal(1, found.count);
 }
 
@@ -302,15 +302,15 @@ static tide_status put_bad_time(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", 1);
-    tide_bind_time(query, "at", INT64_MAX);
+    tide_query_bind_i64(query, "id", 1);
+    tide_query_bind_time(query, "at", INT64_MAX);
     return tide_query_run(query, NULL, err);
 }
 
 static void a_time_beyond_the_calendar_is_refused(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_INVALID, tide_write(t->store, put_bad_time, NULL, &t->err));
+    assert_status(TIDE_E_INVALID, tide_store_write(t->store, put_bad_time, NULL, &t->err));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* tide_write and tide_read: what a closure may rely on, on every engine. */
+/* tide_store_write and tide_store_read: what a closure may rely on, on every engine. */
 #include "support/store_fixture.h"
 
 #include "base/cleanup.h"
@@ -12,7 +12,7 @@ static tide_status put_id(tide_tx *tx, int64_t id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", id);
+    tide_query_bind_i64(query, "id", id);
     return tide_query_run(query, NULL, err);
 }
 
@@ -38,7 +38,7 @@ static tide_status count_ids(tide_tx *tx, void *arg, tide_error *err)
 static int64_t ids_in(tide_store *store)
 {
     int64_t count = 0;
-    assert_ok(tide_read(store, count_ids, &count, NULL));
+    assert_ok(tide_store_read(store, count_ids, &count, NULL));
     return count;
 }
 
@@ -46,7 +46,7 @@ static void a_closure_that_fails_changes_nothing(void **state)
 {
     store_test *t = *state;
     put_request request = {.id = 1, .result = TIDE_E_MISMATCH};
-    assert_status(TIDE_E_MISMATCH, tide_write(t->store, put_and_return, &request, &t->err));
+    assert_status(TIDE_E_MISMATCH, tide_store_write(t->store, put_and_return, &request, &t->err));
     assert_string_equal("as asked", t->err.text);
     assert_int_equal(0, ids_in(t->store));
 }
@@ -55,7 +55,7 @@ static void a_closure_may_find_nothing_and_still_commit(void **state)
 {
     store_test *t = *state;
     put_request request = {.id = 1, .result = TIDE_NONE};
-    assert_status(TIDE_NONE, tide_write(t->store, put_and_return, &request, &t->err));
+    assert_status(TIDE_NONE, tide_store_write(t->store, put_and_return, &request, &t->err));
     assert_int_equal(1, ids_in(t->store));
 }
 
@@ -75,10 +75,10 @@ static tide_status ignore_a_failure(tide_tx *tx, void *arg, tide_error *err)
 static void a_failed_statement_dooms_its_transaction(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_EXISTS, tide_write(t->store, ignore_a_failure, NULL, &t->err));
+    assert_status(TIDE_E_EXISTS, tide_store_write(t->store, ignore_a_failure, NULL, &t->err));
     assert_int_equal(0, ids_in(t->store));
     put_request request = {.id = 3};
-    assert_ok(tide_write(t->store, put_and_return, &request, &t->err));
+    assert_ok(tide_store_write(t->store, put_and_return, &request, &t->err));
     assert_int_equal(1, ids_in(t->store));
 }
 
@@ -91,7 +91,7 @@ static tide_status write_in_a_read(tide_tx *tx, void *arg, tide_error *err)
 static void a_read_transaction_cannot_write(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_DENIED, tide_read(t->store, write_in_a_read, NULL, &t->err));
+    assert_status(TIDE_E_DENIED, tide_store_read(t->store, write_in_a_read, NULL, &t->err));
     assert_int_equal(0, ids_in(t->store));
 }
 
@@ -100,8 +100,8 @@ static tide_status put_orphan(tide_tx *tx, void *arg, tide_error *err)
     (void)arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_CHILD_PUT, err));
-    tide_bind_i64(query, "id", 1);
-    tide_bind_i64(query, "parent", 99);
+    tide_query_bind_i64(query, "id", 1);
+    tide_query_bind_i64(query, "parent", 99);
     return tide_query_run(query, NULL, err);
 }
 
@@ -109,9 +109,9 @@ static tide_status put_orphan(tide_tx *tx, void *arg, tide_error *err)
 static void a_dangling_reference_fails_its_own_closure(void **state)
 {
     store_test *t = *state;
-    assert_status(TIDE_E_CONFLICT, tide_write(t->store, put_orphan, NULL, &t->err));
+    assert_status(TIDE_E_CONFLICT, tide_store_write(t->store, put_orphan, NULL, &t->err));
     put_request request = {.id = 1};
-    assert_ok(tide_write(t->store, put_and_return, &request, &t->err));
+    assert_ok(tide_store_write(t->store, put_and_return, &request, &t->err));
 }
 
 static tide_status leave_queries_open(tide_tx *tx, void *arg, tide_error *err)
@@ -128,7 +128,7 @@ static tide_status leave_queries_open(tide_tx *tx, void *arg, tide_error *err)
 static void queries_end_with_their_closure_at_the_latest(void **state)
 {
     store_test *t = *state;
-    assert_ok_err(tide_write(t->store, leave_queries_open, NULL, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, leave_queries_open, NULL, &t->err), &t->err);
     assert_int_equal(1, ids_in(t->store));
 }
 
@@ -148,7 +148,7 @@ static void a_transaction_has_one_time(void **state)
         int64_t seen[2];
         store_test *t;
     } request = {.t = t};
-    assert_ok_err(tide_write(t->store, look_at_the_clock, &request, &t->err), &t->err);
+    assert_ok_err(tide_store_write(t->store, look_at_the_clock, &request, &t->err), &t->err);
     assert_true(request.seen[0] == request.seen[1]);
     assert_true(request.seen[0] >= VIRTUAL_ENV_WALL_US);
 }
@@ -160,7 +160,7 @@ static tide_status work_too_long(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(put_id(tx, 1, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_COUNT_UP_TO, err));
-    tide_bind_i64(query, "n", INT64_C(1000000000000));
+    tide_query_bind_i64(query, "n", INT64_C(1000000000000));
     return tide_query_one(query, err);
 }
 
@@ -170,24 +170,24 @@ static void a_closure_that_works_too_long_is_stopped(void **state)
     store_test *t = *state;
     tide_store *store = store_test_open_with(
         t, (tide_store_options){.env = tide_env_system(), .closure_us = SECOND_US / 10});
-    assert_status(TIDE_E_TIMEOUT, tide_write(store, work_too_long, NULL, &t->err));
-    assert_status(TIDE_E_TIMEOUT, tide_read(store, work_too_long, NULL, &t->err));
+    assert_status(TIDE_E_TIMEOUT, tide_store_write(store, work_too_long, NULL, &t->err));
+    assert_status(TIDE_E_TIMEOUT, tide_store_read(store, work_too_long, NULL, &t->err));
     assert_int_equal(0, ids_in(t->store));
     put_request request = {.id = 1};
-    assert_ok(tide_write(store, put_and_return, &request, &t->err));
+    assert_ok(tide_store_write(store, put_and_return, &request, &t->err));
 }
 
 static void as_is_opens_for_reading_only(void **state)
 {
     store_test *t = *state;
     put_request request = {.id = 1};
-    assert_ok(tide_write(t->store, put_and_return, &request, &t->err));
+    assert_ok(tide_store_write(t->store, put_and_return, &request, &t->err));
     tide_store_options options = store_test_options(t);
     options.mode = TIDE_STORE_AS_IS;
     tide_store *reader = store_test_open_with(t, options);
     assert_int_equal(1, ids_in(reader));
     request.id = 2;
-    assert_status(TIDE_E_DENIED, tide_write(reader, put_and_return, &request, &t->err));
+    assert_status(TIDE_E_DENIED, tide_store_write(reader, put_and_return, &request, &t->err));
 }
 
 int main(void)

@@ -18,7 +18,7 @@ static tide_status write_news(tide_tx *tx, void *arg, tide_error *err)
     const news *n = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_TYPED_PUT, err));
-    tide_bind_i64(query, "id", n->id);
+    tide_query_bind_i64(query, "id", n->id);
     TIDE_TRY(tide_query_run(query, NULL, err));
     TIDE_TRY(tide_tx_notify(tx, n->topic, err));
     TIDE_TRY(tide_tx_notify(tx, n->topic, err));
@@ -30,7 +30,7 @@ static void tell(tide_store *store, const char *topic)
     static int64_t id;
     news n = {.topic = topic, .id = ++id};
     tide_error err;
-    assert_ok_err(tide_write(store, write_news, &n, &err), &err);
+    assert_ok_err(tide_store_write(store, write_news, &n, &err), &err);
 }
 
 static tide_watch *watch(store_test *t, tide_store *store, const char *topic)
@@ -87,7 +87,7 @@ static void a_transaction_that_failed_tells_nobody(void **state)
     tide_watch *w = watch(t, t->store, "items");
     calm_down(w);
     news n = {.topic = "items", .is_failing = true, .id = 7};
-    assert_status(TIDE_E_MISMATCH, tide_write(t->store, write_news, &n, &t->err));
+    assert_status(TIDE_E_MISMATCH, tide_store_write(t->store, write_news, &n, &t->err));
     assert_status(TIDE_NONE, tide_watch_wait(w, 100000, &t->err));
     tide_watch_close(w);
 }
@@ -118,7 +118,7 @@ static void a_listener_that_lost_its_connection_looks_at_everything(void **state
     tide_store *other = store_test_open_real(t);
     tide_watch *w = watch(t, other, "items");
     calm_down(w);
-    assert_ok(tide_read_local(t->store, kill_others, NULL, &t->err));
+    assert_ok(tide_store_read_local(t->store, kill_others, NULL, &t->err));
     assert_ok(tide_watch_wait(w, LONG_US, &t->err));
     calm_down(w);
     tell(t->store, "items");
@@ -140,7 +140,7 @@ static void bad_topics_are_refused(void **state)
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     assert_status(TIDE_E_INVALID, tide_watch_open(&w, t->store, name, &t->err));
-    assert_status(TIDE_E_INVALID, tide_write(t->store, notify_badly, name, &t->err));
+    assert_status(TIDE_E_INVALID, tide_store_write(t->store, notify_badly, name, &t->err));
 }
 
 int main(void)

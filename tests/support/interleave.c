@@ -109,7 +109,7 @@ static tide_status count_blocked(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_BLOCKED_BACKENDS, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_col_i64(query);
+    *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -117,7 +117,7 @@ static bool is_anybody_blocked(interleave *x)
 {
     int64_t blocked = 0;
     if (x->test->engine == TIDE_ENGINE_POSTGRES)
-        assert_ok(tide_read_local(x->test->store, count_blocked, &blocked, NULL));
+        assert_ok(tide_store_read_local(x->test->store, count_blocked, &blocked, NULL));
     else /* one writer: whoever has not reached a step waits for the one who has */
         for (int i = 0; i < x->count; i++)
             blocked += x->actors[i].is_started && !x->actors[i].is_finished && x->actors[i].at == 0;

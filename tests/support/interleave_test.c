@@ -16,7 +16,7 @@ static tide_status add_after_step(tide_tx *tx, void *arg, tide_error *err)
 {
     writer *w = arg;
     TIDE_TRY(add_numbered(tx, &w->row, err));
-    TIDE_TRY(tide_tx_settle(tx, err));
+    TIDE_TRY(tide_tx_take_counters(tx, err));
     interleave_step(w->x, w->actor, 1);
     return TIDE_OK;
 }
@@ -28,7 +28,7 @@ static void run_writer(interleave *x, int actor, void *arg)
     w->actor = actor;
     w->row = (numbered_row){.writer = w->name, .n = 1};
     tide_error err;
-    w->status = tide_write(w->store, add_after_step, w, &err);
+    w->status = tide_store_write(w->store, add_after_step, w, &err);
 }
 
 /* FAULTS rule 1: whoever comes second waits for the number until the first has committed. */

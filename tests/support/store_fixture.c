@@ -57,7 +57,7 @@ static tide_status create_tables(tide_tx *tx, void *arg, tide_error *err)
 void store_test_add_tables(tide_store *store)
 {
     tide_error err;
-    assert_ok_err(tide_write(store, create_tables, NULL, &err), &err);
+    assert_ok_err(tide_store_write(store, create_tables, NULL, &err), &err);
 }
 
 /* Every case's database is a copy of one that has all tables already. */
@@ -129,10 +129,10 @@ tide_status add_numbered(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_sequence_declare(tx, "numbered", 1, &row->range, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_ADD, err));
-    tide_bind_text(query, "sequence", "numbered");
-    tide_bind_text(query, "writer", row->writer);
-    tide_bind_i64(query, "n", row->n);
-    tide_bind_i64(query, "back", 0);
+    tide_query_bind_text(query, "sequence", "numbered");
+    tide_query_bind_text(query, "writer", row->writer);
+    tide_query_bind_i64(query, "n", row->n);
+    tide_query_bind_i64(query, "back", 0);
     return tide_query_defer(&query, err);
 }
 
@@ -147,8 +147,8 @@ static tide_status read_tally(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_COUNT, err));
     TIDE_TRY(tide_query_one(query, err));
-    found->count = tide_col_i64(query);
-    found->highest = tide_col_i64(query);
+    found->count = tide_query_col_i64(query);
+    found->highest = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -156,7 +156,7 @@ void count_numbered(tide_store *store, int64_t *count, int64_t *highest)
 {
     tally found = {0};
     tide_error err;
-    assert_ok_err(tide_read(store, read_tally, &found, &err), &err);
+    assert_ok_err(tide_store_read(store, read_tally, &found, &err), &err);
     *count = found.count;
     *highest = found.highest;
 }

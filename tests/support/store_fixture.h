@@ -58,7 +58,7 @@ tide_store_options store_test_options(store_test *t);
 /* Create the tables of test.sql in a store. */
 void store_test_add_tables(tide_store *store);
 
-/* One row of `numbered`, numbered by the sequence of the same name; fits tide_write. */
+/* One row of `numbered`, numbered by the sequence of the same name; fits tide_store_write. */
 typedef struct numbered_row {
     const char *writer;
     int64_t n;

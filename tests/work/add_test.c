@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 
-static tide_work_new item_of(const char *id)
+static tide_work_spec item_of(const char *id)
 {
-    return (tide_work_new){
+    return (tide_work_spec){
         .work_item_id = id, .task_id = "t", .work_type = "job", .max_retries = -1};
 }
 
@@ -17,7 +17,7 @@ static void items_get_ids_and_defaults(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[2] = {item_of(NULL), item_of(NULL)};
+    tide_work_spec items[2] = {item_of(NULL), item_of(NULL)};
     tide_work_added added[2];
     assert_ok_err(try_add(t, items, 2, added), &t->err);
     assert_int_equal(36, strlen(added[0].work_item_id));
@@ -36,14 +36,14 @@ static void an_id_given_again_is_recognised(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    tide_work_new item = item_of("a");
+    tide_work_spec item = item_of("a");
     item.input = "{\"n\": 1}";
     tide_work_added added;
     assert_ok(try_add(t, &item, 1, &added));
     assert_ok(try_add(t, &item, 1, &added));
     assert_true(added.is_existing);
     assert_string_equal("a", added.work_item_id);
-    tide_work_new others[4] = {item, item, item, item};
+    tide_work_spec others[4] = {item, item, item, item};
     others[0].input = "{\"n\": 2}";
     others[1].input = NULL;
     others[2].work_type = "other";
@@ -58,7 +58,7 @@ static void a_repeated_batch_is_fine_after_its_task_has_ended(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_new item = item_of("a");
+    const tide_work_spec item = item_of("a");
     tide_work_added added;
     assert_ok(try_add(t, &item, 1, &added));
     const held h = claim(t, "w");
@@ -66,7 +66,7 @@ static void a_repeated_batch_is_fine_after_its_task_has_ended(void **state)
     assert_ok_err(tide_task_finish(t->store, "t", false, false, &t->err), &t->err);
     assert_ok_err(try_add(t, &item, 1, &added), &t->err);
     assert_true(added.is_existing);
-    const tide_work_new fresh = item_of("b");
+    const tide_work_spec fresh = item_of("b");
     assert_status(TIDE_E_CONFLICT, try_add(t, &fresh, 1, &added));
     assert_contains(t->err.text, "succeeded");
 }
@@ -75,7 +75,7 @@ static void an_id_given_twice_in_one_batch_is_one_item(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[3] = {item_of("a"), item_of("b"), item_of("a")};
+    tide_work_spec items[3] = {item_of("a"), item_of("b"), item_of("a")};
     tide_work_added added[3];
     assert_ok_err(try_add(t, items, 3, added), &t->err);
     assert_false(added[0].is_existing);
@@ -92,7 +92,7 @@ static void a_live_item_of_the_same_key_stands_for_the_new_one(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new item = item_of(NULL);
+    tide_work_spec item = item_of(NULL);
     tide_work_added first;
     tide_work_added again;
     item.unique_key = "nightly";
@@ -116,7 +116,7 @@ static void a_key_given_twice_in_one_batch_is_one_item(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[3] = {item_of("a"), item_of("b"), item_of("c")};
+    tide_work_spec items[3] = {item_of("a"), item_of("b"), item_of("c")};
     tide_work_added added[3];
     items[0].unique_key = items[2].unique_key = "k";
     assert_ok_err(try_add(t, items, 3, added), &t->err);
@@ -130,7 +130,7 @@ static void an_ended_item_of_the_batch_does_not_stand_for_a_new_one(void **state
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[3] = {item_of("a"), item_of("b"), item_of("c")};
+    tide_work_spec items[3] = {item_of("a"), item_of("b"), item_of("c")};
     tide_work_added added[3];
     items[0].unique_key = items[1].unique_key = items[2].unique_key = "k";
     assert_ok(try_add(t, items, 1, added));
@@ -148,7 +148,7 @@ static void one_bad_item_stops_the_whole_batch(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[2] = {item_of("a"), item_of("b")};
+    tide_work_spec items[2] = {item_of("a"), item_of("b")};
     tide_work_added added[2];
     items[1].task_id = "missing";
     assert_status(TIDE_E_NOT_FOUND, try_add(t, items, 2, added));
@@ -164,7 +164,7 @@ static void bad_items_are_refused(void **state)
     memset(long_id, 'x', sizeof long_id - 1);
     long_id[sizeof long_id - 1] = '\0';
     const struct {
-        tide_work_new item;
+        tide_work_spec item;
         const char *words;
     } bad[] = {
         {{.task_id = "", .work_type = "job"}, "task's id"},
@@ -212,7 +212,7 @@ static void a_large_input_comes_back_whole(void **state)
     input[101] = '"';
     input[TIDE_WORK_DATA_MAX] = '"';
     input[TIDE_WORK_DATA_MAX + 1] = '\0';
-    tide_work_new item = item_of("big");
+    tide_work_spec item = item_of("big");
     tide_work_added added;
     item.input = input;
     assert_status(TIDE_E_INVALID, try_add(t, &item, 1, &added));
@@ -230,7 +230,7 @@ static void a_thousand_items_go_in_at_once(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    TIDE_CLEANUP(tide_freep) tide_work_new *items = calloc(TIDE_WORK_BATCH_MAX, sizeof *items);
+    TIDE_CLEANUP(tide_freep) tide_work_spec *items = calloc(TIDE_WORK_BATCH_MAX, sizeof *items);
     TIDE_CLEANUP(tide_freep) tide_work_added *added = calloc(TIDE_WORK_BATCH_MAX, sizeof *added);
     assert_true(items && added);
     for (int i = 0; i < TIDE_WORK_BATCH_MAX; i++)
@@ -260,13 +260,13 @@ static void adding_wakes_those_who_watch_the_type(void **state)
         tide_work_topic(topic, types[i]);
         assert_true(strlen(topic) <= TIDE_TOPIC_MAX);
         assert_ok_err(tide_watch_open(&watch, t->store, topic, &t->err), &t->err);
-        add_new(t, (tide_work_new){.work_type = types[i]});
+        add_new(t, (tide_work_spec){.work_type = types[i]});
         assert_ok(tide_watch_wait(watch, 10 * SECOND_US, &t->err));
         tide_watch_close(watch);
     }
     tide_watch *watch = NULL;
     assert_ok(tide_watch_open(&watch, t->store, TIDE_WORK_TOPIC, &t->err));
-    tide_work_new items[9];
+    tide_work_spec items[9];
     tide_work_added added[9];
     char names[9][8];
     for (int i = 0; i < 9; i++) {

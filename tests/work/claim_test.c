@@ -12,11 +12,11 @@ static void higher_priority_comes_first_then_the_older_one(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "low", .priority = -1});
-    add_new(t, (tide_work_new){.work_item_id = "old"});
+    add_new(t, (tide_work_spec){.work_item_id = "low", .priority = -1});
+    add_new(t, (tide_work_spec){.work_item_id = "old"});
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "new"});
-    add_new(t, (tide_work_new){.work_item_id = "high", .priority = 5});
+    add_new(t, (tide_work_spec){.work_item_id = "new"});
+    add_new(t, (tide_work_spec){.work_item_id = "high", .priority = 5});
     assert_string_equal("high old new low", claim_ids(t->store, all_jobs));
 }
 
@@ -25,13 +25,13 @@ static void a_low_priority_does_not_starve(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "low", .priority = 0});
+    add_new(t, (tide_work_spec){.work_item_id = "low", .priority = 0});
     virtual_env_advance(&t->clock, 10 * MINUTE_US - SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "high", .priority = 1});
+    add_new(t, (tide_work_spec){.work_item_id = "high", .priority = 1});
     assert_string_equal(
         "high", claim_ids(t->store, (tide_work_claim_request){.types = job, .type_count = 1}));
     virtual_env_advance(&t->clock, 2 * SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "high-2", .priority = 1});
+    add_new(t, (tide_work_spec){.work_item_id = "high-2", .priority = 1});
     assert_string_equal("low high-2", claim_ids(t->store, all_jobs));
 }
 
@@ -39,13 +39,13 @@ static void a_batch_is_claimed_in_the_order_it_was_given(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[40];
+    tide_work_spec items[40];
     tide_work_added added[40];
     char ids[40][8];
     char expected[400] = "";
     for (int i = 0; i < 40; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "i%02d", (i * 7) % 40);
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .work_item_id = ids[i], .task_id = "t", .work_type = "job", .max_retries = -1};
         const size_t len = strlen(expected);
         (void)snprintf(expected + len, sizeof expected - len, "%s%s", i ? " " : "", ids[i]);
@@ -76,7 +76,7 @@ static void a_claim_hands_over_what_is_needed(void **state)
     store_test *t = *state;
     make_task(t, "t");
     add_new(t,
-            (tide_work_new){.work_item_id = "a", .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
+            (tide_work_spec){.work_item_id = "a", .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
     const char *const types[] = {"job"};
     const tide_work_claim_request request = {
         .worker = "w1", .types = types, .type_count = 1, .lease_us = 10 * SECOND_US};
@@ -112,7 +112,7 @@ static void claims_by_several_types_merge_their_order(void **state)
     for (int i = 0; i < 6; i++) {
         char id[8];
         (void)snprintf(id, sizeof id, "%s%d", order[i], i);
-        add_new(t, (tide_work_new){.work_item_id = id, .work_type = order[i]});
+        add_new(t, (tide_work_spec){.work_item_id = id, .work_type = order[i]});
         virtual_env_advance(&t->clock, 1);
     }
     const char *const ab[] = {"a", "b"};
@@ -127,9 +127,9 @@ static void a_claim_by_task_keeps_to_it(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_new){.work_item_id = "t1"});
-    add_new(t, (tide_work_new){.work_item_id = "u1", .task_id = "u"});
-    add_new(t, (tide_work_new){.work_item_id = "u2", .task_id = "u", .work_type = "other"});
+    add_new(t, (tide_work_spec){.work_item_id = "t1"});
+    add_new(t, (tide_work_spec){.work_item_id = "u1", .task_id = "u"});
+    add_new(t, (tide_work_spec){.work_item_id = "u2", .task_id = "u", .work_type = "other"});
     assert_string_equal(
         "u1", claim_ids(t->store, (tide_work_claim_request){
                                       .task_id = "u", .types = job, .type_count = 1, .limit = 9}));
@@ -169,7 +169,7 @@ static void items_of_an_ended_task_are_not_claimed(void **state)
     make_task(t, "t");
     make_task(t, "u");
     add_item(t, "a");
-    add_new(t, (tide_work_new){.work_item_id = "b", .task_id = "u"});
+    add_new(t, (tide_work_spec){.work_item_id = "b", .task_id = "u"});
     run_sql(t, "UPDATE tasks SET status = 'succeeded' WHERE task_id = 't'");
     assert_string_equal("b", claim_ids(t->store, all_jobs));
     assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 5}));
@@ -201,11 +201,11 @@ static void a_delayed_item_waits_for_its_time_and_then_comes_in_order(void **sta
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "late", .priority = 9, .delay_us = 10 * SECOND_US});
-    add_new(t, (tide_work_new){.work_item_id = "at",
-                               .run_after_us = VIRTUAL_ENV_WALL_US + 20 * SECOND_US});
-    add_new(t, (tide_work_new){.work_item_id = "past",
-                               .run_after_us = VIRTUAL_ENV_WALL_US - 20 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "late", .priority = 9, .delay_us = 10 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "at",
+                                .run_after_us = VIRTUAL_ENV_WALL_US + 20 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "past",
+                                .run_after_us = VIRTUAL_ENV_WALL_US - 20 * SECOND_US});
     assert_string_equal("past", claim_ids(t->store, all_jobs));
     const held nothing = claim(t, "w");
     assert_true(nothing.token == 0);
@@ -226,9 +226,9 @@ static void the_next_due_time_is_that_of_ones_own_items(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_new){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
     assert_true(claim(t, "w").next_due_us == -1);
-    add_new(t, (tide_work_new){.work_item_id = "u", .task_id = "u", .delay_us = 20 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "u", .task_id = "u", .delay_us = 20 * SECOND_US});
     assert_true(claim(t, "w").next_due_us == 20 * SECOND_US);
     assert_true(claim_with(t->store, (tide_work_claim_request){.limit = 1}).next_due_us ==
                 SECOND_US);
@@ -247,7 +247,7 @@ static void due_items_of_other_types_are_promoted_too(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
     virtual_env_advance(&t->clock, SECOND_US);
     assert_true(claim(t, "w").token == 0);
     assert_true(look(t, "o").run_after_us == 0);
@@ -259,8 +259,8 @@ static void a_timeout_shortens_the_lease(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "short", .timeout_us = 5 * SECOND_US + 7});
-    add_new(t, (tide_work_new){.work_item_id = "long", .timeout_us = 60 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "short", .timeout_us = 5 * SECOND_US + 7});
+    add_new(t, (tide_work_spec){.work_item_id = "long", .timeout_us = 60 * SECOND_US});
     const held a = claim(t, "w");
     assert_string_equal("short", a.id);
     assert_true(a.lease_us == 5 * SECOND_US + 7);
@@ -282,7 +282,7 @@ static void a_claim_in_vain_changes_nothing(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "a", .delay_us = MINUTE_US});
     const int64_t revision = look(t, "a").revision;
     assert_true(claim(t, "w").token == 0);
     assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 5}));

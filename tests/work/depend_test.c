@@ -7,14 +7,14 @@
 static const char *const job[] = {"job"};
 static const tide_work_claim_request all_jobs = {.types = job, .type_count = 1, .limit = 100};
 
-static tide_work_new item_on(const char *id, const char *const *on, int count)
+static tide_work_spec item_on(const char *id, const char *const *on, int count)
 {
-    return (tide_work_new){.work_item_id = id,
-                           .task_id = "t",
-                           .work_type = "job",
-                           .max_retries = -1,
-                           .depends_on = on,
-                           .depends_on_count = count};
+    return (tide_work_spec){.work_item_id = id,
+                            .task_id = "t",
+                            .work_type = "job",
+                            .max_retries = -1,
+                            .depends_on = on,
+                            .depends_on_count = count};
 }
 
 static const char *const on_a[] = {"a"};
@@ -24,7 +24,7 @@ static const char *const on_ab[] = {"a", "b"};
 
 static void add_on(store_test *t, const char *id, const char *const *on, int count)
 {
-    const tide_work_new item = item_on(id, on, count);
+    const tide_work_spec item = item_on(id, on, count);
     tide_work_added added;
     assert_ok_err(try_add(t, &item, 1, &added), &t->err);
 }
@@ -57,8 +57,8 @@ static void a_whole_graph_goes_in_at_once(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_new items[] = {item_on("d", on_c, 1), item_on("c", on_ab, 2),
-                                   item_on("b", on_a, 1), item_on("a", NULL, 0)};
+    const tide_work_spec items[] = {item_on("d", on_c, 1), item_on("c", on_ab, 2),
+                                    item_on("b", on_a, 1), item_on("a", NULL, 0)};
     tide_work_added added[4];
     assert_ok_err(try_add(t, items, 4, added), &t->err);
     const char *const order[] = {"a", "b", "c", "d"};
@@ -88,11 +88,11 @@ static void circles_are_refused_by_name(void **state)
     store_test *t = *state;
     make_task(t, "t");
     tide_work_added added[4];
-    const tide_work_new self = item_on("a", on_a, 1);
+    const tide_work_spec self = item_on("a", on_a, 1);
     assert_status(TIDE_E_CONFLICT, try_add(t, &self, 1, added));
     assert_contains(t->err.text, "circle");
-    const tide_work_new ring[] = {item_on("a", on_c, 1), item_on("b", on_a, 1),
-                                  item_on("c", on_b, 1), item_on("outside", on_a, 1)};
+    const tide_work_spec ring[] = {item_on("a", on_c, 1), item_on("b", on_a, 1),
+                                   item_on("c", on_b, 1), item_on("outside", on_a, 1)};
     assert_status(TIDE_E_CONFLICT, try_add(t, ring, 4, added));
     assert_contains(t->err.text, "circle");
     assert_null(strstr(t->err.text, "outside"));
@@ -105,15 +105,15 @@ static void bad_dependencies_are_refused(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_new){.work_item_id = "a", .task_id = "u"});
+    add_new(t, (tide_work_spec){.work_item_id = "a", .task_id = "u"});
     tide_work_added added[2];
-    const tide_work_new missing = item_on("c", on_b, 1);
+    const tide_work_spec missing = item_on("c", on_b, 1);
     assert_status(TIDE_E_NOT_FOUND, try_add(t, &missing, 1, added));
     assert_contains(t->err.text, "no work item b");
-    const tide_work_new foreign = item_on("c", on_a, 1);
+    const tide_work_spec foreign = item_on("c", on_a, 1);
     assert_status(TIDE_E_INVALID, try_add(t, &foreign, 1, added));
     assert_contains(t->err.text, "another task");
-    tide_work_new pair[2] = {item_on("x", NULL, 0), item_on("c", on_b, 1)};
+    tide_work_spec pair[2] = {item_on("x", NULL, 0), item_on("c", on_b, 1)};
     pair[0].work_item_id = "b";
     pair[0].task_id = "u";
     assert_status(TIDE_E_INVALID, try_add(t, pair, 2, added));
@@ -190,7 +190,7 @@ static void completing_a_dependency_wakes_the_dependents_type(void **state)
     store_test *t = *state;
     make_task(t, "t");
     add_item(t, "a");
-    tide_work_new late = item_on("z", on_a, 1);
+    tide_work_spec late = item_on("z", on_a, 1);
     tide_work_added added;
     late.work_type = "late";
     assert_ok(try_add(t, &late, 1, &added));

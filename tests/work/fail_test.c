@@ -73,7 +73,7 @@ static void an_item_without_retries_fails_at_once(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_new item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
     tide_work_added added;
     assert_ok(try_add(t, &item, 1, &added));
     const held h = claim(t, "w");
@@ -107,7 +107,7 @@ static void cancelling_ends_an_item_and_fences_its_holder(void **state)
     store_test *t = *state;
     make_task(t, "t");
     add_item(t, "held");
-    add_new(t, (tide_work_new){.work_item_id = "waiting", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "waiting", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_ok_err(tide_work_cancel(t->store, "held", "not needed", &t->err), &t->err);
     assert_ok(tide_work_cancel(t->store, "waiting", NULL, &t->err));
@@ -151,12 +151,12 @@ static void a_retry_is_a_new_item_like_the_old_one(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a",
-                               .input = "{\"x\":1}",
-                               .priority = 4,
-                               .max_retries = 7,
-                               .timeout_us = MINUTE_US,
-                               .unique_key = "k"});
+    add_new(t, (tide_work_spec){.work_item_id = "a",
+                                .input = "{\"x\":1}",
+                                .priority = 4,
+                                .max_retries = 7,
+                                .timeout_us = MINUTE_US,
+                                .unique_key = "k"});
     tide_work_added added;
     assert_status(TIDE_E_CONFLICT, tide_work_retry(t->store, "a", &added, &t->err));
     const held h = claim(t, "w");

@@ -42,7 +42,7 @@ static void finish_does_everything_at_once(void **state)
     assert_ok_err(begin_key(t, "work-a", &key), &t->err);
     const tide_checkpoint_new checkpoint = {.type = "tool_executed",
                                             .snapshot = tide_view_of("{\"done\":true}")};
-    const tide_work_new next[] = {
+    const tide_work_spec next[] = {
         {.work_item_id = "next", .work_type = "job", .max_retries = -1},
         {.work_item_id = "other", .task_id = "t", .work_type = "later", .max_retries = -1}};
     tide_work_result result = {.work_item_id = "a",
@@ -84,8 +84,8 @@ static void one_refused_part_undoes_all(void **state)
     const held h = claim(t, "w");
     const tide_checkpoint_new good = {.type = "tool_executed", .snapshot = tide_view_of("{}")};
     const tide_checkpoint_new bad_type = {.type = "no such type", .snapshot = tide_view_of("{}")};
-    const tide_work_new next = {.work_item_id = "next", .work_type = "job", .max_retries = -1};
-    const tide_work_new lost = {.task_id = "missing", .work_type = "job"};
+    const tide_work_spec next = {.work_item_id = "next", .work_type = "job", .max_retries = -1};
+    const tide_work_spec lost = {.task_id = "missing", .work_type = "job"};
     const tide_work_result whole = {.work_item_id = "a",
                                     .token = h.token,
                                     .checkpoint = &good,
@@ -135,15 +135,15 @@ static void a_follow_up_may_take_over_the_unique_key(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a", .unique_key = "self"});
+    add_new(t, (tide_work_spec){.work_item_id = "a", .unique_key = "self"});
     const held h = claim(t, "w");
     const char *const on_a[] = {"a"};
-    const tide_work_new next = {.work_item_id = "b",
-                                .work_type = "job",
-                                .unique_key = "self",
-                                .max_retries = -1,
-                                .depends_on = on_a,
-                                .depends_on_count = 1};
+    const tide_work_spec next = {.work_item_id = "b",
+                                 .work_type = "job",
+                                 .unique_key = "self",
+                                 .max_retries = -1,
+                                 .depends_on = on_a,
+                                 .depends_on_count = 1};
     tide_work_result result = {
         .work_item_id = "a", .token = h.token, .follow_ups = &next, .follow_up_count = 1};
     assert_ok_err(tide_work_finish(t->store, &result, &t->err), &t->err);
@@ -154,12 +154,12 @@ static void many_are_finished_in_one_commit(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    tide_work_new items[5];
+    tide_work_spec items[5];
     tide_work_added added[5];
     char ids[5][4];
     for (int i = 0; i < 5; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "i%d", i);
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .work_item_id = ids[i], .task_id = "t", .work_type = "job", .max_retries = -1};
     }
     assert_ok(try_add(t, items, 5, added));

@@ -23,7 +23,7 @@ static tide_status check_in(tide_tx *tx, void *arg, tide_error *err)
 static tide_status check(store_test *t, const held *h)
 {
     check_call c = {.h = h};
-    return tide_write(t->store, check_in, &c, &t->err);
+    return tide_store_write(t->store, check_in, &c, &t->err);
 }
 
 static tide_status checkpoint(store_test *t, const held *h, tide_checkpoint_numbers *numbers)

@@ -29,9 +29,9 @@ static void items_are_listed_newest_first_and_filtered(void **state)
     make_task(t, "u");
     add_item(t, "a");
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "b", .work_type = "other"});
+    add_new(t, (tide_work_spec){.work_item_id = "b", .work_type = "other"});
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "c", .task_id = "u"});
+    add_new(t, (tide_work_spec){.work_item_id = "c", .task_id = "u"});
     virtual_env_advance(&t->clock, SECOND_US);
     add_item(t, "d");
     const held a = claim(t, "w1");
@@ -74,10 +74,10 @@ static void long_lists_are_complete(void **state)
     input[0] = '"';
     input[sizeof input - 2] = '"';
     make_task(t, "t");
-    tide_work_new items[MANY];
+    tide_work_spec items[MANY];
     tide_work_added added[MANY];
     for (int i = 0; i < MANY; i++)
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .task_id = "t", .work_type = "job", .max_retries = -1, .input = i % 2 ? input : NULL};
     assert_ok_err(try_add(t, items, MANY / 2, added), &t->err);
     assert_ok_err(try_add(t, items + MANY / 2, MANY - MANY / 2, added), &t->err);
@@ -98,7 +98,7 @@ static void every_state_has_its_reason(void **state)
     make_task(t, "t");
     add_item(t, "first");
     add_item(t, "second");
-    add_new(t, (tide_work_new){.work_item_id = "late", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = MINUTE_US});
     assert_string_equal("ready", reasons_of(t, "first", words));
     assert_contains(words, "next of its type");
     virtual_env_advance(&t->clock, SECOND_US);
@@ -170,7 +170,7 @@ static void statistics_tell_what_the_three_queries_tell(void **state)
     virtual_env_advance(&t->clock, 10 * SECOND_US);
     add_item(t, "b");
     add_item(t, "c");
-    add_new(t, (tide_work_new){.work_item_id = "d", .work_type = "other"});
+    add_new(t, (tide_work_spec){.work_item_id = "d", .work_type = "other"});
     const held a =
         claim_with(t->store, (tide_work_claim_request){.limit = 1, .lease_us = 600 * SECOND_US});
     assert_string_equal("a", a.id);

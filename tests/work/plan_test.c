@@ -23,11 +23,11 @@ static void bind_if_known(tide_query *query, const tide_sql *sql, tide_engine en
         if (strcmp(sql->engine[engine].params[i], name) != 0)
             continue;
         if (text)
-            tide_bind_text(query, name, text);
+            tide_query_bind_text(query, name, text);
         else if (strcmp(name, "is_promoted") == 0)
-            tide_bind_bool(query, name, number != 0);
+            tide_query_bind_bool(query, name, number != 0);
         else
-            tide_bind_i64(query, name, number);
+            tide_query_bind_i64(query, name, number);
     }
 }
 
@@ -53,11 +53,11 @@ static tide_status explain(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (engine == TIDE_ENGINE_SQLITE) {
-            (void)tide_col_i64(query);
-            (void)tide_col_i64(query);
-            (void)tide_col_i64(query);
+            (void)tide_query_col_i64(query);
+            (void)tide_query_col_i64(query);
+            (void)tide_query_col_i64(query);
         }
-        const tide_view line = tide_col_text(query);
+        const tide_view line = tide_query_col_text(query);
         len += (size_t)snprintf(r->plan + len, sizeof r->plan - len, "%.*s\n", (int)line.len,
                                 line.ptr);
         assert_true(len < sizeof r->plan);
@@ -82,17 +82,17 @@ static const char *plan_of(store_test *t, const tide_sql *sql)
     r.explain = (tide_sql){.name = "explain"};
     r.explain.engine[t->engine] = *text;
     r.explain.engine[t->engine].text = whole;
-    assert_ok_err(tide_write(store, explain, &r, &t->err), &t->err);
+    assert_ok_err(tide_store_write(store, explain, &r, &t->err), &t->err);
     store_test_close(t, &store);
     return r.plan;
 }
 
 static void fill(store_test *t, int count)
 {
-    tide_work_new items[500];
+    tide_work_spec items[500];
     tide_work_added added[500];
     for (int i = 0; i < 500; i++)
-        items[i] = (tide_work_new){
+        items[i] = (tide_work_spec){
             .task_id = "t", .work_type = i % 5 ? "job" : "other", .max_retries = -1};
     for (int n = 0; n < count; n += 500)
         assert_ok_err(try_add(t, items, 500, added), &t->err);

@@ -11,9 +11,9 @@ typedef struct actor {
     tide_store *store;
     interleave *x;
     int index;
-    const char *script;        /* NULL: add */
-    const tide_work_new *item; /* NULL: none */
-    bool is_failing;           /* rolls back in the end */
+    const char *script;         /* NULL: add */
+    const tide_work_spec *item; /* NULL: none */
+    bool is_failing;            /* rolls back in the end */
     tide_work_added added;
     tide_status status;
     tide_error err;
@@ -35,15 +35,15 @@ static void run_actor(interleave *x, int index, void *arg)
     actor *a = arg;
     a->x = x;
     a->index = index;
-    a->status = tide_write(a->store, act, a, &a->err);
+    a->status = tide_store_write(a->store, act, a, &a->err);
 }
 
 /* One whole call. */
 typedef struct call {
     tide_store *store;
-    const held *finished;      /* finish it */
-    const tide_work_new *item; /* add it */
-    const char *cancelled;     /* cancel this task */
+    const held *finished;       /* finish it */
+    const tide_work_spec *item; /* add it */
+    const char *cancelled;      /* cancel this task */
     tide_work_added added;
     tide_status status;
     tide_error err;
@@ -159,12 +159,12 @@ static void two_sweepers_do_not_take_the_same_item(void **state)
 }
 
 static const char *const on_a[] = {"a"};
-static const tide_work_new dependent = {.work_item_id = "d",
-                                        .task_id = "t",
-                                        .work_type = "job",
-                                        .max_retries = -1,
-                                        .depends_on = on_a,
-                                        .depends_on_count = 1};
+static const tide_work_spec dependent = {.work_item_id = "d",
+                                         .task_id = "t",
+                                         .work_type = "job",
+                                         .max_retries = -1,
+                                         .depends_on = on_a,
+                                         .depends_on_count = 1};
 
 /* The dependency completes while its dependent is being added: it waits for nothing that has happened already. */
 static void a_dependent_waits_for_a_completion_under_way(void **state)
@@ -205,7 +205,7 @@ static void a_completion_waits_for_a_dependent_being_added(void **state)
     assert_string_equal("d", claim(t, "w").id);
 }
 
-static const tide_work_new unique = {
+static const tide_work_spec unique = {
     .task_id = "t", .work_type = "job", .max_retries = -1, .unique_key = "only"};
 
 /* Two who add the same unique key: the second gets the first one's item, or its own if the first gives up. */
@@ -216,7 +216,7 @@ static void one_of_two_makes_the_unique_item(void **state)
         interleave x;
         char key[16] = "k0";
         key[1] = (char)('0' + is_failing);
-        tide_work_new item = unique;
+        tide_work_spec item = unique;
         item.unique_key = key;
         actor a = {.item = &item, .is_failing = is_failing == 1};
         call c = {.item = &item};
@@ -236,7 +236,7 @@ static void cancelling_a_task_waits_for_items_being_added(void **state)
 {
     store_test *t = *state;
     interleave x;
-    const tide_work_new item = {
+    const tide_work_spec item = {
         .work_item_id = "late", .task_id = "t", .work_type = "job", .max_retries = -1};
     actor a = {.item = &item};
     call c = {.cancelled = "t"};

@@ -96,8 +96,8 @@ static void a_resumer_is_told_everything_it_needs(void **state)
     virtual_env_advance(&t->clock, 1);
     add_item(t, "over");
     virtual_env_advance(&t->clock, 1);
-    add_new(t, (tide_work_new){.work_item_id = "held", .priority = -1});
-    add_new(t, (tide_work_new){.work_item_id = "done", .priority = -2});
+    add_new(t, (tide_work_spec){.work_item_id = "held", .priority = -1});
+    add_new(t, (tide_work_spec){.work_item_id = "done", .priority = -2});
     const tide_work_claim_request one = {.limit = 1};
     held h[4];
     for (int i = 0; i < 4; i++)
@@ -230,10 +230,10 @@ static void ended_items_are_cleaned_in_steps(void **state)
     store_test *t = *state;
     enum { MANY = 1200 };
     make_task(t, "t");
-    tide_work_new items[600];
+    tide_work_spec items[600];
     tide_work_added added[600];
     for (int i = 0; i < 600; i++)
-        items[i] = (tide_work_new){.task_id = "t", .work_type = "job", .max_retries = -1};
+        items[i] = (tide_work_spec){.task_id = "t", .work_type = "job", .max_retries = -1};
     for (int n = 0; n < MANY; n += 600) {
         assert_ok(try_add(t, items, 600, added));
         tide_work_claims claims;
@@ -274,7 +274,7 @@ static void a_failure_that_was_not_followed_up_is_kept(void **state)
     make_task(t, "t");
     add_item(t, "a");
     const char *const on_a[] = {"a"};
-    add_new(t, (tide_work_new){.work_item_id = "b", .depends_on = on_a, .depends_on_count = 1});
+    add_new(t, (tide_work_spec){.work_item_id = "b", .depends_on = on_a, .depends_on_count = 1});
     const held a = claim(t, "w");
     assert_ok(fail_it(t, &a, "x", true));
     virtual_env_advance(&t->clock, 3600 * SECOND_US);

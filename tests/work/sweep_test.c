@@ -89,7 +89,7 @@ static void the_crash_limit_is_the_callers(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_new item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
     tide_work_added added;
     tide_work_swept swept;
     assert_ok(try_add(t, &item, 1, &added));
@@ -107,7 +107,7 @@ static void a_timeout_counts_as_a_failure(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a", .timeout_us = 5 * SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "a", .timeout_us = 5 * SECOND_US});
     (void)claim(t, "w");
     virtual_env_advance(&t->clock, 5 * SECOND_US);
     assert_int_equal(1, sweep(t).requeued);
@@ -165,8 +165,8 @@ static void delayed_items_that_are_due_are_promoted(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_new){.work_item_id = "a", .delay_us = SECOND_US});
-    add_new(t, (tide_work_new){.work_item_id = "b", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "a", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){.work_item_id = "b", .delay_us = MINUTE_US});
     assert_int_equal(0, sweep(t).promoted);
     virtual_env_advance(&t->clock, SECOND_US);
     assert_int_equal(1, sweep(t).promoted);
@@ -183,10 +183,10 @@ static void a_great_crash_is_cleared_in_bounded_turns(void **state)
         char task[16];
         (void)snprintf(task, sizeof task, "task%02d", i);
         make_task(t, task);
-        tide_work_new items[EACH];
+        tide_work_spec items[EACH];
         tide_work_added added[EACH];
         for (int n = 0; n < EACH; n++)
-            items[n] = (tide_work_new){.task_id = task, .work_type = "job", .max_retries = -1};
+            items[n] = (tide_work_spec){.task_id = task, .work_type = "job", .max_retries = -1};
         assert_ok(try_add(t, items, EACH, added));
     }
     (void)claim_ids(t->store, (tide_work_claim_request){.limit = 200, .lease_us = LEASE_US});
@@ -232,7 +232,7 @@ static void a_back_off_does_not_outlast_a_clock_that_was_ahead(void **state)
     make_task(t, "t");
     add_item(t, "a");
     virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 10 * 86400 * SECOND_US);
-    add_new(t, (tide_work_new){.work_item_id = "named", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "named", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_string_equal("a", h.id);
     assert_ok_err(fail_it(t, &h, "boom", false), &t->err);

@@ -156,7 +156,7 @@ static void cancelling_a_task_ends_its_items(void **state)
     make_task(t, "t");
     add_item(t, "held");
     add_item(t, "waiting");
-    add_new(t, (tide_work_new){.work_item_id = "late", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_ok_err(tide_task_cancel(t->store, "t", &t->err), &t->err);
     assert_string_equal("cancelled", find(t, "t").status);
@@ -168,7 +168,7 @@ static void cancelling_a_task_ends_its_items(void **state)
     assert_ok(tide_task_cancel(t->store, "t", &t->err));
     assert_status(TIDE_E_CONFLICT, tide_task_finish(t->store, "t", false, false, &t->err));
     assert_status(TIDE_E_NOT_FOUND, tide_task_cancel(t->store, "none", &t->err));
-    const tide_work_new item = {.task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {.task_id = "t", .work_type = "job"};
     tide_work_added added;
     assert_status(TIDE_E_CONFLICT, try_add(t, &item, 1, &added));
 }
@@ -202,7 +202,7 @@ static void deleting_a_task_removes_everything_of_it(void **state)
     make_task(t, "t");
     make_task(t, "u");
     add_item(t, "a");
-    add_new(t, (tide_work_new){.work_item_id = "other", .task_id = "u"});
+    add_new(t, (tide_work_spec){.work_item_id = "other", .task_id = "u"});
     const held h = claim(t, "w");
     const tide_checkpoint_new checkpoint = {.type = "iteration_end",
                                             .snapshot = tide_view_of("{}")};

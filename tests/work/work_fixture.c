@@ -14,12 +14,12 @@ void make_task(store_test *t, const char *task_id)
     assert_string_equal(task_id, made);
 }
 
-tide_status try_add(store_test *t, const tide_work_new *items, int count, tide_work_added *out)
+tide_status try_add(store_test *t, const tide_work_spec *items, int count, tide_work_added *out)
 {
     return tide_work_add(t->store, items, count, out, &t->err);
 }
 
-void add_new(store_test *t, tide_work_new item)
+void add_new(store_test *t, tide_work_spec item)
 {
     tide_work_added added;
     if (!item.task_id)
@@ -34,7 +34,7 @@ void add_new(store_test *t, tide_work_new item)
 
 void add_item(store_test *t, const char *id)
 {
-    add_new(t, (tide_work_new){.work_item_id = id});
+    add_new(t, (tide_work_spec){.work_item_id = id});
 }
 
 held claim_with(tide_store *store, tide_work_claim_request request)
@@ -225,7 +225,7 @@ static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status try_sql(store_test *t, const char *text)
 {
-    return tide_write(t->store, run_script, (void *)(uintptr_t)text, &t->err);
+    return tide_store_write(t->store, run_script, (void *)(uintptr_t)text, &t->err);
 }
 
 void run_sql(store_test *t, const char *text)

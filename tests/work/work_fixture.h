@@ -13,8 +13,8 @@ void make_task(store_test *t, const char *task_id);
 
 /* One item of task "t", type "job"; fails the case when it cannot be added. */
 void add_item(store_test *t, const char *id);
-void add_new(store_test *t, tide_work_new item);
-tide_status try_add(store_test *t, const tide_work_new *items, int count, tide_work_added *out);
+void add_new(store_test *t, tide_work_spec item);
+tide_status try_add(store_test *t, const tide_work_spec *items, int count, tide_work_added *out);
 
 /* A claimed item, copied. token 0: there was nothing. */
 typedef struct held {

@@ -13,18 +13,18 @@
 
 /* ---- the daemon ---- */
 
-static tide_driver_options get_driver(tide_cli *cli, const tide_cli_colony *colony,
-                                      const char *colony_id)
+static tide_scheduler_options get_driver(tide_cli *cli, const tide_cli_colony *colony,
+                                         const char *colony_id)
 {
-    return (tide_driver_options){.sink = colony->sink,
-                                 .colony_id = colony_id,
-                                 .security = tide_cli_colony_security(cli),
-                                 .worker_count = (int)tide_cli_number(cli, TIDE_CLI_WORKERS),
-                                 .budget_bytes = tide_cli_number(cli, TIDE_CLI_BUDGET),
-                                 .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
-                                 .grace_us = tide_cli_number(cli, TIDE_CLI_GRACE),
-                                 .recover_us = tide_cli_number(cli, TIDE_CLI_RECOVER_EVERY),
-                                 .attempt_max = (int)tide_cli_number(cli, TIDE_CLI_ATTEMPTS)};
+    return (tide_scheduler_options){.sink = colony->sink,
+                                    .colony_id = colony_id,
+                                    .security = tide_cli_colony_security(cli),
+                                    .worker_count = (int)tide_cli_number(cli, TIDE_CLI_WORKERS),
+                                    .budget_bytes = tide_cli_number(cli, TIDE_CLI_BUDGET),
+                                    .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
+                                    .grace_us = tide_cli_number(cli, TIDE_CLI_GRACE),
+                                    .recover_us = tide_cli_number(cli, TIDE_CLI_RECOVER_EVERY),
+                                    .attempt_max = (int)tide_cli_number(cli, TIDE_CLI_ATTEMPTS)};
 }
 
 /* Two colonies of one machine are two: HOST-PID where nobody says. */
@@ -46,11 +46,11 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_colony_options options = {.address_file = NULL};
     TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
     options.front.ports[0] =
-        (tide_front_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
+        (tide_listener_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
     options.front.port_count = 1;
     if (tide_cli_text(cli, TIDE_CLI_GRPC))
         options.front.ports[options.front.port_count++] =
-            (tide_front_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
+            (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
     TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
@@ -71,7 +71,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 enum { POLL_WAIT_MS = 300000 }; /* for a daemon's pass */
 
-static tide_status print_result(tide_cli *cli, const tide_driver_result *result, tide_error *err)
+static tide_status print_result(tide_cli *cli, const tide_scheduler_result *result, tide_error *err)
 {
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "%d of %d agents caught up", result->caught_up,
@@ -93,24 +93,25 @@ static tide_status print_result(tide_cli *cli, const tide_driver_result *result,
 }
 
 /* By a driver of our own, for as long as it takes. */
-static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_driver_result *result,
+static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_scheduler_result *result,
                              tide_error *err)
 {
     char colony_id[TIDE_COLONY_ID_MAX + 1];
     tide_log log;
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
     name_colony(cli, colony_id);
-    tide_driver_options options = get_driver(cli, colony, colony_id);
+    tide_scheduler_options options = get_driver(cli, colony, colony_id);
     options.log = &log;
     options.is_once = true;
-    TIDE_CLEANUP(tide_driver_closep) tide_driver *driver = NULL;
-    TIDE_TRY(tide_driver_open(&driver, &options, err));
-    tide_driver_wait(driver, result);
+    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = NULL;
+    TIDE_TRY(tide_scheduler_open(&driver, &options, err));
+    tide_scheduler_wait(driver, result);
     return TIDE_OK;
 }
 
 /* By the daemon that has the agents. */
-static tide_status poll_there(tide_cli_colony *colony, tide_driver_result *result, tide_error *err)
+static tide_status poll_there(tide_cli_colony *colony, tide_scheduler_result *result,
+                              tide_error *err)
 {
     ProtobufCMessage *response = NULL;
     COLONY(PollRequest) request = COLONY_INIT(POLL_REQUEST);
@@ -119,17 +120,17 @@ static tide_status poll_there(tide_cli_colony *colony, tide_driver_result *resul
                                   &tidemark__colony__v1__poll_response__descriptor, &response,
                                   err));
     const COLONY(PollResponse) *answer = (const COLONY(PollResponse) *)response;
-    *result = (tide_driver_result){.agents = (int)answer->agents,
-                                   .caught_up = (int)answer->caught_up,
-                                   .failed = (int)answer->failed,
-                                   .elsewhere = (int)answer->elsewhere};
+    *result = (tide_scheduler_result){.agents = (int)answer->agents,
+                                      .caught_up = (int)answer->caught_up,
+                                      .failed = (int)answer->failed,
+                                      .elsewhere = (int)answer->elsewhere};
     (void)snprintf(result->failure, sizeof result->failure, "%s", answer->failure);
     protobuf_c_message_free_unpacked(response, NULL);
     return TIDE_OK;
 }
 
 /* Whoever has the agents polls them: a daemon that says where it is, otherwise we. */
-static tide_status poll_all(tide_cli *cli, tide_driver_result *result, tide_error *err)
+static tide_status poll_all(tide_cli *cli, tide_scheduler_result *result, tide_error *err)
 {
     TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
@@ -162,7 +163,7 @@ static tide_status poll(tide_cli *cli, tide_error *err)
     if (!tide_cli_is_given(cli, TIDE_CLI_ONCE))
         return tide_fail(err, TIDE_E_INVALID,
                          "poll is for --once; 'tidemark colony' goes on polling");
-    tide_driver_result result = {.agents = 0};
+    tide_scheduler_result result = {.agents = 0};
     TIDE_TRY(poll_all(cli, &result, err));
     TIDE_TRY(print_result(cli, &result, err));
     if (result.failed > 0)

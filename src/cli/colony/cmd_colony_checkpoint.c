@@ -134,8 +134,8 @@ tide_status tide_cli_colony_checkpoint_show(tide_cli *cli, tide_error *err)
 
 static tide_status open_links(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
 {
-    const tide_driver_security security = tide_cli_colony_security(cli);
-    TIDE_TRY(tide_links_open(&colony->links, &security, NULL, tide_env_system(), err));
+    const tide_scheduler_security security = tide_cli_colony_security(cli);
+    TIDE_TRY(tide_agent_clients_open(&colony->links, &security, NULL, tide_env_system(), err));
     colony->colony.links = colony->links;
     return TIDE_OK;
 }

@@ -77,12 +77,12 @@ static tide_status open_catalog(delivery *d, tide_error *err)
     TIDE_TRY(
         tide_store_open(&d->metabase.store, tide_cli_text(d->cli, TIDE_CLI_LAKE), &options, err));
     TIDE_TRY(tide_lake_open(&d->metabase.lake, d->metabase.store, err));
-    const tide_status status = tide_read(d->metabase.store, find_catalog, d, err);
+    const tide_status status = tide_store_read(d->metabase.store, find_catalog, d, err);
     if (status != TIDE_E_NOT_FOUND || !tide_cli_is_given(d->cli, TIDE_CLI_CREATE))
         return status;
     tide_lake_created created;
     TIDE_TRY(tide_lake_create_catalog(d->metabase.lake, name, true, NULL, &created, err));
-    return tide_read(d->metabase.store, find_catalog, d, err);
+    return tide_store_read(d->metabase.store, find_catalog, d, err);
 }
 
 /* A schema's name as a part of a path. */

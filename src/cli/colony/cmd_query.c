@@ -10,30 +10,30 @@
 enum { SQL_MAX = 1 << 20 }; /* bytes of the statement */
 
 /* Borrowed from the message. */
-static tide_cell read_cell(const COLONY(Cell) * cell)
+static tide_sql_value read_cell(const COLONY(Cell) * cell)
 {
     const int kind = (int)cell->value_case;
     if (kind == TIDEMARK__COLONY__V1__CELL__VALUE_TRUTH)
-        return (tide_cell){.kind = TIDE_CELL_BOOL, .i64 = cell->truth};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = cell->truth};
     if (kind == TIDEMARK__COLONY__V1__CELL__VALUE_WHOLE)
-        return (tide_cell){.kind = TIDE_CELL_I64, .i64 = cell->whole};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = cell->whole};
     if (kind == TIDEMARK__COLONY__V1__CELL__VALUE_NUMBER)
-        return (tide_cell){.kind = TIDE_CELL_F64, .f64 = cell->number};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = cell->number};
     if (kind == TIDEMARK__COLONY__V1__CELL__VALUE_TEXT)
-        return (tide_cell){.kind = TIDE_CELL_TEXT, .bytes = tide_view_of(cell->text)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of(cell->text)};
     if (kind == TIDEMARK__COLONY__V1__CELL__VALUE_DATA)
-        return (tide_cell){.kind = TIDE_CELL_BLOB,
-                           .bytes =
-                               tide_view_bytes(cell->data.data ? (const char *)cell->data.data : "",
-                                               cell->data.len)};
-    return (tide_cell){.kind = TIDE_CELL_NULL};
+        return (tide_sql_value){
+            .kind = TIDE_SQL_VALUE_BLOB,
+            .bytes = tide_view_bytes(cell->data.data ? (const char *)cell->data.data : "",
+                                     cell->data.len)};
+    return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
 }
 
 static tide_status print_rows(tide_cli_sql_output *output, const COLONY(QueryResponse) * answer,
                               tide_error *err)
 {
     const size_t count = answer->n_columns;
-    TIDE_CLEANUP(tide_freep) tide_cell *cells = calloc(count + 1, sizeof *cells);
+    TIDE_CLEANUP(tide_freep) tide_sql_value *cells = calloc(count + 1, sizeof *cells);
     if (!cells)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu columns", count);
     TIDE_TRY(

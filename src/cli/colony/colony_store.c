@@ -96,13 +96,14 @@ static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const cha
     return connect(cli, colony, err);
 }
 
-tide_driver_security tide_cli_colony_security(const tide_cli *cli)
+tide_scheduler_security tide_cli_colony_security(const tide_cli *cli)
 {
-    return (tide_driver_security){.ca_file = tide_cli_text(cli, TIDE_CLI_AGENT_CA),
-                                  .cert_file = tide_cli_text(cli, TIDE_CLI_AGENT_CERT),
-                                  .key_file = tide_cli_text(cli, TIDE_CLI_AGENT_KEY),
-                                  .token_file = tide_cli_text(cli, TIDE_CLI_AGENT_TOKEN_FILE),
-                                  .is_insecure = tide_cli_is_given(cli, TIDE_CLI_AGENT_INSECURE)};
+    return (tide_scheduler_security){.ca_file = tide_cli_text(cli, TIDE_CLI_AGENT_CA),
+                                     .cert_file = tide_cli_text(cli, TIDE_CLI_AGENT_CERT),
+                                     .key_file = tide_cli_text(cli, TIDE_CLI_AGENT_KEY),
+                                     .token_file = tide_cli_text(cli, TIDE_CLI_AGENT_TOKEN_FILE),
+                                     .is_insecure =
+                                         tide_cli_is_given(cli, TIDE_CLI_AGENT_INSECURE)};
 }
 
 /* Beside the file of a store; "" of a server. */
@@ -151,7 +152,7 @@ tide_status tide_cli_colony_reach(tide_cli *cli, tide_cli_colony *out, tide_erro
 void tide_cli_colony_done(tide_cli_colony *colony)
 {
     tide_client_close(colony->remote);
-    tide_links_close(colony->links);
+    tide_agent_clients_close(colony->links);
     tide_sink_close(colony->sink);
     tide_store_close(colony->store);
 }

@@ -27,7 +27,7 @@ enum { TIDE_CLI_COLONY_PATH_MAX = 4096 };
 typedef struct tide_cli_colony {
     tide_store *store;
     tide_sink *sink;
-    tide_links *links;
+    tide_agent_clients *links;
     tide_colony colony;
     tide_client *remote;                         /* NULL: opened here */
     char address_file[TIDE_CLI_COLONY_PATH_MAX]; /* "": none is needed */
@@ -47,7 +47,7 @@ TIDE_MUST_CHECK tide_status tide_cli_service_open(tide_client **out, const tide_
                                                   const char *address, tide_error *err);
 
 /* Speak to agents as the options --agent-ca, --agent-token-file, ... say. */
-tide_driver_security tide_cli_colony_security(const tide_cli *cli);
+tide_scheduler_security tide_cli_colony_security(const tide_cli *cli);
 #define TIDE_CLI_SERVICE_OPTIONS                                                                   \
     TOKEN_FILE, ADDRESS, SERVICE_CA, SERVICE_CERT, SERVICE_KEY, SERVICE_INSECURE
 #define TIDE_CLI_COLONY_OPTIONS DUCKDB_LIBRARY, TIDE_CLI_SERVICE_OPTIONS

@@ -28,9 +28,9 @@ static tide_status run(tide_cli *cli, tide_error *err)
         options.name = host;
     TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
     options.front.ports[0] =
-        (tide_front_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
+        (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
     options.front.ports[1] =
-        (tide_front_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
+        (tide_listener_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
     options.front.port_count = 2;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));

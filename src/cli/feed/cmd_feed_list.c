@@ -33,10 +33,10 @@ static tide_status find_setting(tide_tx *tx, const char *key, int64_t otherwise,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_SETTING, err));
-    tide_bind_text(query, "key", key);
+    tide_query_bind_text(query, "key", key);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_col_i64(query) : otherwise;
+    *out = status == TIDE_OK ? tide_query_col_i64(query) : otherwise;
     return TIDE_OK;
 }
 
@@ -44,9 +44,9 @@ static tide_status count_records(tide_tx *tx, looked *row, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_RECORDS, err));
-    tide_bind_text(query, "name", row->stream.name);
+    tide_query_bind_text(query, "name", row->stream.name);
     TIDE_TRY(tide_query_one(query, err));
-    row->records = tide_col_i64(query);
+    row->records = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -59,13 +59,13 @@ static tide_status find_loss(tide_tx *tx, looked *row, int64_t hard_us, int64_t 
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_ARRIVAL, err));
-    tide_bind_text(query, "name", row->stream.name);
-    tide_bind_i64(query, "after", row->stream.settled_seq);
+    tide_query_bind_text(query, "name", row->stream.name);
+    tide_query_bind_i64(query, "after", row->stream.settled_seq);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status != TIDE_OK)
         return TIDE_OK;
-    const int64_t left_us = tide_col_time(query) + hard_us - now_us;
+    const int64_t left_us = tide_query_col_time(query) + hard_us - now_us;
     row->until_loss_us = left_us > 0 ? left_us : 0;
     return TIDE_OK;
 }
@@ -187,7 +187,7 @@ tide_status tide_cli_feed_ls(tide_cli *cli, tide_error *err)
     for (int i = 0; i < l.count; i++)
         TIDE_TRY(tide_feed_readers(handle.feed, rows[i].stream.name, count_reader, &rows[i].readers,
                                    err));
-    TIDE_TRY(tide_read(handle.store, look_closer, &l, err));
+    TIDE_TRY(tide_store_read(handle.store, look_closer, &l, err));
     return print_streams(&cli->out, &l, err);
 }
 
@@ -237,11 +237,11 @@ static tide_status put_reader(void *arg, const tide_feed_reader *reader, tide_er
 /* One row of feed_look_losses, columns in order. */
 static void put_hole(showing *s, tide_query *query)
 {
-    const int64_t first_seq = tide_col_i64(query);
-    const int64_t last_seq = tide_col_i64(query);
-    const tide_view reason = tide_col_text(query);
-    const tide_view detail = tide_col_text(query);
-    const int64_t found_at_us = tide_col_time(query);
+    const int64_t first_seq = tide_query_col_i64(query);
+    const int64_t last_seq = tide_query_col_i64(query);
+    const tide_view reason = tide_query_col_text(query);
+    const tide_view detail = tide_query_col_text(query);
+    const int64_t found_at_us = tide_query_col_time(query);
     if (!s->out->is_json) {
         begin_row(s);
         tide_cli_table_number(&s->table, first_seq);
@@ -264,14 +264,14 @@ static void put_hole(showing *s, tide_query *query)
 static void put_batch(showing *s, tide_query *query)
 {
     static const char *const codecs[] = {"none", "lz4", "zstd"};
-    const int64_t id = tide_col_i64(query);
-    const int64_t first_seq = tide_col_i64(query);
-    const int64_t last_seq = tide_col_i64(query);
-    const int64_t epoch = tide_col_i64(query);
-    const int64_t arrived_us = tide_col_time(query);
-    const int64_t codec = tide_col_i64(query);
-    const int64_t raw_len = tide_col_i64(query);
-    const int64_t len = tide_col_i64(query);
+    const int64_t id = tide_query_col_i64(query);
+    const int64_t first_seq = tide_query_col_i64(query);
+    const int64_t last_seq = tide_query_col_i64(query);
+    const int64_t epoch = tide_query_col_i64(query);
+    const int64_t arrived_us = tide_query_col_time(query);
+    const int64_t codec = tide_query_col_i64(query);
+    const int64_t raw_len = tide_query_col_i64(query);
+    const int64_t len = tide_query_col_i64(query);
     const char *codec_name = codec >= 0 && codec <= 2 ? codecs[codec] : "?";
     if (!s->out->is_json) {
         begin_row(s);
@@ -301,8 +301,8 @@ static tide_status put_rows(tide_tx *tx, showing *s, const tide_sql *sql,
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_bind_text(query, "name", s->row.stream.name);
-    tide_bind_i64(query, "limit", s->limit);
+    tide_query_bind_text(query, "name", s->row.stream.name);
+    tide_query_bind_i64(query, "limit", s->limit);
     tide_status status;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         put(s, query);
@@ -357,10 +357,10 @@ static tide_status show_json(tide_cli_feed_handle *handle, showing *s, tide_erro
     TIDE_TRY(put_readers(handle, s, err));
     tide_cli_json_array_end(out);
     tide_cli_json_array_begin(out, "holes");
-    TIDE_TRY(tide_read(handle->store, put_holes, s, err));
+    TIDE_TRY(tide_store_read(handle->store, put_holes, s, err));
     tide_cli_json_array_end(out);
     tide_cli_json_array_begin(out, "newest_batches");
-    TIDE_TRY(tide_read(handle->store, put_batches, s, err));
+    TIDE_TRY(tide_store_read(handle->store, put_batches, s, err));
     tide_cli_json_array_end(out);
     return tide_cli_json_end(out, err);
 }
@@ -400,9 +400,9 @@ static tide_status show_text(tide_cli_feed_handle *handle, showing *s, tide_erro
     begin_table(s, readers, sizeof readers / sizeof readers[0]);
     TIDE_TRY(end_table(s, put_readers(handle, s, err), err));
     begin_table(s, holes, sizeof holes / sizeof holes[0]);
-    TIDE_TRY(end_table(s, tide_read(handle->store, put_holes, s, err), err));
+    TIDE_TRY(end_table(s, tide_store_read(handle->store, put_holes, s, err), err));
     begin_table(s, batches, sizeof batches / sizeof batches[0]);
-    return end_table(s, tide_read(handle->store, put_batches, s, err), err);
+    return end_table(s, tide_store_read(handle->store, put_batches, s, err), err);
 }
 
 tide_status tide_cli_feed_show(tide_cli *cli, tide_error *err)
@@ -412,6 +412,6 @@ tide_status tide_cli_feed_show(tide_cli *cli, tide_error *err)
     showing s = {.out = &cli->out, .limit = tide_cli_number(cli, TIDE_CLI_LIMIT)};
     TIDE_TRY(tide_feed_show(handle.feed, cli->args[0], &s.row.stream, err));
     look l = {.rows = &s.row, .count = 1, .options = tide_feed_get_options(handle.feed)};
-    TIDE_TRY(tide_read(handle.store, look_closer, &l, err));
+    TIDE_TRY(tide_store_read(handle.store, look_closer, &l, err));
     return cli->out.is_json ? show_json(&handle, &s, err) : show_text(&handle, &s, err);
 }

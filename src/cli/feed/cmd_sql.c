@@ -306,7 +306,7 @@ static tide_status run_inside(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status write_all(session *s, tide_store *store, tide_error *err)
 {
-    TIDE_TRY(tide_write(store, run_inside, s, err));
+    TIDE_TRY(tide_store_write(store, run_inside, s, err));
     (void)fclose(s->kept.file);
     s->kept.file = NULL;
     (void)fwrite(s->kept_bytes, 1, s->kept_len, s->cli->out.file); /* told by flush */
@@ -349,7 +349,8 @@ static tide_status run_sql(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store,
                                  s.guard.is_writing ? TIDE_STORE_EXISTING : TIDE_STORE_AS_IS, err));
-    return s.guard.is_writing ? write_all(&s, store, err) : tide_read(store, run_inside, &s, err);
+    return s.guard.is_writing ? write_all(&s, store, err)
+                              : tide_store_read(store, run_inside, &s, err);
 }
 
 static const tide_cli_verb verbs[] = {

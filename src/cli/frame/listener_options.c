@@ -61,7 +61,7 @@ static tide_status set_limit(tide_net_limits *limits, const char *text, tide_err
     return TIDE_OK;
 }
 
-tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_front_options *out,
+tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_listener_options *out,
                                    tide_error *err)
 {
     static const tide_log_level levels[] = {TIDE_LOG_ERROR, TIDE_LOG_WARN, TIDE_LOG_INFO,
@@ -72,7 +72,7 @@ tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_front_opti
     tide_log_init(log, stderr, env,
                   tide_cli_number(cli, TIDE_CLI_LOG_FORMAT) == 1 ? TIDE_LOG_JSON : TIDE_LOG_LOGFMT,
                   levels[tide_cli_number(cli, TIDE_CLI_LOG_LEVEL)]);
-    *out = (tide_front_options){
+    *out = (tide_listener_options){
         .log = log,
         .env = env,
         .version = TIDE_CLI_VERSION,

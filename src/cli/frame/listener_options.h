@@ -12,7 +12,7 @@
 
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
 TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,
-                                                   tide_front_options *out, tide_error *err);
+                                                   tide_listener_options *out, tide_error *err);
 
 /* This machine's name, for who was not given one. */
 void tide_cli_host_name(char *out, size_t size);

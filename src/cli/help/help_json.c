@@ -102,7 +102,7 @@ static tide_status put_all_metrics(tide_cli_output *out, tide_error *err)
 {
     size_t count = 0;
     TIDE_TRY(put_metrics(out, tide_metric_rows, TIDE_METRIC_COUNT, "daemons", err));
-    const tide_metric_row *rows = tide_front_metric_rows(&count);
+    const tide_metric_row *rows = tide_listener_metric_rows(&count);
     TIDE_TRY(put_metrics(out, rows, count, "network", err));
     rows = tide_work_metric_rows(&count);
     TIDE_TRY(put_metrics(out, rows, count, "work", err));

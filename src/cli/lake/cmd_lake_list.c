@@ -48,7 +48,7 @@ tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store, tide_tx_fn *fn
                                 tide_error *err)
 {
     TIDE_CLEANUP(forget) printing p = {.cli = cli, .fn = fn, .arg = arg};
-    const tide_status status = tide_read(store, print_anew, &p, err);
+    const tide_status status = tide_store_read(store, print_anew, &p, err);
     if (status < TIDE_OK)
         return status;
     if (fflush(p.file) != 0)

@@ -12,18 +12,18 @@ enum { SQL_MAX = 1 << 20 }; /* bytes of the statement */
 
 typedef struct answer {
     tide_cli_sql_output output;
-    tide_cell *cells;
+    tide_sql_value *cells;
     int count;
     bool is_begun;
 } answer;
 
-static tide_cell read_cell(const tide_duck_cell *cell)
+static tide_sql_value read_cell(const tide_duck_cell *cell)
 {
-    static const tide_cell_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_CELL_NULL, [TIDE_DUCK_BOOL] = TIDE_CELL_BOOL,
-        [TIDE_DUCK_I64] = TIDE_CELL_I64,   [TIDE_DUCK_F64] = TIDE_CELL_F64,
-        [TIDE_DUCK_TEXT] = TIDE_CELL_TEXT, [TIDE_DUCK_BLOB] = TIDE_CELL_BLOB};
-    return (tide_cell){
+    static const tide_sql_value_kind kinds[] = {
+        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
+        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
+        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB};
+    return (tide_sql_value){
         .kind = kinds[cell->kind], .i64 = cell->i64, .f64 = cell->f64, .bytes = cell->bytes};
 }
 

@@ -13,26 +13,26 @@ static void close_part(void *part)
 tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
 {
     tide_log log;
-    tide_front_options options;
+    tide_listener_options options;
     const char *data_dir = tide_cli_text(cli, TIDE_CLI_DATA);
     TIDE_TRY(tide_cli_front_options(cli, &log, &options, err));
     options.ports[0] =
-        (tide_front_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
+        (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
     tide_cli_keep_signals_back();
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(
         tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));
     options.store = store;
-    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_laked *laked = NULL;
     const tide_laked_options lake = {.store = store,
                                      .store_url = tide_cli_text(cli, TIDE_CLI_STORE),
                                      .data_dir = data_dir,
                                      .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY),
                                      .desks = (int)tide_cli_number(cli, TIDE_CLI_DESKS)};
-    TIDE_TRY(tide_front_open(&solo.front, &options, err));
+    TIDE_TRY(tide_listener_open(&solo.front, &options, err));
     TIDE_TRY(tide_laked_open(&laked, solo.front, &lake, err));
     solo.part = laked;
-    return tide_cli_after_serving(tide_solo_serve(&solo, err));
+    return tide_cli_after_serving(tide_single_service_serve(&solo, err));
 }

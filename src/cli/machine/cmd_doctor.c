@@ -58,7 +58,7 @@ static void tell_clock_difference(tide_doctor *doctor, tide_store *store)
     int64_t server_us = 0;
     const int64_t before_us = doctor->env->wall_us(doctor->env);
     tide_error err = {.status = TIDE_OK};
-    if (tide_read_local(store, read_clock, &server_us, &err) < TIDE_OK)
+    if (tide_store_read_local(store, read_clock, &server_us, &err) < TIDE_OK)
         return;
     const int64_t after_us = doctor->env->wall_us(doctor->env);
     const int64_t middle_us = before_us + (after_us - before_us) / 2;

@@ -13,20 +13,20 @@ static void close_part(void *part)
 static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
-    tide_front_options options;
+    tide_listener_options options;
     TIDE_TRY(tide_cli_front_options(cli, &log, &options, err));
     options.ports[0] =
-        (tide_front_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
+        (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
     options.store = store;
-    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_services *services = NULL;
-    TIDE_TRY(tide_front_open(&solo.front, &options, err));
+    TIDE_TRY(tide_listener_open(&solo.front, &options, err));
     TIDE_TRY(tide_services_open(&services, solo.front, store, err));
     solo.part = services;
-    return tide_cli_after_serving(tide_solo_serve(&solo, err));
+    return tide_cli_after_serving(tide_single_service_serve(&solo, err));
 }
 
 static const tide_cli_verb verbs[] = {

@@ -146,7 +146,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_cli_keep_signals_back();
     char program[4096];
     TIDE_CLEANUP(close_claim) int claim = -1; /* until all that is kept there is closed */
-    TIDE_TRY(tide_claim(&claim, options.data_dir, err));
+    TIDE_TRY(tide_dir_lock(&claim, options.data_dir, err));
     TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;
     if (tide_cli_is_given(cli, TIDE_CLI_DEMO)) {
         TIDE_TRY(find_program(program, err));

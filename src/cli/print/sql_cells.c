@@ -33,23 +33,27 @@ static tide_view bytes_of(sqlite3_stmt *statement, int column, bool is_blob)
     return tide_view_bytes(bytes ? bytes : "", len);
 }
 
-static tide_cell read_cell(sqlite3_stmt *statement, int column)
+static tide_sql_value read_cell(sqlite3_stmt *statement, int column)
 {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
-        return (tide_cell){.kind = TIDE_CELL_I64, .i64 = sqlite3_column_int64(statement, column)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64,
+                                .i64 = sqlite3_column_int64(statement, column)};
     case SQLITE_FLOAT:
-        return (tide_cell){.kind = TIDE_CELL_F64, .f64 = sqlite3_column_double(statement, column)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64,
+                                .f64 = sqlite3_column_double(statement, column)};
     case SQLITE_TEXT:
-        return (tide_cell){.kind = TIDE_CELL_TEXT, .bytes = bytes_of(statement, column, false)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT,
+                                .bytes = bytes_of(statement, column, false)};
     case SQLITE_BLOB:
-        return (tide_cell){.kind = TIDE_CELL_BLOB, .bytes = bytes_of(statement, column, true)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB,
+                                .bytes = bytes_of(statement, column, true)};
     default:
-        return (tide_cell){.kind = TIDE_CELL_NULL};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     }
 }
 
-const tide_cell *tide_cli_sql_cells_read(tide_cli_sql_cells *row)
+const tide_sql_value *tide_cli_sql_cells_read(tide_cli_sql_cells *row)
 {
     for (int i = 0; i < row->count; i++)
         row->cells[i] = read_cell(row->statement, i);

@@ -14,8 +14,8 @@
 typedef struct tide_cli_sql_cells {
     sqlite3_stmt *statement; /* borrowed */
     int count;
-    const char **names; /* of the statement, which owns them */
-    tide_cell *cells;   /* of the row under way */
+    const char **names;    /* of the statement, which owns them */
+    tide_sql_value *cells; /* of the row under way */
 } tide_cli_sql_cells;
 
 /* Before the first step. */
@@ -24,6 +24,6 @@ TIDE_MUST_CHECK tide_status tide_cli_sql_cells_init(tide_cli_sql_cells *out,
 void tide_cli_sql_cells_done(tide_cli_sql_cells *row); /* fits TIDE_CLEANUP on {0} */
 
 /* Behind a step: the row; texts and bytes live until the next one. */
-const tide_cell *tide_cli_sql_cells_read(tide_cli_sql_cells *row);
+const tide_sql_value *tide_cli_sql_cells_read(tide_cli_sql_cells *row);
 
 #endif

@@ -96,23 +96,23 @@ static tide_status append_double(tide_buffer *out, double number)
 }
 
 /* What a value is called in a table or in CSV; a number in sql->text. Without a pointer: NULL. BLOBs are the caller's. */
-static tide_view text_of(tide_cli_sql_output *sql, const tide_cell *cell)
+static tide_view text_of(tide_cli_sql_output *sql, const tide_sql_value *cell)
 {
     tide_status status = TIDE_OK;
     tide_buffer_clear(&sql->text);
     switch (cell->kind) {
-    case TIDE_CELL_NULL:
+    case TIDE_SQL_VALUE_NULL:
         return tide_view_bytes(NULL, 0);
-    case TIDE_CELL_BOOL:
+    case TIDE_SQL_VALUE_BOOL:
         return tide_view_of(cell->i64 ? "true" : "false");
-    case TIDE_CELL_I64:
+    case TIDE_SQL_VALUE_I64:
         status = tide_buffer_printf(&sql->text, "%" PRId64, cell->i64);
         break;
-    case TIDE_CELL_F64:
+    case TIDE_SQL_VALUE_F64:
         status = append_double(&sql->text, cell->f64);
         break;
-    case TIDE_CELL_TEXT:
-    case TIDE_CELL_BLOB:
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
         return cell->bytes;
     }
     return status == TIDE_OK ? tide_buffer_view(&sql->text) : tide_view_of("?");
@@ -120,29 +120,29 @@ static tide_view text_of(tide_cli_sql_output *sql, const tide_cell *cell)
 
 /* ---- JSON ---- */
 
-static tide_status put_json(tide_cli_sql_output *sql, const tide_cell *cells, tide_error *err)
+static tide_status put_json(tide_cli_sql_output *sql, const tide_sql_value *cells, tide_error *err)
 {
     tide_cli_output *out = sql->out;
     tide_cli_json_begin(out);
     for (int i = 0; i < sql->column_count; i++) {
         const char *name = sql->names[i];
         switch (cells[i].kind) {
-        case TIDE_CELL_NULL:
+        case TIDE_SQL_VALUE_NULL:
             tide_cli_json_null(out, name);
             break;
-        case TIDE_CELL_BOOL:
+        case TIDE_SQL_VALUE_BOOL:
             tide_cli_json_bool(out, name, cells[i].i64 != 0);
             break;
-        case TIDE_CELL_I64:
+        case TIDE_SQL_VALUE_I64:
             tide_cli_json_i64(out, name, cells[i].i64);
             break;
-        case TIDE_CELL_F64:
+        case TIDE_SQL_VALUE_F64:
             tide_cli_json_double(out, name, cells[i].f64);
             break;
-        case TIDE_CELL_TEXT:
+        case TIDE_SQL_VALUE_TEXT:
             tide_cli_json_view(out, name, cells[i].bytes);
             break;
-        case TIDE_CELL_BLOB:
+        case TIDE_SQL_VALUE_BLOB:
             TIDE_TRY(encode_blob(sql, cells[i].bytes, i, err));
             tide_cli_json_view(out, name, tide_view_of(tide_buffer_text(&sql->text)));
             break;
@@ -182,16 +182,16 @@ static void put_field(FILE *file, tide_view text)
         (void)fwrite(text.ptr, 1, text.len, file);
 }
 
-static tide_status put_csv(tide_cli_sql_output *sql, const tide_cell *cells, tide_error *err)
+static tide_status put_csv(tide_cli_sql_output *sql, const tide_sql_value *cells, tide_error *err)
 {
     FILE *file = sql->out->file;
     for (int i = 0; i < sql->column_count; i++) {
         if (i > 0)
             (void)fputc(',', file);
-        if (cells[i].kind == TIDE_CELL_BLOB) {
+        if (cells[i].kind == TIDE_SQL_VALUE_BLOB) {
             TIDE_TRY(encode_blob(sql, cells[i].bytes, i, err));
             put_field(file, tide_buffer_view(&sql->text));
-        } else if (cells[i].kind != TIDE_CELL_NULL) {
+        } else if (cells[i].kind != TIDE_SQL_VALUE_NULL) {
             put_field(file, text_of(sql, &cells[i]));
         }
     }
@@ -215,9 +215,9 @@ static void put_csv_title(tide_cli_sql_output *sql)
 /* ---- tables ---- */
 
 /* For people: bytes as x'..', cut where nobody reads on. Without a pointer: NULL. */
-static tide_view shown_of(tide_cli_sql_output *sql, const tide_cell *cell)
+static tide_view shown_of(tide_cli_sql_output *sql, const tide_sql_value *cell)
 {
-    if (cell->kind != TIDE_CELL_BLOB)
+    if (cell->kind != TIDE_SQL_VALUE_BLOB)
         return text_of(sql, cell);
     const tide_view bytes = cell->bytes;
     const size_t shown = bytes.len < BLOB_SHOWN ? bytes.len : (size_t)BLOB_SHOWN;
@@ -232,19 +232,19 @@ static tide_view shown_of(tide_cli_sql_output *sql, const tide_cell *cell)
 }
 
 /* Numbers stand to the right: what the first row says counts. */
-static void begin_table(tide_cli_sql_output *sql, const tide_cell *cells)
+static void begin_table(tide_cli_sql_output *sql, const tide_sql_value *cells)
 {
     if (sql->result_count > 1)
         (void)fputc('\n', sql->out->file);
     for (int i = 0; i < sql->column_count; i++)
         sql->columns[i] = (tide_cli_column){.title = sql->names[i],
-                                            .is_number = cells[i].kind == TIDE_CELL_I64 ||
-                                                         cells[i].kind == TIDE_CELL_F64};
+                                            .is_number = cells[i].kind == TIDE_SQL_VALUE_I64 ||
+                                                         cells[i].kind == TIDE_SQL_VALUE_F64};
     tide_cli_table_init(&sql->table, sql->out, sql->columns, sql->column_count);
     sql->is_table_open = true;
 }
 
-static void put_lines(tide_cli_sql_output *sql, const tide_cell *cells)
+static void put_lines(tide_cli_sql_output *sql, const tide_sql_value *cells)
 {
     int width = 0;
     for (int i = 0; i < sql->column_count; i++)
@@ -259,7 +259,7 @@ static void put_lines(tide_cli_sql_output *sql, const tide_cell *cells)
     }
 }
 
-static void put_cells(tide_cli_sql_output *sql, const tide_cell *cells)
+static void put_cells(tide_cli_sql_output *sql, const tide_sql_value *cells)
 {
     if (!sql->is_table_open)
         begin_table(sql, cells);
@@ -282,7 +282,7 @@ tide_status tide_cli_sql_output_begin(tide_cli_sql_output *sql, const char *cons
     return TIDE_OK;
 }
 
-tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql, const tide_cell *cells,
+tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql, const tide_sql_value *cells,
                                     tide_error *err)
 {
     tide_status status = TIDE_OK;

@@ -48,7 +48,7 @@ TIDE_MUST_CHECK tide_status tide_cli_sql_output_begin(tide_cli_sql_output *sql,
                                                       const char *const *names, int count,
                                                       tide_error *err);
 TIDE_MUST_CHECK tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql,
-                                                    const tide_cell *cells, tide_error *err);
+                                                    const tide_sql_value *cells, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_cli_sql_output_end(tide_cli_sql_output *sql, int64_t changed,
                                                     tide_error *err);
 

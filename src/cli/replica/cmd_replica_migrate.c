@@ -59,11 +59,11 @@ static tide_status print_found(tide_cli *cli, const tide_capture_found *found, i
 }
 
 /* The lock is let go first: whoever looks at the file from then on repairs it as well. */
-static tide_status hook_again(tide_cli *cli, tide_node *node, tide_app_pause *pause, int exit_code,
-                              tide_error *err)
+static tide_status hook_again(tide_cli *cli, tide_node *node, tide_foreign_pause *pause,
+                              int exit_code, tide_error *err)
 {
     tide_capture_found found = {.lost_tables = 0};
-    tide_app_pause_end(pause);
+    tide_foreign_pause_end(pause);
     tide_node_on_report(node, NULL, NULL); /* it is part of the answer */
     const tide_status status = tide_peer_look(node, &found, err);
     if (status < TIDE_OK) {
@@ -79,13 +79,13 @@ static tide_status migrate(tide_cli *cli, int signals, tide_error *err)
 {
     tide_error why = {.status = TIDE_OK};
     int exit_code = 0;
-    TIDE_CLEANUP(tide_app_pause_end) tide_app_pause pause = {.fd = -1};
+    TIDE_CLEANUP(tide_foreign_pause_end) tide_foreign_pause pause = {.fd = -1};
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
     TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
     if (tide_node_epoch(node) == 0)
         return tide_fail(err, TIDE_E_NOT_FOUND, "no table of %s is tracked", cli->args[0]);
     TIDE_TRY(tide_peer_look(node, NULL, err)); /* what was captured so far */
-    TIDE_TRY(tide_app_pause_begin(&pause, tide_app_path(tide_node_file(node)), err));
+    TIDE_TRY(tide_foreign_pause_begin(&pause, tide_foreign_path(tide_node_file(node)), err));
     TIDE_TRY(tide_node_unhook(node, err));
     const tide_status ran = run_command(cli, signals, &exit_code, &why);
     TIDE_TRY(hook_again(cli, node, &pause, exit_code, err));

@@ -157,7 +157,7 @@ static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_erro
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
     TIDE_TRY(tide_cli_front_options(cli, &log, &options->front, err));
     options->front.ports[0] =
-        (tide_front_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
+        (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options->front.port_count = 1;
     keep_signals_back();
     TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));

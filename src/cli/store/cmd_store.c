@@ -30,8 +30,8 @@ static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_LIST, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        (void)tide_col_i64(query);
-        const tide_view text = tide_col_text(query);
+        (void)tide_query_col_i64(query);
+        const tide_view text = tide_query_col_text(query);
         (void)snprintf(version, VERSION_SIZE, "%.*s", (int)text.len, text.ptr);
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -40,7 +40,7 @@ static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
 static tide_status read_version(char version[VERSION_SIZE], tide_store *store, tide_error *err)
 {
     version[0] = '\0';
-    return tide_read(store, find_version, version, err);
+    return tide_store_read(store, find_version, version, err);
 }
 
 /* ---- info ---- */

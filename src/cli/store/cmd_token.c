@@ -93,7 +93,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     listing list = {.out = &cli->out};
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    TIDE_TRY(tide_read_local(store, read_clock, &list.now_us, err));
+    TIDE_TRY(tide_store_read_local(store, read_clock, &list.now_us, err));
     tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
     const tide_status status =
         tide_token_list(store, tide_cli_is_given(cli, TIDE_CLI_ALL), list_one, &list, err);

@@ -12,7 +12,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err);
 typedef struct tide_cli_items tide_cli_items;
 TIDE_MUST_CHECK tide_status tide_cli_items_read(tide_cli_items **out, const char *source,
                                                 const char *task_id, tide_error *err);
-const tide_work_new *tide_cli_items_get(const tide_cli_items *items, int *count);
+const tide_work_spec *tide_cli_items_get(const tide_cli_items *items, int *count);
 void tide_cli_items_freep(tide_cli_items **items);
 /* {"work_item_id":...}, with "existing":true when it was there already. */
 TIDE_MUST_CHECK tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added,

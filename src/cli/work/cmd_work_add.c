@@ -20,7 +20,7 @@ enum {
 
 struct tide_cli_items {
     tide_arena texts;
-    tide_work_new *list;
+    tide_work_spec *list;
     int count;
     int room;
 };
@@ -34,7 +34,7 @@ void tide_cli_items_freep(tide_cli_items **items)
     free(*items);
 }
 
-const tide_work_new *tide_cli_items_get(const tide_cli_items *items, int *count)
+const tide_work_spec *tide_cli_items_get(const tide_cli_items *items, int *count)
 {
     *count = items->count;
     return items->list;
@@ -108,7 +108,7 @@ static tide_status take_input(const line_reader *r, const char **out, tide_error
     return *out ? TIDE_OK : fail_nomem(err);
 }
 
-static tide_status take_depends(const line_reader *r, tide_work_new *item, tide_error *err)
+static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide_error *err)
 {
     const json_t *list = json_object_get(r->object, "depends_on");
     if (!list || json_is_null(list))
@@ -159,7 +159,7 @@ static tide_status check_names(const line_reader *r, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status take_run_after(const line_reader *r, tide_work_new *item, tide_error *err)
+static tide_status take_run_after(const line_reader *r, tide_work_spec *item, tide_error *err)
 {
     const char *text = NULL;
     TIDE_TRY(take_text(r, &text, "run_after", NULL, err));
@@ -173,10 +173,10 @@ static tide_status take_run_after(const line_reader *r, tide_work_new *item, tid
                : TIDE_OK;
 }
 
-static tide_status read_item(const line_reader *r, const char *task_id, tide_work_new *item,
+static tide_status read_item(const line_reader *r, const char *task_id, tide_work_spec *item,
                              tide_error *err)
 {
-    *item = (tide_work_new){.task_id = task_id, .max_retries = -1};
+    *item = (tide_work_spec){.task_id = task_id, .max_retries = -1};
     TIDE_TRY(check_names(r, err));
     TIDE_TRY(take_text(r, &item->work_item_id, "work_item_id", NULL, err));
     TIDE_TRY(take_text(r, &item->task_id, "task_id", "task", err));
@@ -203,7 +203,7 @@ static tide_status make_room(tide_cli_items *items, tide_error *err)
     if (items->count >= ITEMS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "more than %d items: split the batch", ITEMS_MAX);
     const int room = items->room ? items->room * 2 : 64;
-    tide_work_new *list = realloc(items->list, (size_t)room * sizeof *list);
+    tide_work_spec *list = realloc(items->list, (size_t)room * sizeof *list);
     if (!list)
         return fail_nomem(err);
     items->list = list;
@@ -280,7 +280,7 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status fill_when(const tide_cli *cli, tide_work_new *item, tide_error *err)
+static tide_status fill_when(const tide_cli *cli, tide_work_spec *item, tide_error *err)
 {
     tide_env *env = tide_env_system();
     return tide_cli_time(cli, TIDE_CLI_RUN_AFTER, env->wall_us(env), &item->run_after_us, err);
@@ -299,7 +299,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
     const tide_cli_values depends = tide_cli_list(cli, TIDE_CLI_DEPENDS_ON);
-    tide_work_new item = {
+    tide_work_spec item = {
         .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_type = type,

@@ -18,7 +18,7 @@ char *tide_call_take(tide_call *call, size_t *len)
 {
     if (!call->current)
         return NULL;
-    char *taken = tide_held_take(call->current, len);
+    char *taken = tide_charged_buffer_take(call->current, len);
     call->current = NULL;
     return taken;
 }
@@ -49,7 +49,7 @@ const char *tide_call_metadata(const tide_call *call, const char *name)
 
 tide_view tide_call_metadata_view(const tide_call *call, const char *name)
 {
-    const tide_field *field = tide_head_find(&call->request, name);
+    const tide_header_field *field = tide_head_find(&call->request, name);
     return field ? tide_view_bytes(field->value, field->value_len) : tide_view_bytes(NULL, 0);
 }
 
@@ -140,7 +140,7 @@ void tide_call_release(tide_call *call)
     tide_call_drop_inbox(call);
     tide_call_drop_queue(call);
     tide_call_give_reserved(call);
-    tide_held_done(&call->body);
+    tide_charged_buffer_done(&call->body);
     tide_head_done(&call->request);
     tide_head_done(&call->answer);
     tide_head_done(&call->trailers);

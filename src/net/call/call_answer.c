@@ -39,7 +39,7 @@ void tide_call_drop_inbox(tide_call *call)
     while (call->inbox) {
         tide_inbound *inbound = call->inbox;
         call->inbox = inbound->next;
-        tide_held_done(&inbound->held);
+        tide_charged_buffer_done(&inbound->held);
         free(inbound);
     }
     call->inbox_tail = &call->inbox;

@@ -36,13 +36,13 @@ static void refuse_bytes(tide_call *call, tide_status status)
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
                          "no memory for this request now, try again");
     }
-    tide_held_done(&call->body);
+    tide_charged_buffer_done(&call->body);
 }
 
 /* Unpack slice by slice, and charge for what has grown after each: a bomb is stopped by the limit, or by what the budget
  * has left, at most one slice's output later. */
-static tide_status unpack_into(tide_held *plain, tide_view packed, tide_coding coding, size_t limit,
-                               tide_error *err)
+static tide_status unpack_into(tide_charged_buffer *plain, tide_view packed, tide_coding coding,
+                               size_t limit, tide_error *err)
 {
     TIDE_CLEANUP(tide_inflater_freep) tide_inflater *inflater = NULL;
     const tide_inflate_limits limits = {.output_len = limit};
@@ -51,35 +51,35 @@ static tide_status unpack_into(tide_held *plain, tide_view packed, tide_coding c
         const size_t len = packed.len - at < SLICE_LEN ? packed.len - at : SLICE_LEN;
         TIDE_TRY(tide_inflater_feed(inflater, tide_view_bytes(packed.ptr + at, len), &plain->bytes,
                                     err));
-        TIDE_TRY(tide_held_charge(plain));
+        TIDE_TRY(tide_charged_buffer_charge(plain));
     }
     return tide_inflater_finish(inflater, err);
 }
 
-static tide_status unpack_held(tide_call *call, tide_held *held, tide_coding coding,
+static tide_status unpack_held(tide_call *call, tide_charged_buffer *held, tide_coding coding,
                                tide_error *err)
 {
     const size_t limit = (size_t)call->site->limits.message_len;
-    TIDE_CLEANUP(tide_held_done) tide_held plain;
-    tide_held_init(&plain, &call->account->requests, limit);
+    TIDE_CLEANUP(tide_charged_buffer_done) tide_charged_buffer plain;
+    tide_charged_buffer_init(&plain, &call->account->requests, limit);
     TIDE_TRY(unpack_into(&plain, tide_buffer_view(&held->bytes), coding, limit, err));
-    const tide_held packed = *held;
+    const tide_charged_buffer packed = *held;
     *held = plain;
     plain = packed;
     return TIDE_OK;
 }
 
-static tide_status translate_held(tide_call *call, tide_held *held, tide_error *err)
+static tide_status translate_held(tide_call *call, tide_charged_buffer *held, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, (size_t)call->site->limits.message_len);
     TIDE_TRY(tide_json_to_proto(call->entry->method->request, tide_buffer_view(&held->bytes),
                                 &bytes, err));
-    return tide_held_adopt(held, &bytes);
+    return tide_charged_buffer_adopt(held, &bytes);
 }
 
 /* The message as the method wants it. false: the call has ended with the reason. */
-static bool prepare_message(tide_call *call, tide_held *held, tide_coding coding)
+static bool prepare_message(tide_call *call, tide_charged_buffer *held, tide_coding coding)
 {
     tide_error err = {0};
     tide_status status = TIDE_OK;
@@ -96,7 +96,7 @@ static bool prepare_message(tide_call *call, tide_held *held, tide_coding coding
     return false;
 }
 
-static tide_view view_held(const tide_held *held)
+static tide_view view_held(const tide_charged_buffer *held)
 {
     return tide_view_bytes(held->bytes.ptr ? held->bytes.ptr : "", held->bytes.len);
 }
@@ -106,7 +106,7 @@ void tide_call_run(tide_call *call)
     const tide_route_entry *entry = call->entry;
     tide_call_fn *run = entry->method ? entry->method->run : entry->route->run;
     if (has_ended(call)) {
-        tide_held_done(&call->body);
+        tide_charged_buffer_done(&call->body);
         return;
     }
     if (tide_call_streams_in(call)) {
@@ -114,8 +114,8 @@ void tide_call_run(tide_call *call)
         return;
     }
     /* The body changes hands: the loop is done with it, and cancellation leaves it to us. */
-    tide_held message = call->body;
-    tide_held_init(&call->body, &call->account->requests, 0);
+    tide_charged_buffer message = call->body;
+    tide_charged_buffer_init(&call->body, &call->account->requests, 0);
     const tide_coding coding =
         call->form == TIDE_FORM_GRPC && !call->is_packed ? TIDE_CODING_IDENTITY : call->coding;
     const bool is_empty_raw = call->form == TIDE_FORM_RAW && message.bytes.len == 0;
@@ -126,7 +126,7 @@ void tide_call_run(tide_call *call)
         call->current = NULL;
     }
     tide_site_note_freed(call->site, message.charged);
-    tide_held_done(&message);
+    tide_charged_buffer_done(&message);
 }
 
 void tide_call_dispatch(tide_call *call)
@@ -149,13 +149,13 @@ void tide_call_dispatch(tide_call *call)
 /* A message of a client stream is complete. */
 static void push_message(tide_call *call)
 {
-    tide_held message = call->body;
-    tide_held_init(&call->body, &call->account->requests, 0);
+    tide_charged_buffer message = call->body;
+    tide_charged_buffer_init(&call->body, &call->account->requests, 0);
     tide_inbound *inbound = NULL;
     if (prepare_message(call, &message, call->is_packed ? call->coding : TIDE_CODING_IDENTITY))
         inbound = calloc(1, sizeof *inbound);
     if (!inbound) {
-        tide_held_done(&message);
+        tide_charged_buffer_done(&message);
         if (!has_ended(call))
             tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
         return;
@@ -171,7 +171,7 @@ static void push_message(tide_call *call)
     }
     tide_call_unlock(call);
     if (is_ended) {
-        tide_held_done(&inbound->held);
+        tide_charged_buffer_done(&inbound->held);
         free(inbound);
     }
 }
@@ -196,8 +196,8 @@ static void begin_message(tide_call *call)
     }
     call->message_len = len;
     call->is_reading = true;
-    tide_held_done(&call->body);
-    tide_held_init(&call->body, &call->account->requests, len);
+    tide_charged_buffer_done(&call->body);
+    tide_charged_buffer_init(&call->body, &call->account->requests, len);
 }
 
 static void end_message(tide_call *call)
@@ -228,7 +228,7 @@ static void feed_frames(tide_call *call, tide_view bytes)
         const size_t part = bytes.len < want ? bytes.len : want;
         if (part > 0) {
             const tide_status status =
-                tide_held_append(&call->body, tide_view_bytes(bytes.ptr, part));
+                tide_charged_buffer_append(&call->body, tide_view_bytes(bytes.ptr, part));
             if (status != TIDE_OK) {
                 refuse_bytes(call, status);
                 return;
@@ -244,7 +244,7 @@ static void feed_frames(tide_call *call, tide_view bytes)
 void tide_call_drop_body(tide_call *call)
 {
     if (!call->is_input_over)
-        tide_held_done(&call->body);
+        tide_charged_buffer_done(&call->body);
 }
 
 void tide_call_feed(tide_call *call, tide_view bytes)
@@ -255,7 +255,7 @@ void tide_call_feed(tide_call *call, tide_view bytes)
         feed_frames(call, bytes);
         return;
     }
-    const tide_status status = tide_held_append(&call->body, bytes);
+    const tide_status status = tide_charged_buffer_append(&call->body, bytes);
     if (status != TIDE_OK)
         refuse_bytes(call, status);
 }
@@ -317,7 +317,7 @@ static bool deliver_next(tide_call *call)
         call->is_current_packed = inbound->is_packed;
         receive(call, view_held(&inbound->held), arg);
         call->current = NULL;
-        tide_held_done(&inbound->held);
+        tide_charged_buffer_done(&inbound->held);
         free(inbound);
     } else if (is_last) {
         receive(call, tide_view_bytes(NULL, 0), arg);

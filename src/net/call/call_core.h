@@ -48,7 +48,7 @@ typedef struct tide_piece {
 /* A message of a client stream that waits for its receiver. */
 typedef struct tide_inbound {
     struct tide_inbound *next;
-    tide_held held;
+    tide_charged_buffer held;
     bool is_packed; /* it came compressed */
 } tide_inbound;
 
@@ -70,7 +70,7 @@ struct tide_call {
     char *query;
     char *content_type;
     char *peer;
-    tide_peer identity;
+    tide_caller identity;
     bool has_identity;
     int64_t opened_us;
     int64_t deadline_us;
@@ -84,12 +84,12 @@ struct tide_call {
     bool is_packed;  /* the message that is coming is compressed */
     bool is_reading; /* ... its prefix is complete */
     size_t message_len;
-    tide_held body;
+    tide_charged_buffer body;
     int messages; /* complete ones, of a call that takes one */
     bool is_input_over;
 
     /* of whoever runs the method: the message it was given */
-    tide_held *current;
+    tide_charged_buffer *current;
     bool is_current_packed;
     tide_arena arena;
     bool has_arena;

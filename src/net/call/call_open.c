@@ -42,7 +42,8 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     tide_head_init(&call->answer, ANSWER_HEAD_MAX);
     tide_head_init(&call->trailers, ANSWER_HEAD_MAX);
     tide_buffer_init(&call->details, DETAILS_LEN_MAX);
-    tide_held_init(&call->body, &call->account->requests, (size_t)site->limits.message_len);
+    tide_charged_buffer_init(&call->body, &call->account->requests,
+                             (size_t)site->limits.message_len);
     call->queue_tail = &call->queue;
     call->inbox_tail = &call->inbox;
     const size_t path_len = strcspn(origin->target, "?");
@@ -179,7 +180,7 @@ static bool authorise(tide_call *call, const char *certificate)
     tide_error err = {0};
     const tide_status status = site->authorise(site->authorise_arg, &given, &call->identity, &err);
     if (status != TIDE_OK) {
-        call->identity = (tide_peer){0};
+        call->identity = (tide_caller){0};
         count_refusal(&site->counters, status);
         if (status == TIDE_E_UNAUTHENTICATED)
             tide_call_add_header(call, "www-authenticate", "Bearer");
@@ -234,7 +235,7 @@ static bool find_deadline(tide_call *call)
 static bool decode_metadata(tide_call *call)
 {
     for (size_t i = 0; i < call->request.count; i++) {
-        tide_field *field = &call->request.fields[i];
+        tide_header_field *field = &call->request.fields[i];
         if (!tide_head_is_binary(tide_view_bytes(field->name, field->name_len)))
             continue;
         TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;

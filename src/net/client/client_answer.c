@@ -196,7 +196,7 @@ static void end_by_status(tide_client_stream *stream, const char *code_text)
 {
     tide_client_reply *reply = &stream->reply;
     const char *message = find_text(reply, "grpc-message");
-    const tide_field *details = tide_head_find(&reply->trailers, "grpc-status-details-bin");
+    const tide_header_field *details = tide_head_find(&reply->trailers, "grpc-status-details-bin");
     char words[TIDE_ERROR_TEXT_MAX] = "";
     char *end = NULL;
     const long number = strtol(code_text, &end, 10);

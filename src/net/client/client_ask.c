@@ -24,7 +24,7 @@ tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
     TIDE_TRY(tide_client_make(&stream, client, &whole, true, timeout_us, err));
     stream->on_over = done;
     stream->on_over_arg = arg;
-    stream->begun_us = tide_patience_until(0);
+    stream->begun_us = tide_cond_until(0);
     tide_client_wake(stream); /* takes a reference of its own */
     if (out)
         *out = TIDE_TAKE(stream);
@@ -40,7 +40,7 @@ static void tell(tide_client_stream *stream, tide_status status, const char *tex
             &(tide_client_counted){.path = stream->url + strlen(client->base_url),
                                    .grpc_code = (int)tide_status_get(status)->grpc_code,
                                    .try_count = 1,
-                                   .took_us = tide_patience_until(0) - stream->begun_us});
+                                   .took_us = tide_cond_until(0) - stream->begun_us});
     stream->on_over(stream->on_over_arg, status, &stream->reply, text);
 }
 

@@ -114,11 +114,11 @@ static bool may_try_again(const outcome *ended, const tide_client_request *reque
 /* False: the client was stopped. */
 static bool wait_for(tide_client *client, int64_t wait_us)
 {
-    const int64_t until_us = tide_patience_until(wait_us);
+    const int64_t until_us = tide_cond_until(wait_us);
     pthread_mutex_lock(&client->lock);
     bool is_waiting = true;
     while (is_waiting && !client->is_stopping)
-        is_waiting = tide_patience_wait(&client->stopped, &client->lock, until_us);
+        is_waiting = tide_cond_wait(&client->stopped, &client->lock, until_us);
     const bool is_stopping = client->is_stopping;
     pthread_mutex_unlock(&client->lock);
     return !is_stopping;
@@ -126,7 +126,7 @@ static bool wait_for(tide_client *client, int64_t wait_us)
 
 static int64_t get_left_us(int64_t until_us)
 {
-    return until_us == INT64_MAX ? INT64_MAX : until_us - tide_patience_until(0);
+    return until_us == INT64_MAX ? INT64_MAX : until_us - tide_cond_until(0);
 }
 
 static int64_t get_wait_us(tide_client *client, const tide_client_reply *reply, int attempt)
@@ -144,7 +144,7 @@ static tide_status run(tide_client *client, const tide_client_request *request, 
 {
     const int64_t timeout_us =
         request->timeout_us ? request->timeout_us : client->options.timeout_us;
-    const int64_t until_us = timeout_us == INT64_MAX ? INT64_MAX : tide_patience_until(timeout_us);
+    const int64_t until_us = timeout_us == INT64_MAX ? INT64_MAX : tide_cond_until(timeout_us);
     for (int attempt = 0;; attempt++) {
         const int64_t left_us = get_left_us(until_us);
         if (left_us <= 0)
@@ -170,7 +170,7 @@ static tide_status run(tide_client *client, const tide_client_request *request, 
 static tide_status run_counted(tide_client *client, const tide_client_request *request,
                                bool is_grpc, tide_client_reply *reply, tide_error *err)
 {
-    const int64_t begun_us = tide_patience_until(0);
+    const int64_t begun_us = tide_cond_until(0);
     reply->try_count = 0;
     const tide_status status = run(client, request, is_grpc, reply, err);
     if (client->options.count)
@@ -179,7 +179,7 @@ static tide_status run_counted(tide_client *client, const tide_client_request *r
             &(tide_client_counted){.path = request->path,
                                    .grpc_code = tide_status_get(status)->grpc_code,
                                    .try_count = reply->try_count,
-                                   .took_us = tide_patience_until(0) - begun_us});
+                                   .took_us = tide_cond_until(0) - begun_us});
     return status;
 }
 

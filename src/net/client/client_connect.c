@@ -210,7 +210,7 @@ static void set_time_left(const tide_client_stream *stream)
 {
     if (stream->until_us == INT64_MAX)
         return;
-    const int64_t left_us = stream->until_us - tide_patience_until(0);
+    const int64_t left_us = stream->until_us - tide_cond_until(0);
     (void)curl_easy_setopt(stream->easy, CURLOPT_TIMEOUT_MS,
                            left_us > 1000 ? (long)(left_us / 1000) : 1L);
 }

@@ -201,7 +201,7 @@ static void set_tls(const tide_client_stream *stream)
 static void set_times(tide_client_stream *stream, int64_t timeout_us)
 {
     const int64_t connect_us = stream->client->options.connect_us;
-    stream->until_us = timeout_us == INT64_MAX ? INT64_MAX : tide_patience_until(timeout_us);
+    stream->until_us = timeout_us == INT64_MAX ? INT64_MAX : tide_cond_until(timeout_us);
     if (timeout_us != INT64_MAX)
         (void)curl_easy_setopt(stream->easy, CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
     (void)curl_easy_setopt(stream->easy, CURLOPT_CONNECTTIMEOUT_MS,

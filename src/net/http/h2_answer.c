@@ -39,7 +39,7 @@ static nghttp2_nv make_nv(const char *name, size_t name_len, const char *value, 
 static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_head *head)
 {
     for (size_t i = 0; i < head->count && count < ANSWER_FIELDS_MAX; i++) {
-        const tide_field *field = &head->fields[i];
+        const tide_header_field *field = &head->fields[i];
         nvs[count++] = make_nv(field->name, field->name_len, field->value, field->value_len);
     }
     return count;

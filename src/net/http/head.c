@@ -34,7 +34,7 @@ static tide_status make_room(tide_head *head)
     if (head->count < head->capacity)
         return TIDE_OK;
     const size_t capacity = head->capacity > 0 ? head->capacity * 2 : FIRST_CAPACITY;
-    tide_field *grown = realloc(head->fields, capacity * sizeof *grown);
+    tide_header_field *grown = realloc(head->fields, capacity * sizeof *grown);
     if (!grown)
         return TIDE_E_NOMEM;
     head->fields = grown;
@@ -60,8 +60,8 @@ tide_status tide_head_add(tide_head *head, tide_view name, tide_view value)
     if (value.len > 0)
         memcpy(text, value.ptr, value.len);
     text[value.len] = '\0';
-    head->fields[head->count++] =
-        (tide_field){.name = copy, .value = text, .name_len = name.len, .value_len = value.len};
+    head->fields[head->count++] = (tide_header_field){
+        .name = copy, .value = text, .name_len = name.len, .value_len = value.len};
     head->cost += cost;
     return TIDE_OK;
 }
@@ -70,7 +70,7 @@ void tide_head_drop(tide_head *head, const char *name)
 {
     size_t kept = 0;
     for (size_t i = 0; i < head->count; i++) {
-        const tide_field field = head->fields[i];
+        const tide_header_field field = head->fields[i];
         if (strcmp(field.name, name) != 0) {
             head->fields[kept++] = field;
             continue;
@@ -81,7 +81,7 @@ void tide_head_drop(tide_head *head, const char *name)
     head->count = kept;
 }
 
-const tide_field *tide_head_find(const tide_head *head, const char *name)
+const tide_header_field *tide_head_find(const tide_head *head, const char *name)
 {
     for (size_t i = 0; i < head->count; i++) {
         if (strcmp(head->fields[i].name, name) == 0)
@@ -92,7 +92,7 @@ const tide_field *tide_head_find(const tide_head *head, const char *name)
 
 const char *tide_head_text(const tide_head *head, const char *name)
 {
-    const tide_field *field = tide_head_find(head, name);
+    const tide_header_field *field = tide_head_find(head, name);
     return field ? field->value : NULL;
 }
 

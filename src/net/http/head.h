@@ -15,15 +15,15 @@
 #include <tidemark/status.h>
 #include <tidemark/view.h>
 
-typedef struct tide_field {
+typedef struct tide_header_field {
     char *name; /* one allocation holds both */
     char *value;
     size_t name_len;
     size_t value_len;
-} tide_field;
+} tide_header_field;
 
 typedef struct tide_head {
-    tide_field *fields;
+    tide_header_field *fields;
     size_t count;
     size_t capacity;
     size_t cost;
@@ -42,7 +42,7 @@ TIDE_MUST_CHECK tide_status tide_head_add(tide_head *head, tide_view name, tide_
 void tide_head_drop(tide_head *head, const char *name);
 
 /* The first of this name; NULL: none. */
-const tide_field *tide_head_find(const tide_head *head, const char *name);
+const tide_header_field *tide_head_find(const tide_head *head, const char *name);
 
 /* Its value as text, borrowed; NULL: none. */
 const char *tide_head_text(const tide_head *head, const char *name);

@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-void tide_held_init(tide_held *held, tide_budget *budget, size_t max)
+void tide_charged_buffer_init(tide_charged_buffer *held, tide_budget *budget, size_t max)
 {
-    *held = (tide_held){.budget = budget};
+    *held = (tide_charged_buffer){.budget = budget};
     tide_buffer_init(&held->bytes, max);
 }
 
-void tide_held_done(tide_held *held)
+void tide_charged_buffer_done(tide_charged_buffer *held)
 {
     tide_buffer_done(&held->bytes);
     if (held->charged > 0)
@@ -26,7 +26,7 @@ static size_t foresee_capacity(const tide_buffer *buffer, size_t len)
     return capacity < need || capacity > buffer->max ? buffer->max : capacity;
 }
 
-tide_status tide_held_append(tide_held *held, tide_view bytes)
+tide_status tide_charged_buffer_append(tide_charged_buffer *held, tide_view bytes)
 {
     tide_buffer *buffer = &held->bytes;
     if (bytes.len > buffer->max - buffer->len)
@@ -41,7 +41,7 @@ tide_status tide_held_append(tide_held *held, tide_view bytes)
     return tide_buffer_append_view(buffer, bytes);
 }
 
-tide_status tide_held_charge(tide_held *held)
+tide_status tide_charged_buffer_charge(tide_charged_buffer *held)
 {
     const size_t more =
         held->bytes.capacity > held->charged ? held->bytes.capacity - held->charged : 0;
@@ -51,22 +51,22 @@ tide_status tide_held_charge(tide_held *held)
     return TIDE_OK;
 }
 
-tide_status tide_held_adopt(tide_held *held, tide_buffer *filled)
+tide_status tide_charged_buffer_adopt(tide_charged_buffer *held, tide_buffer *filled)
 {
     if (!tide_budget_take(held->budget, filled->capacity))
         return TIDE_E_BUSY;
-    tide_held_done(held);
+    tide_charged_buffer_done(held);
     held->bytes = *filled;
     held->charged = filled->capacity;
     tide_buffer_init(filled, filled->max);
     return TIDE_OK;
 }
 
-char *tide_held_take(tide_held *held, size_t *len)
+char *tide_charged_buffer_take(tide_charged_buffer *held, size_t *len)
 {
     *len = held->bytes.len;
     char *taken = held->bytes.ptr ? held->bytes.ptr : calloc(1, 1);
     tide_buffer_init(&held->bytes, held->bytes.max);
-    tide_held_done(held);
+    tide_charged_buffer_done(held);
     return taken;
 }

@@ -14,25 +14,26 @@
 #include "base/buffer.h"
 #include "net/http/budget.h"
 
-typedef struct tide_held {
+typedef struct tide_charged_buffer {
     tide_buffer bytes;
     tide_budget *budget;
     size_t charged;
-} tide_held;
+} tide_charged_buffer;
 
-void tide_held_init(tide_held *held, tide_budget *budget, size_t max);
-void tide_held_done(tide_held *held);
+void tide_charged_buffer_init(tide_charged_buffer *held, tide_budget *budget, size_t max);
+void tide_charged_buffer_done(tide_charged_buffer *held);
 
 /* TIDE_E_LIMIT: above its own maximum. TIDE_E_BUSY: the budget has no room. TIDE_E_NOMEM. */
-TIDE_MUST_CHECK tide_status tide_held_append(tide_held *held, tide_view bytes);
+TIDE_MUST_CHECK tide_status tide_charged_buffer_append(tide_charged_buffer *held, tide_view bytes);
 
 /* Charge for what bytes has grown by, when somebody else appended to it. TIDE_E_BUSY: the budget has no room. */
-TIDE_MUST_CHECK tide_status tide_held_charge(tide_held *held);
+TIDE_MUST_CHECK tide_status tide_charged_buffer_charge(tide_charged_buffer *held);
 
 /* Charge for a buffer that was filled elsewhere, and take it over; it is empty then. TIDE_E_BUSY: nothing happened. */
-TIDE_MUST_CHECK tide_status tide_held_adopt(tide_held *held, tide_buffer *filled);
+TIDE_MUST_CHECK tide_status tide_charged_buffer_adopt(tide_charged_buffer *held,
+                                                      tide_buffer *filled);
 
 /* Hand the memory over: out of the budget, the caller's (free). Never NULL, unless memory is short. */
-char *tide_held_take(tide_held *held, size_t *len);
+char *tide_charged_buffer_take(tide_charged_buffer *held, size_t *len);
 
 #endif

@@ -278,18 +278,19 @@ static tide_status check_token(tide_auth *auth, const tide_credentials *given,
 
 /* ---- the hook ---- */
 
-static tide_status name_peer(tide_peer *out, const char *name, tide_call_role role, tide_error *err)
+static tide_status name_peer(tide_caller *out, const char *name, tide_call_role role,
+                             tide_error *err)
 {
     if (role == TIDE_ROLE_NONE)
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no credentials");
-    *out = (tide_peer){.role = role};
+    *out = (tide_caller){.role = role};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     return TIDE_OK;
 }
 
 /* Nothing was shown: where does it come from? */
 static tide_status name_nobody(const tide_auth *auth, const tide_credentials *given,
-                               const char *peer, tide_peer *out, tide_error *err)
+                               const char *peer, tide_caller *out, tide_error *err)
 {
     const tide_auth_options *options = &auth->options;
     if (!tide_auth_is_local(peer))
@@ -302,7 +303,7 @@ static tide_status name_nobody(const tide_auth *auth, const tide_credentials *gi
                                 err);
 }
 
-tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_peer *out,
+tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_caller *out,
                             tide_error *err)
 {
     tide_auth *auth = auth_arg;

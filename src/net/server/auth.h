@@ -97,7 +97,7 @@ void tide_auth_forget(tide_auth *auth);
 /* The server's hook: auth is a tide_auth. TIDE_E_UNAUTHENTICATED: credentials are missing or not good. TIDE_E_BUSY: too
  * many bad ones. TIDE_E_DENIED: nothing was shown, and it may be a web page's doing. Any other failure: the lookup cannot tell. */
 TIDE_MUST_CHECK tide_status tide_auth_check(void *auth, const tide_credentials *given,
-                                            tide_peer *out, tide_error *err);
+                                            tide_caller *out, tide_error *err);
 
 /* ---- addresses ---- */
 

@@ -38,14 +38,14 @@ typedef struct tide_credentials {
     const char *origin;      /* of Origin: the web page that calls; NULL: none */
 } tide_credentials;
 
-typedef struct tide_peer {
+typedef struct tide_caller {
     char name[TIDE_IDENTITY_NAME_MAX + 1];
     tide_call_role role;
-} tide_peer;
+} tide_caller;
 
 /* TIDE_OK: *out is who it is. TIDE_E_UNAUTHENTICATED: no or bad credentials. Anything else: the request is refused with
  * that status. */
-typedef tide_status tide_authorise_fn(void *arg, const tide_credentials *given, tide_peer *out,
+typedef tide_status tide_authorise_fn(void *arg, const tide_credentials *given, tide_caller *out,
                                       tide_error *err);
 
 /* A call of this entry has ended, took_us after its headers were in. Called on any thread, with the call locked: it counts,

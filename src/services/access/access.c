@@ -67,10 +67,9 @@ static void *keep_writing(void *arg)
     tide_access *access = arg;
     bool is_closing = false;
     while (!is_closing) {
-        const int64_t until_us = tide_patience_until(WRITE_EVERY_US);
+        const int64_t until_us = tide_cond_until(WRITE_EVERY_US);
         pthread_mutex_lock(&access->lock);
-        while (!access->is_closing &&
-               tide_patience_wait(&access->changed, &access->lock, until_us)) {
+        while (!access->is_closing && tide_cond_wait(&access->changed, &access->lock, until_us)) {
         }
         is_closing = access->is_closing;
         pthread_mutex_unlock(&access->lock);

@@ -15,11 +15,11 @@ enum { RESERVE_LEN = 16 << 20 }; /* not shorter than the log between two checkpo
 struct tide_agent {
     const tide_agent_options *options;
     tide_feed *feed;
-    tide_waiter *waiter;
+    tide_long_poll *waiter;
     tide_feed_writer *writer;
     tide_otlp_pool *otlp;
     tide_streams_board *board;
-    tide_front *front;
+    tide_listener *front;
     tide_keeper *keeper;
     tide_agent_services services;
 };
@@ -59,7 +59,7 @@ static void count_lost(void *arg, const char *stream, const char *reason, int64_
 {
     const tide_agent *a = arg;
     if (a->front)
-        tide_series_add(tide_metrics_series(tide_front_metrics(a->front), TIDE_METRIC_FEED_LOST,
+        tide_series_add(tide_metrics_series(tide_listener_metrics(a->front), TIDE_METRIC_FEED_LOST,
                                             stream, reason),
                         records);
 }
@@ -82,8 +82,8 @@ static tide_status open_parts(tide_agent *a, tide_error *err)
 {
     const tide_agent_options *options = a->options;
     tide_store *store = options->front.store;
-    tide_metrics *metrics = tide_front_metrics(a->front);
-    TIDE_TRY(tide_waiter_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
+    tide_metrics *metrics = tide_listener_metrics(a->front);
+    TIDE_TRY(tide_long_poll_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
     TIDE_TRY(tide_feed_writer_open(
         &a->writer, a->feed, options->front.env,
         &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
@@ -101,10 +101,11 @@ static tide_status open_parts(tide_agent *a, tide_error *err)
                                         .retention_us = tide_feed_get_options(a->feed)->keep_us,
                                         .is_declaring = options->is_declaring};
     tide_metrics_add_source(metrics, write_streams, a);
-    TIDE_TRY(tide_front_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
-    TIDE_TRY(tide_front_add(a->front, tide_agent_queries, NULL, &a->services, err));
-    TIDE_TRY(tide_front_add(a->front, tide_agent_streams, NULL, &a->services, err));
-    return tide_front_add(a->front, tide_agent_ingest, NULL, &a->services, err);
+    TIDE_TRY(
+        tide_listener_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
+    TIDE_TRY(tide_listener_add(a->front, tide_agent_queries, NULL, &a->services, err));
+    TIDE_TRY(tide_listener_add(a->front, tide_agent_streams, NULL, &a->services, err));
+    return tide_listener_add(a->front, tide_agent_ingest, NULL, &a->services, err);
 }
 
 /* The last signs of what is to be done come here; nothing is served before. */
@@ -117,7 +118,7 @@ static tide_status start(void *arg, tide_error *err)
                                                    .front = a->front,
                                                    .env = a->options->front.env,
                                                    .log = a->options->front.log,
-                                                   .metrics = tide_front_metrics(a->front),
+                                                   .metrics = tide_listener_metrics(a->front),
                                                    .collect_us = a->options->collect_us},
                             err);
 }
@@ -131,7 +132,7 @@ static bool is_well(void *arg)
 static void leave(void *arg)
 {
     const tide_agent *a = arg;
-    tide_waiter_end(a->waiter);
+    tide_long_poll_end(a->waiter);
 }
 
 /* Nobody calls any more: those who wait were answered by the server's end. */
@@ -148,7 +149,7 @@ void tide_agent_close(tide_agent *a)
     if (!a)
         return;
     tide_keeper_close(a->keeper);
-    tide_waiter_close(a->waiter);
+    tide_long_poll_close(a->waiter);
     tide_feed_writer_close(a->writer);
     tide_otlp_pool_free(a->otlp);
     tide_streams_board_free(a->board);
@@ -168,21 +169,21 @@ static tide_status open_feed(tide_agent *a, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_agent_open(tide_agent **out, tide_front *front, const tide_agent_options *options,
-                            tide_error *err)
+tide_status tide_agent_open(tide_agent **out, tide_listener *front,
+                            const tide_agent_options *options, tide_error *err)
 {
     tide_agent *a = calloc(1, sizeof *a);
     if (!a)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for an agent");
     a->options = options;
     a->front = front;
-    const tide_front_part part = {
+    const tide_listener_component part = {
         .start = start, .leave = leave, .stop = stop, .is_well = is_well, .arg = a};
     tide_status status = open_feed(a, err);
     if (status >= TIDE_OK)
         status = open_parts(a, err);
     if (status >= TIDE_OK)
-        status = tide_front_join(front, &part, err);
+        status = tide_listener_join(front, &part, err);
     if (status < TIDE_OK) {
         tide_agent_close(a);
         return status;
@@ -198,10 +199,10 @@ static void close_part(void *part)
 
 tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_agent *agent = NULL;
-    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
     TIDE_TRY(tide_agent_open(&agent, solo.front, options, err));
     solo.part = agent;
-    return tide_solo_serve(&solo, err);
+    return tide_single_service_serve(&solo, err);
 }

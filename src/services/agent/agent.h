@@ -18,7 +18,8 @@
 #define TIDE_AGENT_COLLECT_US INT64_C(15000000)
 
 typedef struct tide_agent_options {
-    tide_front_options front; /* store, log, env; of tide_agent_run also ports, security, limits */
+    tide_listener_options
+        front; /* store, log, env; of tide_agent_run also ports, security, limits */
     tide_feed_options feed;
     const char *name;       /* of this agent */
     int64_t collect_us;     /* between looks at /proc; 0: none */
@@ -30,9 +31,9 @@ typedef struct tide_agent_options {
 typedef struct tide_agent tide_agent;
 
 /* Add an agent to a front that is not serving yet. The options must outlive it. */
-TIDE_MUST_CHECK tide_status tide_agent_open(tide_agent **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_agent_open(tide_agent **out, tide_listener *front,
                                             const tide_agent_options *options, tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_agent_close(tide_agent *agent);
 
 /* A front with an agent alone, until a signal ends it. */

@@ -144,7 +144,7 @@ static void *run_keeper(void *arg)
     int64_t feed_due_us = now_of(keeper);
     int64_t look_due_us = keeper->collector ? feed_due_us : INT64_MAX;
     while (wait_until(keeper, next_of(keeper, feed_due_us, look_due_us))) {
-        tide_front_look(keeper->options.front);
+        tide_listener_look(keeper->options.front);
         const bool is_due = now_of(keeper) >= feed_due_us;
         if (has_news(keeper) || is_due)
             feed_due_us = now_of(keeper) + step_feed(keeper);

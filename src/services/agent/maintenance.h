@@ -19,7 +19,7 @@ typedef struct tide_keeper tide_keeper;
 typedef struct tide_keeper_options {
     tide_feed *feed;
     tide_feed_writer *writer;
-    tide_front *front; /* is told to look whether all is well */
+    tide_listener *front; /* is told to look whether all is well */
     tide_env *env;
     tide_log *log;
     tide_metrics *metrics;

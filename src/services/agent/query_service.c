@@ -304,7 +304,7 @@ static tide_status wait_for(tide_call *call, const tide_agent_services *services
     if (!w)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a query that waits");
     *w = (waiting){.services = services, .kind = kind, .q = *q};
-    return tide_waiter_park(services->waiter, call, step_query, w, wait_us, err);
+    return tide_long_poll_park(services->waiter, call, step_query, w, wait_us, err);
 }
 
 static tide_status find_wait(const question *q, int64_t *wait_us, tide_error *err)

@@ -25,7 +25,7 @@ typedef struct tide_agent_services {
     tide_env *env;
     tide_feed *feed;
     tide_feed_writer *writer;
-    tide_waiter *waiter; /* on TIDE_FEED_TOPIC */
+    tide_long_poll *waiter; /* on TIDE_FEED_TOPIC */
     tide_streams_board *board;
     tide_otlp_pool *otlp;
     tide_metrics *metrics;

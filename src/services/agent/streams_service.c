@@ -171,7 +171,7 @@ typedef struct watching {
 static tide_status look_again(tide_call *call, const watching *w, bool is_over, tide_error *err)
 {
     tide_streams_board *board = w->services->board;
-    const uint64_t round = tide_waiter_round(w->services->waiter);
+    const uint64_t round = tide_long_poll_round(w->services->waiter);
     if (board->heads_round != round) {
         TIDE_TRY(look_at_heads(w->services, &board->heads, err));
         board->heads_round = round;
@@ -225,8 +225,8 @@ static tide_status start_watch(tide_call *call, tide_view message,
     *parked = (watching){.services = services, .request = request};
     const tide_status status = look_at_heads(services, heads, err);
     if (status >= TIDE_OK && request->wait_ms > 0 && !has_news(services, request, heads))
-        return tide_waiter_park(services->waiter, call, step_watch, parked,
-                                (int64_t)request->wait_ms * 1000, err);
+        return tide_long_poll_park(services->waiter, call, step_watch, parked,
+                                   (int64_t)request->wait_ms * 1000, err);
     free(parked);
     return status < TIDE_OK ? status : answer_all(call, services, err);
 }

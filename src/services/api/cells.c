@@ -7,28 +7,29 @@
 enum { CELL_FIELD = 1 };
 enum { IS_NULL = 1, TRUTH = 2, WHOLE = 3, NUMBER = 4, TEXT = 5, DATA = 6 };
 
-static tide_status append_value(tide_buffer *out, const tide_cell *cell)
+static tide_status append_value(tide_buffer *out, const tide_sql_value *cell)
 {
     uint64_t bits = 0;
     switch (cell->kind) {
-    case TIDE_CELL_NULL:
+    case TIDE_SQL_VALUE_NULL:
         return tide_wire_append_varint(out, IS_NULL, 1);
-    case TIDE_CELL_BOOL:
+    case TIDE_SQL_VALUE_BOOL:
         return tide_wire_append_varint(out, TRUTH, cell->i64 != 0);
-    case TIDE_CELL_I64:
+    case TIDE_SQL_VALUE_I64:
         return tide_wire_append_varint(out, WHOLE, (uint64_t)cell->i64);
-    case TIDE_CELL_F64:
+    case TIDE_SQL_VALUE_F64:
         memcpy(&bits, &cell->f64, sizeof bits);
         return tide_wire_append_fixed64(out, NUMBER, bits);
-    case TIDE_CELL_TEXT:
+    case TIDE_SQL_VALUE_TEXT:
         return tide_wire_append_bytes(out, TEXT, cell->bytes);
-    case TIDE_CELL_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
         break;
     }
     return tide_wire_append_bytes(out, DATA, cell->bytes);
 }
 
-static tide_status append_row(tide_buffer *out, uint32_t field, const tide_cell *cells, int count)
+static tide_status append_row(tide_buffer *out, uint32_t field, const tide_sql_value *cells,
+                              int count)
 {
     size_t row_at = 0;
     TIDE_TRY(tide_wire_begin(out, field, &row_at));
@@ -41,8 +42,8 @@ static tide_status append_row(tide_buffer *out, uint32_t field, const tide_cell 
     return tide_wire_end(out, row_at);
 }
 
-tide_status tide_rpc_put_cells(tide_buffer *out, uint32_t field, const tide_cell *cells, int count,
-                               size_t rest_len, tide_error *err)
+tide_status tide_rpc_put_cells(tide_buffer *out, uint32_t field, const tide_sql_value *cells,
+                               int count, size_t rest_len, tide_error *err)
 {
     const size_t before_len = out->len;
     const tide_status status = append_row(out, field, cells, count);

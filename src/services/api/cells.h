@@ -12,7 +12,7 @@
 
 /* Append a row as one occurrence of a field, if rest_len bytes are left behind it; otherwise TIDE_E_LIMIT, and out is as before. */
 TIDE_MUST_CHECK tide_status tide_rpc_put_cells(tide_buffer *out, uint32_t field,
-                                               const tide_cell *cells, int count, size_t rest_len,
-                                               tide_error *err);
+                                               const tide_sql_value *cells, int count,
+                                               size_t rest_len, tide_error *err);
 
 #endif

@@ -17,13 +17,13 @@
 typedef struct parked {
     struct parked *next;
     tide_call *call;
-    tide_waiter_step *step;
+    tide_long_poll_step *step;
     void *arg;
     int64_t due_us; /* monotonic */
     int64_t deadline_us;
 } parked;
 
-struct tide_waiter {
+struct tide_long_poll {
     tide_store *store;
     tide_watch *watch;
     pthread_t thread;
@@ -36,20 +36,20 @@ struct tide_waiter {
     bool is_closing;
 };
 
-static int64_t now_of(const tide_waiter *waiter)
+static int64_t now_of(const tide_long_poll *waiter)
 {
     tide_env *env = tide_store_env(waiter->store);
     return env->mono_us(env);
 }
 
-static void wake(const tide_waiter *waiter)
+static void wake(const tide_long_poll *waiter)
 {
     const uint64_t one = 1;
     while (write(waiter->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
 
-static void forget(tide_waiter *waiter, parked *p)
+static void forget(tide_long_poll *waiter, parked *p)
 {
     tide_call_release(p->call);
     free(p->arg);
@@ -60,7 +60,7 @@ static void forget(tide_waiter *waiter, parked *p)
 }
 
 /* false: it is done. */
-static bool step_one(const tide_waiter *waiter, parked *p, bool is_closing)
+static bool step_one(const tide_long_poll *waiter, parked *p, bool is_closing)
 {
     const int64_t now_us = now_of(waiter);
     const bool is_over = is_closing || now_us >= p->deadline_us || tide_call_is_cancelled(p->call);
@@ -73,7 +73,7 @@ static bool step_one(const tide_waiter *waiter, parked *p, bool is_closing)
 }
 
 /* Step everybody who is due, or all; returns how long nobody is due. */
-static int64_t step_due(tide_waiter *waiter, parked **list, bool is_all, bool is_closing)
+static int64_t step_due(tide_long_poll *waiter, parked **list, bool is_all, bool is_closing)
 {
     int64_t wait_us = LOOK_US;
     for (parked **at = list; *at;) {
@@ -94,7 +94,7 @@ static int64_t step_due(tide_waiter *waiter, parked **list, bool is_all, bool is
 }
 
 /* Returns whether something may have changed. */
-static bool wait_for_news(const tide_waiter *waiter, int64_t wait_us)
+static bool wait_for_news(const tide_long_poll *waiter, int64_t wait_us)
 {
     struct pollfd fds[2] = {{.fd = waiter->wake_fd, .events = POLLIN},
                             {.fd = tide_watch_fd(waiter->watch), .events = POLLIN}};
@@ -107,7 +107,7 @@ static bool wait_for_news(const tide_waiter *waiter, int64_t wait_us)
     return tide_watch_wait(waiter->watch, 0, NULL) == TIDE_OK;
 }
 
-static bool take_arrived(tide_waiter *waiter, parked **list)
+static bool take_arrived(tide_long_poll *waiter, parked **list)
 {
     (void)pthread_mutex_lock(&waiter->lock);
     while (waiter->arrived) {
@@ -123,7 +123,7 @@ static bool take_arrived(tide_waiter *waiter, parked **list)
 
 static void *run_waiter(void *arg)
 {
-    tide_waiter *waiter = arg;
+    tide_long_poll *waiter = arg;
     parked *list = NULL;
     bool has_news = false;
     for (;;) {
@@ -136,10 +136,10 @@ static void *run_waiter(void *arg)
     }
 }
 
-tide_status tide_waiter_open(tide_waiter **out, tide_store *store, const char *topic,
-                             tide_error *err)
+tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store, const char *topic,
+                                tide_error *err)
 {
-    tide_waiter *waiter = calloc(1, sizeof *waiter);
+    tide_long_poll *waiter = calloc(1, sizeof *waiter);
     if (!waiter)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a waiter");
     waiter->store = store;
@@ -162,7 +162,7 @@ tide_status tide_waiter_open(tide_waiter **out, tide_store *store, const char *t
     return TIDE_OK;
 }
 
-void tide_waiter_end(tide_waiter *waiter)
+void tide_long_poll_end(tide_long_poll *waiter)
 {
     (void)pthread_mutex_lock(&waiter->lock);
     waiter->is_closing = true;
@@ -170,11 +170,11 @@ void tide_waiter_end(tide_waiter *waiter)
     wake(waiter);
 }
 
-void tide_waiter_close(tide_waiter *waiter)
+void tide_long_poll_close(tide_long_poll *waiter)
 {
     if (!waiter)
         return;
-    tide_waiter_end(waiter);
+    tide_long_poll_end(waiter);
     (void)pthread_join(waiter->thread, NULL);
     tide_watch_close(waiter->watch);
     (void)close(waiter->wake_fd);
@@ -182,18 +182,18 @@ void tide_waiter_close(tide_waiter *waiter)
     free(waiter);
 }
 
-tide_store *tide_waiter_store(const tide_waiter *waiter)
+tide_store *tide_long_poll_store(const tide_long_poll *waiter)
 {
     return waiter->store;
 }
 
-uint64_t tide_waiter_round(const tide_waiter *waiter)
+uint64_t tide_long_poll_round(const tide_long_poll *waiter)
 {
     return waiter->round;
 }
 
-tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call, tide_waiter_step *step,
-                             void *arg, int64_t wait_us, tide_error *err)
+tide_status tide_long_poll_park(tide_long_poll *waiter, tide_call *call, tide_long_poll_step *step,
+                                void *arg, int64_t wait_us, tide_error *err)
 {
     parked *p = calloc(1, sizeof *p);
     if (!p) {
@@ -207,7 +207,7 @@ tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call, tide_waiter_s
                   .due_us = now_us,
                   .deadline_us = wait_us > INT64_MAX - now_us ? INT64_MAX : now_us + wait_us};
     (void)pthread_mutex_lock(&waiter->lock);
-    const bool is_taken = !waiter->is_closing && waiter->count < TIDE_WAITER_MAX;
+    const bool is_taken = !waiter->is_closing && waiter->count < TIDE_LONG_POLL_MAX;
     if (is_taken) {
         tide_call_hold(call);
         p->next = waiter->arrived;
@@ -222,5 +222,5 @@ tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call, tide_waiter_s
     free(arg);
     free(p);
     return tide_fail(err, TIDE_E_BUSY, "%d calls wait already, or the service ends",
-                     TIDE_WAITER_MAX);
+                     TIDE_LONG_POLL_MAX);
 }

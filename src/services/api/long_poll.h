@@ -9,7 +9,7 @@
  *                    |-----> done: the waiter forgets it, the step has ended the call
  *
  * Threads: any may park; steps run on the waiter's thread, one after the other.
- * Limits: TIDE_WAITER_MAX calls; more are refused with TIDE_E_BUSY. */
+ * Limits: TIDE_LONG_POLL_MAX calls; more are refused with TIDE_E_BUSY. */
 #ifndef TIDE_SERVICES_API_LONG_POLL_H
 #define TIDE_SERVICES_API_LONG_POLL_H
 
@@ -17,33 +17,33 @@
 
 #include "net/call/call.h"
 
-enum { TIDE_WAITER_MAX = 4096 };
+enum { TIDE_LONG_POLL_MAX = 4096 };
 
-typedef struct tide_waiter tide_waiter;
+typedef struct tide_long_poll tide_long_poll;
 
 /* is_over: the deadline has passed, or the waiter is closed: end the call now. Returns in how many microseconds
  * to look again; below 0: done. */
-typedef int64_t tide_waiter_step(tide_call *call, tide_store *store, void *arg, bool is_over);
+typedef int64_t tide_long_poll_step(tide_call *call, tide_store *store, void *arg, bool is_over);
 
-TIDE_MUST_CHECK tide_status tide_waiter_open(tide_waiter **out, tide_store *store,
-                                             const char *topic, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store,
+                                                const char *topic, tide_error *err);
 
 /* Nobody waits any more: steps of all that do are called once more, with is_over; whoever comes is refused. Does not
  * wait itself. */
-void tide_waiter_end(tide_waiter *waiter);
+void tide_long_poll_end(tide_long_poll *waiter);
 
 /* Ends it, if nobody has, and waits for that. Takes NULL. */
-void tide_waiter_close(tide_waiter *waiter);
+void tide_long_poll_close(tide_long_poll *waiter);
 
-tide_store *tide_waiter_store(const tide_waiter *waiter);
+tide_store *tide_long_poll_store(const tide_long_poll *waiter);
 
 /* Inside a step: which round of looks this is. What was found out in a round counts for all its steps: what changes meanwhile begins the
  * next one. */
-uint64_t tide_waiter_round(const tide_waiter *waiter);
+uint64_t tide_long_poll_round(const tide_long_poll *waiter);
 
 /* Park a call until wait_us have passed (INT64_MAX: until it is cancelled). arg is freed with free() when it is done. */
-TIDE_MUST_CHECK tide_status tide_waiter_park(tide_waiter *waiter, tide_call *call,
-                                             tide_waiter_step *step, void *arg, int64_t wait_us,
-                                             tide_error *err);
+TIDE_MUST_CHECK tide_status tide_long_poll_park(tide_long_poll *waiter, tide_call *call,
+                                                tide_long_poll_step *step, void *arg,
+                                                int64_t wait_us, tide_error *err);
 
 #endif

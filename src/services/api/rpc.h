@@ -28,8 +28,8 @@ enum {
 /* What the methods work on; the argument of every table below. */
 typedef struct tide_rpc_context {
     tide_store *store;
-    tide_waiter *work;    /* on tide_work_topic(NULL); NULL: claims do not wait */
-    tide_waiter *journal; /* on TIDE_JOURNAL_TOPIC */
+    tide_long_poll *work;    /* on tide_work_topic(NULL); NULL: claims do not wait */
+    tide_long_poll *journal; /* on TIDE_JOURNAL_TOPIC */
 } tide_rpc_context;
 
 typedef struct tide_rpc {

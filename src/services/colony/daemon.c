@@ -13,8 +13,8 @@
 
 struct tide_colonyd {
     const tide_colony_options *options;
-    tide_front *front;
-    tide_driver *driver;
+    tide_listener *front;
+    tide_scheduler *driver;
     tide_colony colony;
 };
 
@@ -50,7 +50,7 @@ static void write_lags(void *arg, tide_metrics_writer *writer)
     for (size_t i = 0; r->driver && i < sizeof metrics / sizeof metrics[0]; i++) {
         lag_figures figures = {.writer = writer, .metric = metrics[i]};
         tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
-        tide_driver_lags(r->driver, write_lag, &figures);
+        tide_scheduler_lags(r->driver, write_lag, &figures);
     }
 }
 
@@ -133,7 +133,7 @@ static tide_status tell_address(const tide_colonyd *r, tide_error *err)
     const char *cert = r->options->front.tls_cert;
     if (!r->options->address_file)
         return TIDE_OK;
-    name_address(address, sizeof address, tide_front_address(r->front, 0), cert);
+    name_address(address, sizeof address, tide_listener_address(r->front, 0), cert);
     if (cert && !realpath(cert, path))
         path[0] = '\0';
     (void)snprintf(lines, sizeof lines, "%s\n%s%s%s", address, *path ? "ca " : "", path,
@@ -144,11 +144,11 @@ static tide_status tell_address(const tide_colonyd *r, tide_error *err)
 static tide_status start(void *arg, tide_error *err)
 {
     tide_colonyd *r = arg;
-    tide_driver_options options = r->options->driver;
-    options.metrics = tide_front_metrics(r->front);
-    TIDE_TRY(tide_driver_open(&r->driver, &options, err));
+    tide_scheduler_options options = r->options->driver;
+    options.metrics = tide_listener_metrics(r->front);
+    TIDE_TRY(tide_scheduler_open(&r->driver, &options, err));
     r->colony.driver = r->driver;
-    r->colony.links = tide_driver_links(r->driver);
+    r->colony.links = tide_scheduler_links(r->driver);
     return tell_address(r, err);
 }
 
@@ -156,14 +156,14 @@ static void leave(void *arg)
 {
     const tide_colonyd *r = arg;
     if (r->driver)
-        tide_driver_stop(r->driver);
+        tide_scheduler_stop(r->driver);
 }
 
 void tide_colonyd_close(tide_colonyd *colonyd)
 {
     if (!colonyd)
         return;
-    tide_driver_close(colonyd->driver);
+    tide_scheduler_close(colonyd->driver);
     tide_fleet_free(colonyd->colony.fleet);
     if (colonyd->options->address_file)
         (void)unlink(colonyd->options->address_file);
@@ -172,19 +172,19 @@ void tide_colonyd_close(tide_colonyd *colonyd)
 
 uint64_t tide_colonyd_version(const tide_colonyd *colonyd)
 {
-    return colonyd->driver ? tide_driver_version(colonyd->driver) : 0;
+    return colonyd->driver ? tide_scheduler_version(colonyd->driver) : 0;
 }
 
 static tide_status join(tide_colonyd *r, tide_error *err)
 {
-    const tide_front_part part = {.start = start, .leave = leave, .arg = r};
-    tide_metrics_add_source(tide_front_metrics(r->front), write_lags, r);
-    tide_metrics_add_source(tide_front_metrics(r->front), write_books, r);
-    TIDE_TRY(tide_front_add(r->front, tide_colony_methods, NULL, &r->colony, err));
-    return tide_front_join(r->front, &part, err);
+    const tide_listener_component part = {.start = start, .leave = leave, .arg = r};
+    tide_metrics_add_source(tide_listener_metrics(r->front), write_lags, r);
+    tide_metrics_add_source(tide_listener_metrics(r->front), write_books, r);
+    TIDE_TRY(tide_listener_add(r->front, tide_colony_methods, NULL, &r->colony, err));
+    return tide_listener_join(r->front, &part, err);
 }
 
-tide_status tide_colonyd_open(tide_colonyd **out, tide_front *front,
+tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *front,
                               const tide_colony_options *options, tide_error *err)
 {
     tide_colonyd *r = calloc(1, sizeof *r);
@@ -212,10 +212,10 @@ static void close_part(void *part)
 
 tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_colonyd *colonyd = NULL;
-    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
     TIDE_TRY(tide_colonyd_open(&colonyd, solo.front, options, err));
     solo.part = colonyd;
-    return tide_solo_serve(&solo, err);
+    return tide_single_service_serve(&solo, err);
 }

@@ -6,8 +6,8 @@
 #include "services/colony/scheduler.h"
 
 typedef struct tide_colony_options {
-    tide_front_options front; /* ports, log, env; store: the sink's */
-    tide_driver_options driver;
+    tide_listener_options front; /* ports, log, env; store: the sink's */
+    tide_scheduler_options driver;
     const char *address_file;   /* where the address is told to other processes; NULL: nowhere */
     const char *duckdb_library; /* for exports; NULL: where it usually is */
 } tide_colony_options;
@@ -15,9 +15,9 @@ typedef struct tide_colony_options {
 typedef struct tide_colonyd tide_colonyd;
 
 /* Add a colony to a front that is not serving yet. The options must outlive it. */
-TIDE_MUST_CHECK tide_status tide_colonyd_open(tide_colonyd **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *front,
                                               const tide_colony_options *options, tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_colonyd_close(tide_colonyd *colonyd);
 
 /* Rises whenever something was stored or has changed: for who wants to look again only then. From any thread. */

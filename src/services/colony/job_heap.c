@@ -5,18 +5,18 @@
 
 #include "services/colony/scheduler_internal.h"
 
-void tide_job_heap_done(tide_job_heap *heap)
+void tide_poll_job_heap_done(tide_poll_job_heap *heap)
 {
     free(heap->entries);
-    *heap = (tide_job_heap){.entries = NULL};
+    *heap = (tide_poll_job_heap){.entries = NULL};
 }
 
-tide_status tide_job_heap_reserve(tide_job_heap *heap, size_t count)
+tide_status tide_poll_job_heap_reserve(tide_poll_job_heap *heap, size_t count)
 {
     if (count <= heap->capacity)
         return TIDE_OK;
     const size_t capacity = count < 32 ? 32 : 2 * count;
-    tide_job_entry *grown = reallocarray(heap->entries, capacity, sizeof *grown);
+    tide_poll_job_entry *grown = reallocarray(heap->entries, capacity, sizeof *grown);
     if (!grown)
         return TIDE_E_NOMEM;
     heap->entries = grown;
@@ -24,14 +24,14 @@ tide_status tide_job_heap_reserve(tide_job_heap *heap, size_t count)
     return TIDE_OK;
 }
 
-static void set(tide_job_heap *heap, size_t at, tide_job_entry entry)
+static void set(tide_poll_job_heap *heap, size_t at, tide_poll_job_entry entry)
 {
     heap->entries[at] = entry;
     entry.job->heap = heap;
     entry.job->heap_at = at;
 }
 
-static void move_up(tide_job_heap *heap, size_t at, tide_job_entry entry)
+static void move_up(tide_poll_job_heap *heap, size_t at, tide_poll_job_entry entry)
 {
     while (at > 0 && heap->entries[(at - 1) / 2].key > entry.key) {
         set(heap, at, heap->entries[(at - 1) / 2]);
@@ -40,7 +40,7 @@ static void move_up(tide_job_heap *heap, size_t at, tide_job_entry entry)
     set(heap, at, entry);
 }
 
-static void move_down(tide_job_heap *heap, size_t at, tide_job_entry entry)
+static void move_down(tide_poll_job_heap *heap, size_t at, tide_poll_job_entry entry)
 {
     for (size_t child = 2 * at + 1; child < heap->count; child = 2 * at + 1) {
         if (child + 1 < heap->count && heap->entries[child + 1].key < heap->entries[child].key)
@@ -53,16 +53,16 @@ static void move_down(tide_job_heap *heap, size_t at, tide_job_entry entry)
     set(heap, at, entry);
 }
 
-void tide_job_heap_add(tide_job_heap *heap, tide_job *job, int64_t key)
+void tide_poll_job_heap_add(tide_poll_job_heap *heap, tide_poll_job *job, int64_t key)
 {
     assert(!job->heap && heap->count < heap->capacity);
     heap->count++;
-    move_up(heap, heap->count - 1, (tide_job_entry){.key = key, .job = job});
+    move_up(heap, heap->count - 1, (tide_poll_job_entry){.key = key, .job = job});
 }
 
-void tide_job_heap_remove(tide_job *job)
+void tide_poll_job_heap_remove(tide_poll_job *job)
 {
-    tide_job_heap *heap = job->heap;
+    tide_poll_job_heap *heap = job->heap;
     if (!heap)
         return;
     const size_t at = job->heap_at;
@@ -70,14 +70,14 @@ void tide_job_heap_remove(tide_job *job)
     heap->count--;
     if (at == heap->count)
         return;
-    const tide_job_entry last = heap->entries[heap->count];
+    const tide_poll_job_entry last = heap->entries[heap->count];
     if (at > 0 && heap->entries[(at - 1) / 2].key > last.key)
         move_up(heap, at, last);
     else
         move_down(heap, at, last);
 }
 
-tide_job *tide_job_heap_first(const tide_job_heap *heap, int64_t *key)
+tide_poll_job *tide_poll_job_heap_first(const tide_poll_job_heap *heap, int64_t *key)
 {
     if (heap->count == 0)
         return NULL;

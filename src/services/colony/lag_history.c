@@ -1,4 +1,4 @@
-/* driver_course.c - how checkpoints and heads of the agents polled here have gone: a look every TIDE_DRIVER_COURSE_US; see driver.h.
+/* driver_course.c - how checkpoints and heads of the agents polled here have gone: a look every TIDE_SCHEDULER_COURSE_US; see driver.h.
  *
  * Each seat keeps a ring per stream, indexed by the number of the look. A look that a stream was not there for leaves a place without numbers. */
 #include <stdio.h>
@@ -10,19 +10,19 @@
 static const tide_course_point nothing = {.checkpoint = -1, .head = -1};
 
 /* NULL: there is no room, and its course is not kept. */
-static tide_course *find_course(tide_job *job, const char *data_type)
+static tide_course *find_course(tide_poll_job *job, const char *data_type)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     for (tide_course *course = job->courses; course; course = course->next)
         if (strcmp(course->data_type, data_type) == 0)
             return course;
-    if (atomic_load(&driver->course_count) >= TIDE_DRIVER_COURSES_MAX)
+    if (atomic_load(&driver->course_count) >= TIDE_SCHEDULER_COURSES_MAX)
         return NULL;
     tide_course *course = calloc(1, sizeof *course);
     if (!course)
         return NULL;
     (void)snprintf(course->data_type, sizeof course->data_type, "%s", data_type);
-    for (int i = 0; i < TIDE_DRIVER_COURSE_POINTS; i++)
+    for (int i = 0; i < TIDE_SCHEDULER_COURSE_POINTS; i++)
         course->points[i] = nothing;
     course->next = job->courses;
     job->courses = course;
@@ -30,26 +30,26 @@ static tide_course *find_course(tide_job *job, const char *data_type)
     return course;
 }
 
-void tide_driver_course_look(tide_driver *driver)
+void tide_scheduler_course_look(tide_scheduler *driver)
 {
     pthread_mutex_lock(&driver->lock);
     const int64_t look = driver->course_look++;
     driver->course_wall_ms = driver->env->wall_us(driver->env) / 1000;
-    for (tide_job *job = driver->jobs; job; job = job->next) {
+    for (tide_poll_job *job = driver->jobs; job; job = job->next) {
         for (tide_course *course = job->courses; course; course = course->next)
-            course->points[look % TIDE_DRIVER_COURSE_POINTS] = nothing;
+            course->points[look % TIDE_SCHEDULER_COURSE_POINTS] = nothing;
         for (int i = 0; i < job->lag_count; i++) {
-            const tide_seat_lag *lag = &job->lags[i];
+            const tide_agent_slot_lag *lag = &job->lags[i];
             tide_course *course = find_course(job, lag->data_type);
             if (course)
-                course->points[look % TIDE_DRIVER_COURSE_POINTS] =
+                course->points[look % TIDE_SCHEDULER_COURSE_POINTS] =
                     (tide_course_point){.checkpoint = lag->checkpoint, .head = lag->head};
         }
     }
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_course_forget(tide_job *job)
+void tide_scheduler_course_forget(tide_poll_job *job)
 {
     while (job->courses) {
         tide_course *course = job->courses;
@@ -59,24 +59,24 @@ void tide_driver_course_forget(tide_job *job)
     }
 }
 
-static void tell_course(const tide_driver *driver, const tide_course *course,
-                        tide_driver_course_fn *fn, void *arg)
+static void tell_course(const tide_scheduler *driver, const tide_course *course,
+                        tide_scheduler_course_fn *fn, void *arg)
 {
     const int64_t last = driver->course_look - 1;
-    int64_t look = last - TIDE_DRIVER_COURSE_POINTS + 1;
+    int64_t look = last - TIDE_SCHEDULER_COURSE_POINTS + 1;
     for (look = look < 0 ? 0 : look; look <= last; look++) {
-        const tide_course_point *point = &course->points[look % TIDE_DRIVER_COURSE_POINTS];
+        const tide_course_point *point = &course->points[look % TIDE_SCHEDULER_COURSE_POINTS];
         if (point->head >= 0)
             fn(arg, course->data_type,
-               driver->course_wall_ms - (last - look) * (TIDE_DRIVER_COURSE_US / 1000), point);
+               driver->course_wall_ms - (last - look) * (TIDE_SCHEDULER_COURSE_US / 1000), point);
     }
 }
 
-void tide_driver_courses(tide_driver *driver, const char *agent_id, const char *data_type,
-                         tide_driver_course_fn *fn, void *arg)
+void tide_scheduler_courses(tide_scheduler *driver, const char *agent_id, const char *data_type,
+                            tide_scheduler_course_fn *fn, void *arg)
 {
     pthread_mutex_lock(&driver->lock);
-    for (const tide_job *job = driver->jobs; job; job = job->next) {
+    for (const tide_poll_job *job = driver->jobs; job; job = job->next) {
         if (!job->poller || strcmp(job->agent_id, agent_id) != 0)
             continue;
         for (const tide_course *course = job->courses; course; course = course->next)

@@ -11,16 +11,16 @@
 #include "net/server/quiet_thread.h"
 #include "services/colony/scheduler_internal.h"
 
-int64_t tide_driver_now(const tide_driver *driver)
+int64_t tide_scheduler_now(const tide_scheduler *driver)
 {
     return driver->env->mono_us(driver->env);
 }
 
 /* ---- jobs ---- */
 
-tide_job *tide_job_new(tide_driver *driver)
+tide_poll_job *tide_poll_job_new(tide_scheduler *driver)
 {
-    tide_job *job = calloc(1, sizeof *job);
+    tide_poll_job *job = calloc(1, sizeof *job);
     if (!job)
         return NULL;
     job->driver = driver;
@@ -28,7 +28,7 @@ tide_job *tide_job_new(tide_driver *driver)
     return job;
 }
 
-void tide_job_free(tide_job *job)
+void tide_poll_job_free(tide_poll_job *job)
 {
     if (!job)
         return;
@@ -37,21 +37,21 @@ void tide_job_free(tide_job *job)
     tide_poller_free(job->poller);
     tide_recovery_free(job->recovery);
     tide_buffer_done(&job->answer);
-    tide_driver_course_forget(job);
+    tide_scheduler_course_forget(job);
     free(job->lags);
     free(job);
 }
 
 /* A job is in one heap at a time; each has room for all of them. */
-static tide_status make_room(tide_driver *driver)
+static tide_status make_room(tide_scheduler *driver)
 {
     const size_t count = (size_t)driver->job_count + 1;
-    TIDE_TRY(tide_job_heap_reserve(&driver->idle, count));
-    TIDE_TRY(tide_job_heap_reserve(&driver->answered, count));
-    return tide_job_heap_reserve(&driver->questions, count);
+    TIDE_TRY(tide_poll_job_heap_reserve(&driver->idle, count));
+    TIDE_TRY(tide_poll_job_heap_reserve(&driver->answered, count));
+    return tide_poll_job_heap_reserve(&driver->questions, count);
 }
 
-tide_status tide_driver_add(tide_driver *driver, tide_job *job)
+tide_status tide_scheduler_add(tide_scheduler *driver, tide_poll_job *job)
 {
     pthread_mutex_lock(&driver->lock);
     const tide_status status = make_room(driver);
@@ -63,15 +63,15 @@ tide_status tide_driver_add(tide_driver *driver, tide_job *job)
         driver->jobs = job;
         driver->job_count++;
         job->is_leaving = driver->is_stopping;
-        tide_driver_ready(job);
+        tide_scheduler_ready(job);
     }
     pthread_mutex_unlock(&driver->lock);
     return status;
 }
 
-static void forget(tide_job *job)
+static void forget(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     *job->link = job->next;
     if (job->next)
         job->next->link = job->link;
@@ -82,32 +82,32 @@ static void forget(tide_job *job)
     pthread_cond_broadcast(&driver->news);
 }
 
-void tide_driver_ready(tide_job *job)
+void tide_scheduler_ready(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     const int64_t urgency_us = job->poller ? tide_poller_loss_us(job->poller) : INT64_MAX;
     /* An answer that has come is always taken; questions wait while too much is under way. */
     const bool is_first = job->has_answer || job->is_leaving;
-    tide_job_heap_add(is_first ? &driver->answered : &driver->questions, job, urgency_us);
+    tide_poll_job_heap_add(is_first ? &driver->answered : &driver->questions, job, urgency_us);
     pthread_cond_signal(&driver->ready);
 }
 
-void tide_driver_idle(tide_job *job, int64_t wake_us)
+void tide_scheduler_idle(tide_poll_job *job, int64_t wake_us)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     int64_t first_us = INT64_MAX;
-    (void)tide_job_heap_first(&driver->idle, &first_us);
-    tide_job_heap_add(&driver->idle, job, wake_us);
+    (void)tide_poll_job_heap_first(&driver->idle, &first_us);
+    tide_poll_job_heap_add(&driver->idle, job, wake_us);
     if (wake_us < first_us)
         pthread_cond_signal(&driver->ready); /* whoever waits would sleep too long */
 }
 
-void tide_driver_leave(tide_job *job)
+void tide_scheduler_leave(tide_poll_job *job)
 {
     job->is_leaving = true;
     if (job->heap) {
-        tide_job_heap_remove(job);
-        tide_driver_ready(job);
+        tide_poll_job_heap_remove(job);
+        tide_scheduler_ready(job);
     } else if (job->is_asking && job->stream) {
         tide_client_cancel(job->stream);
     }
@@ -115,9 +115,9 @@ void tide_driver_leave(tide_job *job)
 
 /* ---- the budget ---- */
 
-static void unlink_reserved(tide_job *job)
+static void unlink_reserved(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     if (!job->reserved_link)
         return;
     *job->reserved_link = job->next_reserved;
@@ -128,102 +128,103 @@ static void unlink_reserved(tide_job *job)
     job->reserved_link = NULL;
 }
 
-void tide_driver_reserve(tide_job *job, int64_t bytes)
+void tide_scheduler_reserve(tide_poll_job *job, int64_t bytes)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     job->budgeted = bytes;
     driver->budget_used += bytes;
     if (bytes == 0)
         return;
-    job->reserved_until_us = tide_driver_now(driver) + TIDE_DRIVER_RESERVE_US;
+    job->reserved_until_us = tide_scheduler_now(driver) + TIDE_SCHEDULER_RESERVE_US;
     job->next_reserved = NULL;
     job->reserved_link = driver->reserved_end;
     *driver->reserved_end = job;
     driver->reserved_end = &job->next_reserved;
 }
 
-void tide_driver_receive(tide_job *job, int64_t bytes)
+void tide_scheduler_receive(tide_poll_job *job, int64_t bytes)
 {
     unlink_reserved(job);
     job->driver->budget_used += bytes - job->budgeted;
     job->budgeted = bytes;
 }
 
-void tide_driver_release(tide_job *job)
+void tide_scheduler_release(tide_poll_job *job)
 {
-    tide_driver_receive(job, 0);
+    tide_scheduler_receive(job, 0);
 }
 
 /* What was expected and has not come is not waited for any longer. Returns when the next one's time is over. */
-static int64_t release_late(tide_driver *driver)
+static int64_t release_late(tide_scheduler *driver)
 {
-    const int64_t now_us = driver->reserved ? tide_driver_now(driver) : 0;
+    const int64_t now_us = driver->reserved ? tide_scheduler_now(driver) : 0;
     while (driver->reserved && driver->reserved->reserved_until_us <= now_us)
-        tide_driver_release(driver->reserved);
+        tide_scheduler_release(driver->reserved);
     return driver->reserved ? driver->reserved->reserved_until_us : INT64_MAX;
 }
 
 /* ---- workers ---- */
 
 /* *wake_us: when to look again, at the latest. */
-static tide_job *find_ready(tide_driver *driver, int64_t *wake_us)
+static tide_poll_job *find_ready(tide_scheduler *driver, int64_t *wake_us)
 {
     int64_t urgency_us = 0;
-    tide_job *job = tide_job_heap_first(&driver->answered, &urgency_us);
-    tide_job *question = job ? NULL : tide_job_heap_first(&driver->questions, &urgency_us);
+    tide_poll_job *job = tide_poll_job_heap_first(&driver->answered, &urgency_us);
+    tide_poll_job *question =
+        job ? NULL : tide_poll_job_heap_first(&driver->questions, &urgency_us);
     if (!question)
         return job;
     const int64_t late_us = release_late(driver);
-    if (driver->budget_used + tide_links_held(driver->links) < driver->options.budget_bytes)
+    if (driver->budget_used + tide_agent_clients_held(driver->links) < driver->options.budget_bytes)
         return question;
     *wake_us = late_us < *wake_us ? late_us : *wake_us;
     return NULL;
 }
 
 /* Those whose time has come are ready. Returns when the next one's comes; INT64_MAX: there is none. */
-static int64_t wake_idle(tide_driver *driver)
+static int64_t wake_idle(tide_scheduler *driver)
 {
     int64_t wake_us = INT64_MAX;
-    tide_job *job = tide_job_heap_first(&driver->idle, &wake_us);
+    tide_poll_job *job = tide_poll_job_heap_first(&driver->idle, &wake_us);
     if (!job)
         return INT64_MAX;
-    const int64_t now_us = tide_driver_now(driver);
-    for (; job && wake_us <= now_us; job = tide_job_heap_first(&driver->idle, &wake_us)) {
-        tide_job_heap_remove(job);
-        tide_driver_ready(job);
+    const int64_t now_us = tide_scheduler_now(driver);
+    for (; job && wake_us <= now_us; job = tide_poll_job_heap_first(&driver->idle, &wake_us)) {
+        tide_poll_job_heap_remove(job);
+        tide_scheduler_ready(job);
     }
     return job ? wake_us : INT64_MAX;
 }
 
-static void wait_for_ready(tide_driver *driver, int64_t wake_us)
+static void wait_for_ready(tide_scheduler *driver, int64_t wake_us)
 {
     if (wake_us == INT64_MAX)
         pthread_cond_wait(&driver->ready, &driver->lock);
     else
-        (void)!tide_patience_wait(&driver->ready, &driver->lock,
-                                  tide_patience_until(wake_us - tide_driver_now(driver)));
+        (void)!tide_cond_wait(&driver->ready, &driver->lock,
+                              tide_cond_until(wake_us - tide_scheduler_now(driver)));
 }
 
 /* Workers look after the time themselves: the keeper may wait for the store. */
 static void *work(void *arg)
 {
-    tide_driver *driver = arg;
+    tide_scheduler *driver = arg;
     pthread_mutex_lock(&driver->lock);
     while (!driver->is_closing) {
         int64_t wake_us = wake_idle(driver);
-        tide_job *job = find_ready(driver, &wake_us);
+        tide_poll_job *job = find_ready(driver, &wake_us);
         if (!job) {
             wait_for_ready(driver, wake_us);
             continue;
         }
-        tide_job_heap_remove(job);
+        tide_poll_job_heap_remove(job);
         pthread_mutex_unlock(&driver->lock);
-        const bool is_over = tide_job_turn(job);
+        const bool is_over = tide_poll_job_turn(job);
         pthread_mutex_lock(&driver->lock);
         if (is_over) {
             forget(job);
             pthread_mutex_unlock(&driver->lock);
-            tide_job_free(job);
+            tide_poll_job_free(job);
             pthread_mutex_lock(&driver->lock);
         }
     }
@@ -233,19 +234,19 @@ static void *work(void *arg)
 
 /* ---- open, close ---- */
 
-static void set_defaults(tide_driver *driver, const tide_driver_options *options)
+static void set_defaults(tide_scheduler *driver, const tide_scheduler_options *options)
 {
-    tide_driver_options *own = &driver->options;
+    tide_scheduler_options *own = &driver->options;
     *own = *options;
     driver->env = options->env ? options->env : tide_env_system();
-    own->worker_count = own->worker_count > 0 ? own->worker_count : TIDE_DRIVER_WORKERS;
-    own->budget_bytes = own->budget_bytes > 0 ? own->budget_bytes : TIDE_DRIVER_BUDGET;
-    own->lease_us = own->lease_us > 0 ? own->lease_us : TIDE_DRIVER_LEASE_US;
+    own->worker_count = own->worker_count > 0 ? own->worker_count : TIDE_SCHEDULER_WORKERS;
+    own->budget_bytes = own->budget_bytes > 0 ? own->budget_bytes : TIDE_SCHEDULER_BUDGET;
+    own->lease_us = own->lease_us > 0 ? own->lease_us : TIDE_SCHEDULER_LEASE_US;
     (void)snprintf(driver->colony_id, sizeof driver->colony_id, "%s", options->colony_id);
     tide_identity identity;
     tide_store_identity(options->sink->store, &identity);
     (void)snprintf(driver->reader, sizeof driver->reader, "colony-%s", identity.session_id);
-    const tide_poller_events events = tide_driver_events(driver);
+    const tide_poller_events events = tide_scheduler_events(driver);
     driver->poller_options = (tide_poller_options){.sink = options->sink,
                                                    .env = driver->env,
                                                    .log = options->log,
@@ -263,7 +264,7 @@ static void set_defaults(tide_driver *driver, const tide_driver_options *options
     driver->holding.is_guest = own->is_once;
 }
 
-static tide_status start_threads(tide_driver *driver, tide_error *err)
+static tide_status start_threads(tide_scheduler *driver, tide_error *err)
 {
     driver->workers = calloc((size_t)driver->options.worker_count, sizeof *driver->workers);
     if (!driver->workers)
@@ -273,15 +274,16 @@ static tide_status start_threads(tide_driver *driver, tide_error *err)
             return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
         driver->worker_count++;
     }
-    if (tide_quiet_thread_start(&driver->keeper, tide_driver_keep, driver) != 0)
+    if (tide_quiet_thread_start(&driver->keeper, tide_scheduler_keep, driver) != 0)
         return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
     driver->has_keeper = true;
-    return driver->options.is_once ? TIDE_OK : tide_driver_listen(driver, err);
+    return driver->options.is_once ? TIDE_OK : tide_scheduler_listen(driver, err);
 }
 
-tide_status tide_driver_open(tide_driver **out, const tide_driver_options *options, tide_error *err)
+tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_options *options,
+                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_driver_closep) tide_driver *driver = calloc(1, sizeof *driver);
+    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = calloc(1, sizeof *driver);
     if (!driver)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for the colony");
     driver->listener_fd = -1;
@@ -290,25 +292,25 @@ tide_status tide_driver_open(tide_driver **out, const tide_driver_options *optio
     (void)pthread_cond_init(&driver->ready, NULL);
     (void)pthread_cond_init(&driver->news, NULL);
     set_defaults(driver, options);
-    TIDE_TRY(
-        tide_links_open(&driver->links, &options->security, options->metrics, driver->env, err));
+    TIDE_TRY(tide_agent_clients_open(&driver->links, &options->security, options->metrics,
+                                     driver->env, err));
     TIDE_TRY(start_threads(driver, err));
     *out = TIDE_TAKE(driver);
     return TIDE_OK;
 }
 
-void tide_driver_stop(tide_driver *driver)
+void tide_scheduler_stop(tide_scheduler *driver)
 {
     pthread_mutex_lock(&driver->lock);
     driver->is_stopping = true;
-    for (tide_job *job = driver->jobs; job; job = job->next)
-        tide_driver_leave(job);
+    for (tide_poll_job *job = driver->jobs; job; job = job->next)
+        tide_scheduler_leave(job);
     pthread_cond_broadcast(&driver->news);
     pthread_cond_broadcast(&driver->ready);
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_wait(tide_driver *driver, tide_driver_result *out)
+void tide_scheduler_wait(tide_scheduler *driver, tide_scheduler_result *out)
 {
     pthread_mutex_lock(&driver->lock);
     while (!driver->is_stopping && (!driver->has_held || driver->job_count > 0))
@@ -317,7 +319,7 @@ void tide_driver_wait(tide_driver *driver, tide_driver_result *out)
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_look(tide_driver *driver)
+void tide_scheduler_look(tide_scheduler *driver)
 {
     pthread_mutex_lock(&driver->lock);
     driver->is_look_due = true;
@@ -325,16 +327,16 @@ void tide_driver_look(tide_driver *driver)
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_touch(tide_driver *driver, const char *agent_id)
+void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id)
 {
     pthread_mutex_lock(&driver->lock);
-    for (tide_job *job = driver->jobs; job; job = job->next) {
+    for (tide_poll_job *job = driver->jobs; job; job = job->next) {
         if (!job->poller || (agent_id && strcmp(agent_id, job->agent_id) != 0))
             continue;
         job->is_reload_due = true;
         if (job->heap == &driver->idle) {
-            tide_job_heap_remove(job);
-            tide_driver_ready(job);
+            tide_poll_job_heap_remove(job);
+            tide_scheduler_ready(job);
         } else if (job->is_asking && job->is_watching && job->stream) {
             tide_client_cancel(job->stream);
         }
@@ -342,7 +344,7 @@ void tide_driver_touch(tide_driver *driver, const char *agent_id)
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_recover(tide_driver *driver)
+void tide_scheduler_recover(tide_scheduler *driver)
 {
     pthread_mutex_lock(&driver->lock);
     driver->is_plan_due = true;
@@ -350,12 +352,12 @@ void tide_driver_recover(tide_driver *driver)
     pthread_mutex_unlock(&driver->lock);
 }
 
-tide_links *tide_driver_links(tide_driver *driver)
+tide_agent_clients *tide_scheduler_links(tide_scheduler *driver)
 {
     return driver->links;
 }
 
-static void wait_for_jobs(tide_driver *driver)
+static void wait_for_jobs(tide_scheduler *driver)
 {
     pthread_mutex_lock(&driver->lock);
     while (driver->job_count > 0)
@@ -366,48 +368,48 @@ static void wait_for_jobs(tide_driver *driver)
     pthread_mutex_unlock(&driver->lock);
 }
 
-void tide_driver_close(tide_driver *driver)
+void tide_scheduler_close(tide_scheduler *driver)
 {
     if (!driver)
         return;
-    tide_driver_stop(driver);
+    tide_scheduler_stop(driver);
     if (driver->worker_count > 0)
         wait_for_jobs(driver);
     for (int i = 0; i < driver->worker_count; i++)
         (void)pthread_join(driver->workers[i], NULL);
     if (driver->has_keeper)
         (void)pthread_join(driver->keeper, NULL);
-    tide_driver_listen_end(driver);
+    tide_scheduler_listen_end(driver);
     free(driver->workers);
     free(driver->done);
-    tide_job_heap_done(&driver->idle);
-    tide_job_heap_done(&driver->answered);
-    tide_job_heap_done(&driver->questions);
+    tide_poll_job_heap_done(&driver->idle);
+    tide_poll_job_heap_done(&driver->answered);
+    tide_poll_job_heap_done(&driver->questions);
     TIDE_IGNORE(tide_holding_release(&driver->holding, driver->options.sink->store, NULL));
     tide_holding_done(&driver->holding);
-    tide_links_close(driver->links);
+    tide_agent_clients_close(driver->links);
     (void)pthread_cond_destroy(&driver->news);
     (void)pthread_cond_destroy(&driver->ready);
     (void)pthread_mutex_destroy(&driver->lock);
     free(driver);
 }
 
-void tide_driver_closep(tide_driver **driver)
+void tide_scheduler_closep(tide_scheduler **driver)
 {
-    tide_driver_close(*driver);
+    tide_scheduler_close(*driver);
 }
 
 /* ---- looks ---- */
 
 /* What is unread grows older while its seat waits. */
-void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg)
+void tide_scheduler_lags(tide_scheduler *driver, tide_scheduler_lag_fn *fn, void *arg)
 {
-    const int64_t now_us = tide_driver_now(driver);
+    const int64_t now_us = tide_scheduler_now(driver);
     pthread_mutex_lock(&driver->lock);
-    for (const tide_job *job = driver->jobs; job; job = job->next) {
+    for (const tide_poll_job *job = driver->jobs; job; job = job->next) {
         const int64_t since_us = now_us > job->lags_us ? now_us - job->lags_us : 0;
         for (int i = 0; i < job->lag_count; i++) {
-            const tide_seat_lag *kept = &job->lags[i];
+            const tide_agent_slot_lag *kept = &job->lags[i];
             const bool has_loss = kept->loss_us != INT64_MAX;
             const tide_poller_lag lag = {
                 .data_type = kept->data_type,

@@ -7,13 +7,13 @@
  *
  * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
  * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
- * answers of budget_bytes are under way: those that have come, and those that are expected at any moment (TIDE_DRIVER_RESERVE_US). What has not
+ * answers of budget_bytes are under way: those that have come, and those that are expected at any moment (TIDE_SCHEDULER_RESERVE_US). What has not
  * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own seat and nobody
  * else's.
  *
- * Once (is_once): every agent is polled until it is caught up or has failed, then tide_driver_wait returns.
+ * Once (is_once): every agent is polled until it is caught up or has failed, then tide_scheduler_wait returns.
  *
- * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; looks (tide_driver_lags) from any. */
+ * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; looks (tide_scheduler_lags) from any. */
 #ifndef TIDE_SERVICES_COLONY_SCHEDULER_H
 #define TIDE_SERVICES_COLONY_SCHEDULER_H
 
@@ -23,23 +23,23 @@
 #include "runtime/metrics.h"
 
 enum {
-    TIDE_DRIVER_WORKERS = 4,
-    TIDE_DRIVER_RECOVERIES = 4, /* gaps that are worked on at a time */
+    TIDE_SCHEDULER_WORKERS = 4,
+    TIDE_SCHEDULER_RECOVERIES = 4, /* gaps that are worked on at a time */
 };
-#define TIDE_DRIVER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
-#define TIDE_DRIVER_RESERVE_US INT64_C(250000)
-#define TIDE_DRIVER_LEASE_US INT64_C(15000000)
-#define TIDE_DRIVER_GAP_KEEP_US                                                                    \
+#define TIDE_SCHEDULER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
+#define TIDE_SCHEDULER_RESERVE_US INT64_C(250000)
+#define TIDE_SCHEDULER_LEASE_US INT64_C(15000000)
+#define TIDE_SCHEDULER_GAP_KEEP_US                                                                 \
     INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
 
 /* Zero means the default everywhere. */
-typedef struct tide_driver_options {
+typedef struct tide_scheduler_options {
     tide_sink *sink;
     tide_env *env;
     tide_log *log;
     tide_metrics *metrics; /* NULL: nothing is counted */
     const char *colony_id;
-    tide_driver_security security;
+    tide_scheduler_security security;
     int worker_count;
     int64_t budget_bytes;
     int64_t lease_us;
@@ -48,68 +48,69 @@ typedef struct tide_driver_options {
     int attempt_max;
     bool is_once;
     const char *only_agent; /* once: this one alone; NULL: all */
-} tide_driver_options;
+} tide_scheduler_options;
 
-typedef struct tide_driver tide_driver;
+typedef struct tide_scheduler tide_scheduler;
 
-TIDE_MUST_CHECK tide_status tide_driver_open(tide_driver **out, const tide_driver_options *options,
-                                             tide_error *err);
+TIDE_MUST_CHECK tide_status tide_scheduler_open(tide_scheduler **out,
+                                                const tide_scheduler_options *options,
+                                                tide_error *err);
 
-typedef struct tide_driver_result {
+typedef struct tide_scheduler_result {
     int agents;
     int caught_up;
     int failed;                        /* could not be polled to the end */
     int elsewhere;                     /* held by another colony */
     char failure[TIDE_ERROR_TEXT_MAX]; /* of one of them, in words */
-} tide_driver_result;
+} tide_scheduler_result;
 
 /* Not once: ask every agent of ours now, and wait until all are caught up with what they have, or have failed, or wait_us are over. Several may
  * wait at a time; from any thread. */
-TIDE_MUST_CHECK tide_status tide_driver_poll(tide_driver *driver, int64_t wait_us,
-                                             tide_driver_result *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_scheduler_poll(tide_scheduler *driver, int64_t wait_us,
+                                                tide_scheduler_result *out, tide_error *err);
 
 /* Once: wait until every agent is done, or the driver is stopped. */
-void tide_driver_wait(tide_driver *driver, tide_driver_result *out);
+void tide_scheduler_wait(tide_scheduler *driver, tide_scheduler_result *out);
 
 /* Ask nobody any more; what is under way is broken off. From any thread. */
-void tide_driver_stop(tide_driver *driver);
+void tide_scheduler_stop(tide_scheduler *driver);
 
 /* Gives the leases back. Takes NULL. */
-void tide_driver_close(tide_driver *driver);
-void tide_driver_closep(tide_driver **driver);
+void tide_scheduler_close(tide_scheduler *driver);
+void tide_scheduler_closep(tide_scheduler **driver);
 
 /* Somebody changed the registry: look now. */
-void tide_driver_look(tide_driver *driver);
+void tide_scheduler_look(tide_scheduler *driver);
 
 /* How every agent stands, one call per stream. */
-typedef void tide_driver_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
-void tide_driver_lags(tide_driver *driver, tide_driver_lag_fn *fn, void *arg);
+typedef void tide_scheduler_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
+void tide_scheduler_lags(tide_scheduler *driver, tide_scheduler_lag_fn *fn, void *arg);
 
-/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_DRIVER_COURSE_US, the last
- * TIDE_DRIVER_COURSE_POINTS of them (15 minutes), of at most TIDE_DRIVER_COURSES_MAX streams (24 MiB); the seats' memory, gone with them. One call per
+/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_SCHEDULER_COURSE_US, the last
+ * TIDE_SCHEDULER_COURSE_POINTS of them (15 minutes), of at most TIDE_SCHEDULER_COURSES_MAX streams (24 MiB); the seats' memory, gone with them. One call per
  * stream and look, the oldest first. data_type NULL: all. */
 enum {
-    TIDE_DRIVER_COURSE_POINTS = 180,
-    TIDE_DRIVER_COURSE_US = 5000000,
-    TIDE_DRIVER_COURSES_MAX = 8192,
+    TIDE_SCHEDULER_COURSE_POINTS = 180,
+    TIDE_SCHEDULER_COURSE_US = 5000000,
+    TIDE_SCHEDULER_COURSES_MAX = 8192,
 };
 typedef struct tide_course_point {
     int64_t checkpoint;
     int64_t head; /* -1: it was not known */
 } tide_course_point;
-typedef void tide_driver_course_fn(void *arg, const char *data_type, int64_t wall_ms,
-                                   const tide_course_point *point);
-void tide_driver_courses(tide_driver *driver, const char *agent_id, const char *data_type,
-                         tide_driver_course_fn *fn, void *arg);
+typedef void tide_scheduler_course_fn(void *arg, const char *data_type, int64_t wall_ms,
+                                      const tide_course_point *point);
+void tide_scheduler_courses(tide_scheduler *driver, const char *agent_id, const char *data_type,
+                            tide_scheduler_course_fn *fn, void *arg);
 
 /* Positions of an agent (NULL: of all) were changed by somebody else: read them again now. */
-void tide_driver_touch(tide_driver *driver, const char *agent_id);
+void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id);
 
 /* Gaps are to be looked at now, not only when their time comes. */
-void tide_driver_recover(tide_driver *driver);
+void tide_scheduler_recover(tide_scheduler *driver);
 /* Rises whenever something was stored or an agent's state has turned. From any thread. */
-uint64_t tide_driver_version(const tide_driver *driver);
+uint64_t tide_scheduler_version(const tide_scheduler *driver);
 /* What it speaks to agents by; borrowed. */
-struct tide_links *tide_driver_links(tide_driver *driver);
+struct tide_agent_clients *tide_scheduler_links(tide_scheduler *driver);
 
 #endif

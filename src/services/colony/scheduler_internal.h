@@ -23,7 +23,7 @@
 #include "services/colony/scheduler.h"
 
 /* How a stream of an agent stood after the last turn. */
-typedef struct tide_seat_lag {
+typedef struct tide_agent_slot_lag {
     char data_type[TIDE_FEED_NAME_MAX + 1];
     int64_t records;
     int64_t bytes;
@@ -32,29 +32,29 @@ typedef struct tide_seat_lag {
     int64_t checkpoint;
     int64_t head;
     const char *hold; /* static */
-} tide_seat_lag;
+} tide_agent_slot_lag;
 
 /* One stream's course: a ring by the number of the look. */
 typedef struct tide_course {
     char data_type[TIDE_FEED_NAME_MAX + 1];
     struct tide_course *next;
-    tide_course_point points[TIDE_DRIVER_COURSE_POINTS];
+    tide_course_point points[TIDE_SCHEDULER_COURSE_POINTS];
 } tide_course;
 
-typedef struct tide_job tide_job;
-struct tide_job {
-    tide_driver *driver;
+typedef struct tide_poll_job tide_poll_job;
+struct tide_poll_job {
+    tide_scheduler *driver;
 
     /* under the lock */
-    tide_job_heap *heap; /* NULL: in none */
+    tide_poll_job_heap *heap; /* NULL: in none */
     size_t heap_at;
-    tide_job *next; /* of all jobs */
-    tide_job **link;
+    tide_poll_job *next; /* of all jobs */
+    tide_poll_job **link;
     bool is_leaving;    /* not ours any more, or the driver stops */
     bool is_asking;     /* its question is out */
     bool is_watching;   /* ... and waits at the agent for news */
     bool is_reload_due; /* somebody else has changed its positions */
-    tide_seat_lag *lags;
+    tide_agent_slot_lag *lags;
     int lag_count;
     int lag_capacity;
     int64_t lags_us; /* when they were kept; monotonic */
@@ -87,21 +87,21 @@ struct tide_job {
     tide_buffer answer;
     char text[TIDE_ERROR_TEXT_MAX];
     int64_t retry_after_us;
-    int64_t budgeted;          /* bytes of the budget */
-    int64_t reserved_until_us; /* what is expected counts so long */
-    tide_job *next_reserved;   /* under the lock, as all of these */
-    tide_job **reserved_link;  /* NULL: not in the list */
+    int64_t budgeted;              /* bytes of the budget */
+    int64_t reserved_until_us;     /* what is expected counts so long */
+    tide_poll_job *next_reserved;  /* under the lock, as all of these */
+    tide_poll_job **reserved_link; /* NULL: not in the list */
 };
 
 /* Agents of a fleet whose counters of gaps are shown before there is a gap. */
-enum { TIDE_DRIVER_ZEROS_MAX = 1000 };
+enum { TIDE_SCHEDULER_ZEROS_MAX = 1000 };
 
-struct tide_driver {
-    tide_driver_options options;
+struct tide_scheduler {
+    tide_scheduler_options options;
     tide_env *env;
     char colony_id[TIDE_COLONY_ID_MAX + 1];
     char reader[TIDE_FEED_READER_MAX + 1];
-    tide_links *links;
+    tide_agent_clients *links;
     tide_poller_options poller_options;
     tide_recover_options recover_options;
 
@@ -122,70 +122,72 @@ struct tide_driver {
     bool is_plan_due;
     bool has_held;       /* once: the leases were claimed once */
     uint64_t poll_round; /* passes so far */
-    tide_job *jobs;      /* all of them */
+    tide_poll_job *jobs; /* all of them */
     int job_count;
-    tide_job_heap idle;      /* by the time at which they wake */
-    tide_job_heap answered;  /* ready: an answer has come; by urgency */
-    tide_job_heap questions; /* ready: to ask; by urgency */
+    tide_poll_job_heap idle;      /* by the time at which they wake */
+    tide_poll_job_heap answered;  /* ready: an answer has come; by urgency */
+    tide_poll_job_heap questions; /* ready: to ask; by urgency */
     int recovery_count;
     int64_t course_look;    /* looks so far */
     int64_t course_wall_ms; /* of the last */
     int64_t budget_used;
-    tide_job *reserved; /* those whose answers are expected, in the order of their questions */
-    tide_job **reserved_end;
-    tide_driver_result result;
+    tide_poll_job *reserved; /* those whose answers are expected, in the order of their questions */
+    tide_poll_job **reserved_end;
+    tide_scheduler_result result;
     char (*done)[TIDE_AGENT_ID_MAX + 1]; /* once: agents that are through */
     int done_count;
     int done_capacity;
 
     tide_holding holding;         /* the keeper's alone */
     atomic_int course_count;      /* streams whose course is kept */
-    atomic_uint_fast64_t version; /* tide_driver_version */
+    atomic_uint_fast64_t version; /* tide_scheduler_version */
 };
 
 /* driver.c: under the lock. For a worker, as soon as one is free. */
-void tide_driver_ready(tide_job *job);
+void tide_scheduler_ready(tide_poll_job *job);
 /* Wait for its time; wake_us on the monotonic clock. */
-void tide_driver_idle(tide_job *job, int64_t wake_us);
+void tide_scheduler_idle(tide_poll_job *job, int64_t wake_us);
 /* It is not ours any more: whatever it waits for is over. */
-void tide_driver_leave(tide_job *job);
+void tide_scheduler_leave(tide_poll_job *job);
 
 /* driver.c: under the lock. An answer of so many bytes is expected; it has come, with so many; it is done with. */
-void tide_driver_reserve(tide_job *job, int64_t bytes);
-void tide_driver_receive(tide_job *job, int64_t bytes);
-void tide_driver_release(tide_job *job);
+void tide_scheduler_reserve(tide_poll_job *job, int64_t bytes);
+void tide_scheduler_receive(tide_poll_job *job, int64_t bytes);
+void tide_scheduler_release(tide_poll_job *job);
 
 /* driver.c: without the lock. */
-TIDE_MUST_CHECK tide_job *tide_job_new(tide_driver *driver);
-void tide_job_free(tide_job *job);
+TIDE_MUST_CHECK tide_poll_job *tide_poll_job_new(tide_scheduler *driver);
+void tide_poll_job_free(tide_poll_job *job);
 /* The job becomes the driver's, and is ready. TIDE_E_NOMEM: it stays the caller's. */
-TIDE_MUST_CHECK tide_status tide_driver_add(tide_driver *driver, tide_job *job);
-int64_t tide_driver_now(const tide_driver *driver);
+TIDE_MUST_CHECK tide_status tide_scheduler_add(tide_scheduler *driver, tide_poll_job *job);
+int64_t tide_scheduler_now(const tide_scheduler *driver);
 
 /* driver_turn.c: one turn, on a worker, without the lock. True: the job is over, and to be forgotten. */
-TIDE_MUST_CHECK bool tide_job_turn(tide_job *job);
-TIDE_MUST_CHECK tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent,
-                                          tide_job **out, tide_error *err);
+TIDE_MUST_CHECK bool tide_poll_job_turn(tide_poll_job *job);
+TIDE_MUST_CHECK tide_status tide_agent_slot_new(tide_scheduler *driver,
+                                                const tide_held_agent *agent, tide_poll_job **out,
+                                                tide_error *err);
 
 /* driver_poll.c, in a turn: a pass begins, if one is wanted; and is this agent through with it? */
-void tide_seat_poll_begin(tide_job *job);
-void tide_seat_poll_end(tide_job *job);
+void tide_agent_slot_poll_begin(tide_poll_job *job);
+void tide_agent_slot_poll_end(tide_poll_job *job);
 
 /* driver_keeper.c */
-void *tide_driver_keep(void *arg);
+void *tide_scheduler_keep(void *arg);
 
 /* driver_listen.c */
-TIDE_MUST_CHECK tide_status tide_driver_listen(tide_driver *driver, tide_error *err);
-void tide_driver_listen_end(tide_driver *driver);
+TIDE_MUST_CHECK tide_status tide_scheduler_listen(tide_scheduler *driver, tide_error *err);
+void tide_scheduler_listen_end(tide_scheduler *driver);
 
 /* driver_figures.c: the counters of an agent's type, from 0. */
-void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type);
-tide_poller_events tide_driver_events(tide_driver *driver);
-void tide_driver_note(tide_job *job, tide_status status, const char *text);
+void tide_scheduler_begin_figures(tide_scheduler *driver, const char *agent_id,
+                                  const char *data_type);
+tide_poller_events tide_scheduler_events(tide_scheduler *driver);
+void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *text);
 
 /* Note how every stream stands now; driver_course.c. */
-void tide_driver_course_look(tide_driver *driver);
+void tide_scheduler_course_look(tide_scheduler *driver);
 /* The job is going. */
-void tide_driver_course_forget(tide_job *job);
+void tide_scheduler_course_forget(tide_poll_job *job);
 
 #endif

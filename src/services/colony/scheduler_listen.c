@@ -14,7 +14,7 @@
 enum { REST_MS = 100 }; /* SQLite tells of every commit, our own too: most are not the registry's */
 
 /* False: it is over. */
-static bool wait_for_news(const tide_driver *driver, tide_watch *watch)
+static bool wait_for_news(const tide_scheduler *driver, tide_watch *watch)
 {
     struct pollfd fds[] = {{.fd = driver->listener_fd, .events = POLLIN},
                            {.fd = tide_watch_fd(watch), .events = POLLIN}};
@@ -26,7 +26,7 @@ static bool wait_for_news(const tide_driver *driver, tide_watch *watch)
 
 static void *listen_on(void *arg)
 {
-    tide_driver *driver = arg;
+    tide_scheduler *driver = arg;
     tide_store *store = driver->options.sink->store;
     TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
     int64_t seen = -1;
@@ -38,12 +38,12 @@ static void *listen_on(void *arg)
         if (tide_registry_mark(store, &mark, NULL) < TIDE_OK || mark == seen)
             continue;
         seen = mark;
-        tide_driver_look(driver);
+        tide_scheduler_look(driver);
     } while (wait_for_news(driver, watch));
     return NULL;
 }
 
-tide_status tide_driver_listen(tide_driver *driver, tide_error *err)
+tide_status tide_scheduler_listen(tide_scheduler *driver, tide_error *err)
 {
     driver->listener_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (driver->listener_fd < 0 ||
@@ -53,7 +53,7 @@ tide_status tide_driver_listen(tide_driver *driver, tide_error *err)
     return TIDE_OK;
 }
 
-void tide_driver_listen_end(tide_driver *driver)
+void tide_scheduler_listen_end(tide_scheduler *driver)
 {
     const uint64_t one = 1;
     if (driver->has_listener) {

@@ -15,7 +15,7 @@
 enum { SWEEP_MAX = 100, CRASH_MAX = 10 };
 
 typedef struct keeper {
-    tide_driver *driver;
+    tide_scheduler *driver;
     int64_t hold_due_us;
     int64_t held_until_us; /* by our own clock: from then on others may have what was ours */
     int64_t plan_due_us;
@@ -28,7 +28,7 @@ typedef struct keeper {
 
 static void tell(keeper *k, const char *what, tide_status status, const tide_error *err)
 {
-    const int64_t now_us = tide_driver_now(k->driver);
+    const int64_t now_us = tide_scheduler_now(k->driver);
     if (k->told_us != 0 && now_us - k->told_us < REPEAT_US)
         return;
     k->told_us = now_us;
@@ -54,10 +54,10 @@ static tide_held_agent *find_held(const tide_holding *holding, const char *agent
 }
 
 /* Those that are not ours any more leave; *has_seat says of each that is ours whether it has one. */
-static void let_go(tide_driver *driver, const tide_holding *holding, bool *has_seat)
+static void let_go(tide_scheduler *driver, const tide_holding *holding, bool *has_seat)
 {
     pthread_mutex_lock(&driver->lock);
-    for (tide_job *job = driver->jobs; job; job = job->next) {
+    for (tide_poll_job *job = driver->jobs; job; job = job->next) {
         if (!job->poller)
             continue;
         const tide_held_agent *held = holding ? find_held(holding, job->agent_id) : NULL;
@@ -66,12 +66,12 @@ static void let_go(tide_driver *driver, const tide_holding *holding, bool *has_s
         const bool is_ours =
             held && held->token == job->token && strcmp(held->address, job->registered) == 0;
         if (!is_ours && !job->is_leaving)
-            tide_driver_leave(job);
+            tide_scheduler_leave(job);
     }
     pthread_mutex_unlock(&driver->lock);
 }
 
-static bool is_done(tide_driver *driver, const char *agent_id)
+static bool is_done(tide_scheduler *driver, const char *agent_id)
 {
     bool is = false;
     pthread_mutex_lock(&driver->lock);
@@ -83,20 +83,20 @@ static bool is_done(tide_driver *driver, const char *agent_id)
 
 static void take_seats(keeper *k, const bool *has_seat)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     const char *only = driver->options.only_agent;
     for (int i = 0; i < driver->holding.count; i++) {
         const tide_held_agent *agent = &driver->holding.agents[i];
         tide_error err = {0};
-        tide_job *job = NULL;
+        tide_poll_job *job = NULL;
         if (has_seat[i] || (only && strcmp(only, agent->agent_id) != 0) ||
             is_done(driver, agent->agent_id))
             continue;
-        tide_status status = tide_seat_new(driver, agent, &job, &err);
+        tide_status status = tide_agent_slot_new(driver, agent, &job, &err);
         if (status >= TIDE_OK)
-            status = tide_driver_add(driver, job);
+            status = tide_scheduler_add(driver, job);
         if (status < TIDE_OK) {
-            tide_job_free(job);
+            tide_poll_job_free(job);
             tell(k, "an agent cannot be polled", status, &err);
         }
     }
@@ -104,7 +104,7 @@ static void take_seats(keeper *k, const bool *has_seat)
 
 static void sync_seats(keeper *k)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     bool *has_seat = calloc((size_t)driver->holding.count + 1, sizeof *has_seat);
     if (!has_seat)
         return; /* the next look may find memory */
@@ -129,7 +129,7 @@ static tide_status count_agent(void *arg, const tide_agent_row *agent, tide_erro
 /* Once: who is there, and who is somebody else's. */
 static void begin_result(keeper *k)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     counting c = {.only = driver->options.only_agent};
     int held = 0;
     TIDE_IGNORE(tide_registry_list(driver->options.sink->store, false, count_agent, &c, NULL));
@@ -145,7 +145,7 @@ static void begin_result(keeper *k)
 
 static void hold(keeper *k, int64_t now_us)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     tide_error err = {0};
     int64_t next_us = RETRY_US;
     const tide_status status =
@@ -156,7 +156,7 @@ static void hold(keeper *k, int64_t now_us)
     } else {
         tell(k, "the agents' leases cannot be renewed", status, &err);
         next_us = RETRY_US;
-        if (tide_driver_now(driver) >=
+        if (tide_scheduler_now(driver) >=
             k->held_until_us) /* the attempt itself may have taken long */
             let_go(driver, NULL, NULL);
     }
@@ -173,19 +173,19 @@ static void hold(keeper *k, int64_t now_us)
 
 static void add_recoveries(keeper *k, int64_t count)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     for (int64_t i = 0; i < count; i++) {
         pthread_mutex_lock(&driver->lock);
         const bool is_room =
-            driver->recovery_count < TIDE_DRIVER_RECOVERIES && !driver->is_stopping;
+            driver->recovery_count < TIDE_SCHEDULER_RECOVERIES && !driver->is_stopping;
         driver->recovery_count += is_room ? 1 : 0;
         pthread_mutex_unlock(&driver->lock);
         if (!is_room)
             return;
-        tide_job *job = tide_job_new(driver);
-        if (job && tide_driver_add(driver, job) >= TIDE_OK)
+        tide_poll_job *job = tide_poll_job_new(driver);
+        if (job && tide_scheduler_add(driver, job) >= TIDE_OK)
             continue;
-        tide_job_free(job);
+        tide_poll_job_free(job);
         pthread_mutex_lock(&driver->lock);
         driver->recovery_count--;
         pthread_mutex_unlock(&driver->lock);
@@ -227,7 +227,7 @@ static void retain(keeper *k, int64_t now_us)
     tide_sink *sink = k->driver->options.sink;
     tide_error err = {0};
     tide_retained retained = {.next_us = RETRY_US};
-    const tide_status status = sink->ops->retain(sink, TIDE_DRIVER_GAP_KEEP_US, &retained, &err);
+    const tide_status status = sink->ops->retain(sink, TIDE_SCHEDULER_GAP_KEEP_US, &retained, &err);
     if (status < TIDE_OK) {
         tell(k, "rows cannot be expired", status, &err);
         retained.next_us = RETRY_US;
@@ -239,8 +239,8 @@ static void retain(keeper *k, int64_t now_us)
 
 static void step(keeper *k)
 {
-    tide_driver *driver = k->driver;
-    const int64_t now_us = tide_driver_now(driver);
+    tide_scheduler *driver = k->driver;
+    const int64_t now_us = tide_scheduler_now(driver);
     pthread_mutex_lock(&driver->lock);
     const bool is_look_due = driver->is_look_due;
     const bool is_plan_due = driver->is_plan_due;
@@ -257,14 +257,14 @@ static void step(keeper *k)
     if (is_plan_due || now_us >= k->plan_due_us)
         plan(k, now_us);
     if (now_us >= k->recover_due_us) {
-        add_recoveries(k, TIDE_DRIVER_RECOVERIES);
+        add_recoveries(k, TIDE_SCHEDULER_RECOVERIES);
         k->recover_due_us = now_us + RECOVER_LOOK_US;
     }
     if (!driver->options.is_once && now_us >= k->retain_due_us)
         retain(k, now_us);
     if (!driver->options.is_once && now_us >= k->course_due_us) {
-        tide_driver_course_look(driver);
-        k->course_due_us = now_us + TIDE_DRIVER_COURSE_US;
+        tide_scheduler_course_look(driver);
+        k->course_due_us = now_us + TIDE_SCHEDULER_COURSE_US;
     }
 }
 
@@ -276,26 +276,26 @@ static int64_t min_of(int64_t a, int64_t b)
 /* Sleep until something is due; false: it is over. */
 static bool wait_for_due(keeper *k)
 {
-    tide_driver *driver = k->driver;
+    tide_scheduler *driver = k->driver;
     int64_t due_us = min_of(k->hold_due_us, min_of(k->plan_due_us, k->sweep_due_us));
     due_us = min_of(due_us, k->recover_due_us);
     if (!driver->options.is_once)
         due_us = min_of(due_us, min_of(k->retain_due_us, k->course_due_us));
     pthread_mutex_lock(&driver->lock);
-    const int64_t left_us = due_us - tide_driver_now(driver);
+    const int64_t left_us = due_us - tide_scheduler_now(driver);
     const bool is_now = (driver->is_look_due || driver->is_plan_due) && !driver->is_stopping;
     if (!driver->is_closing && !is_now && left_us > 0)
-        (void)!tide_patience_wait(&driver->news, &driver->lock, tide_patience_until(left_us));
+        (void)!tide_cond_wait(&driver->news, &driver->lock, tide_cond_until(left_us));
     const bool is_closing = driver->is_closing;
     pthread_mutex_unlock(&driver->lock);
     return !is_closing;
 }
 
-void *tide_driver_keep(void *arg)
+void *tide_scheduler_keep(void *arg)
 {
-    tide_driver *driver = arg;
+    tide_scheduler *driver = arg;
     keeper k = {.driver = driver};
-    k.retain_due_us = tide_driver_now(driver) + RETRY_US;
+    k.retain_due_us = tide_scheduler_now(driver) + RETRY_US;
     do
         step(&k);
     while (wait_for_due(&k));

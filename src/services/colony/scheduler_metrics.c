@@ -5,7 +5,7 @@
 
 #define NOTE_US INT64_C(5000000) /* an agent that goes on as before is noted so often */
 
-static void count(tide_driver *driver, tide_metric metric, const char *first, const char *second,
+static void count(tide_scheduler *driver, tide_metric metric, const char *first, const char *second,
                   int64_t by)
 {
     if (driver->options.metrics && by > 0)
@@ -14,7 +14,8 @@ static void count(tide_driver *driver, tide_metric metric, const char *first, co
 
 /* A counter that is not there cannot be told from one that stands still: what alerts look at begins at 0. In a large fleet most of them would stay
  * there, and take the places of those that do not. */
-void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const char *data_type)
+void tide_scheduler_begin_figures(tide_scheduler *driver, const char *agent_id,
+                                  const char *data_type)
 {
     static const tide_metric counters[] = {TIDE_METRIC_GAPS_DETECTED, TIDE_METRIC_GAPS_RECOVERED,
                                            TIDE_METRIC_GAPS_PERMANENT, TIDE_METRIC_GAPS_VOID};
@@ -25,7 +26,7 @@ void tide_driver_begin_figures(tide_driver *driver, const char *agent_id, const 
             tide_metrics_series(driver->options.metrics, counters[i], agent_id, data_type), 0);
 }
 
-uint64_t tide_driver_version(const tide_driver *driver)
+uint64_t tide_scheduler_version(const tide_scheduler *driver)
 {
     return atomic_load(&driver->version);
 }
@@ -33,7 +34,7 @@ uint64_t tide_driver_version(const tide_driver *driver)
 static void on_polled(void *arg, const char *agent_id, const char *data_type, int64_t elapsed_us,
                       int64_t records, int64_t bytes)
 {
-    tide_driver *driver = arg;
+    tide_scheduler *driver = arg;
     if (!driver->options.metrics)
         return;
     tide_series_observe(
@@ -45,7 +46,7 @@ static void on_polled(void *arg, const char *agent_id, const char *data_type, in
 
 static void on_applied(void *arg, const tide_change *change)
 {
-    tide_driver *driver = arg;
+    tide_scheduler *driver = arg;
     const char *agent_id = change->from.agent_id;
     atomic_fetch_add(&driver->version, 1);
     const char *data_type = change->from.data_type;
@@ -57,7 +58,7 @@ static void on_applied(void *arg, const tide_change *change)
     count(driver, TIDE_METRIC_GAPS_PERMANENT, agent_id, data_type, change->permanent);
     count(driver, TIDE_METRIC_GAPS_VOID, agent_id, data_type, change->voided);
     if (change->detected > 0)
-        tide_driver_recover(driver);
+        tide_scheduler_recover(driver);
 }
 
 static void on_failed(void *arg, const char *agent_id, const char *data_type, tide_status status,
@@ -76,7 +77,7 @@ static void on_not_stored(void *arg, const char *agent_id, const char *data_type
     count(arg, TIDE_METRIC_CHECKPOINT_FAILURES, data_type, agent_id, 1);
 }
 
-tide_poller_events tide_driver_events(tide_driver *driver)
+tide_poller_events tide_scheduler_events(tide_scheduler *driver)
 {
     return (tide_poller_events){.arg = driver,
                                 .polled = on_polled,
@@ -86,10 +87,10 @@ tide_poller_events tide_driver_events(tide_driver *driver)
 }
 
 /* The registry is written to when the agent's state turns, and every now and then while it stays. */
-void tide_driver_note(tide_job *job, tide_status status, const char *text)
+void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *text)
 {
-    tide_driver *driver = job->driver;
-    const int64_t now_us = tide_driver_now(driver);
+    tide_scheduler *driver = job->driver;
+    const int64_t now_us = tide_scheduler_now(driver);
     const bool is_bad = status < TIDE_OK && status != TIDE_E_UNSUPPORTED &&
                         status != TIDE_E_NOT_FOUND && status != TIDE_E_LIMIT;
     if (status == TIDE_E_INTERRUPTED ||

@@ -23,38 +23,38 @@ static tide_status count_share(void *arg, const tide_agent_row *row, tide_error 
     return TIDE_OK;
 }
 
-static int count_seats(const tide_driver *driver)
+static int count_seats(const tide_scheduler *driver)
 {
     int count = 0;
-    for (const tide_job *job = driver->jobs; job; job = job->next)
+    for (const tide_poll_job *job = driver->jobs; job; job = job->next)
         count += job->poller != NULL;
     return count;
 }
 
-static bool wait_for_news(tide_driver *driver, int64_t until)
+static bool wait_for_news(tide_scheduler *driver, int64_t until)
 {
-    return tide_patience_wait(&driver->news, &driver->lock, until);
+    return tide_cond_wait(&driver->news, &driver->lock, until);
 }
 
 /* Under the lock. */
-static void wait_for_seats(tide_driver *driver, int wanted, int64_t wait_us)
+static void wait_for_seats(tide_scheduler *driver, int wanted, int64_t wait_us)
 {
-    const int64_t until = tide_patience_until(wait_us < SEAT_US ? wait_us : SEAT_US);
+    const int64_t until = tide_cond_until(wait_us < SEAT_US ? wait_us : SEAT_US);
     while (!driver->is_stopping && count_seats(driver) < wanted && wait_for_news(driver, until)) {
     }
 }
 
-static bool is_pending(const tide_driver *driver, uint64_t round)
+static bool is_pending(const tide_scheduler *driver, uint64_t round)
 {
-    for (const tide_job *job = driver->jobs; job; job = job->next)
+    for (const tide_poll_job *job = driver->jobs; job; job = job->next)
         if (job->poller && job->poll_wanted >= round && job->poll_done < round)
             return true;
     return false;
 }
 
-static void sum_up(const tide_driver *driver, uint64_t round, tide_driver_result *out)
+static void sum_up(const tide_scheduler *driver, uint64_t round, tide_scheduler_result *out)
 {
-    for (const tide_job *job = driver->jobs; job; job = job->next) {
+    for (const tide_poll_job *job = driver->jobs; job; job = job->next) {
         if (!job->poller || job->poll_wanted < round)
             continue;
         const bool is_done = job->poll_done >= round;
@@ -67,31 +67,31 @@ static void sum_up(const tide_driver *driver, uint64_t round, tide_driver_result
     }
 }
 
-tide_status tide_driver_poll(tide_driver *driver, int64_t wait_us, tide_driver_result *out,
-                             tide_error *err)
+tide_status tide_scheduler_poll(tide_scheduler *driver, int64_t wait_us, tide_scheduler_result *out,
+                                tide_error *err)
 {
     shares s = {.colony_id = driver->colony_id};
     TIDE_TRY(tide_registry_list(driver->options.sink->store, false, count_share, &s, err));
-    const int64_t until = tide_patience_until(wait_us);
-    tide_driver_look(driver);
+    const int64_t until = tide_cond_until(wait_us);
+    tide_scheduler_look(driver);
     pthread_mutex_lock(&driver->lock);
     wait_for_seats(driver, s.total - s.elsewhere, wait_us);
     const uint64_t round = ++driver->poll_round;
-    for (tide_job *job = driver->jobs; job; job = job->next)
+    for (tide_poll_job *job = driver->jobs; job; job = job->next)
         job->poll_wanted = round;
     pthread_mutex_unlock(&driver->lock);
-    tide_driver_touch(driver, NULL);
+    tide_scheduler_touch(driver, NULL);
     pthread_mutex_lock(&driver->lock);
     while (!driver->is_stopping && is_pending(driver, round) && wait_for_news(driver, until)) {
     }
-    *out = (tide_driver_result){.agents = s.total};
+    *out = (tide_scheduler_result){.agents = s.total};
     sum_up(driver, round, out);
     pthread_mutex_unlock(&driver->lock);
     out->elsewhere = s.total - out->caught_up - out->failed;
     return TIDE_OK;
 }
 
-void tide_seat_poll_begin(tide_job *job)
+void tide_agent_slot_poll_begin(tide_poll_job *job)
 {
     pthread_mutex_lock(&job->driver->lock);
     const uint64_t wanted = job->poll_wanted;
@@ -102,9 +102,9 @@ void tide_seat_poll_begin(tide_job *job)
     tide_poller_refresh(job->poller);
 }
 
-void tide_seat_poll_end(tide_job *job)
+void tide_agent_slot_poll_end(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     const bool is_caught_up = tide_poller_is_caught_up(job->poller);
     if (job->poll_taken == job->poll_done ||
         (!is_caught_up && !tide_poller_is_failing(job->poller)))

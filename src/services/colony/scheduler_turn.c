@@ -13,8 +13,8 @@
 /* On the hub's thread. */
 static void take_answer(void *arg, tide_status status, tide_client_reply *reply, const char *text)
 {
-    tide_job *job = arg;
-    tide_driver *driver = job->driver;
+    tide_poll_job *job = arg;
+    tide_scheduler *driver = job->driver;
     const tide_buffer spare = job->answer;
     job->answer = reply->message;
     reply->message = spare;
@@ -23,27 +23,27 @@ static void take_answer(void *arg, tide_status status, tide_client_reply *reply,
     job->retry_after_us = reply->retry_after_us;
     (void)snprintf(job->text, sizeof job->text, "%s", text);
     pthread_mutex_lock(&driver->lock);
-    tide_driver_receive(job, (int64_t)job->answer.len);
+    tide_scheduler_receive(job, (int64_t)job->answer.len);
     job->has_answer = true;
     job->is_asking = false;
-    tide_driver_ready(job);
+    tide_scheduler_ready(job);
     pthread_mutex_unlock(&driver->lock);
 }
 
-static tide_status open_client(tide_job *job, const char *address, tide_error *err)
+static tide_status open_client(tide_poll_job *job, const char *address, tide_error *err)
 {
     if (job->client && strcmp(job->address, address) == 0)
         return TIDE_OK;
     tide_client_close(job->client);
     job->client = NULL;
     (void)snprintf(job->address, sizeof job->address, "%s", address);
-    return tide_links_client(job->driver->links, job->address, &job->client, err);
+    return tide_agent_clients_client(job->driver->links, job->address, &job->client, err);
 }
 
 /* Out it goes; or the answer is that it could not. From here on the job is not ours. */
-static void ask(tide_job *job, const char *address, const tide_question *question)
+static void ask(tide_poll_job *job, const char *address, const tide_question *question)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     tide_error err = {0};
     const tide_client_request request = {.path = question->path,
                                          .message = question->request,
@@ -52,7 +52,7 @@ static void ask(tide_job *job, const char *address, const tide_question *questio
                                          .is_idempotent = true};
     tide_status status = open_client(job, address, &err);
     pthread_mutex_lock(&driver->lock);
-    tide_driver_reserve(job, question->bytes);
+    tide_scheduler_reserve(job, question->bytes);
     job->is_asking = true;
     job->is_watching = question->is_watch;
     if (status >= TIDE_OK && job->is_leaving)
@@ -60,20 +60,20 @@ static void ask(tide_job *job, const char *address, const tide_question *questio
     if (status >= TIDE_OK)
         status = tide_client_ask(&job->stream, job->client, &request, take_answer, job, &err);
     if (status < TIDE_OK) {
-        tide_driver_release(job);
+        tide_scheduler_release(job);
         job->is_asking = false;
         job->has_answer = true;
         job->status = status;
         job->retry_after_us = -1;
         tide_buffer_clear(&job->answer);
         (void)snprintf(job->text, sizeof job->text, "%s", err.text);
-        tide_driver_ready(job);
+        tide_scheduler_ready(job);
     }
     pthread_mutex_unlock(&driver->lock);
 }
 
 /* The answer is ours; true: there is one. */
-static bool begin_turn(tide_job *job)
+static bool begin_turn(tide_poll_job *job)
 {
     if (!job->has_answer)
         return false;
@@ -82,19 +82,19 @@ static bool begin_turn(tide_job *job)
     return true;
 }
 
-static void end_turn(tide_job *job)
+static void end_turn(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     tide_buffer_done(&job->answer); /* thousands of seats keep nothing between their turns */
     tide_buffer_init(&job->answer, TIDE_REPLY_BYTES_MAX);
     pthread_mutex_lock(&driver->lock);
     job->has_answer = false;
-    tide_driver_release(job);
+    tide_scheduler_release(job);
     pthread_cond_signal(&driver->ready);
     pthread_mutex_unlock(&driver->lock);
 }
 
-static bool is_leaving(tide_job *job)
+static bool is_leaving(tide_poll_job *job)
 {
     pthread_mutex_lock(&job->driver->lock);
     const bool is = job->is_leaving;
@@ -106,45 +106,45 @@ static bool is_leaving(tide_job *job)
 
 static void keep_lag(void *arg, const tide_poller_lag *lag)
 {
-    tide_job *job = arg;
+    tide_poll_job *job = arg;
     if (job->lag_count == job->lag_capacity) {
         const int capacity = job->lag_capacity == 0 ? 12 : 2 * job->lag_capacity;
-        tide_seat_lag *grown = reallocarray(job->lags, (size_t)capacity, sizeof *grown);
+        tide_agent_slot_lag *grown = reallocarray(job->lags, (size_t)capacity, sizeof *grown);
         if (!grown)
             return; /* it is for looks alone */
         job->lags = grown;
         job->lag_capacity = capacity;
     }
-    tide_seat_lag *kept = &job->lags[job->lag_count++];
-    *kept = (tide_seat_lag){.records = lag->records,
-                            .bytes = lag->bytes,
-                            .lag_us = lag->lag_us,
-                            .loss_us = lag->loss_us,
-                            .checkpoint = lag->checkpoint,
-                            .head = lag->head,
-                            .hold = lag->hold};
+    tide_agent_slot_lag *kept = &job->lags[job->lag_count++];
+    *kept = (tide_agent_slot_lag){.records = lag->records,
+                                  .bytes = lag->bytes,
+                                  .lag_us = lag->lag_us,
+                                  .loss_us = lag->loss_us,
+                                  .checkpoint = lag->checkpoint,
+                                  .head = lag->head,
+                                  .hold = lag->hold};
     (void)snprintf(kept->data_type, sizeof kept->data_type, "%s", lag->data_type);
 }
 
-static void keep_lags(tide_job *job)
+static void keep_lags(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     pthread_mutex_lock(&driver->lock);
     job->lag_count = 0;
-    job->lags_us = tide_driver_now(driver);
+    job->lags_us = tide_scheduler_now(driver);
     tide_poller_lags(job->poller, keep_lag, job);
     const bool is_new =
-        job->lag_count > job->begun_count && driver->job_count <= TIDE_DRIVER_ZEROS_MAX;
+        job->lag_count > job->begun_count && driver->job_count <= TIDE_SCHEDULER_ZEROS_MAX;
     pthread_mutex_unlock(&driver->lock);
     if (!is_new)
         return;
     job->begun_count = job->lag_count;
     for (int i = 0; i < job->lag_count; i++)
-        tide_driver_begin_figures(driver, job->agent_id, job->lags[i].data_type);
+        tide_scheduler_begin_figures(driver, job->agent_id, job->lags[i].data_type);
 }
 
 /* Once: nobody is polled a second time. */
-static void keep_done(tide_driver *driver, const char *agent_id)
+static void keep_done(tide_scheduler *driver, const char *agent_id)
 {
     if (driver->done_count == driver->done_capacity) {
         const int capacity = driver->done_capacity == 0 ? 16 : 2 * driver->done_capacity;
@@ -158,9 +158,9 @@ static void keep_done(tide_driver *driver, const char *agent_id)
 }
 
 /* Once: what became of it. */
-static void count_result(tide_job *job)
+static void count_result(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     pthread_mutex_lock(&driver->lock);
     keep_done(driver, job->agent_id);
     if (tide_poller_is_caught_up(job->poller)) {
@@ -174,7 +174,7 @@ static void count_result(tide_job *job)
     pthread_mutex_unlock(&driver->lock);
 }
 
-static bool end_seat(tide_job *job)
+static bool end_seat(tide_poll_job *job)
 {
     if (job->driver->options.is_once)
         count_result(job);
@@ -182,7 +182,7 @@ static bool end_seat(tide_job *job)
 }
 
 /* Somebody has changed the agent's positions; a watch that was broken off because of that is no failure of the agent. */
-static bool take_reload(tide_job *job)
+static bool take_reload(tide_poll_job *job)
 {
     pthread_mutex_lock(&job->driver->lock);
     const bool is_due = job->is_reload_due;
@@ -191,7 +191,7 @@ static bool take_reload(tide_job *job)
     return is_due;
 }
 
-static void take(tide_job *job, bool is_reloaded)
+static void take(tide_poll_job *job, bool is_reloaded)
 {
     tide_error err = {0};
     if (is_reloaded && job->status == TIDE_E_INTERRUPTED) {
@@ -205,14 +205,14 @@ static void take(tide_job *job, bool is_reloaded)
     const char *trouble = is_answer ? tide_poller_trouble(job->poller) : NULL;
     const char *text = trouble ? trouble : job->text;
     const tide_status status = trouble ? TIDE_E_DAMAGED : job->status;
-    tide_driver_note(job, status, text);
+    tide_scheduler_note(job, status, text);
     if (status < TIDE_OK && status != TIDE_E_UNSUPPORTED) /* it need not have every method */
         (void)snprintf(job->failure, sizeof job->failure, "%s", text);
 }
 
-static bool turn_seat(tide_job *job)
+static bool turn_seat(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     tide_error err = {0};
     const bool is_reloaded = take_reload(job);
     if (begin_turn(job)) {
@@ -225,9 +225,9 @@ static bool turn_seat(tide_job *job)
     }
     if (is_reloaded) {
         tide_poller_reload(job->poller);
-        tide_seat_poll_begin(job);
+        tide_agent_slot_poll_begin(job);
     } else {
-        tide_seat_poll_end(job);
+        tide_agent_slot_poll_end(job);
     }
     if (is_leaving(job) || tide_poller_is_over(job->poller))
         return end_seat(job);
@@ -241,20 +241,20 @@ static bool turn_seat(tide_job *job)
     if (tide_poller_is_over(job->poller))
         return end_seat(job);
     if (status < TIDE_OK)
-        wake_us = tide_driver_now(driver) + RETRY_US;
+        wake_us = tide_scheduler_now(driver) + RETRY_US;
     pthread_mutex_lock(&driver->lock);
     if (job->is_leaving || job->is_reload_due)
-        tide_driver_ready(job);
+        tide_scheduler_ready(job);
     else
-        tide_driver_idle(job, wake_us);
+        tide_scheduler_idle(job, wake_us);
     pthread_mutex_unlock(&driver->lock);
     return false;
 }
 
-tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent, tide_job **out,
-                          tide_error *err)
+tide_status tide_agent_slot_new(tide_scheduler *driver, const tide_held_agent *agent,
+                                tide_poll_job **out, tide_error *err)
 {
-    tide_job *job = tide_job_new(driver);
+    tide_poll_job *job = tide_poll_job_new(driver);
     if (!job)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for agent '%s'", agent->agent_id);
     (void)snprintf(job->agent_id, sizeof job->agent_id, "%s", agent->agent_id);
@@ -262,7 +262,7 @@ tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent, tid
     job->token = agent->token;
     const tide_status status = tide_poller_new(&job->poller, agent, &driver->poller_options, err);
     if (status < TIDE_OK) {
-        tide_job_free(job);
+        tide_poll_job_free(job);
         return status;
     }
     *out = job;
@@ -271,9 +271,9 @@ tide_status tide_seat_new(tide_driver *driver, const tide_held_agent *agent, tid
 
 /* ---- a gap ---- */
 
-static bool turn_recovery(tide_job *job)
+static bool turn_recovery(tide_poll_job *job)
 {
-    tide_driver *driver = job->driver;
+    tide_scheduler *driver = job->driver;
     tide_error err = {0};
     if (begin_turn(job)) {
         tide_recovery *recovery = TIDE_TAKE(job->recovery);
@@ -283,7 +283,7 @@ static bool turn_recovery(tide_job *job)
             TIDE_IGNORE(tide_recover_take(recovery, job->status, tide_buffer_view(&job->answer),
                                           job->text, &err));
         end_turn(job);
-        tide_driver_recover(driver); /* the rest of it, and the next one */
+        tide_scheduler_recover(driver); /* the rest of it, and the next one */
         return true;
     }
     if (is_leaving(job) || tide_recover_begin(&job->recovery, &driver->recover_options,
@@ -294,7 +294,7 @@ static bool turn_recovery(tide_job *job)
     return false;
 }
 
-bool tide_job_turn(tide_job *job)
+bool tide_poll_job_turn(tide_poll_job *job)
 {
     return job->poller ? turn_seat(job) : turn_recovery(job);
 }

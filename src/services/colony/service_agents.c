@@ -48,7 +48,7 @@ static tide_status answer_agent(tide_colony *colony, const char *agent_id, tide_
 static void look(tide_colony *colony)
 {
     if (colony->driver)
-        tide_driver_look(colony->driver);
+        tide_scheduler_look(colony->driver);
 }
 
 tide_status tide_colony_put_agent(tide_colony *colony, const ProtobufCMessage *request,
@@ -79,12 +79,12 @@ tide_status tide_colony_poll(tide_colony *colony, const ProtobufCMessage *reques
     enum { WAIT_USUAL_US = 60000000 };
     const COLONY(PollRequest) *given = (const COLONY(PollRequest) *)request;
     int64_t wait_us = WAIT_USUAL_US;
-    tide_driver_result result;
+    tide_scheduler_result result;
     if (given->wait_ms != 0)
         TIDE_TRY(tide_rpc_duration(&wait_us, given->wait_ms, "wait_ms", err));
     if (!colony->driver)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "nobody polls here");
-    TIDE_TRY(tide_driver_poll(colony->driver, wait_us, &result, err));
+    TIDE_TRY(tide_scheduler_poll(colony->driver, wait_us, &result, err));
     COLONY(PollResponse) answer = COLONY_INIT(POLL_RESPONSE);
     answer.agents = (uint64_t)result.agents;
     answer.caught_up = (uint64_t)result.caught_up;

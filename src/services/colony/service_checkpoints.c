@@ -76,9 +76,9 @@ tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMes
 typedef struct courses {
     char data_type[TIDE_FEED_NAME_MAX + 1]; /* of the one under way */
     size_t count;
-    int64_t times[TIDE_DRIVER_COURSE_POINTS];
-    uint64_t checkpoints[TIDE_DRIVER_COURSE_POINTS];
-    uint64_t heads[TIDE_DRIVER_COURSE_POINTS];
+    int64_t times[TIDE_SCHEDULER_COURSE_POINTS];
+    uint64_t checkpoints[TIDE_SCHEDULER_COURSE_POINTS];
+    uint64_t heads[TIDE_SCHEDULER_COURSE_POINTS];
     tide_buffer *out;
     tide_status status;
     tide_error *err;
@@ -102,7 +102,7 @@ static void add_point(void *arg, const char *data_type, int64_t wall_ms,
 {
     courses *c = arg;
     /* One seat's stream has no more points than fit; a seat that is leaving may stand beside the one that follows it. */
-    if (c->count == TIDE_DRIVER_COURSE_POINTS || strcmp(c->data_type, data_type) != 0) {
+    if (c->count == TIDE_SCHEDULER_COURSE_POINTS || strcmp(c->data_type, data_type) != 0) {
         end_course(c);
         (void)snprintf(c->data_type, sizeof c->data_type, "%s", data_type);
     }
@@ -120,12 +120,12 @@ tide_status tide_colony_checkpoint_history(tide_colony *colony, const ProtobufCM
         return tide_fail(err, TIDE_E_INVALID, "whose history? agent_id is missing");
     TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     COLONY(CheckpointHistoryResponse) head = COLONY_INIT(CHECKPOINT_HISTORY_RESPONSE);
-    head.step_ms = TIDE_DRIVER_COURSE_US / 1000;
+    head.step_ms = TIDE_SCHEDULER_COURSE_US / 1000;
     TIDE_TRY(tide_rpc_pack(out, &head.base, err));
     courses c = {.out = out, .err = err};
     if (colony->driver)
-        tide_driver_courses(colony->driver, given->agent_id, tide_rpc_text(given->data_type),
-                            add_point, &c);
+        tide_scheduler_courses(colony->driver, given->agent_id, tide_rpc_text(given->data_type),
+                               add_point, &c);
     end_course(&c);
     return c.status;
 }
@@ -147,8 +147,8 @@ static void hear_head(tide_colony *colony, tide_position *at)
     tide_buffer_init(&request, 64 << 10);
     tide_buffer_init(&answer, TIDE_REPLY_BYTES_MAX);
     if (!colony->links || tide_ask_encode(&request, &ask, &err) < TIDE_OK ||
-        tide_links_ask(colony->links, colony->sink->store, at->agent_id, ask.type->path,
-                       tide_buffer_view(&request), &answer, &err) < TIDE_OK ||
+        tide_agent_clients_ask(colony->links, colony->sink->store, at->agent_id, ask.type->path,
+                               tide_buffer_view(&request), &answer, &err) < TIDE_OK ||
         tide_reply_read(&reply, ask.type, tide_buffer_view(&answer), &err) < TIDE_OK)
         return;
     const bool is_ours = reply.has_state && reply.epoch == at->epoch &&
@@ -188,7 +188,7 @@ tide_status tide_colony_move_checkpoint(tide_colony *colony, const ProtobufCMess
     TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     TIDE_TRY(move(colony, given->agent_id, given->data_type, seq, err));
     if (colony->driver)
-        tide_driver_touch(colony->driver, given->agent_id);
+        tide_scheduler_touch(colony->driver, given->agent_id);
     return colony->sink->ops->positions(colony->sink, given->agent_id, given->data_type, false,
                                         put_position, out, err);
 }
@@ -245,7 +245,7 @@ tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMe
     for (size_t i = 0; i < n.count; i++)
         TIDE_TRY(move(colony, n.list[i].agent_id, n.list[i].data_type, 0, err));
     if (colony->driver)
-        tide_driver_touch(colony->driver, agent_id);
+        tide_scheduler_touch(colony->driver, agent_id);
     return colony->sink->ops->positions(colony->sink, agent_id, data_type, false, put_position, out,
                                         err);
 }

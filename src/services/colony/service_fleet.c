@@ -252,7 +252,7 @@ static tide_status make_answer(tide_colony *colony, tide_buffer *whole, tide_buf
     if (g.count > 0)
         qsort(g.cells, g.count, sizeof *g.cells, compare_agents);
     if (colony->driver)
-        tide_driver_lags(colony->driver, add_lag, &g);
+        tide_scheduler_lags(colony->driver, add_lag, &g);
     answer a = {.gathered = &g, .whole = whole, .brief = brief};
     TIDE_TRY(tide_registry_list(sink->store, false, put_agent, &a, err));
     char *types[TYPES_MAX];

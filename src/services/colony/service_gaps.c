@@ -176,7 +176,7 @@ tide_status tide_colony_retry_gap(tide_colony *colony, const ProtobufCMessage *r
     const COLONY(RetryGapRequest) *given = (const COLONY(RetryGapRequest) *)request;
     TIDE_TRY(act_on(colony, given->id, retry, "", out, err));
     if (colony->driver)
-        tide_driver_recover(colony->driver);
+        tide_scheduler_recover(colony->driver);
     return TIDE_OK;
 }
 

@@ -46,8 +46,8 @@ static tide_status ask_agent(void *arg, const char *agent_id, const char *path, 
                              tide_buffer *answer, tide_error *err)
 {
     const audit *a = arg;
-    return tide_links_ask(a->colony->links, a->colony->sink->store, agent_id, path, request, answer,
-                          err);
+    return tide_agent_clients_ask(a->colony->links, a->colony->sink->store, agent_id, path, request,
+                                  answer, err);
 }
 
 tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *request,
@@ -83,7 +83,7 @@ static tide_status put_columns(void *arg, const char *const *names, int count, t
 }
 
 /* A row is in the answer or not, also the one that does not fit; the words behind the rows do. */
-static tide_status put_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status put_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     enum { ROW_FIELD = 2, REST_LEN = 64 };
     answer_rows *rows = arg;

@@ -47,7 +47,7 @@ static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *mes
     for (size_t i = 0; i < count; i++)
         tide_rpc_new_checkpoint(&a.given[i], request->checkpoints[i]);
     TIDE_TRY(count == 1 ? tide_journal_append(rpc->store, a.given, a.numbers, err)
-                        : tide_write(rpc->store, append_all, &a, err));
+                        : tide_store_write(rpc->store, append_all, &a, err));
     for (size_t i = 0; i < count; i++) {
         JOURNAL(Numbers) row;
         tide_rpc_numbers(&row, &a.numbers[i]);

@@ -99,7 +99,7 @@ static tide_status park_tail(const tide_rpc_context *context, tide_call *call,
     *f = (follower){
         .position = {.global_sequence = request->global_sequence, .event_id = request->event_id},
         .with_snapshot = request->with_snapshot};
-    return tide_waiter_park(context->journal, call, step_tail, f, INT64_MAX, err);
+    return tide_long_poll_park(context->journal, call, step_tail, f, INT64_MAX, err);
 }
 
 static void run_tail(tide_call *call, tide_view message, void *arg)

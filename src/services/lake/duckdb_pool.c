@@ -11,21 +11,21 @@ typedef struct job {
     tide_call *call;
     char *message;
     size_t len;
-    tide_desk_fn *fn;
-    tide_desk_drop_fn *drop;
+    tide_duckdb_thread_fn *fn;
+    tide_duckdb_thread_drop_fn *drop;
     void *arg;
 } job;
 
-struct tide_desk {
-    tide_desks *desks;
+struct tide_duckdb_thread {
+    tide_duckdb_pool *desks;
     tide_lake_data *data; /* NULL: not opened */
     tide_duck_cord *cord;
     pthread_t thread;
     bool is_running;
 };
 
-struct tide_desks {
-    tide_desks_options options;
+struct tide_duckdb_pool {
+    tide_duckdb_pool_options options;
     pthread_mutex_t lock;
     pthread_cond_t work;
     /* under the lock */
@@ -35,7 +35,7 @@ struct tide_desks {
     size_t len;
     bool is_closing;
     int desk_count;
-    tide_desk desks[TIDE_DESKS_MAX];
+    tide_duckdb_thread desks[TIDE_DESKS_MAX];
 };
 
 /* ---- leaving ---- */
@@ -56,7 +56,7 @@ static void stop_work(tide_call *call, void *arg)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-static hook *hang_on(tide_desk *desk, tide_call *call)
+static hook *hang_on(tide_duckdb_thread *desk, tide_call *call)
 {
     hook *h = tide_call_memory(call, sizeof *h);
     if (!h)
@@ -77,7 +77,7 @@ static void let_go(hook *h)
 }
 
 /* What was stopped in its midst is not used again. */
-static void clear(tide_desk *desk)
+static void clear(tide_duckdb_thread *desk)
 {
     if (!tide_duck_cord_is_pulled(desk->cord))
         return;
@@ -95,7 +95,7 @@ static void free_job(job *j)
     free(j);
 }
 
-static void serve(tide_desk *desk, job *j)
+static void serve(tide_duckdb_thread *desk, job *j)
 {
     if (!tide_call_is_cancelled(j->call)) {
         hook *h = hang_on(desk, j->call);
@@ -106,7 +106,7 @@ static void serve(tide_desk *desk, job *j)
 }
 
 /* NULL: it is over. */
-static job *next_job(tide_desks *desks)
+static job *next_job(tide_duckdb_pool *desks)
 {
     (void)pthread_mutex_lock(&desks->lock);
     while (!desks->first && !desks->is_closing)
@@ -125,7 +125,7 @@ static job *next_job(tide_desks *desks)
 
 static void *run_desk(void *arg)
 {
-    tide_desk *desk = arg;
+    tide_duckdb_thread *desk = arg;
     job *j = NULL;
     while ((j = next_job(desk->desks))) {
         serve(desk, j);
@@ -135,7 +135,7 @@ static void *run_desk(void *arg)
 }
 
 /* false: there is no room, or it is over. With the lock held. */
-static bool enqueue(tide_desks *desks, job *j)
+static bool enqueue(tide_duckdb_pool *desks, job *j)
 {
     if (desks->is_closing || desks->count == TIDE_DESK_QUEUE_MAX ||
         (desks->count > 0 && desks->len + j->len > TIDE_DESK_QUEUE_LEN))
@@ -148,8 +148,9 @@ static bool enqueue(tide_desks *desks, job *j)
     return true;
 }
 
-tide_status tide_desks_put(tide_desks *desks, tide_call *call, char *message, size_t len,
-                           tide_desk_fn *fn, tide_desk_drop_fn *drop, void *arg, tide_error *err)
+tide_status tide_duckdb_pool_put(tide_duckdb_pool *desks, tide_call *call, char *message,
+                                 size_t len, tide_duckdb_thread_fn *fn,
+                                 tide_duckdb_thread_drop_fn *drop, void *arg, tide_error *err)
 {
     job *j = calloc(1, sizeof *j);
     if (!j) {
@@ -169,9 +170,9 @@ tide_status tide_desks_put(tide_desks *desks, tide_call *call, char *message, si
         "too many calls wait for a DuckDB, or the service ends: try again in a moment");
 }
 
-tide_status tide_desk_data(tide_desk *desk, tide_lake_data **out, tide_error *err)
+tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **out, tide_error *err)
 {
-    const tide_desks_options *options = &desk->desks->options;
+    const tide_duckdb_pool_options *options = &desk->desks->options;
     const tide_lake_data_options wanted = {.library = options->library,
                                            .memory_max = options->memory_max,
                                            .env = options->env,
@@ -184,10 +185,10 @@ tide_status tide_desk_data(tide_desk *desk, tide_lake_data **out, tide_error *er
 
 /* ---- life ---- */
 
-static tide_status start(tide_desks *desks, tide_error *err)
+static tide_status start(tide_duckdb_pool *desks, tide_error *err)
 {
     for (int i = 0; i < desks->desk_count; i++) {
-        tide_desk *desk = &desks->desks[i];
+        tide_duckdb_thread *desk = &desks->desks[i];
         desk->desks = desks;
         TIDE_TRY(tide_duck_cord_new(&desk->cord, err));
         if (tide_quiet_thread_start(&desk->thread, run_desk, desk) != 0)
@@ -197,9 +198,10 @@ static tide_status start(tide_desks *desks, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_desks_open(tide_desks **out, const tide_desks_options *options, tide_error *err)
+tide_status tide_duckdb_pool_open(tide_duckdb_pool **out, const tide_duckdb_pool_options *options,
+                                  tide_error *err)
 {
-    tide_desks *desks = calloc(1, sizeof *desks);
+    tide_duckdb_pool *desks = calloc(1, sizeof *desks);
     if (!desks)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for desks");
     desks->options = *options;
@@ -213,14 +215,14 @@ tide_status tide_desks_open(tide_desks **out, const tide_desks_options *options,
     (void)pthread_cond_init(&desks->work, NULL);
     const tide_status status = start(desks, err);
     if (status < TIDE_OK) {
-        tide_desks_close(desks);
+        tide_duckdb_pool_close(desks);
         return status;
     }
     *out = desks;
     return TIDE_OK;
 }
 
-static void refuse_rest(tide_desks *desks)
+static void refuse_rest(tide_duckdb_pool *desks)
 {
     const tide_error err = {.status = TIDE_E_UNAVAILABLE, .text = "the service ends"};
     while (desks->first) {
@@ -233,7 +235,7 @@ static void refuse_rest(tide_desks *desks)
     }
 }
 
-void tide_desks_close(tide_desks *desks)
+void tide_duckdb_pool_close(tide_duckdb_pool *desks)
 {
     if (!desks)
         return;

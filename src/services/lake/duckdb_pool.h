@@ -21,31 +21,36 @@ enum {
 };
 #define TIDE_DESK_MEMORY_DEFAULT (INT64_C(512) << 20)
 
-typedef struct tide_desks tide_desks;
-typedef struct tide_desk tide_desk;
+typedef struct tide_duckdb_pool tide_duckdb_pool;
+typedef struct tide_duckdb_thread tide_duckdb_thread;
 
-typedef struct tide_desks_options {
+typedef struct tide_duckdb_pool_options {
     const char *data_dir; /* as the library's, must outlive them */
     const char *library;  /* NULL: where it usually is */
     int count;            /* 0: the default */
     int64_t memory_max;
     tide_env *env;
-} tide_desks_options;
+} tide_duckdb_pool_options;
 
-TIDE_MUST_CHECK tide_status tide_desks_open(tide_desks **out, const tide_desks_options *options,
-                                            tide_error *err);
+TIDE_MUST_CHECK tide_status tide_duckdb_pool_open(tide_duckdb_pool **out,
+                                                  const tide_duckdb_pool_options *options,
+                                                  tide_error *err);
 /* What is being done is stopped, who waits is told to come again. Takes NULL. */
-void tide_desks_close(tide_desks *desks);
+void tide_duckdb_pool_close(tide_duckdb_pool *desks);
 
 /* Have fn called on a desk's thread; it answers the call. message (malloc'ed; may be NULL) is taken over, also on failure. drop (NULL: nothing) is called instead, where
  * the desks close before it is the call's turn. A call that is cancelled before its turn is passed over. */
-typedef void tide_desk_fn(tide_desk *desk, tide_call *call, tide_view message, void *arg);
-typedef void tide_desk_drop_fn(tide_call *call, void *arg);
-TIDE_MUST_CHECK tide_status tide_desks_put(tide_desks *desks, tide_call *call, char *message,
-                                           size_t len, tide_desk_fn *fn, tide_desk_drop_fn *drop,
-                                           void *arg, tide_error *err);
+typedef void tide_duckdb_thread_fn(tide_duckdb_thread *desk, tide_call *call, tide_view message,
+                                   void *arg);
+typedef void tide_duckdb_thread_drop_fn(tide_call *call, void *arg);
+TIDE_MUST_CHECK tide_status tide_duckdb_pool_put(tide_duckdb_pool *desks, tide_call *call,
+                                                 char *message, size_t len,
+                                                 tide_duckdb_thread_fn *fn,
+                                                 tide_duckdb_thread_drop_fn *drop, void *arg,
+                                                 tide_error *err);
 
 /* The desk's DuckDB, from fn alone. TIDE_E_UNAVAILABLE: no library; the words say what to do. */
-TIDE_MUST_CHECK tide_status tide_desk_data(tide_desk *desk, tide_lake_data **out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **out,
+                                                    tide_error *err);
 
 #endif

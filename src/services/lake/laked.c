@@ -8,7 +8,7 @@
 
 static void leave(void *arg)
 {
-    tide_waiter_end(((tide_laked *)arg)->waiter);
+    tide_long_poll_end(((tide_laked *)arg)->waiter);
 }
 
 static tide_status open_lake(tide_laked *laked, const tide_laked_options *options, tide_error *err)
@@ -19,25 +19,26 @@ static tide_status open_lake(tide_laked *laked, const tide_laked_options *option
     return tide_lake_open(&laked->lake, options->store, err);
 }
 
-static tide_status join(tide_laked *laked, tide_front *front, const tide_laked_options *options,
+static tide_status join(tide_laked *laked, tide_listener *front, const tide_laked_options *options,
                         tide_error *err)
 {
-    const tide_front_part part = {.leave = leave, .arg = laked};
+    const tide_listener_component part = {.leave = leave, .arg = laked};
     TIDE_TRY(open_lake(laked, options, err));
-    const tide_desks_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
-                                      .library = options->duckdb_library,
-                                      .count = options->desks,
-                                      .memory_max = options->memory_max,
-                                      .env = laked->env};
-    TIDE_TRY(tide_lake_figures_new(&laked->figures, tide_front_metrics(front), laked->store, err));
-    TIDE_TRY(tide_waiter_open(&laked->waiter, laked->store, TIDE_LAKE_TOPIC, err));
-    TIDE_TRY(tide_desks_open(&laked->desks, &desks, err));
-    TIDE_TRY(tide_front_add(front, tide_laked_methods, NULL, laked, err));
-    return tide_front_join(front, &part, err);
+    const tide_duckdb_pool_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
+                                            .library = options->duckdb_library,
+                                            .count = options->desks,
+                                            .memory_max = options->memory_max,
+                                            .env = laked->env};
+    TIDE_TRY(
+        tide_lake_figures_new(&laked->figures, tide_listener_metrics(front), laked->store, err));
+    TIDE_TRY(tide_long_poll_open(&laked->waiter, laked->store, TIDE_LAKE_TOPIC, err));
+    TIDE_TRY(tide_duckdb_pool_open(&laked->desks, &desks, err));
+    TIDE_TRY(tide_listener_add(front, tide_laked_methods, NULL, laked, err));
+    return tide_listener_join(front, &part, err);
 }
 
-tide_status tide_laked_open(tide_laked **out, tide_front *front, const tide_laked_options *options,
-                            tide_error *err)
+tide_status tide_laked_open(tide_laked **out, tide_listener *front,
+                            const tide_laked_options *options, tide_error *err)
 {
     tide_laked *laked = calloc(1, sizeof *laked);
     if (!laked)
@@ -60,8 +61,8 @@ void tide_laked_close(tide_laked *laked)
 {
     if (!laked)
         return;
-    tide_desks_close(laked->desks);
-    tide_waiter_close(laked->waiter);
+    tide_duckdb_pool_close(laked->desks);
+    tide_long_poll_close(laked->waiter);
     tide_lake_close(laked->lake);
     tide_lake_figures_free(laked->figures);
     tide_refusals_done(&laked->refusals);

@@ -31,9 +31,9 @@ typedef struct tide_laked_options {
 } tide_laked_options;
 
 /* Add it to a front that is not serving yet. TIDE_E_NOT_FOUND: no metabase. TIDE_E_CONFLICT: one with another directory. */
-TIDE_MUST_CHECK tide_status tide_laked_open(tide_laked **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_laked_open(tide_laked **out, tide_listener *front,
                                             const tide_laked_options *options, tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_laked_close(tide_laked *laked);
 
 #endif

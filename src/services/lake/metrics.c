@@ -138,7 +138,7 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FIGURES, err));
     TIDE_TRY(tide_query_one(query, err));
     for (int i = 0; i < HELD_COUNT; i++)
-        held[i] = tide_col_i64(query);
+        held[i] = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
@@ -150,7 +150,7 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
     if (f->looked_us == 0 || now_us - f->looked_us >= TIDE_LAKE_FIGURES_US) {
         tide_error ignored = {0};
         /* A store that cannot be asked now has no figures now: a scraper sees that they are missing. */
-        f->looked_us = tide_read(f->store, look, f->held, &ignored) >= TIDE_OK ? now_us : 0;
+        f->looked_us = tide_store_read(f->store, look, f->held, &ignored) >= TIDE_OK ? now_us : 0;
     }
     for (int i = 0; f->looked_us != 0 && i < HELD_COUNT; i++) {
         tide_metrics_family(writer, &rows[i]);

@@ -76,8 +76,8 @@ void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *
                                            .metadata_count = sizeof metadata / sizeof *metadata});
 }
 
-void tide_laked_serve(tide_laked *laked, tide_desk *desk, tide_call *call, tide_view message,
-                      tide_laked_fn *fn)
+void tide_laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *call,
+                      tide_view message, tide_laked_fn *fn)
 {
     tide_error err = {0};
     tide_lake_turn turn = {.laked = laked, .call = call, .desk = desk};
@@ -141,19 +141,20 @@ tide_lake_commit_options tide_laked_commit_options(const tide_lake_turn *turn,
 PLAIN(RUN_PLAIN)
 
 /* On the loop: the message goes to a desk as it is. */
-static void hand_over(tide_call *call, tide_laked *laked, tide_desk_fn *fn)
+static void hand_over(tide_call *call, tide_laked *laked, tide_duckdb_thread_fn *fn)
 {
     tide_error err = {0};
     size_t len = 0;
     char *message = tide_call_take(call, &len);
     const tide_status status =
-        tide_desks_put(laked->desks, call, message, len, fn, NULL, laked, &err);
+        tide_duckdb_pool_put(laked->desks, call, message, len, fn, NULL, laked, &err);
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
 }
 
 #define RUN_SLOW(method_, role_, request_, response_, fn_)                                         \
-    static void serve_##fn_(tide_desk *desk, tide_call *call, tide_view message, void *arg)        \
+    static void serve_##fn_(tide_duckdb_thread *desk, tide_call *call, tide_view message,          \
+                            void *arg)                                                             \
     {                                                                                              \
         tide_laked_serve(arg, desk, call, message, tide_laked_##fn_);                              \
     }                                                                                              \

@@ -45,8 +45,8 @@ struct tide_laked {
     const char *duckdb_library; /* NULL: found as store/duckdb/duckdb.h says */
     tide_lake *lake;
     tide_env *env;
-    tide_waiter *waiter;
-    tide_desks *desks;
+    tide_long_poll *waiter;
+    tide_duckdb_pool *desks;
     tide_lake_figures *figures;
     tide_refusals refusals;
 };
@@ -56,9 +56,9 @@ typedef struct tide_laked tide_laked;
 typedef struct tide_lake_turn {
     tide_laked *laked;
     tide_call *call;
-    tide_desk *desk; /* NULL: of a plain method */
-    tide_buffer out; /* the answer */
-    bool is_parked;  /* somebody else answers */
+    tide_duckdb_thread *desk; /* NULL: of a plain method */
+    tide_buffer out;          /* the answer */
+    bool is_parked;           /* somebody else answers */
     /* What a refused commit collided with: snapshot_id 0, nothing. */
     tide_lake_collision collision;
     int64_t base;
@@ -72,8 +72,8 @@ typedef tide_status tide_laked_fn(tide_lake_turn *turn, const ProtobufCMessage *
 extern const tide_method tide_laked_methods[];
 
 /* Decode, have fn answer, end the call. */
-void tide_laked_serve(tide_laked *laked, tide_desk *desk, tide_call *call, tide_view message,
-                      tide_laked_fn *fn);
+void tide_laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *call,
+                      tide_view message, tide_laked_fn *fn);
 /* End the call as its status wants it; a collision is told in the details. */
 void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *err);
 

@@ -78,7 +78,7 @@ static tide_status append(tide_lake_turn *turn, upload *u, tide_error *err)
     return tide_laked_change(turn, &asked, err);
 }
 
-static void serve_upload(tide_desk *desk, tide_call *call, tide_view message, void *arg)
+static void serve_upload(tide_duckdb_thread *desk, tide_call *call, tide_view message, void *arg)
 {
     (void)message;
     TIDE_CLEANUP(free_uploadp) upload *u = take(arg);
@@ -145,7 +145,7 @@ static tide_status finish(upload *u, tide_call *call, upload_place *place, tide_
 {
     if (!u->head)
         return tide_fail(err, TIDE_E_INVALID, "the stream has no message");
-    return tide_desks_put(u->laked->desks, call, NULL, 0, serve_upload, give_up, place, err);
+    return tide_duckdb_pool_put(u->laked->desks, call, NULL, 0, serve_upload, give_up, place, err);
 }
 
 static void receive(tide_call *call, tide_view message, void *arg)

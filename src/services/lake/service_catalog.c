@@ -104,7 +104,7 @@ tide_status tide_laked_list_catalogs(tide_lake_turn *turn, const ProtobufCMessag
                                      tide_error *err)
 {
     (void)request;
-    TIDE_TRY(tide_read(turn->laked->store, list_catalogs, &turn->out, err));
+    TIDE_TRY(tide_store_read(turn->laked->store, list_catalogs, &turn->out, err));
     const char *version = NULL;
     tide_error missing = {0};
     if (tide_duckdb_find(&version, turn->laked->duckdb_library, &missing) == TIDE_OK)

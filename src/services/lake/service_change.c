@@ -244,7 +244,7 @@ static tide_status apply_all(working *w, tide_error *err)
 
 static tide_status open_data(void *arg, tide_lake_data **out, tide_error *err)
 {
-    return tide_desk_data(((working *)arg)->turn->desk, out, err);
+    return tide_duckdb_thread_data(((working *)arg)->turn->desk, out, err);
 }
 
 static tide_status answer(tide_lake_turn *turn, const tide_lake_work *work, tide_error *err)

@@ -79,7 +79,7 @@ tide_status tide_laked_list_files(tide_lake_turn *turn, const ProtobufCMessage *
     files_look look = {.given = (const LAKE(ListFilesRequest) *)request, .out = &turn->out};
     TIDE_TRY(tide_laked_bound(&look.limit, look.given->limit, TIDE_RPC_LIST_DEFAULT,
                               TIDE_LAKED_FILES_MAX, "limit", err));
-    TIDE_TRY(tide_read(turn->laked->store, list_files, &look, err));
+    TIDE_TRY(tide_store_read(turn->laked->store, list_files, &look, err));
     look.sums.snapshot_id = look.snapshot;
     look.sums.cut = look.sums.files_total > look.limit;
     return tide_rpc_pack(&turn->out, &look.sums.base, err);

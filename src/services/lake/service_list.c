@@ -48,7 +48,7 @@ tide_status tide_laked_list_schemas(tide_lake_turn *turn, const ProtobufCMessage
 {
     const LAKE(ListSchemasRequest) *given = (const LAKE(ListSchemasRequest) *)request;
     look l = {.out = &turn->out, .catalog = given->catalog, .at = given->at};
-    TIDE_TRY(tide_read(turn->laked->store, list_schemas, &l, err));
+    TIDE_TRY(tide_store_read(turn->laked->store, list_schemas, &l, err));
     LAKE(ListSchemasResponse) rest = LAKE_INIT(LIST_SCHEMAS_RESPONSE);
     rest.snapshot_id = l.snapshot;
     return tide_rpc_pack(&turn->out, &rest.base, err);
@@ -182,7 +182,7 @@ tide_status tide_laked_list_tables(tide_lake_turn *turn, const ProtobufCMessage 
               .schema = given->schema,
               .at = given->at,
               .with_columns = !given->without_columns};
-    TIDE_TRY(tide_read(turn->laked->store, list_tables, &l, err));
+    TIDE_TRY(tide_store_read(turn->laked->store, list_tables, &l, err));
     LAKE(ListTablesResponse) rest = LAKE_INIT(LIST_TABLES_RESPONSE);
     rest.snapshot_id = l.snapshot;
     return tide_rpc_pack(&turn->out, &rest.base, err);
@@ -237,7 +237,7 @@ tide_status tide_laked_diff(tide_lake_turn *turn, const ProtobufCMessage *reques
     comparison c = {.out = &turn->out, .given = (const LAKE(DiffRequest) *)request};
     TIDE_TRY(tide_laked_bound(&c.limit, c.given->limit, STANDARD, TIDE_LAKED_DIFFERENCES_MAX,
                               "limit", err));
-    TIDE_TRY(tide_read(turn->laked->store, compare, &c, err));
+    TIDE_TRY(tide_store_read(turn->laked->store, compare, &c, err));
     LAKE(DiffResponse) rest = LAKE_INIT(DIFF_RESPONSE);
     rest.from_snapshot_id = c.ends[0];
     rest.to_snapshot_id = c.ends[1];

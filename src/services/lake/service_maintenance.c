@@ -94,7 +94,7 @@ tide_status tide_laked_compact(tide_lake_turn *turn, const ProtobufCMessage *req
     tide_lake_compacted done = {0};
     if (!given->schema[0] != !given->table[0])
         return tide_fail(err, TIDE_E_INVALID, "schema and table: name both, or neither");
-    TIDE_TRY(tide_desk_data(turn->desk, &data, err));
+    TIDE_TRY(tide_duckdb_thread_data(turn->desk, &data, err));
     TIDE_TRY(given->table[0] ? tide_lake_compact_step(lake, data, given->catalog, given->schema,
                                                       given->table, &options, &done, err)
                              : tide_lake_compact(lake, data, given->catalog, &options, &done, err));

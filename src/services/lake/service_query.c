@@ -10,7 +10,7 @@ enum { COLUMNS_FIELD = 1, ROWS_FIELD = 2, REST_LEN = 64 };
 
 typedef struct answer {
     tide_lake_turn *turn;
-    tide_cell *cells;
+    tide_sql_value *cells;
     int count;
     bool is_begun;
 } answer;
@@ -28,13 +28,13 @@ static tide_status put_columns(void *arg, const char *const *names, int count, t
     return TIDE_OK;
 }
 
-static tide_cell read_cell(const tide_duck_cell *cell)
+static tide_sql_value read_cell(const tide_duck_cell *cell)
 {
-    static const tide_cell_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_CELL_NULL, [TIDE_DUCK_BOOL] = TIDE_CELL_BOOL,
-        [TIDE_DUCK_I64] = TIDE_CELL_I64,   [TIDE_DUCK_F64] = TIDE_CELL_F64,
-        [TIDE_DUCK_TEXT] = TIDE_CELL_TEXT, [TIDE_DUCK_BLOB] = TIDE_CELL_BLOB};
-    return (tide_cell){
+    static const tide_sql_value_kind kinds[] = {
+        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
+        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
+        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB};
+    return (tide_sql_value){
         .kind = kinds[cell->kind], .i64 = cell->i64, .f64 = cell->f64, .bytes = cell->bytes};
 }
 
@@ -96,7 +96,7 @@ tide_status tide_laked_query(tide_lake_turn *turn, const ProtobufCMessage *reque
     TIDE_TRY(find_time(turn, given->timeout_ms, &ask.timeout_us, err));
     TIDE_TRY(find_room(turn, err));
     ask.bytes_max = (int64_t)turn->out.max;
-    TIDE_TRY(tide_desk_data(turn->desk, &data, err));
+    TIDE_TRY(tide_duckdb_thread_data(turn->desk, &data, err));
     const tide_status status = tide_lake_query(data, turn->laked->lake, &ask, err);
     const bool is_cut = status == TIDE_E_LIMIT && a.is_begun;
     if (!is_cut)

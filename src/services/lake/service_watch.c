@@ -61,7 +61,7 @@ tide_status tide_laked_read_page(tide_store *store, const char *catalog, int64_t
                                  int64_t limit, tide_lake_page *page, tide_error *err)
 {
     page_look look = {.catalog = catalog, .after = after, .limit = limit, .page = page};
-    return tide_read(store, look_for_page, &look, err);
+    return tide_store_read(store, look_for_page, &look, err);
 }
 
 /* ---- the newest ---- */
@@ -75,17 +75,17 @@ static tide_status look_for_newest(tide_tx *tx, void *arg, tide_error *err)
     tide_buffer_clear(look->page->out); /* it may run again */
     TIDE_TRY(tide_lake_find_catalog(tx, look->catalog, &catalog, err));
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_NEWEST, err));
-    tide_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_bind_i64(query, "before", look->before > 0 ? look->before : INT64_MAX);
-    tide_bind_i64(query, "limit", look->limit);
+    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
+    tide_query_bind_i64(query, "before", look->before > 0 ? look->before : INT64_MAX);
+    tide_query_bind_i64(query, "limit", look->limit);
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        tide_lake_snapshot row = {.snapshot_id = tide_col_i64(query)};
-        row.catalog_id = tide_col_i64(query);
-        row.time_us = tide_col_time(query);
-        row.schema_version = tide_col_i64(query);
-        row.changes_made = tide_col_text(query);
-        row.author = tide_col_text(query);
-        row.message = tide_col_text(query);
+        tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
+        row.catalog_id = tide_query_col_i64(query);
+        row.time_us = tide_query_col_time(query);
+        row.schema_version = tide_query_col_i64(query);
+        row.changes_made = tide_query_col_text(query);
+        row.author = tide_query_col_text(query);
+        row.message = tide_query_col_text(query);
         TIDE_TRY(put_snapshot(look->page, &row, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -126,8 +126,8 @@ static tide_status park(tide_lake_turn *turn, const LAKE(ListSnapshotsRequest) *
     (void)snprintf(w->catalog, sizeof w->catalog, "%s", given->catalog);
     w->after = given->after;
     w->limit = limit;
-    TIDE_TRY(tide_waiter_park(turn->laked->waiter, turn->call, step_list, w, given->wait_ms * 1000,
-                              err));
+    TIDE_TRY(tide_long_poll_park(turn->laked->waiter, turn->call, step_list, w,
+                                 given->wait_ms * 1000, err));
     turn->is_parked = true;
     return TIDE_OK;
 }
@@ -144,7 +144,7 @@ tide_status tide_laked_list_snapshots(tide_lake_turn *turn, const ProtobufCMessa
     if (given->newest_first) {
         page_look look = {
             .catalog = given->catalog, .before = given->before, .limit = limit, .page = &page};
-        return tide_read(turn->laked->store, look_for_newest, &look, err);
+        return tide_store_read(turn->laked->store, look_for_newest, &look, err);
     }
     TIDE_TRY(tide_laked_bound(&wait_ms, given->wait_ms, 0, TIDE_LAKED_WAIT_MAX_MS, "wait_ms", err));
     TIDE_TRY(
@@ -218,7 +218,7 @@ static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(Wa
     f->catalog_id = page.catalog_id;
     f->after = given->_after_case == TIDEMARK__LAKE__V1__WATCH_REQUEST___AFTER_AFTER ? given->after
                                                                                      : page.head;
-    return tide_waiter_park(laked->waiter, call, step_watch, f, INT64_MAX, err);
+    return tide_long_poll_park(laked->waiter, call, step_watch, f, INT64_MAX, err);
 }
 
 void tide_laked_watch(tide_call *call, tide_view message, void *arg)

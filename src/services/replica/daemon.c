@@ -140,7 +140,7 @@ static void wait_for_news(running *r, int64_t until_us)
 {
     tide_env *env = r->options->front.env;
     while (!atomic_load(&r->is_over) && env->mono_us(env) < until_us)
-        if (tide_app_wait(tide_node_file(r->options->node), LOOK_US, NULL) == TIDE_OK)
+        if (tide_foreign_wait(tide_node_file(r->options->node), LOOK_US, NULL) == TIDE_OK)
             return;
 }
 
@@ -158,7 +158,7 @@ static void *keep(void *arg)
         }
         tide_snapshot_service_step(r->service.snapshots);
         /* What the syncs wrote themselves is news too: let it come to rest. */
-        TIDE_IGNORE(tide_app_wait(tide_node_file(r->options->node), 0, NULL));
+        TIDE_IGNORE(tide_foreign_wait(tide_node_file(r->options->node), 0, NULL));
         wait_for_news(r, env->mono_us(env) + r->options->every_us);
     }
     return NULL;
@@ -240,7 +240,7 @@ uint64_t tide_replicad_version(const tide_replicad *replicad)
 {
     return atomic_load(&replicad->version);
 }
-static tide_status join(running *r, tide_front *front, tide_error *err)
+static tide_status join(running *r, tide_listener *front, tide_error *err)
 {
     const tide_replica_options *options = r->options;
     const tide_snapshot_service_options snapshots = {.node = options->node,
@@ -248,21 +248,21 @@ static tide_status join(running *r, tide_front *front, tide_error *err)
                                                      .every_us = options->snapshot_every_us,
                                                      .log = options->front.log};
     TIDE_TRY(tide_snapshot_service_open(&r->service.snapshots, &snapshots, err));
-    const tide_front_part part = {
+    const tide_listener_component part = {
         .start = start, .leave = leave, .is_well = options->is_kept ? NULL : is_well, .arg = r};
-    TIDE_TRY(tide_front_join(front, &part, err));
-    tide_metrics *metrics = options->is_uncounted ? NULL : tide_front_metrics(front);
+    TIDE_TRY(tide_listener_join(front, &part, err));
+    tide_metrics *metrics = options->is_uncounted ? NULL : tide_listener_metrics(front);
     TIDE_TRY(tide_replica_metrics_new(&r->figures, metrics, options->node, err));
     if (options->under) {
         TIDE_TRY(move_methods(r, options->under, err));
-        TIDE_TRY(tide_front_add(front, r->methods, NULL, &r->service, err));
+        TIDE_TRY(tide_listener_add(front, r->methods, NULL, &r->service, err));
     }
     if (options->under && !options->is_at_root)
         return TIDE_OK;
-    return tide_front_add(front, tide_replica_methods, NULL, &r->service, err);
+    return tide_listener_add(front, tide_replica_methods, NULL, &r->service, err);
 }
 
-tide_status tide_replicad_open(tide_replicad **out, tide_front *front,
+tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
                                const tide_replica_options *options, tide_error *err)
 {
     running *r = calloc(1, sizeof *r);
@@ -291,10 +291,10 @@ static void close_part(void *part)
 
 tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_solo_done) tide_solo solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_replicad *replicad = NULL;
-    TIDE_TRY(tide_front_open(&solo.front, &options->front, err));
+    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
     TIDE_TRY(tide_replicad_open(&replicad, solo.front, options, err));
     solo.part = replicad;
-    return tide_solo_serve(&solo, err);
+    return tide_single_service_serve(&solo, err);
 }

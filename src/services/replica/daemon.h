@@ -18,8 +18,8 @@
 enum { TIDE_REPLICA_PEERS_MAX = 64 };
 
 typedef struct tide_replica_options {
-    tide_front_options front; /* port_count 0: nobody is served */
-    tide_node *node;          /* must outlive it */
+    tide_listener_options front; /* port_count 0: nobody is served */
+    tide_node *node;             /* must outlive it */
     tide_remote_options remotes[TIDE_REPLICA_PEERS_MAX];
     int remote_count;
     int64_t every_us;          /* between syncs when nothing changes */
@@ -36,10 +36,10 @@ typedef struct tide_replica_options {
 typedef struct tide_replicad tide_replicad;
 
 /* Add a node to a front that is not serving yet. The options must outlive it; their front is not looked at, but for env and log. */
-TIDE_MUST_CHECK tide_status tide_replicad_open(tide_replicad **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
                                                const tide_replica_options *options,
                                                tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_replicad_close(tide_replicad *replicad);
 /* Rises when the file has news, or a sync has ended: for who wants to look again only then. From any thread. */
 uint64_t tide_replicad_version(const tide_replicad *replicad);

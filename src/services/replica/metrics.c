@@ -193,35 +193,35 @@ void tide_replica_metrics_collected(tide_replica_metrics *figures, const tide_co
 
 /* ---- what is in the file ---- */
 
-static tide_status get_number(int64_t *out, tide_app_tx *tx, const tide_template *template,
+static tide_status get_number(int64_t *out, tide_foreign_tx *tx, const tide_template *template,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, template->text, err));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK ? tide_app_col_i64(query) : 0;
+    *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
 }
 
 typedef struct look_call {
     tide_replica_metrics *m;
-    tide_app_tx *tx;
+    tide_foreign_tx *tx;
 } look_call;
 
 static tide_status count_table(void *arg, const tide_table *table, tide_error *err)
 {
     const look_call *call = arg;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, call->tx, table, TIDE_TABLE_COUNT, err));
-    const tide_status status = tide_app_step(query, err);
+    const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK)
-        set(call->m, FIGURE_TABLE_ROWS, table->name, "", tide_app_col_i64(query));
+        set(call->m, FIGURE_TABLE_ROWS, table->name, "", tide_foreign_col_i64(query));
     return TIDE_OK;
 }
 
-static tide_status look_at_clock(tide_replica_metrics *m, tide_app_tx *tx, tide_error *err)
+static tide_status look_at_clock(tide_replica_metrics *m, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t hybrid = 0;
     TIDE_TRY(get_number(&hybrid, tx, TIDE_TEMPLATE_APPLY_HYBRID_GET, err));
@@ -231,7 +231,7 @@ static tide_status look_at_clock(tide_replica_metrics *m, tide_app_tx *tx, tide_
     return TIDE_OK;
 }
 
-static tide_status look_at_file(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status look_at_file(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_replica_metrics *m = arg;
     look_call call = {.m = m, .tx = tx};
@@ -243,14 +243,14 @@ static tide_status look_at_file(tide_app_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(get_number(&number, tx, TIDE_TEMPLATE_METRIC_FILE_BYTES, err));
     set(m, FIGURE_FILE_BYTES, "", "", number);
     TIDE_TRY(look_at_clock(m, tx, err));
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_METRIC_TABLE_EVENTS->text, err));
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_METRIC_TABLE_EVENTS->text, err));
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         char table[LABEL];
-        const tide_view name = tide_app_col_bytes(query);
+        const tide_view name = tide_foreign_col_bytes(query);
         (void)snprintf(table, sizeof table, "%.*s", (int)(name.len < LABEL ? name.len : LABEL - 1),
                        name.ptr ? name.ptr : "");
-        set(m, FIGURE_TABLE_EVENTS, table, "", tide_app_col_i64(query));
+        set(m, FIGURE_TABLE_EVENTS, table, "", tide_foreign_col_i64(query));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -386,7 +386,7 @@ static tide_status look(tide_replica_metrics *m, tide_error *err)
     tide_node_counts counts = {.conflicts = 0};
     for (int id = FIGURE_TABLE_ROWS; id < FIGURE_COUNT; id++)
         m->families[id].count = 0;
-    TIDE_TRY(tide_app_read(tide_node_file(m->node), look_at_file, m, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(m->node), look_at_file, m, err));
     TIDE_TRY(look_at_logs(m, err));
     TIDE_TRY(tide_node_count(m->node, &counts, err));
     set(m, FIGURE_CONFLICTS, "", "", counts.conflicts);
@@ -435,7 +435,7 @@ tide_status tide_replica_metrics_new(tide_replica_metrics **out, tide_metrics *m
     if (!m)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for figures");
     m->node = node;
-    m->env = tide_app_env(tide_node_file(node));
+    m->env = tide_foreign_env(tide_node_file(node));
     (void)pthread_mutex_init(&m->lock, NULL);
     if (metrics)
         tide_metrics_add_source(metrics, write_figures, m);

@@ -29,7 +29,7 @@ static tide_status get_marks(tide_replica_service *service, tide_call *call,
     }
     TIDE_TRY(service->peer.marks(service->peer.arg, is_peer ? &theirs : NULL, &ours, err));
     REPLICA(GetMarksResponse) answer = REPLICA_INIT(GET_MARKS_RESPONSE);
-    tide_env *env = tide_app_env(tide_node_file(service->node));
+    tide_env *env = tide_foreign_env(tide_node_file(service->node));
     answer.node.data = ours.node.bytes;
     answer.node.len = TIDE_NODE_LEN;
     answer.epoch = (uint64_t)ours.epoch;

@@ -131,12 +131,13 @@ tide_status tide_snapshot_service_open(tide_snapshot_service **out,
     if (!s)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for snapshots");
     s->options = *options;
-    s->env = tide_app_env(tide_node_file(options->node));
+    s->env = tide_foreign_env(tide_node_file(options->node));
     s->opened_us = s->env->wall_us(s->env);
     (void)pthread_mutex_init(&s->lock, NULL);
     tide_status status = TIDE_OK;
     if (!options->dir)
-        status = tide_snapshot_dir_of(s->dir, tide_app_path(tide_node_file(options->node)), err);
+        status =
+            tide_snapshot_dir_of(s->dir, tide_foreign_path(tide_node_file(options->node)), err);
     else if ((size_t)snprintf(s->dir, sizeof s->dir, "%s", options->dir) >= sizeof s->dir)
         status = tide_fail(err, TIDE_E_LIMIT, "the path is too long: %.80s...", options->dir);
     if (status < TIDE_OK) {

@@ -237,7 +237,7 @@ static tide_status put_rest(looking *l, tide_error *err)
 
 tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err)
 {
-    tide_env *env = tide_app_env(tide_node_file(node));
+    tide_env *env = tide_foreign_env(tide_node_file(node));
     TIDE_CLEANUP(looking_done) looking l = {.node = node, .out = out};
     l.now_us = env->wall_us(env);
     tide_buffer_init(&l.peer_bytes, TIDE_RPC_ANSWER_MAX);

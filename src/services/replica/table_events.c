@@ -84,13 +84,13 @@ static tide_status check_request(const REPLICA(TableEventsRequest) * request, ti
 }
 
 /* A text of the file, borrowed from the row, as a field. */
-static tide_status put_text(tide_buffer *event, uint32_t field, tide_app_query *query,
+static tide_status put_text(tide_buffer *event, uint32_t field, tide_foreign_query *query,
                             tide_error *err)
 {
-    return tide_rpc_put_bytes(event, field, tide_app_col_bytes(query), err);
+    return tide_rpc_put_bytes(event, field, tide_foreign_col_bytes(query), err);
 }
 
-static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_app_query *query,
+static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_foreign_query *query,
                              tide_error *err)
 {
     char origin[TIDE_UUID_TEXT_SIZE];
@@ -100,13 +100,13 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_app_q
     tide_buffer_init(&event, TIDE_RPC_ANSWER_MAX);
     memcpy(id.bytes, mark->origin.bytes, TIDE_NODE_LEN);
     tide_uuid_format(&id, origin);
-    rest.origin_seq = tide_app_col_i64(query);
+    rest.origin_seq = tide_foreign_col_i64(query);
     TIDE_TRY(put_text(&event, 1, query, err));
     TIDE_TRY(put_text(&event, 3, query, err));
     TIDE_TRY(put_text(&event, 4, query, err));
     TIDE_TRY(put_text(&event, 5, query, err));
-    rest.timestamp = tide_app_col_i64(query);
-    rest.processed = tide_app_col_i64(query) != 0;
+    rest.timestamp = tide_foreign_col_i64(query);
+    rest.processed = tide_foreign_col_i64(query) != 0;
     TIDE_TRY(put_text(&event, 11, query, err));
     rest.table_name = p->request->table;
     rest.origin_node_id = origin;
@@ -119,19 +119,19 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_app_q
     return tide_rpc_put_bytes(p->out, 1, tide_buffer_view(&event), err);
 }
 
-static tide_status put_log(paging *p, tide_app_tx *tx, const tide_origin_mark *mark, int64_t after,
-                           int64_t since, tide_error *err)
+static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mark *mark,
+                           int64_t after, int64_t since, tide_error *err)
 {
     tide_status status;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err));
-    tide_app_bind_text(query, "table", tide_view_of(p->request->table));
-    tide_app_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_app_bind_i64(query, "epoch", mark->epoch);
-    tide_app_bind_i64(query, "after", after);
-    tide_app_bind_i64(query, "since", since);
-    tide_app_bind_i64(query, "limit", p->skip + p->left + 1);
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err));
+    tide_foreign_bind_text(query, "table", tide_view_of(p->request->table));
+    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
+    tide_foreign_bind_i64(query, "epoch", mark->epoch);
+    tide_foreign_bind_i64(query, "after", after);
+    tide_foreign_bind_i64(query, "since", since);
+    tide_foreign_bind_i64(query, "limit", p->skip + p->left + 1);
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         if (p->skip > 0) {
             p->skip--;
             continue;
@@ -147,7 +147,7 @@ static tide_status put_log(paging *p, tide_app_tx *tx, const tide_origin_mark *m
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status put_logs(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status put_logs(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     paging *p = arg;
     const REPLICA(TableEventsRequest) *request = p->request;
@@ -197,7 +197,7 @@ tide_status tide_table_events(tide_node *node, const REPLICA(TableEventsRequest)
         TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_node_marks(node, add_mark, &p.marks, err));
     TIDE_TRY(tide_peer_marks_sort(&p.marks, err));
-    TIDE_TRY(tide_app_read(tide_node_file(node), put_logs, &p, err));
+    TIDE_TRY(tide_foreign_read(tide_node_file(node), put_logs, &p, err));
     REPLICA(TableEventsResponse) rest = REPLICA_INIT(TABLE_EVENTS_RESPONSE);
     rest.has_more = p.has_more;
     if (p.at_seq > 0) {

@@ -15,27 +15,27 @@ struct tide_services {
 static void leave(void *arg)
 {
     const tide_services *s = arg;
-    tide_waiter_end(s->context.work);
-    tide_waiter_end(s->context.journal);
+    tide_long_poll_end(s->context.work);
+    tide_long_poll_end(s->context.journal);
 }
 
-static tide_status join(tide_services *s, tide_front *front, tide_error *err)
+static tide_status join(tide_services *s, tide_listener *front, tide_error *err)
 {
     static const tide_method *const tables[] = {
         tide_rpc_tasks,       tide_rpc_work,    tide_rpc_work_look,      tide_rpc_schedules,
         tide_rpc_idempotency, tide_rpc_journal, tide_rpc_journal_streams};
-    const tide_front_part part = {.leave = leave, .arg = s};
+    const tide_listener_component part = {.leave = leave, .arg = s};
     char topic[64];
     tide_work_topic(topic, NULL);
-    tide_metrics_add_source(tide_front_metrics(front), tide_work_metrics, s->context.store);
-    TIDE_TRY(tide_waiter_open(&s->context.work, s->context.store, topic, err));
-    TIDE_TRY(tide_waiter_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
+    tide_metrics_add_source(tide_listener_metrics(front), tide_work_metrics, s->context.store);
+    TIDE_TRY(tide_long_poll_open(&s->context.work, s->context.store, topic, err));
+    TIDE_TRY(tide_long_poll_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        TIDE_TRY(tide_front_add(front, tables[i], NULL, &s->context, err));
-    return tide_front_join(front, &part, err);
+        TIDE_TRY(tide_listener_add(front, tables[i], NULL, &s->context, err));
+    return tide_listener_join(front, &part, err);
 }
 
-tide_status tide_services_open(tide_services **out, tide_front *front, tide_store *store,
+tide_status tide_services_open(tide_services **out, tide_listener *front, tide_store *store,
                                tide_error *err)
 {
     tide_services *s = calloc(1, sizeof *s);
@@ -55,7 +55,7 @@ void tide_services_close(tide_services *s)
 {
     if (!s)
         return;
-    tide_waiter_close(s->context.work);
-    tide_waiter_close(s->context.journal);
+    tide_long_poll_close(s->context.work);
+    tide_long_poll_close(s->context.journal);
     free(s);
 }

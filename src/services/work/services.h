@@ -7,9 +7,9 @@
 typedef struct tide_services tide_services;
 
 /* Add tidemark.work.v1 and tidemark.journal.v1 over this store to a front that is not serving yet. */
-TIDE_MUST_CHECK tide_status tide_services_open(tide_services **out, tide_front *front,
+TIDE_MUST_CHECK tide_status tide_services_open(tide_services **out, tide_listener *front,
                                                tide_store *store, tide_error *err);
-/* After tide_front_stop, before tide_front_close. Takes NULL. */
+/* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_services_close(tide_services *services);
 
 #endif

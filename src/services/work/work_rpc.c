@@ -12,7 +12,7 @@
 
 enum { CLAIM_WAIT_MAX_MS = 60000 };
 
-static void free_items(tide_work_new **items)
+static void free_items(tide_work_spec **items)
 {
     free(*items);
 }
@@ -33,7 +33,7 @@ static tide_status need_lease(const WORK(Lease) * lease, tide_error *err)
 
 /* ---- adding ---- */
 
-static tide_status read_item(tide_work_new *out, const WORK(NewItem) * given, tide_error *err)
+static tide_status read_item(tide_work_spec *out, const WORK(NewItem) * given, tide_error *err)
 {
     const bool has_retries = given->_max_retries_case != 0;
     if (has_retries && given->max_retries < 0)
@@ -41,21 +41,21 @@ static tide_status read_item(tide_work_new *out, const WORK(NewItem) * given, ti
     if (given->n_depends_on > TIDE_WORK_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%zu dependencies, at most %d", given->n_depends_on,
                          TIDE_WORK_BATCH_MAX);
-    *out = (tide_work_new){.work_item_id = tide_rpc_text(given->work_item_id),
-                           .task_id = tide_rpc_text(given->task_id),
-                           .work_type = given->work_type,
-                           .input = tide_rpc_text(given->input_data),
-                           .priority = given->priority,
-                           .max_retries = has_retries ? given->max_retries : -1,
-                           .run_after_us = given->run_after,
-                           .unique_key = tide_rpc_text(given->unique_key),
-                           .depends_on = (const char *const *)given->depends_on,
-                           .depends_on_count = (int)given->n_depends_on};
+    *out = (tide_work_spec){.work_item_id = tide_rpc_text(given->work_item_id),
+                            .task_id = tide_rpc_text(given->task_id),
+                            .work_type = given->work_type,
+                            .input = tide_rpc_text(given->input_data),
+                            .priority = given->priority,
+                            .max_retries = has_retries ? given->max_retries : -1,
+                            .run_after_us = given->run_after,
+                            .unique_key = tide_rpc_text(given->unique_key),
+                            .depends_on = (const char *const *)given->depends_on,
+                            .depends_on_count = (int)given->n_depends_on};
     TIDE_TRY(tide_rpc_duration(&out->delay_us, given->delay_ms, "delay_ms", err));
     return tide_rpc_duration(&out->timeout_us, given->timeout_ms, "timeout_ms", err);
 }
 
-static tide_status read_items(tide_work_new **out, WORK(NewItem) * *given, size_t count,
+static tide_status read_items(tide_work_spec **out, WORK(NewItem) * *given, size_t count,
                               tide_error *err)
 {
     *out = calloc(count, sizeof **out);
@@ -77,7 +77,7 @@ static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tid
 {
     const WORK(AddItemsRequest) *request = (const WORK(AddItemsRequest) *)message;
     TIDE_TRY(check_count(request->n_items, "items", err));
-    TIDE_CLEANUP(free_items) tide_work_new *items = NULL;
+    TIDE_CLEANUP(free_items) tide_work_spec *items = NULL;
     TIDE_TRY(read_items(&items, request->items, request->n_items, err));
     tide_work_added *added = calloc(request->n_items, sizeof *added);
     if (!added)
@@ -188,7 +188,7 @@ static tide_status park_claim(tide_rpc *rpc, const waiting_claim *w, tide_error 
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a claim that waits");
     *kept = *w;
     int64_t wait_us = w->request->wait_ms * 1000;
-    TIDE_TRY(tide_waiter_park(rpc->context->work, rpc->call, step_claim, kept, wait_us, err));
+    TIDE_TRY(tide_long_poll_park(rpc->context->work, rpc->call, step_claim, kept, wait_us, err));
     rpc->is_parked = true;
     return TIDE_OK;
 }
@@ -295,7 +295,7 @@ static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
     tide_checkpoint_new given;
     if (request->checkpoint)
         tide_rpc_new_checkpoint(&given, request->checkpoint);
-    TIDE_CLEANUP(free_items) tide_work_new *follow_ups = NULL;
+    TIDE_CLEANUP(free_items) tide_work_spec *follow_ups = NULL;
     if (request->n_follow_ups > 0)
         TIDE_TRY(read_items(&follow_ups, request->follow_ups, request->n_follow_ups, err));
     tide_work_result result = {.work_item_id = request->lease->work_item_id,

@@ -9,20 +9,20 @@
 enum { PAGES_PER_STEP = 1024, TRIES = 10000 };
 
 typedef struct copying {
-    tide_app_connection *reader;
-    tide_app_fn *is_moment;
+    tide_foreign_connection *reader;
+    tide_foreign_fn *is_moment;
     void *arg;
-    tide_app_copy_fn *progress;
+    tide_foreign_copy_fn *progress;
     void *progress_arg;
 } copying;
 
 static void copying_done(copying *c)
 {
-    tide_app_disconnect(c->reader);
+    tide_foreign_disconnect(c->reader);
 }
 
 /* A closure may run again: what an earlier try has begun to read is not the moment. */
-static tide_status pin(tide_app_tx *tx, void *arg, tide_error *err)
+static tide_status pin(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     copying *c = arg;
     int64_t ignored = 0;
@@ -30,22 +30,22 @@ static tide_status pin(tide_app_tx *tx, void *arg, tide_error *err)
     if (status != TIDE_OK)
         return status;
     if (!sqlite3_get_autocommit(c->reader->db))
-        TIDE_TRY(tide_app_exec(c->reader, "ROLLBACK", err));
-    TIDE_TRY(tide_app_exec(c->reader, "BEGIN", err));
-    return tide_app_ask(c->reader, "SELECT count(*) FROM sqlite_master", &ignored, err);
+        TIDE_TRY(tide_foreign_exec(c->reader, "ROLLBACK", err));
+    TIDE_TRY(tide_foreign_exec(c->reader, "BEGIN", err));
+    return tide_foreign_ask(c->reader, "SELECT count(*) FROM sqlite_master", &ignored, err);
 }
 
-static tide_status find_moment(tide_app *app, copying *c, tide_error *err)
+static tide_status find_moment(tide_foreign_db *app, copying *c, tide_error *err)
 {
     tide_status status = TIDE_NONE;
     (void)pthread_mutex_lock(&app->write_lock);
     for (int i = 0; status == TIDE_NONE && i < TRIES; i++) {
         app->writer->busy_until_us = app->env->mono_us(app->env) + app->options.wait_us;
         do
-            status = tide_app_try_write(app, pin, c, err);
+            status = tide_foreign_try_write(app, pin, c, err);
         while (status == TIDE_E_BUSY && app->env->mono_us(app->env) < app->writer->busy_until_us);
     }
-    tide_app_checkpoint(app->writer);
+    tide_foreign_checkpoint(app->writer);
     (void)pthread_mutex_unlock(&app->write_lock);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_BUSY, "%s is written to without a pause", app->name);
@@ -80,15 +80,16 @@ static tide_status copy_to(copying *c, sqlite3 *to, const char *path, tide_error
     return status < TIDE_OK || code == SQLITE_OK ? status : tide_sqlite_fail(err, to, code, path);
 }
 
-tide_status tide_app_copy(tide_app *app, const char *path, tide_app_fn *is_moment, void *arg,
-                          tide_app_copy_fn *progress, void *progress_arg, tide_error *err)
+tide_status tide_foreign_copy(tide_foreign_db *app, const char *path, tide_foreign_fn *is_moment,
+                              void *arg, tide_foreign_copy_fn *progress, void *progress_arg,
+                              tide_error *err)
 {
     TIDE_CLEANUP(copying_done)
     copying c = {
         .is_moment = is_moment, .arg = arg, .progress = progress, .progress_arg = progress_arg};
     if (access(path, F_OK) == 0)
         return tide_fail(err, TIDE_E_EXISTS, "%s exists already", path);
-    TIDE_TRY(tide_app_connect(&c.reader, app, false, err));
+    TIDE_TRY(tide_foreign_connect(&c.reader, app, false, err));
     TIDE_TRY(find_moment(app, &c, err));
     sqlite3 *to = NULL;
     const int code = sqlite3_open_v2(path, &to,

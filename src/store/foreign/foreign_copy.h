@@ -15,12 +15,13 @@
 #include "store/foreign/foreign_db.h"
 
 /* done of total pages. An answer below TIDE_OK ends it. */
-typedef tide_status tide_app_copy_fn(void *arg, int64_t done, int64_t total, tide_error *err);
+typedef tide_status tide_foreign_copy_fn(void *arg, int64_t done, int64_t total, tide_error *err);
 
 /* Copy to a file that does not exist. is_moment runs in a write transaction: TIDE_OK: now, and it has changed nothing. TIDE_NONE: not yet; what it changed is
  * committed, and it is asked again. progress may be NULL. TIDE_E_BUSY: no moment came. TIDE_E_FULL, TIDE_E_IO, TIDE_E_EXISTS. */
-TIDE_MUST_CHECK tide_status tide_app_copy(tide_app *app, const char *path, tide_app_fn *is_moment,
-                                          void *arg, tide_app_copy_fn *progress, void *progress_arg,
-                                          tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_copy(tide_foreign_db *app, const char *path,
+                                              tide_foreign_fn *is_moment, void *arg,
+                                              tide_foreign_copy_fn *progress, void *progress_arg,
+                                              tide_error *err);
 
 #endif

@@ -20,7 +20,7 @@ enum {
     CACHE_KIB = 8192,
 };
 
-tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection, int code)
+tide_status tide_foreign_fail(tide_error *err, const tide_foreign_connection *connection, int code)
 {
     if (code == SQLITE_CONSTRAINT_DATATYPE) /* of a STRICT table: here no sum of ours */
         return tide_fail(err, TIDE_E_INVALID, "%s: %s", connection->app->name,
@@ -28,16 +28,17 @@ tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection
     return tide_sqlite_fail(err, connection->db, code, connection->app->name);
 }
 
-tide_status tide_app_exec(tide_app_connection *connection, const char *text, tide_error *err)
+tide_status tide_foreign_exec(tide_foreign_connection *connection, const char *text,
+                              tide_error *err)
 {
     const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK
                ? TIDE_OK
-               : tide_app_fail(err, connection, sqlite3_extended_errcode(connection->db));
+               : tide_foreign_fail(err, connection, sqlite3_extended_errcode(connection->db));
 }
 
-tide_status tide_app_ask(tide_app_connection *connection, const char *text, int64_t *out,
-                         tide_error *err)
+tide_status tide_foreign_ask(tide_foreign_connection *connection, const char *text, int64_t *out,
+                             tide_error *err)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
@@ -46,7 +47,8 @@ tide_status tide_app_ask(tide_app_connection *connection, const char *text, int6
     *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     while (code == SQLITE_ROW)
         code = sqlite3_step(statement);
-    const tide_status status = code == SQLITE_DONE ? TIDE_OK : tide_app_fail(err, connection, code);
+    const tide_status status =
+        code == SQLITE_DONE ? TIDE_OK : tide_foreign_fail(err, connection, code);
     (void)sqlite3_finalize(statement);
     return status;
 }
@@ -55,13 +57,13 @@ tide_status tide_app_ask(tide_app_connection *connection, const char *text, int6
 
 static int wait_for_lock(void *arg, int tries)
 {
-    const tide_app_connection *connection = arg;
+    const tide_foreign_connection *connection = arg;
     return tide_sqlite_spin(connection->app->env, connection->busy_until_us, tries);
 }
 
-static void set_deadline(tide_app_connection *connection)
+static void set_deadline(tide_foreign_connection *connection)
 {
-    const tide_app *app = connection->app;
+    const tide_foreign_db *app = connection->app;
     connection->busy_until_us = app->env->mono_us(app->env) + app->options.wait_us;
 }
 
@@ -76,7 +78,7 @@ static void write_reals_as_ever(sqlite3 *db)
 #endif
 }
 
-static tide_status configure(tide_app_connection *connection, bool is_writer, tide_error *err)
+static tide_status configure(tide_foreign_connection *connection, bool is_writer, tide_error *err)
 {
     sqlite3 *db = connection->db;
     write_reals_as_ever(db);
@@ -92,22 +94,22 @@ static tide_status configure(tide_app_connection *connection, bool is_writer, ti
                    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-%d;"
                    "PRAGMA temp_store=MEMORY;%s",
                    CACHE_KIB, is_writer ? "" : "PRAGMA query_only=ON;");
-    return tide_app_exec(connection, text, err);
+    return tide_foreign_exec(connection, text, err);
 }
 
-void tide_app_disconnect(tide_app_connection *connection)
+void tide_foreign_disconnect(tide_foreign_connection *connection)
 {
     if (!connection)
         return;
-    tide_app_statements_done(connection);
+    tide_foreign_statements_done(connection);
     (void)sqlite3_close(connection->db);
     free(connection);
 }
 
-tide_status tide_app_connect(tide_app_connection **out, tide_app *app, bool is_writer,
-                             tide_error *err)
+tide_status tide_foreign_connect(tide_foreign_connection **out, tide_foreign_db *app,
+                                 bool is_writer, tide_error *err)
 {
-    tide_app_connection *connection = calloc(1, sizeof *connection);
+    tide_foreign_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", app->name);
     connection->app = app;
@@ -120,18 +122,18 @@ tide_status tide_app_connect(tide_app_connection **out, tide_app *app, bool is_w
                       (uri ? SQLITE_OPEN_URI : 0) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     const int code = sqlite3_open_v2(uri ? uri : app->path, &connection->db, flags, app->vfs);
     sqlite3_free(uri);
-    tide_status status = code == SQLITE_OK ? TIDE_OK : tide_app_fail(err, connection, code);
+    tide_status status = code == SQLITE_OK ? TIDE_OK : tide_foreign_fail(err, connection, code);
     if (status == TIDE_OK)
         status = configure(connection, is_writer, err);
     if (status < TIDE_OK) {
-        tide_app_disconnect(connection);
+        tide_foreign_disconnect(connection);
         return status;
     }
     *out = connection;
     return TIDE_OK;
 }
 
-void tide_app_checkpoint(tide_app_connection *connection)
+void tide_foreign_checkpoint(tide_foreign_connection *connection)
 {
     char log[4096];
     struct stat info;
@@ -139,7 +141,7 @@ void tide_app_checkpoint(tide_app_connection *connection)
         stat(log, &info) != 0)
         return;
     int64_t page_size = 0;
-    if (tide_app_ask(connection, "PRAGMA page_size", &page_size, NULL) < TIDE_OK ||
+    if (tide_foreign_ask(connection, "PRAGMA page_size", &page_size, NULL) < TIDE_OK ||
         info.st_size < CHECKPOINT_FRAMES * (page_size + FRAME_HEAD))
         return;
     (void)sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -168,13 +170,13 @@ static tide_status check_kind(const char *path, bool is_new, tide_error *err)
 }
 
 /* Readable, not a store of our own, in WAL mode unless nothing may change. */
-static tide_status look_inside(tide_app *app, tide_error *err)
+static tide_status look_inside(tide_foreign_db *app, tide_error *err)
 {
-    tide_app_connection *writer = app->writer;
+    tide_foreign_connection *writer = app->writer;
     int64_t tables = 0;
     int64_t id = 0;
-    TIDE_TRY(tide_app_ask(writer, "SELECT count(*) FROM sqlite_master", &tables, err));
-    TIDE_TRY(tide_app_ask(writer, "PRAGMA application_id", &id, err));
+    TIDE_TRY(tide_foreign_ask(writer, "SELECT count(*) FROM sqlite_master", &tables, err));
+    TIDE_TRY(tide_foreign_ask(writer, "PRAGMA application_id", &id, err));
     if (id == TIDE_SQLITE_APPLICATION_ID)
         return tide_fail(err, TIDE_E_FOREIGN,
                          "%s is a store of Tidemark's own, not an application's database",
@@ -189,7 +191,7 @@ static tide_status look_inside(tide_app *app, tide_error *err)
     const bool is_wal = app->options.is_as_is || (mode && strcmp(mode, "wal") == 0);
     while (code == SQLITE_ROW)
         code = sqlite3_step(statement);
-    const tide_status status = code == SQLITE_DONE ? TIDE_OK : tide_app_fail(err, writer, code);
+    const tide_status status = code == SQLITE_DONE ? TIDE_OK : tide_foreign_fail(err, writer, code);
     (void)sqlite3_finalize(statement);
     if (status == TIDE_OK && !is_wal)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "%s cannot be switched to a write-ahead log",
@@ -197,8 +199,8 @@ static tide_status look_inside(tide_app *app, tide_error *err)
     return status;
 }
 
-static tide_status prepare_app(tide_app *app, const char *path, const tide_app_options *options,
-                               tide_error *err)
+static tide_status prepare_app(tide_foreign_db *app, const char *path,
+                               const tide_foreign_options *options, tide_error *err)
 {
     if (options)
         app->options = *options;
@@ -228,34 +230,34 @@ static tide_status prepare_app(tide_app *app, const char *path, const tide_app_o
     return TIDE_OK;
 }
 
-tide_status tide_app_open(tide_app **out, const char *path, const tide_app_options *options,
-                          tide_error *err)
+tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
+                              const tide_foreign_options *options, tide_error *err)
 {
     *out = NULL;
     const bool is_new = options && options->is_new;
     if (!(options && options->vfs))
         TIDE_TRY(check_kind(path, is_new, err));
-    TIDE_CLEANUP(tide_app_closep) tide_app *app = calloc(1, sizeof *app);
+    TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *app = calloc(1, sizeof *app);
     if (!app)
         return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
     TIDE_TRY(prepare_app(app, path, options, err));
-    TIDE_TRY(tide_app_connect(&app->writer, app, true, err));
+    TIDE_TRY(tide_foreign_connect(&app->writer, app, true, err));
     TIDE_TRY(look_inside(app, err));
     *out = TIDE_TAKE(app);
     return TIDE_OK;
 }
 
-void tide_app_close(tide_app *app)
+void tide_foreign_close(tide_foreign_db *app)
 {
     if (!app)
         return;
     while (app->readers) {
-        tide_app_connection *reader = app->readers;
+        tide_foreign_connection *reader = app->readers;
         app->readers = reader->next;
-        tide_app_disconnect(reader);
+        tide_foreign_disconnect(reader);
     }
-    tide_app_disconnect(app->watcher);
-    tide_app_disconnect(app->writer);
+    tide_foreign_disconnect(app->watcher);
+    tide_foreign_disconnect(app->writer);
     if (app->watch_fd >= 0)
         (void)close(app->watch_fd);
     (void)pthread_mutex_destroy(&app->write_lock);
@@ -269,42 +271,42 @@ void tide_app_close(tide_app *app)
     free(app);
 }
 
-void tide_app_closep(tide_app **app)
+void tide_foreign_closep(tide_foreign_db **app)
 {
-    tide_app_close(*app);
+    tide_foreign_close(*app);
 }
 
-const char *tide_app_path(const tide_app *app)
+const char *tide_foreign_path(const tide_foreign_db *app)
 {
     return app->path;
 }
 
-tide_env *tide_app_env(const tide_app *app)
+tide_env *tide_foreign_env(const tide_foreign_db *app)
 {
     return app->env;
 }
 
-tide_app *tide_app_of(tide_app_tx *tx)
+tide_foreign_db *tide_foreign_of(tide_foreign_tx *tx)
 {
     return tx->connection->app;
 }
 
 /* ---- transactions ---- */
 
-static void roll_back(tide_app_connection *connection)
+static void roll_back(tide_foreign_connection *connection)
 {
     if (!sqlite3_get_autocommit(connection->db))
         (void)sqlite3_exec(connection->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-static tide_status commit(tide_app_connection *connection, tide_error *err)
+static tide_status commit(tide_foreign_connection *connection, tide_error *err)
 {
     const int code = sqlite3_exec(connection->db, "COMMIT", NULL, NULL, NULL);
     if (code == SQLITE_OK)
         return TIDE_OK;
     const int extended = sqlite3_extended_errcode(connection->db);
     tide_error cause = {.status = TIDE_OK};
-    const tide_status status = tide_app_fail(&cause, connection, extended);
+    const tide_status status = tide_foreign_fail(&cause, connection, extended);
     const bool is_whole = !sqlite3_get_autocommit(connection->db);
     roll_back(connection);
     /* Busy, and the transaction still stands: nothing was written. */
@@ -313,31 +315,33 @@ static tide_status commit(tide_app_connection *connection, tide_error *err)
     return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "commit: %s", cause.text);
 }
 
-tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, void *arg,
+                                   tide_error *err)
 {
-    tide_app_connection *writer = app->writer;
-    tide_app_tx tx = {.connection = writer, .is_write = true};
-    TIDE_TRY(tide_app_exec(writer, "BEGIN IMMEDIATE", err));
+    tide_foreign_connection *writer = app->writer;
+    tide_foreign_tx tx = {.connection = writer, .is_write = true};
+    TIDE_TRY(tide_foreign_exec(writer, "BEGIN IMMEDIATE", err));
     const int64_t changes = sqlite3_total_changes64(writer->db);
-    tide_status status = tide_app_look_again(&tx, err);
+    tide_status status = tide_foreign_look_again(&tx, err);
     if (status >= TIDE_OK)
         status = fn(&tx, arg, err);
-    tide_app_end_all(&tx);
+    tide_foreign_end_all(&tx);
     if (status >= TIDE_OK && sqlite3_get_autocommit(writer->db))
         return tide_fail(err, TIDE_E_FULL, "%s: SQLite has undone the transaction", app->name);
     const tide_status done = status;
     if (status >= TIDE_OK && sqlite3_total_changes64(writer->db) != changes)
-        status = tide_app_mark(&tx, err);
+        status = tide_foreign_mark(&tx, err);
     if (status < TIDE_OK) {
         roll_back(writer);
         return status;
     }
     TIDE_TRY(commit(writer, err));
-    tide_app_mark_twin(app, &tx);
+    tide_foreign_mark_twin(app, &tx);
     return done;
 }
 
-tide_status tide_app_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+tide_status tide_foreign_write(tide_foreign_db *app, tide_foreign_fn *fn, void *arg,
+                               tide_error *err)
 {
     const int locked = pthread_mutex_lock(&app->write_lock);
     assert(locked == 0 && "a closure does not write to its own file");
@@ -345,44 +349,44 @@ tide_status tide_app_write(tide_app *app, tide_app_fn *fn, void *arg, tide_error
     set_deadline(app->writer);
     tide_status status = TIDE_OK;
     do
-        status = tide_app_try_write(app, fn, arg, err);
+        status = tide_foreign_try_write(app, fn, arg, err);
     while (status == TIDE_E_BUSY && app->env->mono_us(app->env) < app->writer->busy_until_us);
     if (status >= TIDE_OK)
-        tide_app_checkpoint(app->writer);
+        tide_foreign_checkpoint(app->writer);
     (void)pthread_mutex_unlock(&app->write_lock);
     return status;
 }
 
-static tide_status take_reader(tide_app_connection **out, tide_app *app, tide_error *err)
+static tide_status take_reader(tide_foreign_connection **out, tide_foreign_db *app, tide_error *err)
 {
     (void)pthread_mutex_lock(&app->pool_lock);
-    tide_app_connection *reader = app->readers;
+    tide_foreign_connection *reader = app->readers;
     if (reader)
         app->readers = reader->next;
     (void)pthread_mutex_unlock(&app->pool_lock);
     *out = reader;
-    return reader ? TIDE_OK : tide_app_connect(out, app, false, err);
+    return reader ? TIDE_OK : tide_foreign_connect(out, app, false, err);
 }
 
-static void give_reader(tide_app_connection *reader)
+static void give_reader(tide_foreign_connection *reader)
 {
-    tide_app *app = reader->app;
+    tide_foreign_db *app = reader->app;
     (void)pthread_mutex_lock(&app->pool_lock);
     reader->next = app->readers;
     app->readers = reader;
     (void)pthread_mutex_unlock(&app->pool_lock);
 }
 
-tide_status tide_app_read(tide_app *app, tide_app_fn *fn, void *arg, tide_error *err)
+tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign_fn *fn, void *arg, tide_error *err)
 {
-    tide_app_connection *reader = NULL;
+    tide_foreign_connection *reader = NULL;
     TIDE_TRY(take_reader(&reader, app, err));
     set_deadline(reader);
-    tide_app_tx tx = {.connection = reader};
-    tide_status status = tide_app_exec(reader, "BEGIN", err);
+    tide_foreign_tx tx = {.connection = reader};
+    tide_status status = tide_foreign_exec(reader, "BEGIN", err);
     if (status == TIDE_OK)
         status = fn(&tx, arg, err);
-    tide_app_end_all(&tx);
+    tide_foreign_end_all(&tx);
     roll_back(reader);
     give_reader(reader);
     return status;

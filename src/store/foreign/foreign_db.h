@@ -6,19 +6,19 @@
  *
  * Our connections fire no triggers and enforce no foreign keys (what is applied was checked where it was written, and is checked again
  * as a whole), and understand schemas with double-quoted texts. They keep the log below the 1,000 frames at which foreign programs
- * checkpoint (older SQLite can corrupt a file doing that), also what others wrote to it (tide_app_wait), with one connection kept open; the
+ * checkpoint (older SQLite can corrupt a file doing that), also what others wrote to it (tide_foreign_wait), with one connection kept open; the
  * last of ours to close empties it into the file.
  *
  * Transactions are closures, as in store.h: BEGIN IMMEDIATE, retried while somebody else writes, until the deadline (TIDE_E_BUSY). A closure may
- * run more than once and hands out nothing before tide_app_write returned. A COMMIT that fails is TIDE_E_OUTCOME_UNKNOWN.
+ * run more than once and hands out nothing before tide_foreign_write returned. A COMMIT that fails is TIDE_E_OUTCOME_UNKNOWN.
  *
  * Statements are texts made from templates (sql_template.h), prepared once per connection and cached by text.
  *
  * Which file is this? Its inode and birth time are kept in tide_metadata inside the file, a mark that rises with every write of ours there
- * and in a twin outside (identity.h has the reasons): tide_app_look_back tells whether the file was copied or put back. A file that is put
+ * and in a twin outside (identity.h has the reasons): tide_foreign_look_back tells whether the file was copied or put back. A file that is put
  * back under another inode (by rename) cannot be told from a copy, and is called one.
  *
- * Threads: a tide_app is safe from any thread: one writes at a time, readers have connections of their own.
+ * Threads: a tide_foreign_db is safe from any thread: one writes at a time, readers have connections of their own.
  * Survives: a crash at any point leaves the file before or after a closure. */
 #ifndef TIDE_STORE_FOREIGN_FOREIGN_DB_H
 #define TIDE_STORE_FOREIGN_FOREIGN_DB_H
@@ -30,98 +30,104 @@
 #include <tidemark/error.h>
 #include <tidemark/view.h>
 
-typedef struct tide_app tide_app;
-typedef struct tide_app_tx tide_app_tx;
-typedef struct tide_app_query tide_app_query;
+typedef struct tide_foreign_db tide_foreign_db;
+typedef struct tide_foreign_tx tide_foreign_tx;
+typedef struct tide_foreign_query tide_foreign_query;
 
-typedef struct tide_app_options {
+typedef struct tide_foreign_options {
     tide_env *env;         /* NULL: the system */
     bool is_new;           /* may be absent: an empty database is made */
     bool is_as_is;         /* change nothing: no WAL switch, no tables of ours */
     int64_t wait_us;       /* for the write lock; 0: 10 s */
     const char *vfs;       /* NULL: the default (tests) */
     const char *state_dir; /* where the twin lives; NULL: as store.h; "": none */
-} tide_app_options;
+} tide_foreign_options;
 
 /* TIDE_E_NOT_FOUND: no file. TIDE_E_FOREIGN: not SQLite, or a store of Tidemark's own. TIDE_E_UNSUPPORTED: a schema we cannot read
  * (says what). TIDE_E_DENIED, TIDE_E_DAMAGED. */
-TIDE_MUST_CHECK tide_status tide_app_open(tide_app **out, const char *path,
-                                          const tide_app_options *options, tide_error *err);
-void tide_app_close(tide_app *app);
-void tide_app_closep(tide_app **app);
-const char *tide_app_path(const tide_app *app);
-tide_env *tide_app_env(const tide_app *app);
+TIDE_MUST_CHECK tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
+                                              const tide_foreign_options *options, tide_error *err);
+void tide_foreign_close(tide_foreign_db *app);
+void tide_foreign_closep(tide_foreign_db **app);
+const char *tide_foreign_path(const tide_foreign_db *app);
+tide_env *tide_foreign_env(const tide_foreign_db *app);
 
-typedef tide_status tide_app_fn(tide_app_tx *tx, void *arg, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_app_write(tide_app *app, tide_app_fn *fn, void *arg,
-                                           tide_error *err);
-TIDE_MUST_CHECK tide_status tide_app_read(tide_app *app, tide_app_fn *fn, void *arg,
-                                          tide_error *err);
-tide_app *tide_app_of(tide_app_tx *tx);
+typedef tide_status tide_foreign_fn(tide_foreign_tx *tx, void *arg, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_write(tide_foreign_db *app, tide_foreign_fn *fn, void *arg,
+                                               tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign_fn *fn, void *arg,
+                                              tide_error *err);
+tide_foreign_db *tide_foreign_of(tide_foreign_tx *tx);
 
 /* A script of several statements: tables, triggers. Write transactions alone. */
-TIDE_MUST_CHECK tide_status tide_app_script(tide_app_tx *tx, const char *text, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text,
+                                                tide_error *err);
 
 /* One statement. Parameters are bound by name, in any order; unbound ones are NULL. */
-TIDE_MUST_CHECK tide_status tide_app_begin(tide_app_query **out, tide_app_tx *tx, const char *text,
-                                           tide_error *err);
-void tide_app_end(tide_app_query *query); /* takes NULL; at the latest with the closure */
-void tide_app_endp(tide_app_query **query);
-void tide_app_reset(tide_app_query *query);
-void tide_app_bind_null(tide_app_query *query, const char *name);
-void tide_app_bind_i64(tide_app_query *query, const char *name, int64_t value);
-void tide_app_bind_f64(tide_app_query *query, const char *name, double value);
-void tide_app_bind_text(tide_app_query *query, const char *name, tide_view value);
-void tide_app_bind_blob(tide_app_query *query, const char *name, tide_view value);
+TIDE_MUST_CHECK tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx,
+                                               const char *text, tide_error *err);
+void tide_foreign_end(tide_foreign_query *query); /* takes NULL; at the latest with the closure */
+void tide_foreign_endp(tide_foreign_query **query);
+void tide_foreign_reset(tide_foreign_query *query);
+void tide_foreign_bind_null(tide_foreign_query *query, const char *name);
+void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value);
+void tide_foreign_bind_f64(tide_foreign_query *query, const char *name, double value);
+void tide_foreign_bind_text(tide_foreign_query *query, const char *name, tide_view value);
+void tide_foreign_bind_blob(tide_foreign_query *query, const char *name, tide_view value);
 /* TIDE_OK: a row. TIDE_NONE: the end. A constraint that fails is TIDE_E_EXISTS (unique), TIDE_E_INVALID (check, not null) or TIDE_E_CONFLICT,
  * and does not doom the transaction: the statement alone is undone. */
-TIDE_MUST_CHECK tide_status tide_app_step(tide_app_query *query, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_step(tide_foreign_query *query, tide_error *err);
 /* Run to the end; *changed may be NULL. */
-TIDE_MUST_CHECK tide_status tide_app_run(tide_app_query *query, int64_t *changed, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed,
+                                             tide_error *err);
 
 /* By position, from 1: ?1, ?2, ... A tide_class value (1 INTEGER, 2 FLOAT, 3 TEXT, 4 BLOB, 5 NULL, as SQLite numbers them). */
-typedef struct tide_app_value {
+typedef struct tide_foreign_value {
     int class;
     int64_t integer;
     double real;
     tide_view bytes;
-} tide_app_value;
-void tide_app_bind_at(tide_app_query *query, int position, const tide_app_value *value);
+} tide_foreign_value;
+void tide_foreign_bind_at(tide_foreign_query *query, int position, const tide_foreign_value *value);
 
 /* Columns of the row, in order. Class: SQLITE_INTEGER (1), FLOAT (2), TEXT (3), BLOB (4), NULL (5). Views until the next step. */
-int tide_app_col_class(const tide_app_query *query); /* does not move */
-int64_t tide_app_col_i64(tide_app_query *query);
-double tide_app_col_f64(tide_app_query *query);
-tide_view tide_app_col_bytes(tide_app_query *query); /* text or blob, as it is stored */
-tide_app_value tide_app_col(tide_app_query *query);  /* whatever it is */
+int tide_foreign_col_class(const tide_foreign_query *query); /* does not move */
+int64_t tide_foreign_col_i64(tide_foreign_query *query);
+double tide_foreign_col_f64(tide_foreign_query *query);
+tide_view tide_foreign_col_bytes(tide_foreign_query *query);    /* text or blob, as it is stored */
+tide_foreign_value tide_foreign_col(tide_foreign_query *query); /* whatever it is */
 
 /* ---- identity ---- */
 
-typedef enum tide_app_history {
-    TIDE_APP_SAME,
-    TIDE_APP_COPIED,   /* another file with the same content: it needs a name of its own */
-    TIDE_APP_RESTORED, /* this file, put back to an earlier state */
-} tide_app_history;
+typedef enum tide_foreign_history {
+    TIDE_FOREIGN_SAME,
+    TIDE_FOREIGN_COPIED,   /* another file with the same content: it needs a name of its own */
+    TIDE_FOREIGN_RESTORED, /* this file, put back to an earlier state */
+} tide_foreign_history;
 
 /* Compare file and twin with what the file says of itself, inside a write transaction; the caller acts on it and then calls
- * tide_app_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or twin know of (0: none):
- * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_APP_SAME. */
-TIDE_MUST_CHECK tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history *out,
-                                               int64_t *epoch, char evidence[256], tide_error *err);
-TIDE_MUST_CHECK tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err);
+ * tide_foreign_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or twin know of (0: none):
+ * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_FOREIGN_SAME. */
+TIDE_MUST_CHECK tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *out,
+                                                   int64_t *epoch, char evidence[256],
+                                                   tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch,
+                                                tide_error *err);
 
 /* Call fn at the beginning of every write transaction that finds the file, once settled, put back below this process's last commit, or in another
  * epoch: it looks back and settles. A file of another inode in its place is TIDE_E_CONFLICT for every write. Set it before the first write. */
-void tide_app_on_returned(tide_app *app, tide_app_fn *fn, void *arg);
+void tide_foreign_on_returned(tide_foreign_db *app, tide_foreign_fn *fn, void *arg);
 
 /* Rows of tide_metadata. TIDE_NONE: no such row, or no such table. Texts of at most 255 bytes. */
-enum { TIDE_APP_NOTE_SIZE = 256 };
-TIDE_MUST_CHECK tide_status tide_app_note_get(tide_app_tx *tx, const char *key,
-                                              char out[TIDE_APP_NOTE_SIZE], tide_error *err);
-TIDE_MUST_CHECK tide_status tide_app_note_put(tide_app_tx *tx, const char *key, const char *value,
-                                              tide_error *err);
+enum { TIDE_FOREIGN_NOTE_SIZE = 256 };
+TIDE_MUST_CHECK tide_status tide_foreign_note_get(tide_foreign_tx *tx, const char *key,
+                                                  char out[TIDE_FOREIGN_NOTE_SIZE],
+                                                  tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_note_put(tide_foreign_tx *tx, const char *key,
+                                                  const char *value, tide_error *err);
 
 /* Something was committed to the file, by anybody: wait up to wait_us. TIDE_NONE: nothing came. */
-TIDE_MUST_CHECK tide_status tide_app_wait(tide_app *app, int64_t wait_us, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_wait(tide_foreign_db *app, int64_t wait_us,
+                                              tide_error *err);
 
 #endif

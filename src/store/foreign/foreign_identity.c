@@ -23,48 +23,49 @@ enum {
     VISIBLE_MS = 1,      /* between the log's first byte and the commit's visibility */
 };
 
-static tide_status has_notes(tide_app_tx *tx, bool *out, tide_error *err)
+static tide_status has_notes(tide_foreign_tx *tx, bool *out, tide_error *err)
 {
     int64_t found = 0;
-    TIDE_TRY(tide_app_ask(tx->connection, TIDE_TEMPLATE_APP_HAS_NOTES->text, &found, err));
+    TIDE_TRY(tide_foreign_ask(tx->connection, TIDE_TEMPLATE_APP_HAS_NOTES->text, &found, err));
     *out = found > 0;
     return TIDE_OK;
 }
 
-tide_status tide_app_note_get(tide_app_tx *tx, const char *key, char out[TIDE_APP_NOTE_SIZE],
-                              tide_error *err)
+tide_status tide_foreign_note_get(tide_foreign_tx *tx, const char *key,
+                                  char out[TIDE_FOREIGN_NOTE_SIZE], tide_error *err)
 {
     out[0] = '\0';
     bool is_there = false;
     TIDE_TRY(has_notes(tx, &is_there, err));
     if (!is_there)
         return TIDE_NONE;
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_GET->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_app_step(query, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_GET->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    const tide_status status = tide_foreign_step(query, err);
     if (status == TIDE_OK) {
-        const tide_view value = tide_app_col_bytes(query);
-        (void)snprintf(out, TIDE_APP_NOTE_SIZE, "%.*s", (int)value.len, value.ptr);
+        const tide_view value = tide_foreign_col_bytes(query);
+        (void)snprintf(out, TIDE_FOREIGN_NOTE_SIZE, "%.*s", (int)value.len, value.ptr);
     }
     return status;
 }
 
-tide_status tide_app_note_put(tide_app_tx *tx, const char *key, const char *value, tide_error *err)
+tide_status tide_foreign_note_put(tide_foreign_tx *tx, const char *key, const char *value,
+                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_app_endp) tide_app_query *query = NULL;
-    TIDE_TRY(tide_app_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_PUT->text, err));
-    tide_app_bind_text(query, "key", tide_view_of(key));
-    tide_app_bind_text(query, "value", tide_view_of(value));
-    return tide_app_run(query, NULL, err);
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_PUT->text, err));
+    tide_foreign_bind_text(query, "key", tide_view_of(key));
+    tide_foreign_bind_text(query, "value", tide_view_of(value));
+    return tide_foreign_run(query, NULL, err);
 }
 
-static tide_status get_number(tide_app_tx *tx, const char *key, int64_t *out, tide_error *err)
+static tide_status get_number(tide_foreign_tx *tx, const char *key, int64_t *out, tide_error *err)
 {
-    char text[TIDE_APP_NOTE_SIZE];
+    char text[TIDE_FOREIGN_NOTE_SIZE];
     char *end = NULL;
     *out = 0;
-    const tide_status status = tide_app_note_get(tx, key, text, err);
+    const tide_status status = tide_foreign_note_get(tx, key, text, err);
     if (status != TIDE_OK)
         return status;
     *out = strtoll(text, &end, 10);
@@ -73,53 +74,54 @@ static tide_status get_number(tide_app_tx *tx, const char *key, int64_t *out, ti
     return TIDE_OK;
 }
 
-static tide_status put_number(tide_app_tx *tx, const char *key, int64_t value, tide_error *err)
+static tide_status put_number(tide_foreign_tx *tx, const char *key, int64_t value, tide_error *err)
 {
     char text[32];
     (void)snprintf(text, sizeof text, "%" PRId64, value);
-    return tide_app_note_put(tx, key, text, err);
+    return tide_foreign_note_put(tx, key, text, err);
 }
 
 /* What the file says of itself; a file's id becomes a name in the state directory. */
-static tide_status get_file_id(tide_app_tx *tx, char out[TIDE_APP_ID_SIZE], tide_error *err)
+static tide_status get_file_id(tide_foreign_tx *tx, char out[TIDE_FOREIGN_ID_SIZE], tide_error *err)
 {
-    char text[TIDE_APP_NOTE_SIZE];
+    char text[TIDE_FOREIGN_NOTE_SIZE];
     tide_uuid ignored;
     out[0] = '\0';
-    const tide_status status = tide_app_note_get(tx, "file_id", text, err);
+    const tide_status status = tide_foreign_note_get(tx, "file_id", text, err);
     if (status != TIDE_OK)
         return status;
     if (tide_uuid_parse(&ignored, tide_view_of(text)) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_metadata: file_id is not a UUID");
-    memcpy(out, text, TIDE_APP_ID_SIZE);
+    memcpy(out, text, TIDE_FOREIGN_ID_SIZE);
     return TIDE_OK;
 }
 
-static tide_status get_host(const tide_app *app, char out[TIDE_APP_NOTE_SIZE], tide_error *err)
+static tide_status get_host(const tide_foreign_db *app, char out[TIDE_FOREIGN_NOTE_SIZE],
+                            tide_error *err)
 {
-    return tide_sqlite_file_host(app->path, out, TIDE_APP_NOTE_SIZE)
+    return tide_sqlite_file_host(app->path, out, TIDE_FOREIGN_NOTE_SIZE)
                ? TIDE_OK
                : tide_fail(err, TIDE_E_IO, "cannot look at %s", app->name);
 }
 
-tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history *out, int64_t *epoch,
-                               char evidence[256], tide_error *err)
+tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *out, int64_t *epoch,
+                                   char evidence[256], tide_error *err)
 {
-    const tide_app *app = tide_app_of(tx);
-    char file_id[TIDE_APP_ID_SIZE];
-    char host[TIDE_APP_NOTE_SIZE];
-    char stored[TIDE_APP_NOTE_SIZE];
-    *out = TIDE_APP_SAME;
+    const tide_foreign_db *app = tide_foreign_of(tx);
+    char file_id[TIDE_FOREIGN_ID_SIZE];
+    char host[TIDE_FOREIGN_NOTE_SIZE];
+    char stored[TIDE_FOREIGN_NOTE_SIZE];
+    *out = TIDE_FOREIGN_SAME;
     *epoch = 0;
     evidence[0] = '\0';
     const tide_status status = get_file_id(tx, file_id, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     TIDE_TRY(get_host(app, host, err));
-    TIDE_TRY(tide_app_note_get(tx, "host", stored, err));
+    TIDE_TRY(tide_foreign_note_get(tx, "host", stored, err));
     TIDE_TRY(get_number(tx, "epoch", epoch, err));
     if (strcmp(stored, host) != 0) {
-        *out = TIDE_APP_COPIED;
+        *out = TIDE_FOREIGN_COPIED;
         (void)snprintf(evidence, 256, "the file was %.80s, is %.80s", stored, host);
         return TIDE_OK;
     }
@@ -137,23 +139,23 @@ tide_status tide_app_look_back(tide_app_tx *tx, tide_app_history *out, int64_t *
     if (is_below_us)
         twin_mark = app->seen_mark;
     if (twin_mark > mark) {
-        *out = TIDE_APP_RESTORED;
+        *out = TIDE_FOREIGN_RESTORED;
         (void)snprintf(evidence, 256, "mark %" PRId64 " in the file, %" PRId64 " %s", mark,
                        twin_mark, is_below_us ? "was written" : "in its twin");
     }
     return TIDE_OK;
 }
 
-void tide_app_on_returned(tide_app *app, tide_app_fn *fn, void *arg)
+void tide_foreign_on_returned(tide_foreign_db *app, tide_foreign_fn *fn, void *arg)
 {
     app->on_returned = fn;
     app->on_returned_arg = arg;
 }
 
-tide_status tide_app_look_again(tide_app_tx *tx, tide_error *err)
+tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err)
 {
-    const tide_app *app = tide_app_of(tx);
-    char host[TIDE_APP_NOTE_SIZE];
+    const tide_foreign_db *app = tide_foreign_of(tx);
+    char host[TIDE_FOREIGN_NOTE_SIZE];
     int64_t mark = 0;
     int64_t epoch = 0;
     if (!app->file_id[0] || !app->on_returned)
@@ -171,25 +173,25 @@ tide_status tide_app_look_again(tide_app_tx *tx, tide_error *err)
 }
 
 /* A copy gets an id of its own, so that its twin is another; the mark passes the twin's. */
-tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err)
+tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *err)
 {
-    tide_app *app = tide_app_of(tx);
-    char host[TIDE_APP_NOTE_SIZE];
-    char stored[TIDE_APP_NOTE_SIZE] = "";
-    char file_id[TIDE_APP_ID_SIZE];
+    tide_foreign_db *app = tide_foreign_of(tx);
+    char host[TIDE_FOREIGN_NOTE_SIZE];
+    char stored[TIDE_FOREIGN_NOTE_SIZE] = "";
+    char file_id[TIDE_FOREIGN_ID_SIZE];
     int64_t mark = 0;
     int64_t twin_mark = 0;
-    TIDE_TRY(tide_app_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
+    TIDE_TRY(tide_foreign_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
     TIDE_TRY(get_host(app, host, err));
     TIDE_TRY(get_file_id(tx, file_id, err));
-    TIDE_TRY(tide_app_note_get(tx, "host", stored, err));
+    TIDE_TRY(tide_foreign_note_get(tx, "host", stored, err));
     TIDE_TRY(get_number(tx, "mark", &mark, err));
     if (strcmp(stored, host) != 0) {
         tide_uuid uuid;
         tide_uuid_v4(app->env, &uuid);
         tide_uuid_format(&uuid, file_id);
-        TIDE_TRY(tide_app_note_put(tx, "file_id", file_id, err));
-        TIDE_TRY(tide_app_note_put(tx, "host", host, err));
+        TIDE_TRY(tide_foreign_note_put(tx, "file_id", file_id, err));
+        TIDE_TRY(tide_foreign_note_put(tx, "host", host, err));
     }
     TIDE_TRY(put_number(tx, "epoch", epoch, err));
     memcpy(app->file_id, file_id, sizeof app->file_id);
@@ -203,9 +205,9 @@ tide_status tide_app_settle(tide_app_tx *tx, int64_t epoch, tide_error *err)
     return put_number(tx, "mark", mark, err);
 }
 
-tide_status tide_app_mark(tide_app_tx *tx, tide_error *err)
+tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err)
 {
-    const tide_app *app = tide_app_of(tx);
+    const tide_foreign_db *app = tide_foreign_of(tx);
     if (!app->file_id[0])
         return TIDE_OK;
     TIDE_TRY(get_number(tx, "mark", &tx->mark, err));
@@ -214,7 +216,7 @@ tide_status tide_app_mark(tide_app_tx *tx, tide_error *err)
     return put_number(tx, "mark", tx->mark, err);
 }
 
-void tide_app_mark_twin(tide_app *app, const tide_app_tx *tx)
+void tide_foreign_mark_twin(tide_foreign_db *app, const tide_foreign_tx *tx)
 {
     if (tx->mark == 0)
         return;
@@ -225,23 +227,23 @@ void tide_app_mark_twin(tide_app *app, const tide_app_tx *tx)
 
 /* ---- waiting for others ---- */
 
-static tide_status start_watching(tide_app *app, tide_error *err)
+static tide_status start_watching(tide_foreign_db *app, tide_error *err)
 {
     if (app->watcher)
         return TIDE_OK;
-    TIDE_TRY(tide_app_connect(&app->watcher, app, false, err));
+    TIDE_TRY(tide_foreign_connect(&app->watcher, app, false, err));
     app->watch_fd = tide_sqlite_watch_log(app->path);
-    return tide_app_ask(app->watcher, "PRAGMA data_version", &app->watch_version, err);
+    return tide_foreign_ask(app->watcher, "PRAGMA data_version", &app->watch_version, err);
 }
 
-static tide_status wait_for_version(tide_app *app, int64_t wait_us, tide_error *err)
+static tide_status wait_for_version(tide_foreign_db *app, int64_t wait_us, tide_error *err)
 {
     TIDE_TRY(start_watching(app, err));
     const int64_t until_us = app->env->mono_us(app->env) + wait_us;
     int64_t wait_ms = VISIBLE_MS;
     for (;;) {
         int64_t version = 0;
-        TIDE_TRY(tide_app_ask(app->watcher, "PRAGMA data_version", &version, err));
+        TIDE_TRY(tide_foreign_ask(app->watcher, "PRAGMA data_version", &version, err));
         if (version != app->watch_version) {
             app->watch_version = version;
             return TIDE_OK;
@@ -260,12 +262,12 @@ static tide_status wait_for_version(tide_app *app, int64_t wait_us, tide_error *
     }
 }
 
-tide_status tide_app_wait(tide_app *app, int64_t wait_us, tide_error *err)
+tide_status tide_foreign_wait(tide_foreign_db *app, int64_t wait_us, tide_error *err)
 {
     (void)pthread_mutex_lock(&app->watch_lock);
     const tide_status status = wait_for_version(app, wait_us, err);
     if (status == TIDE_OK)
-        tide_app_checkpoint(app->watcher);
+        tide_foreign_checkpoint(app->watcher);
     (void)pthread_mutex_unlock(&app->watch_lock);
     return status;
 }

@@ -7,96 +7,97 @@
 
 #include "store/foreign/foreign_db.h"
 
-enum { TIDE_APP_ID_SIZE = 37 };
+enum { TIDE_FOREIGN_ID_SIZE = 37 };
 
 /* A statement that is prepared and waits in its connection's cache, found by its text. */
-typedef struct tide_app_statement {
+typedef struct tide_foreign_statement {
     char *text;
     sqlite3_stmt *handle;
     bool is_busy;
-    struct tide_app_statement *next; /* of its slot */
-} tide_app_statement;
+    struct tide_foreign_statement *next; /* of its slot */
+} tide_foreign_statement;
 
 enum {
-    TIDE_APP_SLOTS = 256,
-    TIDE_APP_STATEMENTS_MAX = 1024, /* of one connection: beyond it the idle ones go */
+    TIDE_FOREIGN_SLOTS = 256,
+    TIDE_FOREIGN_STATEMENTS_MAX = 1024, /* of one connection: beyond it the idle ones go */
 };
 
-typedef struct tide_app_connection {
-    tide_app *app;
+typedef struct tide_foreign_connection {
+    tide_foreign_db *app;
     sqlite3 *db;
     int64_t busy_until_us;
-    tide_app_statement *slots[TIDE_APP_SLOTS];
+    tide_foreign_statement *slots[TIDE_FOREIGN_SLOTS];
     int statement_count;
-    struct tide_app_connection *next; /* in the pool of readers */
-} tide_app_connection;
+    struct tide_foreign_connection *next; /* in the pool of readers */
+} tide_foreign_connection;
 
-struct tide_app_query {
-    tide_app_tx *tx;
-    tide_app_statement *cached; /* NULL: the handle is its own */
+struct tide_foreign_query {
+    tide_foreign_tx *tx;
+    tide_foreign_statement *cached; /* NULL: the handle is its own */
     sqlite3_stmt *handle;
     int column;
-    int parameter;               /* that was bound last */
-    struct tide_app_query *next; /* open ones of the transaction */
-    struct tide_app_query **previous;
+    int parameter;                   /* that was bound last */
+    struct tide_foreign_query *next; /* open ones of the transaction */
+    struct tide_foreign_query **previous;
 };
 
-struct tide_app_tx {
-    tide_app_connection *connection;
+struct tide_foreign_tx {
+    tide_foreign_connection *connection;
     bool is_write;
-    tide_app_query *queries;
+    tide_foreign_query *queries;
     int64_t mark; /* what the file says after the commit; 0: nothing was marked */
     int64_t epoch;
 };
 
-struct tide_app {
+struct tide_foreign_db {
     char *path;
     char *name; /* as it was given */
     tide_env *env;
-    tide_app_options options;
+    tide_foreign_options options;
     char *vfs;
     char *state_dir;
     pthread_mutex_t write_lock;
-    tide_app_connection *writer;
+    tide_foreign_connection *writer;
     pthread_mutex_t pool_lock;
-    tide_app_connection *readers;
+    tide_foreign_connection *readers;
     pthread_mutex_t watch_lock;
-    tide_app_connection *watcher; /* NULL: nobody has waited yet */
+    tide_foreign_connection *watcher; /* NULL: nobody has waited yet */
     int watch_fd;
     int64_t watch_version;
     /* written under write_lock */
-    char file_id[TIDE_APP_ID_SIZE]; /* "": not settled */
+    char file_id[TIDE_FOREIGN_ID_SIZE]; /* "": not settled */
     char *twin_path;
-    char host[TIDE_APP_NOTE_SIZE]; /* of the file that was settled */
-    int64_t seen_mark;             /* after our last commit */
+    char host[TIDE_FOREIGN_NOTE_SIZE]; /* of the file that was settled */
+    int64_t seen_mark;                 /* after our last commit */
     int64_t seen_epoch;
-    tide_app_fn *on_returned;
+    tide_foreign_fn *on_returned;
     void *on_returned_arg;
 };
 
-tide_status tide_app_fail(tide_error *err, const tide_app_connection *connection, int code);
-TIDE_MUST_CHECK tide_status tide_app_connect(tide_app_connection **out, tide_app *app,
-                                             bool is_writer, tide_error *err);
-void tide_app_disconnect(tide_app_connection *connection);
-TIDE_MUST_CHECK tide_status tide_app_exec(tide_app_connection *connection, const char *text,
-                                          tide_error *err);
+tide_status tide_foreign_fail(tide_error *err, const tide_foreign_connection *connection, int code);
+TIDE_MUST_CHECK tide_status tide_foreign_connect(tide_foreign_connection **out,
+                                                 tide_foreign_db *app, bool is_writer,
+                                                 tide_error *err);
+void tide_foreign_disconnect(tide_foreign_connection *connection);
+TIDE_MUST_CHECK tide_status tide_foreign_exec(tide_foreign_connection *connection, const char *text,
+                                              tide_error *err);
 /* The one number that a short query answers; 0 where it answers nothing. */
-TIDE_MUST_CHECK tide_status tide_app_ask(tide_app_connection *connection, const char *text,
-                                         int64_t *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_ask(tide_foreign_connection *connection, const char *text,
+                                             int64_t *out, tide_error *err);
 /* One try, under write_lock: BEGIN IMMEDIATE, the closure, the mark, COMMIT. */
-TIDE_MUST_CHECK tide_status tide_app_try_write(tide_app *app, tide_app_fn *fn, void *arg,
-                                               tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn,
+                                                   void *arg, tide_error *err);
 /* Empty a long log into the file, as far as readers allow. */
-void tide_app_checkpoint(tide_app_connection *connection);
+void tide_foreign_checkpoint(tide_foreign_connection *connection);
 
-void tide_app_statements_done(tide_app_connection *connection);
-void tide_app_end_all(tide_app_tx *tx);
+void tide_foreign_statements_done(tide_foreign_connection *connection);
+void tide_foreign_end_all(tide_foreign_tx *tx);
 
 /* At the beginning of a write transaction: is it still the file that was settled, and no older? */
-TIDE_MUST_CHECK tide_status tide_app_look_again(tide_app_tx *tx, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err);
 /* Raise the mark of a file that was settled; at the end of a write transaction. */
-TIDE_MUST_CHECK tide_status tide_app_mark(tide_app_tx *tx, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err);
 /* ... and repeat it outside, after the commit. */
-void tide_app_mark_twin(tide_app *app, const tide_app_tx *tx);
+void tide_foreign_mark_twin(tide_foreign_db *app, const tide_foreign_tx *tx);
 
 #endif

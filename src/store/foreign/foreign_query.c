@@ -11,22 +11,22 @@
 static size_t find_slot(const char *text)
 {
     const tide_digest128 digest = tide_digest128_of(tide_view_of(text));
-    return (size_t)(digest.bytes[0] << 8 | digest.bytes[1]) % TIDE_APP_SLOTS;
+    return (size_t)(digest.bytes[0] << 8 | digest.bytes[1]) % TIDE_FOREIGN_SLOTS;
 }
 
-static void free_statement(tide_app_statement *statement)
+static void free_statement(tide_foreign_statement *statement)
 {
     (void)sqlite3_finalize(statement->handle);
     free(statement->text);
     free(statement);
 }
 
-static void drop_statements(tide_app_connection *connection, bool with_busy)
+static void drop_statements(tide_foreign_connection *connection, bool with_busy)
 {
-    for (size_t i = 0; i < TIDE_APP_SLOTS; i++) {
-        tide_app_statement **at = &connection->slots[i];
+    for (size_t i = 0; i < TIDE_FOREIGN_SLOTS; i++) {
+        tide_foreign_statement **at = &connection->slots[i];
         while (*at) {
-            tide_app_statement *statement = *at;
+            tide_foreign_statement *statement = *at;
             if (statement->is_busy && !with_busy) {
                 at = &statement->next;
                 continue;
@@ -38,39 +38,39 @@ static void drop_statements(tide_app_connection *connection, bool with_busy)
     }
 }
 
-void tide_app_statements_done(tide_app_connection *connection)
+void tide_foreign_statements_done(tide_foreign_connection *connection)
 {
     drop_statements(connection, true);
 }
 
-static tide_status prepare(sqlite3_stmt **out, tide_app_connection *connection, const char *text,
-                           tide_error *err)
+static tide_status prepare(sqlite3_stmt **out, tide_foreign_connection *connection,
+                           const char *text, tide_error *err)
 {
     const char *tail = NULL;
     const int code =
         sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, out, &tail);
     if (code != SQLITE_OK)
-        return tide_app_fail(err, connection, code);
+        return tide_foreign_fail(err, connection, code);
     assert(*out && "a statement has a text");
     assert(tail[strspn(tail, " \n\t;")] == '\0' && "one statement at a time");
     return TIDE_OK;
 }
 
 /* The cached statement of a text, prepared if need be; NULL: it is in use. */
-static tide_status find_statement(tide_app_statement **out, tide_app_connection *connection,
+static tide_status find_statement(tide_foreign_statement **out, tide_foreign_connection *connection,
                                   const char *text, tide_error *err)
 {
     *out = NULL;
     const size_t slot = find_slot(text);
-    for (tide_app_statement *at = connection->slots[slot]; at; at = at->next) {
+    for (tide_foreign_statement *at = connection->slots[slot]; at; at = at->next) {
         if (strcmp(at->text, text) != 0)
             continue;
         *out = at->is_busy ? NULL : at;
         return TIDE_OK;
     }
-    if (connection->statement_count >= TIDE_APP_STATEMENTS_MAX)
+    if (connection->statement_count >= TIDE_FOREIGN_STATEMENTS_MAX)
         drop_statements(connection, false);
-    tide_app_statement *fresh = calloc(1, sizeof *fresh);
+    tide_foreign_statement *fresh = calloc(1, sizeof *fresh);
     char *copy = strdup(text);
     if (!fresh || !copy) {
         free(copy);
@@ -91,12 +91,13 @@ static tide_status find_statement(tide_app_statement **out, tide_app_connection 
     return TIDE_OK;
 }
 
-tide_status tide_app_begin(tide_app_query **out, tide_app_tx *tx, const char *text, tide_error *err)
+tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
+                               tide_error *err)
 {
     *out = NULL;
-    tide_app_statement *statement = NULL;
+    tide_foreign_statement *statement = NULL;
     TIDE_TRY(find_statement(&statement, tx->connection, text, err));
-    tide_app_query *query = calloc(1, sizeof *query);
+    tide_foreign_query *query = calloc(1, sizeof *query);
     if (!query)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
     if (statement) {
@@ -120,7 +121,7 @@ tide_status tide_app_begin(tide_app_query **out, tide_app_tx *tx, const char *te
     return TIDE_OK;
 }
 
-void tide_app_end(tide_app_query *query)
+void tide_foreign_end(tide_foreign_query *query)
 {
     if (!query)
         return;
@@ -137,18 +138,18 @@ void tide_app_end(tide_app_query *query)
     free(query);
 }
 
-void tide_app_endp(tide_app_query **query)
+void tide_foreign_endp(tide_foreign_query **query)
 {
-    tide_app_end(*query);
+    tide_foreign_end(*query);
 }
 
-void tide_app_end_all(tide_app_tx *tx)
+void tide_foreign_end_all(tide_foreign_tx *tx)
 {
     while (tx->queries)
-        tide_app_end(tx->queries);
+        tide_foreign_end(tx->queries);
 }
 
-void tide_app_reset(tide_app_query *query)
+void tide_foreign_reset(tide_foreign_query *query)
 {
     (void)sqlite3_reset(query->handle);
     (void)sqlite3_clear_bindings(query->handle);
@@ -159,7 +160,7 @@ void tide_app_reset(tide_app_query *query)
 /* ---- values in ---- */
 
 /* Whoever binds in the order of the statement is spared the search. */
-static int find_parameter(tide_app_query *query, const char *name)
+static int find_parameter(tide_foreign_query *query, const char *name)
 {
     char with_colon[64];
     const char *next = sqlite3_bind_parameter_name(query->handle, query->parameter + 1);
@@ -176,7 +177,7 @@ static int find_parameter(tide_app_query *query, const char *name)
 }
 
 /* What does not fit is stored as NULL by SQLite and told by the step: the only failure of a bind is memory or size. */
-void tide_app_bind_at(tide_app_query *query, int position, const tide_app_value *value)
+void tide_foreign_bind_at(tide_foreign_query *query, int position, const tide_foreign_value *value)
 {
     sqlite3_stmt *handle = query->handle;
     const char *bytes = value->bytes.ptr ? value->bytes.ptr : "";
@@ -199,39 +200,39 @@ void tide_app_bind_at(tide_app_query *query, int position, const tide_app_value 
     }
 }
 
-static void bind(tide_app_query *query, const char *name, const tide_app_value *value)
+static void bind(tide_foreign_query *query, const char *name, const tide_foreign_value *value)
 {
-    tide_app_bind_at(query, find_parameter(query, name), value);
+    tide_foreign_bind_at(query, find_parameter(query, name), value);
 }
 
-void tide_app_bind_null(tide_app_query *query, const char *name)
+void tide_foreign_bind_null(tide_foreign_query *query, const char *name)
 {
-    bind(query, name, &(tide_app_value){.class = SQLITE_NULL});
+    bind(query, name, &(tide_foreign_value){.class = SQLITE_NULL});
 }
 
-void tide_app_bind_i64(tide_app_query *query, const char *name, int64_t value)
+void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value)
 {
-    bind(query, name, &(tide_app_value){.class = SQLITE_INTEGER, .integer = value});
+    bind(query, name, &(tide_foreign_value){.class = SQLITE_INTEGER, .integer = value});
 }
 
-void tide_app_bind_f64(tide_app_query *query, const char *name, double value)
+void tide_foreign_bind_f64(tide_foreign_query *query, const char *name, double value)
 {
-    bind(query, name, &(tide_app_value){.class = SQLITE_FLOAT, .real = value});
+    bind(query, name, &(tide_foreign_value){.class = SQLITE_FLOAT, .real = value});
 }
 
-void tide_app_bind_text(tide_app_query *query, const char *name, tide_view value)
+void tide_foreign_bind_text(tide_foreign_query *query, const char *name, tide_view value)
 {
-    bind(query, name, &(tide_app_value){.class = SQLITE_TEXT, .bytes = value});
+    bind(query, name, &(tide_foreign_value){.class = SQLITE_TEXT, .bytes = value});
 }
 
-void tide_app_bind_blob(tide_app_query *query, const char *name, tide_view value)
+void tide_foreign_bind_blob(tide_foreign_query *query, const char *name, tide_view value)
 {
-    bind(query, name, &(tide_app_value){.class = SQLITE_BLOB, .bytes = value});
+    bind(query, name, &(tide_foreign_value){.class = SQLITE_BLOB, .bytes = value});
 }
 
 /* ---- running ---- */
 
-tide_status tide_app_step(tide_app_query *query, tide_error *err)
+tide_status tide_foreign_step(tide_foreign_query *query, tide_error *err)
 {
     query->column = 0;
     const int code = sqlite3_step(query->handle);
@@ -239,15 +240,15 @@ tide_status tide_app_step(tide_app_query *query, tide_error *err)
         return TIDE_OK;
     if (code == SQLITE_DONE)
         return TIDE_NONE;
-    const tide_status status = tide_app_fail(err, query->tx->connection, code);
+    const tide_status status = tide_foreign_fail(err, query->tx->connection, code);
     (void)sqlite3_reset(query->handle);
     return status;
 }
 
-tide_status tide_app_run(tide_app_query *query, int64_t *changed, tide_error *err)
+tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    while ((status = tide_app_step(query, err)) == TIDE_OK) {
+    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
     }
     if (status < TIDE_OK)
         return status;
@@ -256,30 +257,30 @@ tide_status tide_app_run(tide_app_query *query, int64_t *changed, tide_error *er
     return TIDE_OK;
 }
 
-tide_status tide_app_script(tide_app_tx *tx, const char *text, tide_error *err)
+tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text, tide_error *err)
 {
     assert(tx->is_write);
-    return tide_app_exec(tx->connection, text, err);
+    return tide_foreign_exec(tx->connection, text, err);
 }
 
 /* ---- values out ---- */
 
-int tide_app_col_class(const tide_app_query *query)
+int tide_foreign_col_class(const tide_foreign_query *query)
 {
     return sqlite3_column_type(query->handle, query->column);
 }
 
-int64_t tide_app_col_i64(tide_app_query *query)
+int64_t tide_foreign_col_i64(tide_foreign_query *query)
 {
     return sqlite3_column_int64(query->handle, query->column++);
 }
 
-double tide_app_col_f64(tide_app_query *query)
+double tide_foreign_col_f64(tide_foreign_query *query)
 {
     return sqlite3_column_double(query->handle, query->column++);
 }
 
-tide_view tide_app_col_bytes(tide_app_query *query)
+tide_view tide_foreign_col_bytes(tide_foreign_query *query)
 {
     const int column = query->column++;
     /* As a text only where it is one: asking for a BLOB's text would convert it. */
@@ -290,16 +291,16 @@ tide_view tide_app_col_bytes(tide_app_query *query)
     return tide_view_bytes(bytes ? bytes : "", bytes ? (size_t)len : 0);
 }
 
-tide_app_value tide_app_col(tide_app_query *query)
+tide_foreign_value tide_foreign_col(tide_foreign_query *query)
 {
-    tide_app_value value = {.class = tide_app_col_class(query)};
+    tide_foreign_value value = {.class = tide_foreign_col_class(query)};
     if (value.class == SQLITE_INTEGER)
-        value.integer = tide_app_col_i64(query);
+        value.integer = tide_foreign_col_i64(query);
     else if (value.class == SQLITE_FLOAT)
-        value.real = tide_app_col_f64(query);
+        value.real = tide_foreign_col_f64(query);
     else if (value.class == SQLITE_NULL)
         query->column++;
     else
-        value.bytes = tide_app_col_bytes(query);
+        value.bytes = tide_foreign_col_bytes(query);
     return value;
 }

@@ -22,7 +22,8 @@ static bool is_still_there(int fd, const char *path)
            open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
-tide_status tide_app_pause_begin(tide_app_pause *pause, const char *database, tide_error *err)
+tide_status tide_foreign_pause_begin(tide_foreign_pause *pause, const char *database,
+                                     tide_error *err)
 {
     pause->fd = -1;
     if (!name_file(pause->path, database))
@@ -44,7 +45,7 @@ tide_status tide_app_pause_begin(tide_app_pause *pause, const char *database, ti
     }
 }
 
-void tide_app_pause_end(tide_app_pause *pause)
+void tide_foreign_pause_end(tide_foreign_pause *pause)
 {
     if (pause->fd < 0)
         return;
@@ -53,7 +54,7 @@ void tide_app_pause_end(tide_app_pause *pause)
     pause->fd = -1;
 }
 
-bool tide_app_is_paused(const char *database)
+bool tide_foreign_is_paused(const char *database)
 {
     char path[4096];
     if (!name_file(path, database))

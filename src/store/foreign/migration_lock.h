@@ -11,16 +11,16 @@
 
 #include <tidemark/error.h>
 
-typedef struct tide_app_pause {
+typedef struct tide_foreign_pause {
     int fd; /* -1: none */
     char path[4096];
-} tide_app_pause;
+} tide_foreign_pause;
 
 /* TIDE_E_BUSY: somebody else has it. TIDE_E_DENIED, TIDE_E_IO. */
-TIDE_MUST_CHECK tide_status tide_app_pause_begin(tide_app_pause *pause, const char *database,
-                                                 tide_error *err);
-void tide_app_pause_end(tide_app_pause *pause); /* fits TIDE_CLEANUP on {.fd = -1} */
+TIDE_MUST_CHECK tide_status tide_foreign_pause_begin(tide_foreign_pause *pause,
+                                                     const char *database, tide_error *err);
+void tide_foreign_pause_end(tide_foreign_pause *pause); /* fits TIDE_CLEANUP on {.fd = -1} */
 
-bool tide_app_is_paused(const char *database);
+bool tide_foreign_is_paused(const char *database);
 
 #endif

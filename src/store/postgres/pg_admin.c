@@ -22,10 +22,10 @@ static tide_status describe_settings(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SETTING_GET, err));
     for (size_t i = 0; i < sizeof setting_facts / sizeof setting_facts[0]; i++) {
-        tide_bind_text(query, "name", setting_facts[i]);
+        tide_query_bind_text(query, "name", setting_facts[i]);
         TIDE_TRY(tide_query_one(query, err));
         char value[256];
-        const tide_view found = tide_col_text(query);
+        const tide_view found = tide_query_col_text(query);
         (void)snprintf(value, sizeof value, "%.*s", (int)found.len, found.ptr);
         request->fn(request->arg, i == 0 ? "engine_version" : setting_facts[i], value);
         tide_query_reset(query);
@@ -37,7 +37,7 @@ tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void
                              tide_error *err)
 {
     describe_request request = {.fn = fn, .arg = arg};
-    TIDE_TRY(tide_read_local(store, describe_settings, &request, err));
+    TIDE_TRY(tide_store_read_local(store, describe_settings, &request, err));
     fn(arg, "commit", "ordered: synchronous_commit=off, then one shared synchronous flush");
     return TIDE_OK;
 }
@@ -58,8 +58,8 @@ static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        const tide_view table = tide_col_text(query);
-        if (tide_col_i64(query) >= 0)
+        const tide_view table = tide_query_col_text(query);
+        if (tide_query_col_i64(query) >= 0)
             continue;
         char text[256];
         (void)snprintf(text, sizeof text, "table %.*s cannot be counted", (int)table.len,
@@ -73,7 +73,7 @@ static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
 {
     finding_request request = {.fn = fn, .arg = arg};
-    TIDE_TRY(tide_read_local(store, read_every_table, &request, err));
+    TIDE_TRY(tide_store_read_local(store, read_every_table, &request, err));
     return request.count == 0
                ? TIDE_OK
                : tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);

@@ -342,7 +342,7 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
 static PGresult *next_result(tide_pg_connection *connection)
 {
     while (connection->answer_by_us > 0 && tide_pq.isBusy(connection->pg)) {
-        const int64_t left_us = connection->answer_by_us - tide_patience_until(0);
+        const int64_t left_us = connection->answer_by_us - tide_cond_until(0);
         struct pollfd ready = {.fd = tide_pq.socket(connection->pg), .events = POLLIN};
         if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 ||
             tide_pq.consumeInput(connection->pg) != 1) {

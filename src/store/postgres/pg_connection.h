@@ -122,7 +122,8 @@ tide_value tide_pg_column(const tide_query *query, int index);
 tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
 tide_status tide_pg_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
-tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *look, tide_error *err);
+tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_readonly_query *look,
+                            tide_error *err);
 
 /* pg_admin.c: the part of tide_pg_ops that looks after a store. */
 tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,

@@ -38,7 +38,7 @@ static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_
 /* With a synchronous standby that is away a flush would wait for ever, in silence. */
 static void limit_answer(tide_pg_connection *connection)
 {
-    connection->answer_by_us = tide_patience_until(connection->store->options.wait_us);
+    connection->answer_by_us = tide_cond_until(connection->store->options.wait_us);
 }
 
 /* A WARNING (a wait for a standby that was cancelled) means that nobody knows. */

@@ -24,8 +24,8 @@ enum {
     OID_TIMESTAMPTZ = 1184,
 };
 
-static tide_status begin(tide_pg_connection *connection, const tide_look *look, bool has_role,
-                         tide_error *err)
+static tide_status begin(tide_pg_connection *connection, const tide_readonly_query *look,
+                         bool has_role, tide_error *err)
 {
     char text[256];
     const int64_t timeout_ms = look->timeout_us / 1000 > 0 ? look->timeout_us / 1000 : 1;
@@ -96,8 +96,8 @@ static tide_value value_of(const PGresult *result, int column, row_text *text)
     }
 }
 
-static tide_status tell_row(const tide_look *look, const PGresult *result, tide_value *values,
-                            row_text *texts, int64_t *len, tide_error *err)
+static tide_status tell_row(const tide_readonly_query *look, const PGresult *result,
+                            tide_value *values, row_text *texts, int64_t *len, tide_error *err)
 {
     const int count = tide_pq.nfields(result);
     assert(values && texts);
@@ -120,7 +120,7 @@ static tide_status tell_row(const tide_look *look, const PGresult *result, tide_
 /* ---- rows ---- */
 
 typedef struct progress {
-    const tide_look *look;
+    const tide_readonly_query *look;
     tide_value *values;
     row_text *texts;
     int64_t rows;
@@ -184,7 +184,8 @@ static tide_status name_failure(tide_status status, tide_error *err)
     return TIDE_E_INVALID;
 }
 
-tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_look *look, tide_error *err)
+tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_readonly_query *look,
+                            tide_error *err)
 {
     PGconn *pg = connection->pg;
     const char *inner = NULL;

@@ -196,13 +196,13 @@ static void forget_connection(pg_engine *engine, tide_pg_connection *connection)
 static tide_status acquire(tide_pg_connection **out, tide_store *store, tide_error *err)
 {
     pg_engine *engine = store->engine;
-    const int64_t until_us = tide_patience_until(store->options.wait_us);
+    const int64_t until_us = tide_cond_until(store->options.wait_us);
     for (;;) {
         bool is_patient = true;
         (void)pthread_mutex_lock(&engine->lock);
         while (!engine->idle && engine->connection_count >= store->options.connection_max &&
                is_patient)
-            is_patient = tide_patience_wait(&engine->has_idle, &engine->lock, until_us);
+            is_patient = tide_cond_wait(&engine->has_idle, &engine->lock, until_us);
         if (!engine->idle && engine->connection_count >= store->options.connection_max) {
             (void)pthread_mutex_unlock(&engine->lock);
             return tide_fail(err, TIDE_E_BUSY,
@@ -425,7 +425,7 @@ static tide_status pg_script(tide_tx *tx, const char *text, tide_error *err)
 
 /* On a connection of its own, closed afterwards: what a foreign statement leaves behind in its session is gone then. What it has
  * seen is on disk before it is said to have succeeded. */
-static tide_status pg_look(tide_store *store, const tide_look *look, tide_error *err)
+static tide_status pg_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
     pg_engine *engine = store->engine;
     tide_pg_connection *own = NULL;

@@ -80,7 +80,7 @@ static tide_status look_for_damage(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         char text[512];
-        const tide_view found = tide_col_text(query);
+        const tide_view found = tide_query_col_text(query);
         (void)snprintf(text, sizeof text, "%.*s", (int)found.len, found.ptr);
         if (strcmp(text, "ok") == 0)
             continue;
@@ -92,7 +92,7 @@ static tide_status look_for_damage(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&keys, tx, TIDE_SQL_FOREIGN_KEY_CHECK, err));
     while ((status = tide_query_step(keys, err)) == TIDE_OK) {
         char text[512];
-        const tide_view table = tide_col_text(keys);
+        const tide_view table = tide_query_col_text(keys);
         (void)snprintf(text, sizeof text, "a row of %.*s refers to nothing", (int)table.len,
                        table.ptr);
         request->count++;

@@ -72,6 +72,6 @@ tide_value tide_sqlite_value(sqlite3_stmt *statement, int at);
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
 tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
-tide_status tide_sqlite_look(tide_store *store, const tide_look *look, tide_error *err);
+tide_status tide_sqlite_look(tide_store *store, const tide_readonly_query *look, tide_error *err);
 
 #endif

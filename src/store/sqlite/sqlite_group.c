@@ -234,7 +234,7 @@ static tide_status raise_mark(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_MARK, err));
     const tide_status status = tide_query_one(query, err);
     if (status == TIDE_OK)
-        *(int64_t *)arg = tide_col_i64(query);
+        *(int64_t *)arg = tide_query_col_i64(query);
     return status;
 }
 

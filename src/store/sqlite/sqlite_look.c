@@ -49,7 +49,8 @@ static void finalize(sqlite3_stmt **statement)
     (void)sqlite3_finalize(*statement);
 }
 
-static tide_status fail_look(tide_error *err, sqlite3 *db, int code, const tide_look *look)
+static tide_status fail_look(tide_error *err, sqlite3 *db, int code,
+                             const tide_readonly_query *look)
 {
     static const char refused[] = "not authorized"; /* a function, which has no code of its own */
     switch (code & 0xff) {
@@ -78,7 +79,7 @@ static int64_t len_of(const tide_value *value)
     return 8 + (has_bytes ? (int64_t)value->as.bytes.len : 0);
 }
 
-static tide_status tell_columns(const tide_look *look, sqlite3_stmt *statement, int count,
+static tide_status tell_columns(const tide_readonly_query *look, sqlite3_stmt *statement, int count,
                                 tide_error *err)
 {
     const char *names[TIDE_LOOK_COLUMNS_MAX];
@@ -90,8 +91,8 @@ static tide_status tell_columns(const tide_look *look, sqlite3_stmt *statement, 
     return look->columns(look->arg, names, count, err);
 }
 
-static tide_status tell_rows(const tide_look *look, sqlite3 *db, sqlite3_stmt *statement, int count,
-                             tide_error *err)
+static tide_status tell_rows(const tide_readonly_query *look, sqlite3 *db, sqlite3_stmt *statement,
+                             int count, tide_error *err)
 {
     tide_value values[TIDE_LOOK_COLUMNS_MAX];
     int64_t len = 0;
@@ -113,7 +114,7 @@ static tide_status tell_rows(const tide_look *look, sqlite3 *db, sqlite3_stmt *s
 }
 
 /* Blanks, semicolons and comments may follow the one statement. */
-static tide_status check_alone(const tide_look *look, sqlite3 *db, const char *rest,
+static tide_status check_alone(const tide_readonly_query *look, sqlite3 *db, const char *rest,
                                tide_error *err)
 {
     TIDE_CLEANUP(finalize) sqlite3_stmt *second = NULL;
@@ -130,7 +131,7 @@ static tide_status check_alone(const tide_look *look, sqlite3 *db, const char *r
     return TIDE_OK;
 }
 
-static tide_status run(const tide_look *look, sqlite3 *db, tide_error *err)
+static tide_status run(const tide_readonly_query *look, sqlite3 *db, tide_error *err)
 {
     TIDE_CLEANUP(finalize) sqlite3_stmt *statement = NULL;
     const char *rest = look->sql;
@@ -151,7 +152,7 @@ static tide_status run(const tide_look *look, sqlite3 *db, tide_error *err)
 
 static tide_status look_inside(tide_tx *tx, void *arg, tide_error *err)
 {
-    const tide_look *look = arg;
+    const tide_readonly_query *look = arg;
     tide_sqlite_connection *connection = tx->connection;
     tide_env *env = tx->store->env;
     connection->budget_until_us = env->mono_us(env) + look->timeout_us;
@@ -164,8 +165,8 @@ static tide_status look_inside(tide_tx *tx, void *arg, tide_error *err)
     return status;
 }
 
-tide_status tide_sqlite_look(tide_store *store, const tide_look *look, tide_error *err)
+tide_status tide_sqlite_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
-    tide_look once = *look;
+    tide_readonly_query once = *look;
     return store->ops->read(store, look_inside, &once, false, err);
 }

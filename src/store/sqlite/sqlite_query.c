@@ -52,7 +52,7 @@ static int bind_one(sqlite3_stmt *statement, int at, const tide_value *value)
                                    SQLITE_STATIC);
     case TIDE_VALUE_TIME:
         if (tide_time_format(value->as.i64, text) != TIDE_OK)
-            return SQLITE_MISUSE; /* tide_bind_time has looked already */
+            return SQLITE_MISUSE; /* tide_query_bind_time has looked already */
         return sqlite3_bind_text(statement, at, text, TIDE_TIME_TEXT_SIZE - 1, SQLITE_TRANSIENT);
     }
     return SQLITE_MISUSE;

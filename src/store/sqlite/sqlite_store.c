@@ -130,11 +130,11 @@ tide_status tide_sqlite_take_reader(tide_sqlite_connection **out, tide_store *st
                                     tide_error *err)
 {
     tide_sqlite_engine *engine = store->engine;
-    const int64_t until_us = tide_patience_until(store->options.wait_us);
+    const int64_t until_us = tide_cond_until(store->options.wait_us);
     bool is_patient = true;
     (void)pthread_mutex_lock(&engine->lock);
     while (!engine->idle && engine->reader_count >= store->options.connection_max && is_patient)
-        is_patient = tide_patience_wait(&engine->has_reader, &engine->lock, until_us);
+        is_patient = tide_cond_wait(&engine->has_reader, &engine->lock, until_us);
     if (!engine->idle && engine->reader_count >= store->options.connection_max) {
         (void)pthread_mutex_unlock(&engine->lock);
         return tide_fail(err, TIDE_E_BUSY, "all %d readers of %s have been in use for too long",
@@ -243,7 +243,7 @@ const tide_engine_ops tide_sqlite_ops = {
     .write = sqlite_write,
     .read = sqlite_read,
     .now = sqlite_now,
-    .settle = tide_tx_settle_plainly,
+    .settle = tide_tx_take_counters_plainly,
     .script = sqlite_script,
     .host = sqlite_host,
     .describe = tide_sqlite_describe,

@@ -71,7 +71,7 @@ static void *run_writer(void *arg)
 static tide_status submit_inline(tide_sqlite_writer *writer, tide_sqlite_job *mine)
 {
     const int locked = pthread_mutex_lock(&writer->lock);
-    assert(locked == 0 && "tide_write called inside a closure");
+    assert(locked == 0 && "tide_store_write called inside a closure");
     tide_sqlite_group_run(writer, &mine, 1);
     tide_sqlite_group_checkpoint(writer);
     (void)pthread_mutex_unlock(&writer->lock);
@@ -84,13 +84,14 @@ tide_status tide_sqlite_writer_submit(tide_sqlite_writer *writer, tide_tx_fn *fn
     tide_sqlite_job mine = {.fn = fn, .arg = arg, .err = err};
     if (!writer->has_thread)
         return submit_inline(writer, &mine);
-    assert(!pthread_equal(pthread_self(), writer->thread) && "tide_write called inside a closure");
-    const int64_t until_us = tide_patience_until(writer->store->options.wait_us);
+    assert(!pthread_equal(pthread_self(), writer->thread) &&
+           "tide_store_write called inside a closure");
+    const int64_t until_us = tide_cond_until(writer->store->options.wait_us);
     (void)sem_init(&mine.answered, 0, 0);
     (void)pthread_mutex_lock(&writer->lock);
     bool is_patient = true;
     while (writer->queued >= writer->store->options.queue_max && is_patient)
-        is_patient = tide_patience_wait(&writer->has_room, &writer->lock, until_us);
+        is_patient = tide_cond_wait(&writer->has_room, &writer->lock, until_us);
     if (writer->queued >= writer->store->options.queue_max) {
         (void)pthread_mutex_unlock(&writer->lock);
         (void)sem_destroy(&mine.answered);

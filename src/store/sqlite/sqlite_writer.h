@@ -1,6 +1,6 @@
 /* sqlite_writer.h - group commit: the closures of all threads share one transaction and one sync.
  *
- *     tide_write ... tide_write ... tide_write        callers, waiting
+ *     tide_store_write ... tide_store_write ... tide_store_write        callers, waiting
  *            \           |            /
  *             queue (bounded)
  *                        |

@@ -132,7 +132,7 @@ typedef struct new_item {
     const char *depends_on[1];
 } new_item;
 
-static tide_work_new draw_item(new_item *text, const load *l, prng *chance, int64_t n)
+static tide_work_spec draw_item(new_item *text, const load *l, prng *chance, int64_t n)
 {
     (void)snprintf(text->id, sizeof text->id, "r%" PRId64 ".%" PRId64 ".%" PRId64, l->cycle,
                    l->child, n);
@@ -142,12 +142,12 @@ static tide_work_new draw_item(new_item *text, const load *l, prng *chance, int6
     (void)snprintf(text->on, sizeof text->on, "r%" PRId64 ".%" PRId64 ".%" PRId64, l->cycle,
                    l->child, n - 1);
     text->depends_on[0] = text->on;
-    tide_work_new item = {.work_item_id = text->id,
-                          .task_id = text->task,
-                          .work_type = text->type,
-                          .priority = (int64_t)prng_below(chance, 3),
-                          .max_retries = (int64_t)prng_below(chance, LOAD_RETRIES_MAX + 1),
-                          .depends_on = text->depends_on};
+    tide_work_spec item = {.work_item_id = text->id,
+                           .task_id = text->task,
+                           .work_type = text->type,
+                           .priority = (int64_t)prng_below(chance, 3),
+                           .max_retries = (int64_t)prng_below(chance, LOAD_RETRIES_MAX + 1),
+                           .depends_on = text->depends_on};
     if (prng_chance(chance, 1, 8))
         item.delay_us = (int64_t)prng_below(chance, DELAY_MAX_US);
     if (n % 4 == 0 &&
@@ -159,7 +159,7 @@ static tide_work_new draw_item(new_item *text, const load *l, prng *chance, int6
 }
 
 /* What depends on something that is not there, or has failed, is left out. */
-static tide_status add_batch(const load *l, const tide_work_new *items, int count, tide_error *err)
+static tide_status add_batch(const load *l, const tide_work_spec *items, int count, tide_error *err)
 {
     tide_work_added added[ADD_BATCH];
     const int64_t begin_ns = history_now_ns();
@@ -198,7 +198,7 @@ static tide_status add_items(const load *l, prng *chance, tide_error *err)
 {
     for (int64_t n = 0; !atomic_load(l->stop);) {
         new_item texts[ADD_BATCH];
-        tide_work_new items[ADD_BATCH];
+        tide_work_spec items[ADD_BATCH];
         const int count = 1 + (int)prng_below(chance, ADD_BATCH);
         for (int i = 0; i < count; i++)
             items[i] = draw_item(&texts[i], l, chance, n++);
@@ -214,7 +214,7 @@ typedef struct effect {
     char output[48];
     char follow_up_id[LOAD_ID_SIZE];
     tide_checkpoint_new checkpoint;
-    tide_work_new follow_up;
+    tide_work_spec follow_up;
     tide_work_result result;
     int64_t begin_ns;
 } effect;
@@ -242,10 +242,10 @@ static void describe_effect(effect *e, const tide_work_claimed *item)
     load_follow_up_id(e->follow_up_id, item->work_item_id, item->lease_token);
     e->checkpoint =
         (tide_checkpoint_new){.type = "iteration_end", .snapshot = tide_view_of(e->output)};
-    e->follow_up = (tide_work_new){.work_item_id = e->follow_up_id,
-                                   .task_id = item->task_id,
-                                   .work_type = item->work_type,
-                                   .max_retries = LOAD_RETRIES_MAX};
+    e->follow_up = (tide_work_spec){.work_item_id = e->follow_up_id,
+                                    .task_id = item->task_id,
+                                    .work_type = item->work_type,
+                                    .max_retries = LOAD_RETRIES_MAX};
     e->result = (tide_work_result){.work_item_id = item->work_item_id,
                                    .token = item->lease_token,
                                    .output = e->output,

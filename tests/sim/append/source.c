@@ -146,22 +146,22 @@ static tide_status append(tide_tx *tx, void *arg, tide_error *err)
     writer_name(name, r->row.writer);
     TIDE_CLEANUP(tide_query_endp) tide_query *find = NULL;
     TIDE_TRY(tide_query_begin(&find, tx, TEST_SQL_NUMBERED_FIND, err));
-    tide_bind_text(find, "writer", name);
-    tide_bind_i64(find, "n", r->row.n);
+    tide_query_bind_text(find, "writer", name);
+    tide_query_bind_i64(find, "n", r->row.n);
     const tide_status found = tide_query_one(find, err);
     TIDE_TRY(found);
     r->range.first = 0;
     if (found == TIDE_OK) {
-        r->row.seq_id = tide_col_i64(find);
+        r->row.seq_id = tide_query_col_i64(find);
         return TIDE_OK;
     }
     TIDE_TRY(tide_sequence_declare(tx, "numbered", 1, &r->range, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_ADD, err));
-    tide_bind_text(query, "sequence", "numbered");
-    tide_bind_text(query, "writer", name);
-    tide_bind_i64(query, "n", r->row.n);
-    tide_bind_i64(query, "back", 0);
+    tide_query_bind_text(query, "sequence", "numbered");
+    tide_query_bind_text(query, "writer", name);
+    tide_query_bind_i64(query, "n", r->row.n);
+    tide_query_bind_i64(query, "back", 0);
     return tide_query_defer(&query, err);
 }
 
@@ -188,7 +188,7 @@ static void answer_append(append_source *s, sim *world, sim_id from, const messa
         return;
     }
     tide_error err;
-    const tide_status status = tide_write(s->store, append, &r, &err);
+    const tide_status status = tide_store_write(s->store, append, &r, &err);
     s->is_dirty = true;
     if (go_down_when_cut(s, world))
         return;
@@ -215,15 +215,15 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TEST_SQL_NUMBERED_TAIL, err));
-    tide_bind_i64(query, "after", p->after);
-    tide_bind_i64(query, "limit", p->limit);
+    tide_query_bind_i64(query, "after", p->after);
+    tide_query_bind_i64(query, "limit", p->limit);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         append_row *row = &p->rows[p->count++];
-        row->seq_id = tide_col_i64(query);
-        const tide_view writer = tide_col_text(query);
+        row->seq_id = tide_query_col_i64(query);
+        const tide_view writer = tide_query_col_text(query);
         row->writer = writer.len == 2 ? writer.ptr[1] - '0' : -1;
-        row->n = tide_col_i64(query);
+        row->n = tide_query_col_i64(query);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -233,7 +233,7 @@ static void answer_poll(append_source *s, sim *world, sim_id from, const message
     message answer = {.kind = MESSAGE_PAGE, .after = asked->after};
     page_request p = {.after = asked->after, .limit = APPEND_PAGE, .rows = answer.rows};
     tide_error err;
-    const tide_status status = tide_read(s->store, read_page, &p, &err);
+    const tide_status status = tide_store_read(s->store, read_page, &p, &err);
     if (go_down_when_cut(s, world))
         return;
     if (status < TIDE_OK) {
@@ -307,7 +307,7 @@ void append_source_done(append_source *s)
 int append_source_read(append_source *s, append_row rows[APPEND_ROWS_MAX])
 {
     page_request p = {.limit = APPEND_ROWS_MAX, .rows = rows};
-    if (!s->store || tide_read(s->store, read_page, &p, NULL) < TIDE_OK)
+    if (!s->store || tide_store_read(s->store, read_page, &p, NULL) < TIDE_OK)
         return -1;
     s->is_dirty = false;
     return (int)p.count;

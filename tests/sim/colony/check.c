@@ -120,7 +120,7 @@ static int64_t number_in(tide_view name)
 }
 
 /* Every row is a record that its agent had under this number in this session. */
-static tide_status check_row(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status check_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)count, (void)err;
     row_check *r = arg;
@@ -140,7 +140,7 @@ static tide_status check_row(void *arg, const tide_cell *cells, int count, tide_
     return TIDE_OK;
 }
 
-static tide_status keep_count(void *arg, const tide_cell *cells, int count, tide_error *err)
+static tide_status keep_count(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)count, (void)err;
     *(int64_t *)arg = cells[0].i64;

@@ -16,7 +16,7 @@ typedef struct new_item {
     const char *depends_on[WORK_DEPENDS_MAX];
 } new_item;
 
-static tide_work_new describe(new_item *text, const work_plan *plan, int64_t item)
+static tide_work_spec describe(new_item *text, const work_plan *plan, int64_t item)
 {
     const work_plan_item *p = &plan->items[item];
     work_item_name(text->id, item);
@@ -27,24 +27,24 @@ static tide_work_new describe(new_item *text, const work_plan *plan, int64_t ite
         work_item_name(text->on[i], p->depends_on[i]);
         text->depends_on[i] = text->on[i];
     }
-    return (tide_work_new){.work_item_id = text->id,
-                           .task_id = text->task,
-                           .work_type = text->type,
-                           .input = "{\"n\":1}",
-                           .priority = p->priority,
-                           .max_retries = p->max_retries,
-                           .delay_us = p->delay_us,
-                           .timeout_us = p->timeout_us,
-                           .unique_key = p->key ? text->key : NULL,
-                           .depends_on = text->depends_on,
-                           .depends_on_count = p->depends_count};
+    return (tide_work_spec){.work_item_id = text->id,
+                            .task_id = text->task,
+                            .work_type = text->type,
+                            .input = "{\"n\":1}",
+                            .priority = p->priority,
+                            .max_retries = p->max_retries,
+                            .delay_us = p->delay_us,
+                            .timeout_us = p->timeout_us,
+                            .unique_key = p->key ? text->key : NULL,
+                            .depends_on = text->depends_on,
+                            .depends_on_count = p->depends_count};
 }
 
 static tide_status serve_add(work_machine *m, const work_request *r, work_answer *a,
                              tide_error *err)
 {
     new_item texts[WORK_BATCH];
-    tide_work_new items[WORK_BATCH];
+    tide_work_spec items[WORK_BATCH];
     tide_work_added added[WORK_BATCH];
     for (int i = 0; i < r->count; i++)
         items[i] = describe(&texts[i], m->model.plan, r->items[i].item);
@@ -154,7 +154,7 @@ static tide_status serve_finish(work_machine *m, const work_request *r, work_ans
         char id[32];
         new_item text;
         const tide_checkpoint_new checkpoint = make_checkpoint(id, 0);
-        tide_work_new follow_up = {.task_id = NULL};
+        tide_work_spec follow_up = {.task_id = NULL};
         if (r->has_checkpoint)
             results[0].checkpoint = &checkpoint;
         if (r->has_follow_up) {
@@ -224,7 +224,7 @@ static tide_status serve_sql_add(work_machine *m, const work_request *r, work_an
     char priority[24];
     char retries[24];
     char timeout[24];
-    const tide_work_new item = describe(&text, m->model.plan, r->items[0].item);
+    const tide_work_spec item = describe(&text, m->model.plan, r->items[0].item);
     work_client_seconds(now, m->env.wall_us(&m->env));
     (void)snprintf(priority, sizeof priority, "%" PRId64, item.priority);
     (void)snprintf(retries, sizeof retries, "%" PRId64, item.max_retries);

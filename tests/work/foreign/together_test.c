@@ -312,14 +312,14 @@ static void a_reboot_ends_the_leases_of_work_and_of_keys(void **state)
            "INSERT INTO idempotency_keys (idempotency_key, request_hash, lock_via, lock_token, "
            "lock_expires_at, revision) VALUES ('k', 'h', 'api', 77, '2025-01-01 01:00:00', 1)");
     int64_t now_us = 0;
-    assert_ok_err(tide_write(c.t->store, ask_lease_clock, &now_us, &c.t->err), &c.t->err);
+    assert_ok_err(tide_store_write(c.t->store, ask_lease_clock, &now_us, &c.t->err), &c.t->err);
     static const char live[] =
         "SELECT lease_expires_at FROM work_items WHERE work_item_id = 'ours'";
     assert_string_equal("2025-01-01 01:00:00",
                         raw_text(raw, live)); /* the first use is no reboot */
     virtual_env_reboot(&c.t->clock);
     virtual_env_advance(&c.t->clock, SECOND_US);
-    assert_ok_err(tide_write(c.t->store, ask_lease_clock, &now_us, &c.t->err), &c.t->err);
+    assert_ok_err(tide_store_write(c.t->store, ask_lease_clock, &now_us, &c.t->err), &c.t->err);
     assert_string_equal("2025-01-01 00:00:01.000000", raw_text(raw, live));
     assert_int_equal(1,
                      raw_number(raw, "SELECT count(*) FROM idempotency_keys WHERE lock_token > 77 "
