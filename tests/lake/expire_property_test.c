@@ -61,15 +61,15 @@ static int writes;
 static int fail_write;
 static bool fails_behind;
 
-tide_status __real_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
-tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+tide_status __real_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+tide_status __wrap_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
 
-tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+tide_status __wrap_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const bool fails = fail_write > 0 && ++writes == fail_write;
     if (fails && !fails_behind)
         return tide_fail(err, TIDE_E_UNAVAILABLE, "write %d fails", writes);
-    const tide_status status = __real_tide_write(store, fn, arg, err);
+    const tide_status status = __real_tide_store_write(store, fn, arg, err);
     return fails ? tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "nobody hears of write %d", writes)
                  : status;
 }

@@ -16,17 +16,17 @@ static int fail_before;         /* writes that do not begin */
 static bool is_away_afterwards; /* no write begins after a lost answer */
 static atomic_int writes;       /* that began */
 
-tide_status __real_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
-tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+tide_status __real_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+tide_status __wrap_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
 
-tide_status __wrap_tide_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
+tide_status __wrap_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     if (fail_before > 0) {
         fail_before--;
         return tide_fail(err, TIDE_E_BUSY, "another program has been writing for too long");
     }
     (void)atomic_fetch_add(&writes, 1);
-    const tide_status status = __real_tide_write(store, fn, arg, err);
+    const tide_status status = __real_tide_store_write(store, fn, arg, err);
     if (status >= TIDE_OK && lose_answers > 0) {
         lose_answers--;
         fail_before = is_away_afterwards ? 100 : 0;

@@ -55,14 +55,14 @@ tide_status __wrap_tide_pg_flush_on(tide_pg_connection *connection, tide_error *
     return tide_fail(err, TIDE_E_UNAVAILABLE, "the server is gone");
 }
 
-void __real_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
-void __wrap_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
+void __real_tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
+void __wrap_tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
 
-void __wrap_tide_crew_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn)
+void __wrap_tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn)
 {
     if (key != 0) /* 0: who reads heads */
         (void)atomic_fetch_add(&waiting, 1);
-    __real_tide_crew_do(crew, key, what, fn);
+    __real_tide_combiner_do(crew, key, what, fn);
 }
 
 /* ---- writers ---- */
