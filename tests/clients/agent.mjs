@@ -5,7 +5,8 @@
 //     await agent.stop();
 //
 // ask() asks twice, by @grpc/grpc-js and by JSON, holds the answers against each other and returns them in one form: names in
-// lowerCamelCase, 64-bit numbers as decimal texts, bytes in base64, enums by name, every field there.
+// lowerCamelCase, 64-bit numbers as decimal texts, bytes in base64, enums by name, every field there. An answer that can be longer than
+// a page is read by askAll().
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -85,16 +86,34 @@ export class Agent {
         return { status: answer.status, headers: answer.headers, body: await answer.text() };
     }
 
-    async ask(method, request = {}) {
-        const [byGrpc, byHttp] = await Promise.all([
-            this.call(method, request),
-            this.post(`/tidemark.agent.v1.AgentService/${method}`, request),
-        ]);
-        assert.equal(byHttp.status, 200, byHttp.body);
-        // The JSON form, read by protobufjs and written out the way that grpc-js answers.
+    // One call as JSON, in the form of grpc-js: read by protobufjs and written out again.
+    async postCall(method, request = {}) {
+        const answer = await this.post(`/tidemark.agent.v1.AgentService/${method}`, request);
+        assert.equal(answer.status, 200, answer.body);
         const definition = services.AgentService.service[method];
-        const sameForm = definition.responseDeserialize(definition.responseSerialize(JSON.parse(byHttp.body)));
-        assert.deepEqual(withoutClock(sameForm), withoutClock(byGrpc));
+        return definition.responseDeserialize(definition.responseSerialize(JSON.parse(answer.body)));
+    }
+
+    async ask(method, request = {}) {
+        const [byGrpc, byHttp] = await Promise.all([this.call(method, request), this.postCall(method, request)]);
+        assert.deepEqual(withoutClock(byHttp), withoutClock(byGrpc));
+        return byGrpc;
+    }
+
+    // All records of a stream that can be more than a page. While other answers wait for their readers a page is shorter
+    // (src/net/call.h, tide_call_reserve), so the two forms are compared when each has been read to its end.
+    async askAll(method, request, field) {
+        const readPages = async (call) => {
+            const records = [];
+            for (let startSeqId = '0'; ; ) {
+                const page = await call.call(this, method, { ...request, startSeqId });
+                records.push(...page[field]);
+                if (!page.state.more) return records;
+                startSeqId = page.state.scannedThroughSeqId;
+            }
+        };
+        const [byGrpc, byHttp] = await Promise.all([readPages(this.call), readPages(this.postCall)]);
+        assert.deepEqual(byHttp, byGrpc);
         return byGrpc;
     }
 

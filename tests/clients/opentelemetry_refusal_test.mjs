@@ -60,7 +60,7 @@ function makeSpan(service, name, attributes = {}) {
 }
 
 async function askNames(service) {
-    const { spans } = await agent.ask('QueryTelemetry', { serviceNames: [service] });
+    const spans = await agent.askAll('QueryTelemetry', { serviceNames: [service] }, 'spans');
     return spans.map((span) => span.spanName).sort();
 }
 
