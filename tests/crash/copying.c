@@ -32,19 +32,22 @@ void remove_store(const char *path)
     }
 }
 
-void put_image_back(const tempdir *image, const tempdir *dir)
+void put_image_back(const tempdir *image, const tempdir *dir, const char *name)
 {
-    static const char *const names[] = {"store.db", "store.db-wal", "store.db-journal"};
+    static const char *const ends[] = {"", "-wal", "-journal"};
+    char file[64];
     char from[TEMPDIR_PATH_MAX];
     char to[TEMPDIR_PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        tempdir_join(image, names[i], from);
-        tempdir_join(dir, names[i], to);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        (void)snprintf(file, sizeof file, "%s%s", name, ends[i]);
+        tempdir_join(image, file, from);
+        tempdir_join(dir, file, to);
         if (access(from, F_OK) == 0)
             copy_file(from, to);
         else
             (void)unlink(to);
     }
-    tempdir_join(dir, "store.db-shm", to);
+    (void)snprintf(file, sizeof file, "%s-shm", name);
+    tempdir_join(dir, file, to);
     (void)unlink(to);
 }

@@ -10,8 +10,8 @@ void copy_file(const char *from, const char *to);
 /* Remove a SQLite store and what lies beside it. */
 void remove_store(const char *path);
 
-/* Make dir look as the disk does after a power cut: the content that fault_vfs_image wrote into image, under the
- * inodes the files had before. To the store it is the same file, not a copy. */
-void put_image_back(const tempdir *image, const tempdir *dir);
+/* Make the store `name` in dir look as the disk does after a power cut: the content that fault_vfs_image wrote into
+ * image, under the inodes the files had before. To the store it is the same file, not a copy. */
+void put_image_back(const tempdir *image, const tempdir *dir, const char *name);
 
 #endif

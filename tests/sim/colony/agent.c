@@ -62,8 +62,9 @@ static bool go_down_when_cut(world_agent *a)
 
 static void copy_files(const tempdir *from, const tempdir *to)
 {
-    static const char *const names[] = {"agent.db", "agent.db-wal"};
-    for (int i = 0; i < 2; i++) {
+    /* With the rollback journal: beside a file that it does not belong to, SQLite would roll that one back. */
+    static const char *const names[] = {"agent.db", "agent.db-wal", "agent.db-journal"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char source[TEMPDIR_PATH_MAX];
         char target[TEMPDIR_PATH_MAX];
         tempdir_join(from, names[i], source);
@@ -143,7 +144,7 @@ static void crash(void *self, sim *place, sim_crash how)
                     chance, a->scratch.path);
     fault_vfs_free(a->disk);
     a->disk = NULL;
-    put_image_back(&a->scratch, &a->rig.dir);
+    put_image_back(&a->scratch, &a->rig.dir, "agent.db");
     remake(&a->scratch);
     befall(a);
 }

@@ -212,8 +212,9 @@ static void remake(tempdir *dir)
 
 void world_files_copy(const char *from_dir, const char *to_dir)
 {
-    static const char *const names[] = {"store.db", "store.db-wal"};
-    for (int i = 0; i < 2; i++) {
+    /* With the rollback journal: beside a file that it does not belong to, SQLite would roll that one back. */
+    static const char *const names[] = {"store.db", "store.db-wal", "store.db-journal"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char from[TEMPDIR_PATH_MAX + 16];
         char to[TEMPDIR_PATH_MAX + 16];
         (void)snprintf(from, sizeof from, "%s/%s", from_dir, names[i]);
@@ -348,7 +349,7 @@ static void crash(void *self, sim *place, sim_crash how)
                     chance, n->scratch.path);
     fault_vfs_free(n->disk);
     n->disk = NULL;
-    put_image_back(&n->scratch, &n->dir);
+    put_image_back(&n->scratch, &n->dir, "store.db");
     remake(&n->scratch);
     befall(n);
 }

@@ -37,6 +37,52 @@ static void check_empty(const char *path)
     closedir(dir);
 }
 
+static bool is_known(const fault_model *model, const char *name)
+{
+    for (const fault_entry *e = model->entries; e; e = e->next)
+        if (strcmp(e->name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_shared_memory(const char *name)
+{
+    const size_t len = strlen(name);
+    return len > 4 && strcmp(name + len - 4, "-shm") == 0;
+}
+
+/* A file that nobody has opened on this disk: what was there when the power came back is there still. */
+static void write_untouched(fault_vfs *disk, const char *name, const char *path)
+{
+    char from[PATH_MAX];
+    if (snprintf(from, sizeof(from), "%s/%s", disk->dir, name) >= (int)sizeof(from))
+        fault_give_up("path too long", disk->dir);
+    struct stat st;
+    if (lstat(from, &st) != 0 || !S_ISREG(st.st_mode))
+        return;
+    fault_entry *e = fault_model_find(&disk->model, name, from);
+    if (!e)
+        fault_give_up("no memory", from);
+    const fault_lottery all = fault_lottery_open(FAULT_VFS_KEEP_ALL, NULL);
+    write_image(e->durable, &all, path);
+}
+
+static void write_all_untouched(fault_vfs *disk, const char *dir)
+{
+    DIR *files = opendir(disk->dir);
+    if (!files)
+        fault_give_up("cannot read", disk->dir);
+    for (const struct dirent *e; (e = readdir(files));) {
+        char path[PATH_MAX];
+        if (is_known(&disk->model, e->d_name) || is_shared_memory(e->d_name))
+            continue;
+        if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path))
+            fault_give_up("path too long", dir);
+        write_untouched(disk, e->d_name, path);
+    }
+    closedir(files);
+}
+
 void fault_vfs_image(fault_vfs *disk, fault_vfs_survival survival, prng *p, const char *dir)
 {
     check_empty(dir);
@@ -53,6 +99,7 @@ void fault_vfs_image(fault_vfs *disk, fault_vfs_survival survival, prng *p, cons
         if (n)
             write_image(n, &l, path);
     }
+    write_all_untouched(disk, dir);
     pthread_mutex_unlock(&disk->lock);
 }
 

@@ -177,6 +177,29 @@ static void flipped_bits_are_mostly_found(void **state)
     fault_rig_end(&r);
 }
 
+/* A machine that loses power before anybody has opened the database boots with the same database. */
+static void a_database_that_was_not_opened_survives_the_cut(void **state)
+{
+    (void)state;
+    fault_rig r;
+    tempdir image;
+    tide_error err;
+    char path[TEMPDIR_PATH_MAX];
+    fault_rig_begin(&r, base_seed);
+    run_workload(&r, &(power_case){"WAL", "FULL"});
+    sqlite3_close(r.db);
+    r.db = NULL;
+    fault_vfs_free(r.disk);
+    r.disk = fault_vfs_new(r.dir.path, base_seed);
+    fault_vfs_power_cut(r.disk);
+    assert_ok_err(tempdir_make(&image, &err), &err);
+    tempdir_join(&image, "test.db", path);
+    fault_vfs_image(r.disk, FAULT_VFS_KEEP_NONE, NULL, image.path);
+    assert_false(is_flip_seen(path));
+    assert_ok_err(tempdir_remove(&image, &err), &err);
+    fault_rig_end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test(rollback_journal_extra_loses_nothing_in_a_power_cut),
         cmocka_unit_test(rollback_journal_full_stays_sound_but_may_undo_the_last_commit),
         cmocka_unit_test(flipped_bits_are_mostly_found),
+        cmocka_unit_test(a_database_that_was_not_opened_survives_the_cut),
     };
     base_seed = prng_seed_from_env(20250101);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,8 @@
  *  - A failed xSync is as bad as on Linux: the kernel marks the pages clean and forgets them. The
  *    unsynced changes get one of the fates above there and then, the program goes on reading what
  *    it wrote, and no later xSync brings them to the disk.
- *  - What a file held when this disk first met its name is durable. -shm files are outside the
+ *  - What a file held when this disk first met its name is durable, and so is a file that was not
+ *    opened on this disk, when the image is drawn. -shm files are outside the
  *    model (they belong to running processes), as are temporary files; both work, and their calls
  *    can be failed.
  *
