@@ -10,6 +10,7 @@ import threading
 import time
 import unittest
 from importlib.machinery import SourceFileLoader
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
@@ -124,10 +125,19 @@ class OracleTest(unittest.TestCase):
 
     def test_a_scrape_that_is_late_is_found(self):
         self.begin()
-        self.daemon.seconds = watch.ANSWER_LIMIT * grid.waiting.SLOWNESS_MAX + 1
+        self.daemon.seconds = watch.ANSWER_LIMIT * grid.waiting.SLOWNESS_MAX + 4
         self.oracle.watches[self.daemon].wait_next()
         self.oracle.check_scrapes()
         self.assertIn("scrape: ", " ".join(self.oracle.findings))
+
+    def test_a_scrape_that_waits_for_a_processor_is_not_late(self):
+        self.begin()
+        with mock.patch.object(watch.waiting, "allowance", lambda limit, begin: limit), \
+                mock.patch.object(watch.waiting, "delay", lambda pid: time.monotonic()):
+            self.daemon.seconds = watch.ANSWER_LIMIT + 1
+            self.oracle.watches[self.daemon].wait_next()
+        self.oracle.check_scrapes()
+        self.assertEqual(self.oracle.findings, [])
 
     def test_what_does_not_heal_is_found(self):
         self.oracle.healed(lambda: False, "it works", 0.1)

@@ -14,6 +14,7 @@ LOSS = r'sequence_gaps_permanent_total\{agent_id="web-1"'
 CLOCK = r"clock"
 STORE = "store|postgres"
 SMALL_DISK = 32 << 20
+LONG_LEASE = "60s"
 
 
 class Reading:
@@ -169,8 +170,10 @@ def agent_hung(g, make):
 
 
 def agent_answer_lost(g, make):
-    """The agent's answer to a poll does not reach the colony, which asks again."""
-    state = make(g)
+    """The agent's answer to a poll does not reach the colony, which asks again. Its lease is not
+    the matter here, and must not run out when a busy machine renews it late: then the series of the
+    agent would vanish until the colony has it again."""
+    state = make(g, colony={"lease": LONG_LEASE})
     agent = state.agent
     state.establish()
     state.begin()

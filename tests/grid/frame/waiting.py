@@ -70,6 +70,24 @@ def stall(since):
     return max(waits, default=0.0)
 
 
+def delay(pid):
+    """Seconds that the threads of a process have been ready to run and had no processor, together.
+    Beside other work a request that passes several threads waits for each of them; on an idle
+    machine this hardly grows."""
+    total = 0
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0.0  # it has ended
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
+                total += int(file.read().split()[1])
+        except (OSError, IndexError):
+            pass
+    return total / 1e9
+
+
 def allowance(limit, begin):
     """The seconds that a limit amounts to on this machine, for something that began at a time."""
     return limit * slowness() + _STALL_WEIGHT * stall(begin)

@@ -1,5 +1,6 @@
 """Watches a daemon as Prometheus does: /metrics, again and again, from another thread."""
 
+import os
 import threading
 import time
 
@@ -43,7 +44,7 @@ class Watch:
             self.ended.wait(PERIOD)
 
     def _scrape(self):
-        begin = time.monotonic()
+        begin, delayed = time.monotonic(), self._delay()
         address = self.daemon.address
         answer = service.request(address, "GET", "/metrics", limit=HOPELESS)
         seconds = time.monotonic() - begin
@@ -51,8 +52,17 @@ class Watch:
             return  # the cell stopped it meanwhile
         samples = service.parse_metrics(answer.text) if answer.is_ok else None
         self.scrapes.append(Scrape(begin, seconds, samples, "" if answer.is_ok else repr(answer)))
-        if seconds > ANSWER_LIMIT and seconds > waiting.allowance(ANSWER_LIMIT, begin):
+        if seconds <= ANSWER_LIMIT:
+            return
+        delayed = self._delay() - delayed
+        if seconds > waiting.allowance(ANSWER_LIMIT, begin) + max(0, delayed):
             self.late.append(seconds)
+
+    def _delay(self):
+        """What the daemon and we have waited for a processor; a daemon that was restarted counts
+        from 0."""
+        pid = getattr(self.daemon, "pid", None)
+        return waiting.delay(os.getpid()) + (waiting.delay(pid) if pid else 0)
 
     def newest(self):
         """The samples of the newest scrape that was answered, or None."""
