@@ -172,6 +172,56 @@ static void run_sql(const char *path, const char *sql)
     assert_int_equal(SQLITE_OK, sqlite3_close(db));
 }
 
+static void write_bytes(const char *path, const char *suffix, const void *bytes, size_t len)
+{
+    char name[TEMPDIR_PATH_MAX + 16];
+    (void)snprintf(name, sizeof name, "%s%s", path, suffix);
+    FILE *file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(len, fwrite(bytes, 1, len, file));
+    assert_int_equal(0, fclose(file));
+}
+
+/* The first transaction was being written when the power failed: the file has its size, and the journal says that there was
+ * none before. */
+static void a_creation_that_a_power_cut_undid_is_made_afresh(void **state)
+{
+    static const unsigned char pages[15360];
+    static const unsigned char journal[512] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0,
+                                               0,    0,    0,    1,    2,    3,    4,    0,    0,
+                                               0,    0,    0,    0,    2,    0,    0,    0,    64};
+    store_test *t = *state;
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "undone.db", path);
+    write_bytes(path, "", pages, sizeof pages);
+    assert_status(TIDE_E_FOREIGN, open_at(t, path, TIDE_STORE_CREATE));
+    write_bytes(path, "-journal", journal, sizeof journal);
+    assert_status(TIDE_E_NOT_FOUND, open_at(t, path, TIDE_STORE_EXISTING));
+    int64_t number = 0;
+    assert_ok_err(take(t, path, &number), &t->err);
+    assert_int_equal(1, number);
+    assert_false(has_file(path, "-journal"));
+    write_bytes(path, "", "a text", 6);
+    write_bytes(path, "-journal", journal, sizeof journal);
+    assert_status(TIDE_E_FOREIGN, open_at(t, path, TIDE_STORE_CREATE));
+}
+
+/* The journal of the switch to WAL mode came back with the power, and the beginning of the log was there already. */
+static void a_switch_to_wal_mode_that_a_power_cut_undid_is_made_again(void **state)
+{
+    static const unsigned char log[32] = {0x37, 0x7f, 0x06, 0x82};
+    store_test *t = *state;
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "half.db", path);
+    run_sql(path, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA application_id = 0x54494445");
+    write_bytes(path, "-wal", log, sizeof log);
+    int64_t number = 0;
+    assert_ok_err(take(t, path, &number), &t->err);
+    assert_ok_err(take(t, path, &number), &t->err);
+    assert_int_equal(2, number);
+    assert_false(has_file(path, "-wal"));
+}
+
 static void count_finding(void *arg, const char *finding)
 {
     assert_true(strlen(finding) > 0);
@@ -340,6 +390,8 @@ int main(void)
         STORE_CASE_SQLITE(writes_beside_a_deleted_log_are_refused),
         STORE_CASE_SQLITE(names_that_are_no_files_are_refused),
         STORE_CASE_SQLITE(odd_names_are_taken_literally),
+        STORE_CASE_SQLITE(a_creation_that_a_power_cut_undid_is_made_afresh),
+        STORE_CASE_SQLITE(a_switch_to_wal_mode_that_a_power_cut_undid_is_made_again),
         STORE_CASE_SQLITE(a_check_misses_no_table_and_no_trigger),
         STORE_CASE_SQLITE(an_identity_that_is_none_is_damage),
         STORE_CASE_SQLITE(a_refused_mark_does_not_refuse_a_write),

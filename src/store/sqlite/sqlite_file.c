@@ -21,6 +21,9 @@ enum {
     HEADER_APPLICATION_ID = 68, /* offset, big endian */
     PATH_LEN_MAX = 480,
     SIDE_FILE_LEN = 8, /* "-journal" */
+    JOURNAL_START_LEN = 20,
+    JOURNAL_INITIAL_PAGES = 16, /* offset, big endian: what a rollback leaves of the file */
+    LOG_HEADER_LEN = 32,        /* a log of this size holds no page */
     DOOR_SPIN_US = 100,
     DOOR_SPIN_MAX_US = 500,
 };
@@ -167,7 +170,7 @@ static tide_status check_stray_log(const char *path, tide_error *err)
     char log[PATH_MAX];
     struct stat info;
     if (snprintf(log, sizeof log, "%s-wal", path) >= (int)sizeof log || stat(log, &info) != 0 ||
-        info.st_size == 0)
+        info.st_size <= LOG_HEADER_LEN)
         return TIDE_OK;
     /* Look again: another process may have switched the file to WAL mode meanwhile, and the log is its own. */
     bool is_wal = false;
@@ -181,6 +184,26 @@ static tide_status check_stray_log(const char *path, tide_error *err)
         path, path, path);
 }
 
+/* Power failed while the first transaction wrote the file: nothing of its pages need be there, and the rollback journal
+ * beside it begins at a database of 0 pages. The next open of SQLite makes the file empty again. */
+static bool is_creation_undone(const char *path, const unsigned char *header, int got)
+{
+    static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+    unsigned char start[JOURNAL_START_LEN];
+    char journal[PATH_MAX];
+    for (int i = 0; i < got; i++)
+        if (header[i] != 0)
+            return false;
+    if (snprintf(journal, sizeof journal, "%s-journal", path) >= (int)sizeof journal)
+        return false;
+    TIDE_CLEANUP(closep) int fd = open(journal, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, start, sizeof start, 0) != (ssize_t)sizeof start)
+        return false;
+    static const unsigned char none[4] = {0};
+    return memcmp(start, magic, sizeof magic) == 0 &&
+           memcmp(start + JOURNAL_INITIAL_PAGES, none, sizeof none) == 0;
+}
+
 static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_error *err)
 {
     unsigned char header[HEADER_LEN];
@@ -188,7 +211,7 @@ static tide_status check_header(tide_sqlite_kind *out, const char *path, tide_er
     const int code = read_header(path, header, &got);
     if (code != SQLITE_OK)
         return fail_header(err, code, path);
-    if (got == 0) {
+    if (got == 0 || is_creation_undone(path, header, got)) {
         *out = TIDE_SQLITE_ABSENT;
         return TIDE_OK;
     }

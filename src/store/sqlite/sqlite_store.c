@@ -51,6 +51,13 @@ static tide_status claim_file(tide_sqlite_connection *connection, const char *pa
     TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));
     bool is_wal = false;
     TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
+    if (!is_wal) {
+        /* After a power cut the beginning of a log can exist, and the switch to WAL mode be undone by its journal. SQLite
+         * opens a log that it finds, and takes the file for switched. */
+        TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=DELETE", err));
+        TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));
+        TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
+    }
     if (!is_wal)
         return tide_fail(err, TIDE_E_BUSY, "%s could not be switched to WAL mode",
                          connection->store->name);
