@@ -18,7 +18,7 @@ from .grid import AGENT, COLONY
 from .store_world import Postgres
 
 STREAM = "load"
-LEASE = "2s"
+LEASE = 2  # seconds of an idle machine; on a busy one a colony renews later, as all limits grow
 _PACE = 0.1  # seconds between two looks that cost several calls
 _GAP_STATUS = {"permanent": "lost", "void": "void", "recovered": "recovered",
                "detected": "pending", "recovering": "pending"}
@@ -184,7 +184,7 @@ class Colony(Snapshots):
     """A colony and its store."""
 
     def __init__(self, g, agents, engine="sqlite", name="colony", words=(), disk_size=0, hours=None,
-                 standby=False, pg=None, start=True, lease=LEASE):
+                 standby=False, pg=None, start=True, lease=None):
         self.g = g
         self.name = name
         self.agents = list(agents)
@@ -200,7 +200,8 @@ class Colony(Snapshots):
             self.store = "duckdb:" + os.path.join(place, f"{name}.duck")
         else:
             self.store = os.path.join(place, f"{name}.db")
-        self.words = ["colony", "--http", "127.0.0.1:0", "--name", name, "--lease", lease,
+        self.words = ["colony", "--http", "127.0.0.1:0", "--name", name,
+                      "--lease", lease or f"{round(1000 * LEASE * waiting.slowness())}ms",
                       "--recover-every", "1s", *words]
         for agent in self.agents:
             self.words += ["--agent", agent.option]
