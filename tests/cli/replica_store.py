@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""replica_store.py DB make SCALE - a music store: eleven tables, as shops of this kind publish them; the same rows every time.
-replica_store.py DB write SEED COUNT - what happens in such a shop: sales, new records, corrections, playlists, people who come and go.
+"""replica_store.py DB make SEED SCALE - a music store: eleven tables, as shops of this kind publish them.
+replica_store.py DB write SEED SHOP COUNT - what happens in such a shop: sales, new records, corrections, playlists, people who come and go.
 replica_store.py DB tables - their names.
 
-Ids are made so that shops do not collide where they should not (each seed has a range of its own), and do where they may: the same tracks are
+Ids are made so that shops do not collide where they should not (each shop number has a range of its own), and do where they may: the same tracks are
 repriced, the same customers move, the same playlists are filled and emptied.
 """
 
@@ -57,8 +57,8 @@ def date(r):
     return "20%02d-%02d-%02d 00:00:00" % (r.randrange(9, 26), r.randrange(1, 13), r.randrange(1, 29))
 
 
-def make(db, scale):
-    r = random.Random(4711)
+def make(db, seed, scale):
+    r = random.Random(seed)
     db.executescript(SCHEMA)
     with db:
         db.executemany("INSERT INTO Genre VALUES (?, ?)", [(i, words(r, 1)) for i in range(1, 26)])
@@ -92,8 +92,8 @@ def one(db, r, base, i):
     top = db.execute("SELECT max(TrackId) FROM Track WHERE TrackId < 1000000").fetchone()[0]
     kind = r.randrange(12)
     if kind < 3:
-        customer = db.execute("SELECT CustomerId FROM Customer ORDER BY random() LIMIT 1").fetchone()[0]
-        sell(db, r, base + i, customer, top)
+        customers = db.execute("SELECT CustomerId FROM Customer ORDER BY CustomerId").fetchall()
+        sell(db, r, base + i, r.choice(customers)[0], top)
     elif kind == 3:
         db.execute("INSERT INTO Artist VALUES (?, ?)", (base + i, words(r, 2)))
         db.execute("INSERT INTO Album VALUES (?, ?, ?)", (base + i, words(r, 2), base + i))
@@ -119,13 +119,13 @@ def one(db, r, base, i):
                    "WHERE InvoiceId % 10 = ?", (r.randrange(10),))
 
 
-def write(db, seed, count):
-    r = random.Random(seed)
+def write(db, seed, shop, count):
+    r = random.Random(f"{seed} {shop}")
     for i in range(count):
         try:
             with db:
                 db.execute("BEGIN IMMEDIATE")
-                one(db, r, 1000000 * seed, i)
+                one(db, r, 1000000 * shop, i)
         except sqlite3.IntegrityError:
             pass
 
@@ -135,9 +135,9 @@ def main(path, what, *rest):
     db.execute("PRAGMA foreign_keys = ON")
     if what == "make":
         db.isolation_level = ""
-        make(db, int(rest[0]))
+        make(db, rest[0], int(rest[1]))
     elif what == "write":
-        write(db, int(rest[0]), int(rest[1]))
+        write(db, rest[0], int(rest[1]), int(rest[2]))
     else:
         print("\n".join(TABLES))
 

@@ -1,28 +1,32 @@
 /* A schema of some size, of the kind that shops publish: eleven tables with foreign keys, a composite key, decimals, dates and NULLs, replicated three
  * ways through real processes while Python writes to every one of them; byte for byte the same in the end. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/replica_calls.h"
+#include "support/prng.h"
 
 static const char *const tables[] = {"Artist",   "Album",    "Genre",         "MediaType",
                                      "Track",    "Playlist", "PlaylistTrack", "Employee",
                                      "Customer", "Invoice",  "InvoiceLine",   NULL};
 static const char *const files[] = {"a.db", "b.db", "c.db", NULL};
+static char seed[24]; /* of the rows and of all writers */
 
 static void make_store(cli_fixture *t, const char *db)
 {
     char path[TEMPDIR_PATH_MAX];
     cli_path(t, db, path);
-    free(replica_python(t, "replica_store.py", (const char *const[]){path, "make", "2", NULL}));
+    free(replica_python(t, "replica_store.py",
+                        (const char *const[]){path, "make", seed, "2", NULL}));
     for (int i = 0; tables[i]; i++)
         replica_ok(t, "track", db, tables[i]);
 }
 
 /* A writer that runs beside the syncs. */
-static void start_writer(const cli_fixture *t, proc *child, const char *db, int seed,
+static void start_writer(const cli_fixture *t, proc *child, const char *db, int shop,
                          const char *count)
 {
     char path[TEMPDIR_PATH_MAX];
@@ -32,8 +36,9 @@ static void start_writer(const cli_fixture *t, proc *child, const char *db, int 
     cli_path(t, db, path);
     (void)snprintf(script, sizeof script, "%s/tests/cli/replica_store.py",
                    getenv("TIDEMARK_SOURCE_DIR"));
-    (void)snprintf(number, sizeof number, "%d", seed);
-    const char *const argv[] = {"/usr/bin/python3", script, path, "write", number, count, NULL};
+    (void)snprintf(number, sizeof number, "%d", shop);
+    const char *const argv[] = {
+        "/usr/bin/python3", script, path, "write", seed, number, count, NULL};
     const proc_options options = cli_options(t, argv);
     assert_ok_err(proc_start(child, &options, &err), &err);
 }
@@ -109,5 +114,6 @@ int main(void)
         REPLICA_CASE(a_music_store_in_three_places_converges),
         REPLICA_CASE(daemons_in_a_chain_carry_a_music_store),
     };
+    (void)snprintf(seed, sizeof seed, "%" PRIu64, prng_seed_from_env(4711));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Programs of others write, in every form that SQLite knows, with their own SQLite: the sqlite3 shell and Python, as Debian has them. After a sync the
  * other side is the same byte for byte, by a checker that knows nothing of us. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "cli/replica_calls.h"
+#include "support/prng.h"
 
 #define SCHEMA                                                                                     \
     "CREATE TABLE plain(id INTEGER PRIMARY KEY, a TEXT, b REAL, c BLOB, u TEXT UNIQUE, v "         \
@@ -40,6 +42,7 @@
 static const char *const tables[] = {"plain", "uniq",     "pair",    "parent", "child",
                                      "gen",   "strict_t", "we\"ird", "noisy",  NULL};
 static const char *const both[] = {"a.db", "b.db", NULL};
+static uint64_t first_seed;
 
 /* Two nodes with the same tables; a serves. */
 static proc *begin(cli_fixture *t, char address[REPLICA_LINE_MAX])
@@ -117,10 +120,10 @@ static void random_writes_at_both_nodes_converge(void **state)
     cli_fixture *t = *state;
     char address[REPLICA_LINE_MAX];
     proc *a = begin(t, address);
-    for (int round = 0; round < 4; round++) {
-        char seed[2][16];
-        (void)snprintf(seed[0], sizeof seed[0], "%d", 100 + round);
-        (void)snprintf(seed[1], sizeof seed[1], "%d", 200 + round);
+    for (uint64_t round = 0; round < 4; round++) {
+        char seed[2][24];
+        (void)snprintf(seed[0], sizeof seed[0], "%" PRIu64, first_seed + 100 + round);
+        (void)snprintf(seed[1], sizeof seed[1], "%" PRIu64, first_seed + 200 + round);
         write_by_python(t, "a.db", "random", "OFF", seed[0]);
         write_by_python(t, "b.db", "random", "ON", seed[1]);
         check(t, address);
@@ -134,5 +137,6 @@ int main(void)
         REPLICA_CASE(every_form_of_write_is_captured),
         REPLICA_CASE(random_writes_at_both_nodes_converge),
     };
+    first_seed = prng_seed_from_env(0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,8 @@ def one(db, r):
         db.execute(f"UPDATE OR REPLACE pair SET a = ?, b = ? WHERE a = ? AND b = ?", (r.choice("ab"), r.randrange(5), r.choice("ab"), r.randrange(5)))
     elif kind == 9:
         db.execute(f"{how} INTO parent VALUES (?, ?)", (r.randrange(6), value(r)))
-        db.execute("INSERT OR REPLACE INTO child (id, parent, other) SELECT ?, id, id FROM parent ORDER BY random() LIMIT 1", (r.randrange(12),))
+        db.execute("INSERT OR REPLACE INTO child (id, parent, other) SELECT ?, id, id FROM parent ORDER BY id * ? % 7, id LIMIT 1",
+                   (r.randrange(12), r.randrange(1, 7)))
     elif kind == 10:
         db.execute(r.choice(["DELETE FROM parent WHERE id = ?", "UPDATE OR REPLACE parent SET id = id + 1 WHERE id = ?", "DELETE FROM plain WHERE id = ?",
                              "DELETE FROM child WHERE id = ?"]), (r.randrange(12),))

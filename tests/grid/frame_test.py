@@ -125,8 +125,10 @@ class OracleTest(unittest.TestCase):
 
     def test_a_scrape_that_is_late_is_found(self):
         self.begin()
-        self.daemon.seconds = watch.ANSWER_LIMIT * grid.waiting.SLOWNESS_MAX + 4
-        self.oracle.watches[self.daemon].wait_next()
+        with mock.patch.object(watch.waiting, "allowance", lambda limit, begin: limit), \
+                mock.patch.object(watch.waiting, "delay", lambda pid: 0):
+            self.daemon.seconds = watch.ANSWER_LIMIT + 1
+            self.oracle.watches[self.daemon].wait_next()
         self.oracle.check_scrapes()
         self.assertIn("scrape: ", " ".join(self.oracle.findings))
 

@@ -11,6 +11,7 @@
 #include "net/client/client.h"
 #include "net/echo.h"
 #include "support/check.h"
+#include "support/prng.h"
 
 enum {
     CLIENTS = 40,
@@ -211,7 +212,7 @@ static void a_call_to_nobody_fails(void **state)
 
 typedef struct crowd {
     tide_client *client;
-    unsigned seed;
+    prng chance;
     int ended;
 } crowd;
 
@@ -228,12 +229,12 @@ static void *call_in_a_crowd(void *arg)
                                              .timeout_us = 20 * INT64_C(1000000)};
         for (int i = 0; i < CROWD_STREAMS; i++) {
             assert_ok_err(tide_client_begin(&streams[i], c->client, &request, &err), &err);
-            if (rand_r(&c->seed) % 2 == 0)
+            if (prng_chance(&c->chance, 1, 2))
                 tide_client_send_end(streams[i]);
         }
         for (int i = 0; i < CROWD_STREAMS; i++) {
             tide_client_send_end(streams[i]);
-            if (rand_r(&c->seed) % 8 == 0)
+            if (prng_chance(&c->chance, 1, 8))
                 tide_client_cancel(streams[i]);
         }
         for (int i = 0; i < CROWD_STREAMS; i++) {
@@ -257,8 +258,10 @@ static void streams_of_many_threads_all_come_to_an_end(void **state)
     tide_client *client = open_on(hub, server.grpc_port);
     crowd crowds[CROWD_THREADS];
     pthread_t threads[CROWD_THREADS];
+    const uint64_t seed = prng_seed_from_env(0);
     for (int i = 0; i < CROWD_THREADS; i++) {
-        crowds[i] = (crowd){.client = client, .seed = (unsigned)i};
+        crowds[i] = (crowd){.client = client};
+        prng_init(&crowds[i].chance, seed + (uint64_t)i);
         assert_int_equal(0, pthread_create(&threads[i], NULL, call_in_a_crowd, &crowds[i]));
     }
     for (int i = 0; i < CROWD_THREADS; i++) {

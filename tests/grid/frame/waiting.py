@@ -11,7 +11,7 @@ import threading
 import time
 
 _STEP = 0.02
-SLOWNESS_MAX = 4  # beyond that a machine is not slow but broken
+SLOWNESS_MAX = 8  # beyond that a machine is not slow but broken
 _SPIN = 0.002
 _PROBE_PERIOD = 0.5
 _STALL_WEIGHT = 8  # syncs that what we wait for does one after the other
@@ -33,7 +33,7 @@ def _measure():
 
 
 def slowness():
-    """1 on an idle machine; 3 where every thread gets a third of a processor; at most 4."""
+    """1 on an idle machine; 3 where every thread gets a third of a processor; at most 8."""
     ratio = _measure()
     with _lock:
         _recent.append(ratio)
