@@ -32,7 +32,8 @@ def missing(g, w, damage, heal):
     return g.verdict_of(answer)
 
 
-@cell("lake-files", "other-older", "refuses E_IO", effect="loses", mark=Mark("lake", *UNSEEN))
+@cell("lake-files", "other-older", "refuses E_DAMAGED", effect="loses",
+      mark=Mark("lake", *UNSEEN, "verdict: refuses E_IO"))
 def other_older(g):
     """The directory is restored from a backup that does not have the newest file."""
     w = SqliteLake(g)
@@ -67,7 +68,8 @@ def this_older(g):
     return g.verdict_of(ended)
 
 
-@cell("lake-files", "other-wiped", "refuses E_IO", effect="loses", mark=Mark("lake", *UNSEEN))
+@cell("lake-files", "other-wiped", "refuses E_DAMAGED", effect="loses",
+      mark=Mark("lake", *UNSEEN, "verdict: refuses E_IO"))
 def other_wiped(g):
     """All files are gone, and the mark of their owner with them: clean-up refuses, too."""
     w = SqliteLake(g)
@@ -88,7 +90,8 @@ def other_wiped(g):
     return missing(g, w, damage, heal)
 
 
-@cell("lake-files", "other-copied", "refuses E_IO", effect="loses", mark=Mark("lake", *UNSEEN))
+@cell("lake-files", "other-copied", "refuses E_DAMAGED", effect="loses",
+      mark=Mark("lake", *UNSEEN, "verdict: refuses E_IO"))
 def other_copied(g):
     """The directory becomes a copy of that of another lake: clean-up leaves it alone."""
     other = SqliteLake(g, name="other.db")
