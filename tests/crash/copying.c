@@ -32,7 +32,7 @@ void remove_store(const char *path)
     }
 }
 
-void put_image_back(const tempdir *image, const tempdir *dir, const char *name)
+void restore_image(const tempdir *image, const tempdir *dir, const char *name)
 {
     static const char *const ends[] = {"", "-wal", "-journal"};
     char file[64];

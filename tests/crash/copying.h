@@ -12,6 +12,6 @@ void remove_store(const char *path);
 
 /* Make the store `name` in dir look as the disk does after a power cut: the content that fault_vfs_image wrote into
  * image, under the inodes the files had before. To the store it is the same file, not a copy. */
-void put_image_back(const tempdir *image, const tempdir *dir, const char *name);
+void restore_image(const tempdir *image, const tempdir *dir, const char *name);
 
 #endif

@@ -248,7 +248,7 @@ static void boot_and_check(cut_case *c)
     virtual_env_reboot(&c->clock);
     const bool is_copy = prng_chance(&c->chance, 1, 2);
     if (!is_copy)
-        put_image_back(&c->image, &c->dir, "store.db");
+        restore_image(&c->image, &c->dir, "store.db");
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(is_copy ? &c->image : &c->dir, "store.db", path);
     tide_error err;

@@ -41,7 +41,7 @@ def differing(g, statements):
 
 @cell("replica-log", "other-older", "refuses exit 8", mark=Mark("replica", NO_LOG, NO_METRIC))
 def other_older(g):
-    """A row is put back to what it was."""
+    """A row is restored to what it was."""
     return differing(g, (f"UPDATE {TABLE} SET title = 'row 1' WHERE id = 'r1'",))
 
 

@@ -9,7 +9,7 @@ NO_LOG = "log: no line of level warn or above names"
 
 
 def restored(g, w, node):
-    """The node's file is put back; it begins an epoch, and what it lost comes from the other."""
+    """The node's file is restored; it begins an epoch, and what it lost comes from the other."""
     node.backup()
     w.a.write("later-a", "after the backup")
     w.b.write("later-b", "after the backup")

@@ -83,7 +83,7 @@ def other_older_ahead(g):
 @cell(STATE, "other-older", "begins an epoch", variant="rolled-back",
       mark=Mark("telemetry", "metric: no metric"))
 def other_older_rolled_back(g):
-    """The agent's volume is put back by a snapshot; it cannot notice, digests show it."""
+    """The agent's volume is restored from a snapshot; it cannot notice, digests show it."""
     state = Reading(g)
     agent, colony = state.agent, state.colony
     state.establish()

@@ -38,7 +38,7 @@ def other_older(g):
 @cell(STATE, "other-older", "continues", variant="rolled-back", limit=300,
       mark=Mark("telemetry", *LOCKED_OUT, NO_LOG, "answer: colony agent ls", "metric: no metric"))
 def other_older_rolled_back(g):
-    """The volume is put back by a snapshot; the store issues tokens that the agent has seen."""
+    """The volume is restored from a snapshot; the store issues tokens that the agent has seen."""
     return colony_faults.colony_rolled_back(g, Token)
 
 

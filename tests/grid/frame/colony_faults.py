@@ -219,7 +219,7 @@ def colony_older(g, make, **options):
 
 
 def colony_rolled_back(g, make):
-    """The colony's volume is put back by a snapshot; nothing on the host tells."""
+    """The colony's volume is restored from a snapshot; nothing on the host shows it."""
     state = make(g)
     agent, colony = state.agent, state.colony
     agent.must_send(1)

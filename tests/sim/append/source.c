@@ -82,7 +82,7 @@ static void crash(void *self, sim *world, sim_crash how)
         s->scratch = old;
         s->moves++;
     } else {
-        put_image_back(&s->scratch, &s->dir, "store.db");
+        restore_image(&s->scratch, &s->dir, "store.db");
     }
     tide_error err;
     const tide_status removed = tempdir_remove(&s->scratch, &err);

@@ -144,7 +144,7 @@ static void crash(void *self, sim *place, sim_crash how)
                     chance, a->scratch.path);
     fault_vfs_free(a->disk);
     a->disk = NULL;
-    put_image_back(&a->scratch, &a->rig.dir, "agent.db");
+    restore_image(&a->scratch, &a->rig.dir, "agent.db");
     remake(&a->scratch);
     befall(a);
 }

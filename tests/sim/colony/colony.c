@@ -66,7 +66,7 @@ static void crash_depot(void *self, sim *place, sim_crash how)
                     chance, d->scratch.path);
     fault_vfs_free(d->disk);
     d->disk = NULL;
-    put_image_back(&d->scratch, &d->dir, "colony.db");
+    restore_image(&d->scratch, &d->dir, "colony.db");
     TIDE_IGNORE(tempdir_remove(&d->scratch, &err));
     assert_ok_err(tempdir_make(&d->scratch, &err), &err);
 }

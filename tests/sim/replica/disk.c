@@ -349,7 +349,7 @@ static void crash(void *self, sim *place, sim_crash how)
                     chance, n->scratch.path);
     fault_vfs_free(n->disk);
     n->disk = NULL;
-    put_image_back(&n->scratch, &n->dir, "store.db");
+    restore_image(&n->scratch, &n->dir, "store.db");
     remake(&n->scratch);
     befall(n);
 }
