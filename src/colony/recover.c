@@ -116,14 +116,17 @@ static void make_ask(tide_recovery *r)
     const tide_gap *gap = &r->gap;
     const tide_colony_type *type = tide_colony_type_find(gap->data_type);
     const int64_t width = gap->end_seq - gap->start_seq + 1;
-    int64_t page = type->stream->page;
-    for (int i = 0; i < gap->attempts && page > EVIDENCE_RECORDS; i++)
-        page /= 4; /* perhaps it was too much */
+    /* Perhaps it was too much. An agent of ours starts the count anew with every answer that brings something, so it is asked
+     * for one record in the end; of a foreign one we have only attempt_max answers. */
+    const int64_t least = r->position.is_foreign ? EVIDENCE_RECORDS : 1;
+    int64_t page = width < type->stream->page ? width : type->stream->page;
+    for (int i = 0; i < gap->attempts && page > least; i++)
+        page = page / 4 > least ? page / 4 : least;
     r->ask = (tide_ask){.type = type,
                         .data_type = r->gap.data_type,
                         .start_seq = gap->start_seq - 1,
                         .last_seq = gap->end_seq,
-                        .max_records = width < page ? width : page,
+                        .max_records = page,
                         .session_id = "",
                         .points = r->position.points,
                         .point_count = r->position.point_count,
