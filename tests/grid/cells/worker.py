@@ -5,9 +5,11 @@ length, and the finish.
 work run is a command without a port: what it prints about its items is the answer, and there is
 nothing to scrape. `lost ITEM: why` is its refusal to go on."""
 
+import fcntl
 import json
 import os
 import re
+import sqlite3
 
 from frame import proxy, waiting
 from frame.processes import Ended
@@ -21,6 +23,21 @@ echo "$TIDEMARK_WORK_ITEM_ID $TIDEMARK_LEASE_TOKEN $$" >> "$GRID_DIR/started"
 while [ ! -e "$GRID_DIR/go" ]; do sleep 0.05; done
 echo '{"result":"grid-output"}'
 """
+
+
+def is_writable(path):
+    """Whether a writer of this store gets both locks at once (src/store/sqlite_file.h)."""
+    with open(path + "-door", "r+b") as door:
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+        try:
+            fcntl.lockf(door, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+            return True
+        except (OSError, sqlite3.OperationalError):
+            return False
+        finally:
+            connection.close()
 
 
 class Run:
@@ -61,6 +78,19 @@ class Run:
             self.g.history.found(f"w1-{token}", "claim", item=item, token=token)
         self.seen = len(found)
         return found
+
+    def pause_between_writes(self):
+        """SIGSTOP at a moment at which it does not write: a process that is stopped inside a
+        transaction keeps all others from writing, which is another fault."""
+
+        def look():
+            self.process.pause()
+            if is_writable(self.store):
+                return True
+            self.process.resume()
+            return False
+
+        self.g.wait(look, 20, "work run is stopped between two writes")
 
     def wait_started(self, count=1):
         self.g.wait(lambda: len(self.runs()) >= count, 30, f"attempt {count} runs")
@@ -157,7 +187,7 @@ def this_older(g):
     run = Run(g, g.path("a.db"), lease="1s").start()
     first = run.wait_started()
     run.begin()
-    run.process.pause()
+    run.pause_between_writes()
     g.wait(lambda: g.must("work", "sweep", store=run.store).startswith("1 requeued"), 15,
            "the lease runs out")
     claim = g.must_json("work", "claim", "--type", TYPE, "--worker", "w2", "--lease", "60s",
