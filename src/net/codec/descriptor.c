@@ -164,7 +164,7 @@ static tide_status add_extension(builder *b, tide_view scope, tide_view bytes)
 /* An enum's values are named beside it, not inside. A service's methods are inside. */
 static tide_status add_group(builder *b, tide_view scope, tide_view bytes, bool is_service)
 {
-    tide_view name;
+    tide_view name = {0};
     TIDE_TRY(add_symbol(b, scope, bytes, false, &name));
     if (is_service)
         TIDE_TRY(add(b, &b->made->services, &name, sizeof name));
@@ -205,7 +205,7 @@ static tide_status add_message(builder *b, tide_view scope, tide_view bytes)
     if (b->depth == TIDE_DESCRIPTOR_DEPTH_MAX)
         return tide_fail(b->err, TIDE_E_LIMIT, "descriptors are nested too deeply");
     b->depth++;
-    tide_view name;
+    tide_view name = {0};
     TIDE_TRY(add_symbol(b, scope, bytes, true, &name));
     tide_reader reader = tide_reader_of(bytes);
     for (;;) {
@@ -417,7 +417,7 @@ bool tide_descriptors_walk(const tide_descriptors *descriptors, const tide_descr
 {
     const size_t count = tide_descriptors_file_count(descriptors);
     TIDE_CLEANUP(tide_freep)
-    const tide_descriptor_file **list = calloc(count, sizeof *list);
+    const tide_descriptor_file **list = calloc(count, sizeof(const tide_descriptor_file *));
     TIDE_CLEANUP(tide_freep) bool *is_listed = calloc(count, sizeof *is_listed);
     if (!list || !is_listed)
         return false;

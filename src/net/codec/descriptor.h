@@ -49,7 +49,7 @@ void tide_descriptors_freep(tide_descriptors **descriptors);
 const tide_descriptor_file *tide_descriptors_find_file(const tide_descriptors *descriptors,
                                                        tide_view name);
 const tide_descriptor_file *tide_descriptors_find_symbol(const tide_descriptors *descriptors,
-                                                         tide_view symbol);
+                                                         tide_view name);
 const tide_descriptor_file *tide_descriptors_find_extension(const tide_descriptors *descriptors,
                                                             tide_view type, int32_t number);
 
