@@ -125,9 +125,10 @@ static tide_status add_symbol(builder *b, tide_view scope, tide_view bytes, bool
     char *full = tide_arena_alloc(&b->made->names, len);
     if (!full)
         return tide_fail(b->err, TIDE_E_NOMEM, "no memory for the index of descriptors");
-    memcpy(full, scope.ptr, scope.len);
-    if (scope.len > 0)
+    if (scope.len > 0) {
+        memcpy(full, scope.ptr, scope.len);
         full[scope.len] = '.';
+    }
     memcpy(full + len - name.len, name.ptr, name.len);
     *out = tide_view_bytes(full, len);
     const symbol added = {.name = *out, .file = b->file, .is_message = is_message};

@@ -22,22 +22,33 @@ static void close_dir(DIR **dir)
         (void)closedir(*dir);
 }
 
-/* The inode of the socket that listens on a port; 0: none. The tables have the local address in the
- * second column, the state (0A: listening) in the fourth and the inode in the tenth. */
+/* A line of the kernel's table of sockets, "0: 0100007F:1F90 00000000:0000 0A ... inode": the local
+ * address in the second column, the state (0A: listening) in the fourth, the inode in the tenth. */
+static uint64_t read_listener(char *line, uint16_t port)
+{
+    enum { LOCAL = 1, STATE = 3, INODE = 9, COLUMNS };
+    const char *columns[COLUMNS] = {0};
+    char *rest = line;
+    for (int i = 0; i < COLUMNS; i++) {
+        columns[i] = strtok_r(NULL, " \n", &rest);
+        if (!columns[i])
+            return 0;
+    }
+    const char *colon = strchr(columns[LOCAL], ':');
+    if (!colon || strtoul(colon + 1, NULL, 16) != port || strcmp(columns[STATE], "0A") != 0)
+        return 0;
+    return strtoull(columns[INODE], NULL, 10);
+}
+
+/* The inode of the socket that listens on a port; 0: none. */
 static uint64_t find_listener(const char *table, uint16_t port)
 {
     TIDE_CLEANUP(close_file) FILE *file = fopen(table, "re");
     char line[512];
-    while (file && fgets(line, sizeof line, file)) {
-        unsigned int local_port = 0;
-        unsigned int state = 0;
-        uint64_t inode = 0;
-        if (sscanf(line, "%*d: %*[0-9A-F]:%x %*s %x %*s %*s %*s %*s %*s %" SCNu64, &local_port,
-                   &state, &inode) == 3 &&
-            local_port == port && state == 0x0A)
-            return inode;
-    }
-    return 0;
+    uint64_t inode = 0;
+    while (inode == 0 && file && fgets(line, sizeof line, file))
+        inode = read_listener(line, port);
+    return inode;
 }
 
 /* Does a process have a descriptor of this name ("socket:[123]")? */
