@@ -120,6 +120,10 @@ dist-test: image ## start the tarball and the image on nothing but glibc, and bu
 	@scripts/release/image-test
 	@scripts/release/dist-again
 
+fresh-machine: ## README's commands on a fresh Debian 12 (root)
+	@scripts/setup/packages --install deb
+	@scripts/release/fresh-machine --release bookworm
+
 release-check: ## every gate of a release on this commit; --only by scripts/release/release-check
 	@scripts/release/release-check
 
