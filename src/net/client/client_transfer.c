@@ -57,6 +57,7 @@ static size_t give_bytes(char *out, size_t size, size_t count, void *arg)
 
 /* There is a connection, and the request goes out next. libcurl sends it again by itself when a connection that was used
  * before breaks without an answer; but the server may have done what it was asked by then. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type */
 static int begin_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
     (void)to;
