@@ -71,7 +71,7 @@ bench-long: ## what a record costs beside 10^8 others: long, tens of GB of disk
 	@build/bench/feed_scale --long
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60)
-	@CC=clang $(BUILD) everything --sets "build test check" --dir build/fuzzers -Dtests=false -Dbench=false -Dfuzz=true -Doptimization=1 \
+	@CC=clang $(BUILD) fuzzers --sets "build test check" --dir build/fuzzers -Dfuzz=true -Doptimization=1 \
 	    -Db_lundef=false -Db_sanitize=address,undefined
 	@scripts/check/fuzz build/fuzzers/fuzz $(FUZZ_SECONDS)
 
