@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "support/clock/fair_clock.h"
 
 tide_store_options store_test_options(store_test *t)
 {
@@ -37,7 +38,10 @@ tide_store *store_test_open(store_test *t)
 
 tide_store *store_test_open_real(store_test *t)
 {
-    return store_test_open_with(t, (tide_store_options){.env = tide_env_system()});
+    /* As long as the default, on a machine that is as busy as this one. */
+    const int64_t wait_us = fair_to_wall_ms(10000) * 1000;
+    return store_test_open_with(t,
+                                (tide_store_options){.env = tide_env_system(), .wait_us = wait_us});
 }
 
 void store_test_close(store_test *t, tide_store **store)
