@@ -2,12 +2,14 @@
  *
  * Every fallible function takes a tide_error as its last parameter (NULL is allowed: the words are then
  * dropped) and returns a tide_status. The text names what failed and with which values; what the user can
- * do next comes from the status table. The first failure fills it; callers add context in front only
+ * do next comes from the status table, or ends the text (is_advised). The first failure fills it; callers add context in front only
  * where it helps an operator.
  *
  * Threads: a tide_error belongs to one thread at a time. */
 #ifndef TIDEMARK_ERROR_H
 #define TIDEMARK_ERROR_H
+
+#include <stdbool.h>
 
 #include <tidemark/export.h>
 #include <tidemark/status.h>
@@ -18,11 +20,16 @@ enum { TIDE_ERROR_TEXT_MAX = 512 }; /* bytes, with the terminator; longer texts 
 
 typedef struct tide_error {
     tide_status status;
+    bool is_advised; /* the text ends with what to do; the status table's advice does not apply */
     char text[TIDE_ERROR_TEXT_MAX];
 } tide_error;
 
 /* Fill *err and return status, so that a failing path is one line. */
 TIDE_API tide_status tide_fail(tide_error *err, tide_status status, const char *format, ...)
+    TIDE_PRINTF(3, 4);
+
+/* As tide_fail, for a text that ends with what to do: sets is_advised. */
+TIDE_API tide_status tide_fail_advised(tide_error *err, tide_status status, const char *format, ...)
     TIDE_PRINTF(3, 4);
 
 /* Put "context: " in front of the text already in *err; returns err's status. */

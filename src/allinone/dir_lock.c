@@ -23,10 +23,9 @@ static tide_status tell_holder(int fd, const char *path, tide_error *err)
     char text[32] = "";
     if (pread(fd, text, sizeof text - 1, 0) < 0)
         text[0] = '\0';
-    return tide_fail(
-        err, TIDE_E_BUSY,
-        "%s is held by another process (%s): it is up already, or choose another --data", path,
-        text[0] ? text : "unknown");
+    return tide_fail_advised(err, TIDE_E_BUSY,
+                             "%s is held by another process (%s); stop it or pass another --data",
+                             path, text[0] ? text : "unknown");
 }
 
 static tide_status take(int fd, const char *path, tide_error *err)

@@ -39,22 +39,40 @@ static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_li
         mark_cut(out, TIDE_ERROR_TEXT_MAX);
 }
 
-tide_status tide_fail(tide_error *err, tide_status status, const char *format, ...)
+static void fail(tide_error *err, tide_status status, bool is_advised, const char *format,
+                 va_list args) TIDE_PRINTF(4, 0);
+
+static void fail(tide_error *err, tide_status status, bool is_advised, const char *format,
+                 va_list args)
 {
     assert(status != TIDE_OK);
     if (!err)
-        return status;
+        return;
 
     const int saved_errno = errno; /* callers still look at it after reporting */
     char text[TIDE_ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
     format_text(text, format, args);
-    va_end(args);
-
     err->status = status;
+    err->is_advised = is_advised;
     memcpy(err->text, text, strlen(text) + 1);
     errno = saved_errno;
+}
+
+tide_status tide_fail(tide_error *err, tide_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(err, status, false, format, args);
+    va_end(args);
+    return status;
+}
+
+tide_status tide_fail_advised(tide_error *err, tide_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(err, status, true, format, args);
+    va_end(args);
     return status;
 }
 

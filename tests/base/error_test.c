@@ -106,6 +106,21 @@ static void context_stands_in_front(void **state)
     assert_string_equal(err.text, "store 'a.db': open: no");
 }
 
+/* A text that ends with what to do keeps that through its contexts, until another failure. */
+static void advice_in_the_text_replaces_that_of_the_table(void **state)
+{
+    (void)state;
+    tide_error err;
+    assert_status(TIDE_E_BUSY, tide_fail_advised(&err, TIDE_E_BUSY, "in use; stop %s", "it"));
+    assert_true(err.is_advised);
+    (void)tide_fail_context(&err, TIDE_E_BUSY, "start");
+    assert_true(err.is_advised);
+    assert_string_equal(err.text, "start: in use; stop it");
+    (void)tide_fail(&err, TIDE_E_BUSY, "in use");
+    assert_false(err.is_advised);
+    assert_status(TIDE_E_BUSY, tide_fail_advised(NULL, TIDE_E_BUSY, "in use; stop it"));
+}
+
 /* A callee with a bare status left no words. */
 static void context_without_words_uses_those_of_the_table(void **state)
 {
@@ -168,6 +183,7 @@ int main(void)
         cmocka_unit_test(a_cut_never_splits_a_character),
         cmocka_unit_test(a_cut_in_continuation_bytes_loses_little),
         cmocka_unit_test(context_stands_in_front),
+        cmocka_unit_test(advice_in_the_text_replaces_that_of_the_table),
         cmocka_unit_test(context_without_words_uses_those_of_the_table),
         cmocka_unit_test(context_that_does_not_fit_is_cut),
         cmocka_unit_test(errno_survives_a_report),

@@ -49,7 +49,7 @@ static int tell_failure(const tide_cli *cli, const char *what, tide_status statu
                         const tide_error *err)
 {
     const tide_status_row *row = tide_status_get(status);
-    const char *next = cli->hint[0] ? cli->hint : row->next;
+    const char *next = cli->hint[0] ? cli->hint : err->is_advised ? "" : row->next;
     if (!cli->is_told) {
         tide_cli_print(stderr, "tidemark: %s%s%s\n", what, *what ? ": " : "",
                        err->text[0] ? err->text : row->text);

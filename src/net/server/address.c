@@ -57,11 +57,16 @@ static tide_status fail_listen(const char *text, tide_error *err)
                                : reason == EACCES || reason == EPERM ? TIDE_E_DENIED
                                                                      : TIDE_E_IO;
     char holder[TIDE_PORT_HOLDER_MAX] = "";
-    const char *colon = strrchr(text, ':');
+    const char *colon = strncmp(text, "unix:", 5) == 0 ? NULL : strrchr(text, ':');
     if (reason == EADDRINUSE && colon)
         tide_port_holder(holder, (uint16_t)strtoul(colon + 1, NULL, 10));
     if (*holder)
-        return tide_fail(err, status, "cannot listen on %s: %s holds the port", text, holder);
+        return tide_fail_advised(
+            err, status, "cannot listen on %s: %s holds the port; stop it or choose another port",
+            text, holder);
+    if (reason == EADDRINUSE)
+        return tide_fail_advised(err, status, "cannot listen on %s: %s; choose another %s", text,
+                                 strerror(reason), colon ? "port" : "path");
     return tide_fail(err, status, "cannot listen on %s: %s", text, strerror(reason));
 }
 

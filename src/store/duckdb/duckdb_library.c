@@ -86,11 +86,12 @@ static tide_status search(tide_error *err)
     }
     if (load_from("libduckdb.so", err) == TIDE_OK)
         return TIDE_OK;
-    return tide_fail(err, TIDE_E_UNAVAILABLE,
-                     "cannot find libduckdb.so beside the program or among the system's libraries; "
-                     "install the package tidemark-libduckdb, run make duckdb in a source tree, "
-                     "put DuckDB's C library into lib/ of an unpacked tarball, or name it in "
-                     "TIDEMARK_DUCKDB");
+    return tide_fail_advised(
+        err, TIDE_E_UNAVAILABLE,
+        "cannot find libduckdb.so beside the program or among the system's libraries; "
+        "install the package tidemark-libduckdb, run make duckdb in a source tree, "
+        "put DuckDB's C library into lib/ of an unpacked tarball, or name it in "
+        "TIDEMARK_DUCKDB");
 }
 
 static tide_status load(const char *path, tide_error *err)

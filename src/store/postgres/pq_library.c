@@ -31,9 +31,10 @@ static tide_status take_symbols(void *library, const char *name, tide_error *err
     for (size_t i = 0; i < SYMBOL_COUNT; i++) {
         symbols[i] = dlsym(library, symbol_names[i]);
         if (!symbols[i])
-            return tide_fail(err, TIDE_E_UNAVAILABLE,
-                             "cannot use %s: it has no function %s; install libpq 14 or later",
-                             name, symbol_names[i]);
+            return tide_fail_advised(
+                err, TIDE_E_UNAVAILABLE,
+                "cannot use %s: it has no function %s; install libpq 14 or later", name,
+                symbol_names[i]);
     }
     memcpy(&tide_pq, symbols, sizeof tide_pq);
     return TIDE_OK;
@@ -46,10 +47,11 @@ static tide_status load(tide_error *err)
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *why = dlerror();
-        return tide_fail(err, TIDE_E_UNAVAILABLE,
-                         "cannot open the PostgreSQL client library: %s; install libpq 14 or later "
-                         "(Debian: libpq5), name its file in TIDEMARK_LIBPQ, or use a SQLite store",
-                         why ? why : name);
+        return tide_fail_advised(
+            err, TIDE_E_UNAVAILABLE,
+            "cannot open the PostgreSQL client library: %s; install libpq 14 or later "
+            "(Debian: libpq5), name its file in TIDEMARK_LIBPQ, or use a SQLite store",
+            why ? why : name);
     }
     const tide_status status = take_symbols(library, name, err);
     if (status < TIDE_OK)
