@@ -58,10 +58,10 @@ typedef struct tide_child tide_child; /* one that runs: for callbacks */
 typedef enum tide_child_stdin {
     TIDE_CHILD_STDIN_INHERIT, /* ours */
     TIDE_CHILD_STDIN_BYTES,   /* stdin_bytes, then the end */
-    TIDE_CHILD_STDIN_NONE,    /* /dev/null */
+    TIDE_CHILD_STDIN_NONE,    /* at its end: /dev/null, or a closed pipe where there is none */
 } tide_child_stdin;
 
-/* A descriptor of ours that the program finds under another number, 3 or above. */
+/* A descriptor of ours that the program finds under another number, 2 (stderr) or above. */
 typedef struct tide_child_pass {
     int ours;
     int theirs;

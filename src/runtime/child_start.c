@@ -69,9 +69,12 @@ static tide_status open_plumbing(plumbing *p, const tide_child_spec *spec, tide_
         TIDE_TRY(open_pipe(p->in, err));
         (void)fcntl(p->in[WRITE_END], F_SETFL, O_NONBLOCK);
     } else if (spec->stdin_kind == TIDE_CHILD_STDIN_NONE) {
+        /* A root directory without devices: a pipe that is at its end reads the same. */
         p->in[READ_END] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (p->in[READ_END] < 0)
-            return tide_fail(err, TIDE_E_IO, "/dev/null: %s", strerror(errno));
+        if (p->in[READ_END] < 0) {
+            TIDE_TRY(open_pipe(p->in, err));
+            close_fd(&p->in[WRITE_END]);
+        }
     }
     if (spec->is_captured) {
         TIDE_TRY(open_pipe(p->out, err));

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,36 @@ static tide_child_result run_shell(char *const argv[4])
 {
     const tide_child_spec spec = shell(argv);
     return run(&spec);
+}
+
+/* A root directory without devices. */
+static bool has_no_devices;
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
+    va_end(args);
+    if (has_no_devices && strncmp(path, "/dev/", 5) == 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return __real_open64(path, flags, mode);
+}
+
+static void nothing_to_read_needs_no_device(void **state)
+{
+    (void)state;
+    has_no_devices = true;
+    tide_child_result result = run_shell(SHELL("cat; echo end"));
+    has_no_devices = false;
+    assert_int_equal(0, result.exit_code);
+    assert_string_equal("end\n", tide_buffer_text(&result.out));
+    tide_child_result_done(&result);
 }
 
 static void exit_codes_come_through(void **state)
@@ -424,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_come_through),
+        cmocka_unit_test(nothing_to_read_needs_no_device),
         cmocka_unit_test(bytes_of_any_kind_pass_unchanged),
         cmocka_unit_test(a_program_that_reads_nothing_does_no_harm),
         cmocka_unit_test(output_over_the_limit_is_not_kept_and_does_not_stop_it),
