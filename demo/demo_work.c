@@ -1,5 +1,6 @@
 #include "demo/demo_work.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -45,6 +47,7 @@ struct tide_demo_work {
     tide_demo_work_options options;
     char store[PATH_SIZE];
     char log[PATH_SIZE];
+    char temporary[PATH_SIZE]; /* TMPDIR=..., of the workers */
     int waker;
     pthread_t thread;
     bool has_thread;
@@ -63,62 +66,60 @@ static int64_t now_us(const tide_demo_work *work)
 
 /* ---- workers ---- */
 
-/* Steps 1 to 4; after a crash from the step behind the last checkpoint. */
-static const char script[] =
-    "step=1\n"
-    "if [ -n \"$TIDEMARK_CHECKPOINT_FILE\" ]; then\n"
-    "  done=$(sed -n 's/.*\"step\": *\\([0-9]*\\).*/\\1/p' \"$TIDEMARK_CHECKPOINT_FILE\" | head -n "
-    "1)\n"
-    "  step=$(( ${done:-0} + 1 ))\n"
-    "fi\n"
-    "while [ $step -le 4 ]; do\n"
-    "  sleep 0.5\n"
-    "  printf '{\"checkpoint\":{\"step\":%d,\"rows\":%d,\"digest\":\"%x\"}}\\n' $step $((step * "
-    "250)) $((step * 48271)) >&\"$TIDEMARK_FD\"\n"
-    "  if [ $step -eq 2 ] && [ $(( $(od -An -N1 -tu1 /dev/urandom) % 8 )) -eq 0 ]; then\n"
-    "    echo 'the printer is on fire' >&2\n"
-    "    exit 1\n"
-    "  fi\n"
-    "  step=$((step + 1))\n"
-    "done\n"
-    "echo '{\"pages\":4}'\n";
+static void close_fd(const int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
+
+/* What the workers print is stored in a file, for whoever looks into it. */
+static tide_status open_log(const tide_demo_work *work, int *out, tide_error *err)
+{
+    *out = open(work->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return *out >= 0 ? TIDE_OK
+                     : tide_fail(err, TIDE_E_IO, "cannot open %s: %s", work->log, strerror(errno));
+}
+
+/* Workers store the last checkpoint in a temporary file, also where there is no /tmp. */
+static bool needs_temporary_directory(void)
+{
+    const char *given = getenv("TMPDIR");
+    return !(given && *given) && access("/tmp", W_OK) != 0;
+}
+
+static tide_status start_process(tide_demo_work *work, int number, pid_t *pid, tide_error *err)
+{
+    char name[32];
+    char *program = (char *)work->options.program;
+    char *argv[] = {program,  "work",        "run",      "--store",     work->store,
+                    "--type", "demo.report", "--worker", name,          "--lease",
+                    "6s",     "--",          program,    "demo-report", NULL};
+    const char *const env[] = {work->temporary, NULL};
+    (void)snprintf(name, sizeof name, "worker-%d", number + 1);
+    TIDE_CLEANUP(close_fd) int log = -1;
+    TIDE_TRY(open_log(work, &log, err));
+    const tide_child_spec spec = {.argv = argv,
+                                  .env = needs_temporary_directory() ? env : NULL,
+                                  .stdin_kind = TIDE_CHILD_STDIN_NONE,
+                                  .is_captured = true,
+                                  .tee_fd = -1,
+                                  .pass = {{.ours = log, .theirs = STDERR_FILENO}},
+                                  .pass_count = 1};
+    tide_child_started started = {.pid = 0};
+    TIDE_TRY(tide_child_start(&spec, &started, err));
+    (void)close(started.out_fd);
+    *pid = started.pid;
+    return TIDE_OK;
+}
 
 static void start_worker(tide_demo_work *work, worker *w, int number)
 {
-    char name[32];
-    (void)snprintf(name, sizeof name, "worker-%d", number + 1);
-    char *argv[] = {"sh",
-                    "-c",
-                    "exec \"$@\" 2>>\"$0\"", /* what they say is for who asks */
-                    work->log,
-                    (char *)work->options.program,
-                    "work",
-                    "run",
-                    "--store",
-                    work->store,
-                    "--type",
-                    "demo.report",
-                    "--worker",
-                    name,
-                    "--lease",
-                    "6s",
-                    "--",
-                    "sh",
-                    "-c",
-                    (char *)script,
-                    NULL};
-    tide_child_started started = {.pid = 0};
     tide_error err = {0};
-    const tide_child_spec spec = {
-        .argv = argv, .stdin_kind = TIDE_CHILD_STDIN_NONE, .is_captured = true, .tee_fd = -1};
-    if (tide_child_start(&spec, &started, &err) < TIDE_OK) {
-        tide_log_write(work->options.log, TIDE_LOG_WARN, "a worker of the demonstration is down",
-                       TIDE_F("error", err.text), TIDE_F_END);
-        w->again_us = now_us(work) + REST_US;
+    if (start_process(work, number, &w->pid, &err) >= TIDE_OK)
         return;
-    }
-    (void)close(started.out_fd);
-    w->pid = started.pid;
+    tide_log_write(work->options.log, TIDE_LOG_WARN, "a worker of the demonstration is down",
+                   TIDE_F("error", err.text), TIDE_F_END);
+    w->again_us = now_us(work) + REST_US;
 }
 
 static void look_after_workers(tide_demo_work *work)
@@ -291,6 +292,7 @@ tide_status tide_demo_work_open(tide_demo_work **out, const tide_demo_work_optio
     work->options = *options;
     (void)snprintf(work->store, sizeof work->store, "%s/colony.db", options->data_dir);
     (void)snprintf(work->log, sizeof work->log, "%s/demo/workers.log", options->data_dir);
+    (void)snprintf(work->temporary, sizeof work->temporary, "TMPDIR=%s/demo", options->data_dir);
     (void)pthread_mutex_init(&work->lock, NULL);
     work->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pthread_create(&work->thread, NULL, run, work) != 0) {

@@ -1,7 +1,7 @@
 /* demo_work.h - work of the demonstration: a task every few seconds, and worker processes that do its items.
  *
- * The workers are `tidemark work run` with a small shell script: it checkpoints after each step, goes on from the last checkpoint after a crash, and
- * fails one time in eight. A worker that was killed is started again after a while. Tasks that have ended go after TIDE_DEMO_TASK_US, with their items and checkpoints.
+ * The workers are `tidemark work run` with `tidemark demo-report` (demo_report.h), which checkpoints after each step, continues from the last checkpoint after a crash,
+ * and fails one time in eight. A worker that was killed is started again after a while. Tasks that have ended go after TIDE_DEMO_TASK_US, with their items and checkpoints.
  *
  * Threads: one of its own. */
 #ifndef TIDE_DEMO_DEMO_WORK_H

@@ -74,6 +74,7 @@ extern const tide_cli_command tide_cli_lake;
 extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_up;
 extern const tide_cli_command tide_cli_demo;
+extern const tide_cli_command tide_cli_demo_report;
 extern const tide_cli_command tide_cli_status;
 extern const tide_cli_command tide_cli_top;
 extern const tide_cli_command tide_cli_check;
@@ -87,6 +88,8 @@ extern const tide_cli_command tide_cli_help;
 
 /* Every command, in the order of the overview; NULL at the end. */
 extern const tide_cli_command *const tide_cli_commands[];
+/* For processes that the program itself starts: found by name, listed nowhere. */
+extern const tide_cli_command *const tide_cli_hidden_commands[];
 
 /* NULL: no such name. */
 const tide_cli_command *tide_cli_find_command(const char *name);

@@ -37,6 +37,8 @@ const tide_cli_command *const tide_cli_commands[] = {
     NULL,
 };
 
+const tide_cli_command *const tide_cli_hidden_commands[] = {&tide_cli_demo_report, NULL};
+
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
                                 tide_error *err)
 {

@@ -15,6 +15,9 @@ const tide_cli_command *tide_cli_find_command(const char *name)
     for (const tide_cli_command *const *command = tide_cli_commands; *command; command++)
         if (strcmp((*command)->name, name) == 0)
             return *command;
+    for (const tide_cli_command *const *command = tide_cli_hidden_commands; *command; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return *command;
     return NULL;
 }
 
