@@ -197,8 +197,11 @@ static tide_status open_parts(up *u, tide_error *err)
                                   : TIDE_OK;
 }
 
-static void up_done(up *u)
+static void up_free(up **up_)
 {
+    up *u = *up_;
+    if (!u)
+        return;
     tide_listener_stop(u->front); /* no calls from here on */
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
@@ -213,25 +216,31 @@ static void up_done(up *u)
     tide_sink_close(u->sink);
     tide_store_close(u->colony_store);
     tide_store_close(u->agent_store);
+    free(u);
 }
 
+/* Threads of the components have pointers into *u, so it is heap memory: when a second signal ends
+ * the process at once, they run until exit and nothing that they read is freed or cleared. */
 tide_status tide_up_run(const tide_up_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(up_done) up u = {.options = options};
-    TIDE_TRY(open_store(&u, "agent.db", &u.agent_store, err));
-    TIDE_TRY(open_store(&u, "colony.db", &u.colony_store, err));
-    TIDE_TRY(tide_sink_open_sql(&u.sink, u.colony_store, err));
-    u.sink->keep_us = options->keep_us;
+    TIDE_CLEANUP(up_free) up *u = calloc(1, sizeof *u);
+    if (!u)
+        return tide_fail(err, TIDE_E_NOMEM, "no memory to start");
+    u->options = options;
+    TIDE_TRY(open_store(u, "agent.db", &u->agent_store, err));
+    TIDE_TRY(open_store(u, "colony.db", &u->colony_store, err));
+    TIDE_TRY(tide_sink_open_sql(&u->sink, u->colony_store, err));
+    u->sink->keep_us = options->keep_us;
     tide_listener_options front = options->front;
-    front.store = u.colony_store;
+    front.store = u->colony_store;
     front.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
     front.port_count = 1;
-    TIDE_TRY(choose_inside(&u, &front, err));
-    TIDE_TRY(tide_listener_open(&u.front, &front, err));
-    TIDE_TRY(open_parts(&u, err));
-    const tide_status status = tide_listener_serve(u.front, err);
+    TIDE_TRY(choose_inside(u, &front, err));
+    TIDE_TRY(tide_listener_open(&u->front, &front, err));
+    TIDE_TRY(open_parts(u, err));
+    const tide_status status = tide_listener_serve(u->front, err);
     if (status == TIDE_E_INTERRUPTED)
-        u = (up){.options = options}; /* somebody is in a hurry: the process ends as it is */
+        u = NULL;
     return status;
 }
 
@@ -260,7 +269,7 @@ tide_status tide_up_free_port(char out[32], int from, tide_error *err)
             (void)snprintf(out, 32, "127.0.0.1:%d", port);
             return TIDE_OK;
         }
-    return tide_fail(err, TIDE_E_UNAVAILABLE,
-                     "no port from %d to %d is free: choose one with --http", from,
-                     from + PORTS_TRIED - 1);
+    return tide_fail_advised(err, TIDE_E_UNAVAILABLE,
+                             "no port from %d to %d is free; choose one with --http", from,
+                             from + PORTS_TRIED - 1);
 }
