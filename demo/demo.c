@@ -90,18 +90,19 @@ static tide_status begin(void *arg, tide_store *store, const tide_listener *fron
     tide_demo *demo = arg;
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
-    if (options->greet)
-        options->greet(tide_listener_address(front, 0), options->tls_cert);
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
     TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(front), options->env, options->log,
                                  err));
-    return tide_demo_work_open(&demo->work,
-                               &(tide_demo_work_options){.program = options->program,
-                                                         .data_dir = options->data_dir,
-                                                         .store = store,
-                                                         .env = options->env,
-                                                         .log = options->log},
-                               err);
+    TIDE_TRY(tide_demo_work_open(&demo->work,
+                                 &(tide_demo_work_options){.program = options->program,
+                                                           .data_dir = options->data_dir,
+                                                           .store = store,
+                                                           .env = options->env,
+                                                           .log = options->log},
+                                 err));
+    if (options->greet) /* last: the address stays visible below what is reported before it */
+        options->greet(tide_listener_address(front, 0), options->tls_cert);
+    return TIDE_OK;
 }
 
 void tide_demo_leave(void *arg)

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "net/client/client.h"
+#include "store/duckdb/duckdb.h"
 
 #define CATALOG "demo"
 #define SCHEMA "shop"
@@ -280,6 +281,11 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
     lake->log = log;
     lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(address, false), address);
+    /* Reported here and not by the first turn: that would come behind the dashboard's address. */
+    tide_error missing = {0};
+    const char *version = NULL;
+    if (tide_duckdb_find(&version, NULL, &missing) < TIDE_OK)
+        rest(lake, &missing);
     tide_status status = tide_client_open(
         &lake->client, &(tide_client_options){.target = target, .timeout_us = CALL_US}, err);
     if (status >= TIDE_OK && pthread_create(&lake->thread, NULL, run, lake) != 0)

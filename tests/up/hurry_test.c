@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "support/check.h"
 #include "support/tempdir.h"
-#include "up/up.h"
+#include "allinone/up.h"
 #include "web/events.h"
 
 enum { READS_AFTERWARDS = 3, STACK_BYTES = 64 * 1024 };

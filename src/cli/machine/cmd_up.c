@@ -58,13 +58,32 @@ static const char *name_program(char buffer[4096])
                                                                             : buffer;
 }
 
+/* A path as a shell reads it back. */
+enum { PATH_SIZE = 4096, WORD_SIZE = 4 * PATH_SIZE + 3 };
+
+static const char *quote(char out[WORD_SIZE], const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./:@%+=,-";
+    if (!path[strspn(path, plain)] || strlen(path) >= PATH_SIZE)
+        return path;
+    char *at = out;
+    *at++ = '\'';
+    for (; *path; path++)
+        at = *path == '\'' ? stpcpy(at, "'\\''") : (*at = *path, at + 1);
+    memcpy(at, "'", 2);
+    return out;
+}
+
 /* For people: what they can look at and try. tls_cert NULL: no TLS. */
 static void tell_newcomer(const char *address, const char *tls_cert)
 {
-    char buffer[4096];
-    const char *program = name_program(buffer);
+    char buffer[PATH_SIZE];
+    char program_word[WORD_SIZE];
+    char file_word[WORD_SIZE];
+    const char *program = quote(program_word, name_program(buffer));
     const char *option = tls_cert ? " --service-ca " : "";
-    const char *file = tls_cert ? tls_cert : "";
+    const char *file = tls_cert ? quote(file_word, tls_cert) : "";
     tide_cli_print(stderr, "\n");
     tide_cli_print(stderr,
                    "  Try         %s demo late --address %s%s%s     a gap, and its recovery\n",

@@ -1,0 +1,83 @@
+// What a person reads when `tidemark up` starts, or cannot.
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import readline from 'node:readline';
+import { promisify } from 'node:util';
+
+import { tidemark } from '../clients/deps.mjs';
+import { after, runCases, test } from '../clients/cases.mjs';
+import { until } from '../web/up.mjs';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'tidemark-test-'));
+const running = new Set();
+after(() => {
+    running.forEach((child) => child.kill('SIGKILL'));
+    rmSync(directory, { recursive: true, force: true });
+});
+const environment = (more) => ({ ...process.env, TIDEMARK_STATE_DIR: path.join(directory, 'state'), ...more });
+
+// A command that fails: its exit code, and what it prints on stderr.
+async function fail(words, env = {}) {
+    try {
+        await promisify(execFile)(tidemark, words, { env: environment(env) });
+    } catch (failure) {
+        return failure;
+    }
+    throw new Error(`${words.join(' ')} has not failed`);
+}
+
+test('a port in use is named with its holder, and the advice is about ports', async () => {
+    const holder = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => holder.once('listening', resolve));
+    const { port } = holder.address();
+    const { code, stderr } = await fail(['up', '--data', path.join(directory, 'held'), '--http', `127.0.0.1:${port}`]);
+    holder.close();
+    assert.equal(code, 4);
+    assert.match(stderr, new RegExp(`cannot listen on 127.0.0.1:${port}: .*\\b${process.pid}\\b.* holds the port; stop it or choose another port\\n$`));
+});
+
+test('a library that is missing is answered with what to install, and not with patience', async () => {
+    const libpq = await fail(['task', 'ls', '--store', 'postgres://127.0.0.1/none'], { TIDEMARK_LIBPQ: '/nonexistent' });
+    assert.match(libpq.stderr, /cannot open the PostgreSQL client library: .*install libpq/);
+    assert.doesNotMatch(libpq.stderr, /try again/);
+});
+
+test('the address is the last line, also where DuckDB is missing, and commands can be copied', async () => {
+    const place = path.join(directory, "it's here");
+    const program = path.join(place, 'tidemark');
+    mkdirSync(place);
+    copyFileSync(tidemark, program);
+    const child = spawn(program, ['up', '--demo', '--demo-agents', '2', '--data', path.join(place, 'data'), '--http', '127.0.0.1:0'], {
+        cwd: directory,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: environment({ TIDEMARK_DUCKDB: '/nonexistent', TIDEMARK_LOG_LEVEL: 'warn' }),
+    });
+    running.add(child);
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    let words = '';
+    child.stderr.on('data', (bytes) => (words += bytes));
+    const ready = await new Promise((resolve, reject) => {
+        const lines = readline.createInterface({ input: child.stdout });
+        lines.once('line', resolve);
+        lines.once('close', () => reject(new Error(words)));
+    });
+    const [, address] = /^ready http=(\S+)$/.exec(ready);
+    // Its lake has been asked for rows and has refused them: everything has been said.
+    const metrics = async () => (await fetch(`http://${address}/metrics`)).text();
+    await until(metrics, (text) => /LakeService.*CreateTable/.test(text));
+    child.kill('SIGTERM');
+    await ended;
+    running.delete(child);
+    const lines = words.trimEnd().split('\n');
+    assert.equal(lines.at(-1), `  Dashboard   http://${address}/`, words);
+    assert.equal(lines.filter((line) => line.includes('level=warn')).length, 1, words);
+    const shown = lines.find((line) => line.startsWith('  Try ')).slice('  Try '.length).trim();
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', `printf '%s\\n' ${shown}`], { cwd: directory });
+    assert.equal(stdout.split('\n')[0], "it's here/tidemark");
+});
+
+await runCases();
