@@ -96,6 +96,33 @@ def an_old_meson_is_named(tree):
     expect(lines[-1].startswith("meson 0.56.2 is too old; 1.0.0 or later is needed"), lines)
 
 
+def after_the_program_alone_everything_includes_the_tests(tree):
+    shutil.copy(f"{SOURCE}/meson.build", tree.root)
+    os.makedirs(f"{tree.root}/bin")
+    for name, text in {
+        "meson": 'case $1 in --version) echo 1.0.1 ;; *) echo "$@" >>"$TREE/asked"; touch "$TREE/build/build.ninja" ;; esac',
+        "ninja": "exit 0",
+    }.items():
+        with open(f"{tree.root}/bin/{name}", "w", encoding="utf-8") as program:
+            program.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(f"{tree.root}/bin/{name}", 0o755)
+    for group, folder in (("build", "web"), ("duckdb", "duckdb")):  # what npm would have downloaded
+        os.makedirs(f"{tree.root}/build/deps/{folder}")
+        subprocess.run(
+            f"cat deps/{group}-npm/package.json deps/{group}-npm/package-lock.json deps/sha256sums | "
+            f"sha256sum >build/deps/{folder}/.recipe", shell=True, cwd=tree.root, check=True)
+    asked = []
+    for what in ("program", "everything", "program"):
+        code, lines, _ = tree.run("scripts/build/build", what, "--sets", "build", TREE=tree.root,
+                                  PATH=f"{tree.root}/bin:{os.environ['PATH']}")
+        expect(code == 0, (what, code, lines))
+        with open(f"{tree.root}/asked", encoding="utf-8") as text:
+            asked.append(text.read().splitlines()[-1])
+    expect("-Dtests=false" in asked[0], asked)
+    expect("-Dtests=true" in asked[1] and "-Dbench=true" in asked[1], asked)
+    expect("-Dtests=false" not in asked[2], "a directory with tests loses them")
+
+
 def a_small_disk_is_named(tree):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", f"{tree.root}/build"], check=True)
     try:
@@ -158,6 +185,7 @@ CASES = [
     with_everything_present_no_network_is_touched,
     another_machine_is_named,
     an_old_meson_is_named,
+    after_the_program_alone_everything_includes_the_tests,
     a_small_disk_is_named,
     a_set_that_does_not_exist_is_answered_with_those_that_do,
     in_a_file_a_step_is_one_line,
