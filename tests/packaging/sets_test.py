@@ -132,6 +132,19 @@ def unused(named, used):
     return result
 
 
+# What the packages' control file calls differently: it is provided by this one, or comes with it.
+PROVIDERS = {"debhelper-compat": "debhelper", "dh-sequence-installsysusers": "debhelper",
+             "pkg-config": "pkgconf", "python3": "meson"}
+
+
+def build_depends():
+    """The packages without which dpkg-buildpackage refuses to start."""
+    with open(f"{SOURCE}/packaging/debian/control", encoding="utf-8") as control:
+        field = re.search(r"^Build-Depends:\n((?: .*\n)+)", control.read(), re.M)[1]
+    names = re.findall(r"^ ([a-z0-9][a-z0-9+.-]*)", field, re.M)
+    return {PROVIDERS.get(name, name) for name in names}
+
+
 def main():
     cases = []
 
@@ -147,6 +160,8 @@ def main():
     brought = closure(named) | essential()
     case("every program, library and header that a build finds is in a package of the set", used - brought)
     case("every shared library of what is built is in a package that the set brings", needed_libraries() - brought)
+    brought_by_sets = set(run(f"{SOURCE}/scripts/setup/packages", "--print", "build", "deb").split())
+    case("the sets build and deb bring what a build of the packages demands", build_depends() - brought_by_sets)
     # The same rules notice a package too many and one too few.
     case("a package that nothing uses is noticed", set() if "cowsay" in unused(named | {"cowsay"}, used) else {"cowsay passed"})
     without = closure(named - {"libzstd-dev"}) | essential()
