@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allinone/up.h"
 #include "base/cleanup.h"
 #include "support/check.h"
 #include "support/tempdir.h"
-#include "allinone/up.h"
 #include "web/events.h"
 
 enum { READS_AFTERWARDS = 3, STACK_BYTES = 64 * 1024 };
