@@ -45,6 +45,15 @@ static const tide_cli_command job = {.name = "job", .summary = "Jobs.", .verbs =
 
 const tide_cli_command *const tide_cli_commands[] = {&job, NULL};
 
+static const tide_cli_verb inner_verbs[] = {
+    {.name = "", .arguments = "", .summary = "for ourselves", .run = run_nothing},
+    {.name = NULL},
+};
+static const tide_cli_command inner = {
+    .name = "inner", .summary = "For ourselves.", .verbs = inner_verbs};
+
+const tide_cli_command *const tide_cli_hidden_commands[] = {&inner, NULL};
+
 /* What main does with a command line, up to the verb. */
 static tide_status ask(tide_cli *cli, tide_error *err, int argc, char *const *argv)
 {
@@ -76,6 +85,19 @@ static tide_status ask_these(tide_cli *cli, tide_error *err, const char *const *
     }
     argv[argc] = NULL;
     return ask(cli, err, argc, argv);
+}
+
+/* It can be started by its name; an error in the name does not lead to it. */
+static void a_hidden_command_is_found_and_not_suggested(void **state)
+{
+    (void)state;
+    tide_cli cli;
+    tide_error err;
+    assert_ok_err(ask_words(&cli, &err, "inner"), &err);
+    tide_cli_words_done(&cli.words);
+    assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "inne"));
+    assert_null(strstr(cli.hint, "inner"));
+    tide_cli_words_done(&cli.words);
 }
 
 static void a_command_behind_two_dashes_is_handed_over_untouched(void **state)
@@ -338,6 +360,7 @@ static void no_line_of_any_option_is_wider_than_a_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hidden_command_is_found_and_not_suggested),
         cmocka_unit_test(a_command_behind_two_dashes_is_handed_over_untouched),
         cmocka_unit_test(a_command_may_have_thousands_of_words),
         cmocka_unit_test(a_command_that_is_missing_is_asked_for),
