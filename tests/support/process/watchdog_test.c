@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/check.h"
 #include "support/process/proc.h"
+#include "support/tempdir.h"
 
 enum { TIMEOUT_MS = 60000 };
 
@@ -66,12 +68,32 @@ static void what_a_program_leaves_behind_is_killed(void **state)
     proc_result_done(&result);
 }
 
+/* As a cluster's supervisor: it begins when the program and all it started have ended. */
+static void what_removes_its_files_is_waited_for(void **state)
+{
+    (void)state;
+    tempdir dir;
+    tide_error err;
+    assert_ok_err(tempdir_make(&dir, &err), &err);
+    char script[2 * TEMPDIR_PATH_MAX + 200];
+    (void)snprintf(
+        script, sizeof script,
+        "sleep 1000 | setsid sh -c 'while read -r line; do :; done; sleep 0.5; rm -rf -- \"$1\"' "
+        "tidemark-test-supervisor '%s' >/dev/null 2>&1 & exit 3",
+        dir.path);
+    proc_result result = watch(script, "TIDEMARK_TEST_LIMIT_S=60");
+    assert_int_equal(3, result.exit_code);
+    assert_int_equal(-1, access(dir.path, F_OK));
+    proc_result_done(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_ends_as_its_program_ended),
         cmocka_unit_test(out_of_time_everything_is_killed),
         cmocka_unit_test(what_a_program_leaves_behind_is_killed),
+        cmocka_unit_test(what_removes_its_files_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
