@@ -72,7 +72,7 @@ static int close_socket(void *arg, curl_socket_t fd)
     tide_client_hub_forget(sockets->hub, get_port(fd), fd);
     sockets->count--;
     if (sockets->count == 0 && sockets->is_orphan)
-        free(sockets);
+        tide_client_hub_bury(sockets->hub, sockets);
     return close(fd);
 }
 
@@ -81,7 +81,7 @@ void tide_client_sockets_leave(tide_client_sockets *sockets)
     if (sockets && sockets->count == 0)
         free(sockets);
     else if (sockets)
-        sockets->is_orphan = true;
+        tide_client_hub_adopt(sockets->hub, sockets);
 }
 
 void tide_client_connect_set(tide_client_stream *stream)

@@ -56,10 +56,11 @@ struct tide_client_hub {
     tide_client *stopping; /* clients whose calls are to be ended */
 
     /* the thread's alone */
-    tide_client *stepping;       /* clients whose waiting streams may start */
-    tide_client_stream *sending; /* streams with long bodies */
-    tide_client_stream *corked;  /* streams whose requests are being written */
-    int *sockets;                /* by port: one more than the descriptor; 0: not known */
+    tide_client *stepping;        /* clients whose waiting streams may start */
+    tide_client_stream *sending;  /* streams with long bodies */
+    tide_client_stream *corked;   /* streams whose requests are being written */
+    tide_client_sockets *orphans; /* counts of closed clients */
+    int *sockets;                 /* by port: one more than the descriptor; 0: not known */
 };
 
 /* ---- one stream after the other ---- */
@@ -533,6 +534,22 @@ void tide_client_wake(tide_client_stream *stream)
 
 /* ---- clients come and go ---- */
 
+void tide_client_hub_adopt(tide_client_hub *hub, tide_client_sockets *sockets)
+{
+    sockets->is_orphan = true;
+    sockets->next = hub->orphans;
+    hub->orphans = sockets;
+}
+
+void tide_client_hub_bury(tide_client_hub *hub, tide_client_sockets *sockets)
+{
+    tide_client_sockets **at = &hub->orphans;
+    while (*at != sockets)
+        at = &(*at)->next;
+    *at = sockets->next;
+    free(sockets);
+}
+
 void tide_client_hub_join(tide_client_hub *hub, tide_client *client)
 {
     client->hub = hub;
@@ -679,6 +696,9 @@ void tide_client_hub_close(tide_client_hub *hub)
         (void)close(hub->bell_fd);
     (void)pthread_cond_destroy(&hub->gone);
     (void)pthread_mutex_destroy(&hub->lock);
+    /* libcurl 7.88 does not tell of every socket that it closes: not of one whose call is cancelled while it connects. */
+    while (hub->orphans)
+        tide_client_hub_bury(hub, hub->orphans);
     free(hub->sockets); /* after the last socket */
     free(hub);
 }

@@ -71,7 +71,8 @@ struct tide_client {
 struct tide_client_sockets {
     tide_client_hub *hub;
     int count;
-    bool is_orphan; /* the client is closed: freed with the last socket */
+    bool is_orphan; /* the client is closed: freed with the last socket, or with the hub */
+    tide_client_sockets *next; /* of the hub's orphans */
 };
 
 struct tide_client_stream {
@@ -173,6 +174,10 @@ void tide_client_connect_cork(tide_client_stream *stream, int port);
 void tide_client_connect_uncork(tide_client_stream *stream);
 /* It is over. */
 void tide_client_connect_end(tide_client_stream *stream);
+/* The count of a client that has closed while it had sockets, and its end: the thread's, or whoever closes the hub. */
+void tide_client_hub_adopt(tide_client_hub *hub, tide_client_sockets *sockets);
+void tide_client_hub_bury(tide_client_hub *hub, tide_client_sockets *sockets);
+
 /* Let go of the sockets' count: the client closes. */
 void tide_client_sockets_leave(tide_client_sockets *sockets);
 /* Start those that have waited long enough. Not inside a callback of libcurl. */
