@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "support/clock/fair_clock.h"
 #include "tidemark_sql.h"
 
 enum { MIGRATION_MAX = 32 };
@@ -24,7 +25,9 @@ typedef struct opener {
 static void *open_store(void *arg)
 {
     opener *o = arg;
-    tide_store_options options = {.env = tide_env_system(), .state_dir = o->t->dir.path};
+    tide_store_options options = {.env = tide_env_system(),
+                                  .wait_us = fair_to_wall_ms(10000) * 1000,
+                                  .state_dir = o->t->dir.path};
     o->status = tide_store_open(&o->store, o->url, &options, &o->err);
     return NULL;
 }
