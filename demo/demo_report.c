@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <poll.h>
 #include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text/json_tree.h"
 
 enum { STEP_MS = 500, FAILING_STEP = 2, FAILURES_ONE_IN = 8, ROWS_PER_STEP = 250 };
 
@@ -15,9 +17,16 @@ enum { STEP_MS = 500, FAILING_STEP = 2, FAILURES_ONE_IN = 8, ROWS_PER_STEP = 250
 static int find_last_step(void)
 {
     const char *path = getenv("TIDEMARK_CHECKPOINT_FILE");
-    json_t *checkpoint = path && *path ? json_load_file(path, 0, NULL) : NULL;
-    const int64_t step = json_integer_value(json_object_get(checkpoint, "step"));
-    json_decref(checkpoint);
+    char bytes[4096];
+    size_t len = 0;
+    FILE *file = path && *path ? fopen(path, "re") : NULL;
+    if (file) {
+        len = fread(bytes, 1, sizeof bytes, file);
+        (void)fclose(file);
+    }
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *checkpoint = NULL;
+    TIDE_IGNORE(tide_json_tree_read(&checkpoint, tide_view_bytes(bytes, len), NULL));
+    const int64_t step = tide_json_node_integer(tide_json_node_find(checkpoint, "step"));
     return step > 0 && step <= TIDE_DEMO_REPORT_STEPS ? (int)step : 0;
 }
 

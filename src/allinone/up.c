@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <arpa/inet.h>
-#include <jansson.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "colony/registry.h"
 #include "lake/lake.h"
 #include "services/agent/agent.h"
@@ -105,10 +106,18 @@ static tide_status find_place(up *u, tide_error *err)
     char path[PATH_SIZE];
     TIDE_TRY(make_path(u, "colony.db", path, err));
     char *whole = realpath(path, NULL);
-    json_t *place = json_pack("{s:s}", "store", whole ? whole : path);
+    const tide_view text = tide_view_of(whole ? whole : path);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer place;
+    tide_json json;
+    tide_buffer_init(&place, 8 * text.len + 64);
+    tide_json_init(&json, &place);
+    tide_json_object_begin(&json);
+    tide_json_key(&json, "store");
+    tide_json_view(&json, text);
+    tide_json_object_end(&json);
+    u->place =
+        tide_utf8_valid(text) && tide_json_finish(&json) == TIDE_OK ? strdup(place.ptr) : NULL;
     free(whole);
-    u->place = place ? json_dumps(place, JSON_COMPACT) : NULL;
-    json_decref(place);
     return TIDE_OK;
 }
 

@@ -1,13 +1,13 @@
 #include "colony/recover.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "base/text/json_tree.h"
 #include "colony/poller_parts.h"
 #include "colony/recover_parts.h"
 
@@ -215,10 +215,10 @@ static tide_status finish_item(tide_recovery *r, const char *outcome, const char
 
 static int64_t parse_gap_id(const char *input)
 {
-    json_t *root = input ? json_loads(input, 0, NULL) : NULL;
-    const json_int_t id = json_integer_value(json_object_get(root, "gap_id"));
-    json_decref(root);
-    return id;
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *root = NULL;
+    if (input)
+        TIDE_IGNORE(tide_json_tree_read(&root, tide_view_of(input), NULL));
+    return tide_json_node_integer(tide_json_node_find(root, "gap_id"));
 }
 
 static tide_status claim_item(tide_recovery *r, const char *worker, tide_error *err)

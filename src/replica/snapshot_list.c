@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "base/text/json_tree.h"
 #include "replica/snapshot_parts.h"
 #include "tidemark_templates.h"
 
@@ -59,13 +59,14 @@ static tide_status put_tables(tide_buffer *out, const tide_peer_marks *cut)
     return tide_json_finish(&json);
 }
 
-static tide_status read_origin(tide_peer_marks *cut, json_t *of, tide_error *err)
+static tide_status read_origin(tide_peer_marks *cut, const tide_json_node *of, tide_error *err)
 {
     tide_uuid uuid;
-    const char *origin = json_string_value(json_object_get(of, "origin_node_id"));
-    tide_origin_mark mark = {.epoch = json_integer_value(json_object_get(of, "epoch")),
-                             .start = json_integer_value(json_object_get(of, "start")),
-                             .prefix = json_integer_value(json_object_get(of, "origin_seq"))};
+    const char *origin = tide_json_node_text(tide_json_node_find(of, "origin_node_id"));
+    tide_origin_mark mark = {.epoch = tide_json_node_integer(tide_json_node_find(of, "epoch")),
+                             .start = tide_json_node_integer(tide_json_node_find(of, "start")),
+                             .prefix =
+                                 tide_json_node_integer(tide_json_node_find(of, "origin_seq"))};
     mark.highest = mark.prefix;
     if (!origin || tide_uuid_parse(&uuid, tide_view_of(origin)) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "the list of snapshots is damaged");
@@ -73,22 +74,30 @@ static tide_status read_origin(tide_peer_marks *cut, json_t *of, tide_error *err
     return tide_peer_marks_add(cut, &mark, err);
 }
 
+static tide_status read_array(tide_json_node **out, tide_view text, tide_error *err)
+{
+    const tide_status status = tide_json_tree_read(out, text, err);
+    if (status == TIDE_E_NOMEM)
+        return status;
+    return tide_json_node_is(*out, TIDE_JSON_TYPE_ARRAY)
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_DAMAGED, "the list of snapshots is damaged");
+}
+
 static tide_status read_texts(tide_peer_marks *cut, tide_view origins, tide_view tables,
                               tide_error *err)
 {
-    size_t i = 0;
-    json_t *one = NULL;
-    tide_status status = TIDE_OK;
-    json_t *list = json_loadb(origins.ptr, origins.len, 0, NULL);
-    json_t *names = json_loadb(tables.ptr, tables.len, 0, NULL);
-    if (!json_is_array(list) || !json_is_array(names))
-        status = tide_fail(err, TIDE_E_DAMAGED, "the list of snapshots is damaged");
-    json_array_foreach(list, i, one) if (status >= TIDE_OK) status = read_origin(cut, one, err);
-    json_array_foreach(names, i, one) if (status >= TIDE_OK) status = tide_peer_marks_add_table(
-        cut, json_string_value(one) ? json_string_value(one) : "", 0, 0, NULL, err);
-    json_decref(list);
-    json_decref(names);
-    return status;
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *list = NULL;
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *names = NULL;
+    TIDE_TRY(read_array(&list, origins, err));
+    TIDE_TRY(read_array(&names, tables, err));
+    for (const tide_json_node *at = tide_json_node_at(list, 0); at; at = at->next)
+        TIDE_TRY(read_origin(cut, at, err));
+    for (const tide_json_node *at = tide_json_node_at(names, 0); at; at = at->next) {
+        const char *name = tide_json_node_text(at);
+        TIDE_TRY(tide_peer_marks_add_table(cut, name ? name : "", 0, 0, NULL, err));
+    }
+    return TIDE_OK;
 }
 
 /* ---- adding, cutting ---- */

@@ -1,11 +1,11 @@
 /* client_answer.c - what an answer means: its header lines, its end; see client_parts.h. */
 #include <ctype.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/json_tree.h"
 #include "base/text/utf8.h"
 #include "net/client/client_internal.h"
 #include "net/codec/base64.h"
@@ -258,8 +258,9 @@ static tide_status get_status_of_http(int http_code)
 /* "message" of a JSON error, or the body's beginning. */
 static void find_words(char out[TIDE_ERROR_TEXT_MAX], const tide_client_reply *reply)
 {
-    json_t *root = json_loadb(tide_buffer_text(&reply->message), reply->message.len, 0, NULL);
-    const char *message = json_string_value(json_object_get(root, "message"));
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *root = NULL;
+    TIDE_IGNORE(tide_json_tree_read(&root, tide_buffer_view(&reply->message), NULL));
+    const char *message = tide_json_node_text(tide_json_node_find(root, "message"));
     const tide_view body = tide_utf8_cut(
         message ? tide_view_of(message) : tide_buffer_view(&reply->message), WORDS_MAX);
     char words[WORDS_MAX + 1];
@@ -270,7 +271,6 @@ static void find_words(char out[TIDE_ERROR_TEXT_MAX], const tide_client_reply *r
             *at = ' ';
     (void)snprintf(out, TIDE_ERROR_TEXT_MAX, "HTTP %d%s%s", reply->http_code, *words ? ": " : "",
                    words);
-    json_decref(root);
 }
 
 static void end_by_http(tide_client_stream *stream)

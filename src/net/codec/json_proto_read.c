@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json_scan.h"
+#include "base/text/json_tree.h"
 #include "net/codec/base64.h"
 #include "net/codec/json_field.h"
 #include "net/codec/json_value.h"

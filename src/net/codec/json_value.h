@@ -1,4 +1,4 @@
-/* json_value.h - texts and numbers of JSON as protobuf's types want them.
+/* json_value.h - numbers of JSON as protobuf's types want them.
  *
  * Threads: pure. */
 #ifndef TIDE_NET_CODEC_JSON_VALUE_H
@@ -13,10 +13,6 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
-
-/* Append the content of a string or key as the scanner gives it (with its quotes, valid): escapes
- * are resolved. TIDE_E_LIMIT, TIDE_E_NOMEM. */
-TIDE_MUST_CHECK tide_status tide_json_unescape(tide_buffer *out, tide_view quoted);
 
 /* Is this text a number as JSON writes it, and nothing else? */
 bool tide_json_is_number(tide_view text);
