@@ -5,8 +5,8 @@
  *     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
  *     -Wl,--wrap=aligned_alloc,--wrap=posix_memalign
  *
- * sends every such call made by code linked into the program itself (the test, libtidemark.a, a
- * static SQLite) through here. Shared libraries (libc's own strndup, asprintf, getline; libpq;
+ * sends every such call made by code linked into the program itself (the test, the library's
+ * objects, a static SQLite) through here. Shared libraries (libc's own strndup, asprintf, getline; libpq;
  * cmocka) keep the real allocator and are neither counted nor failed. The sanitizers' allocators
  * stand behind this one and go on working. With link-time optimisation the linker may resolve
  * calls before it wraps them: build without.
