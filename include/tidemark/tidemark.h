@@ -2,6 +2,7 @@
 #ifndef TIDEMARK_TIDEMARK_H
 #define TIDEMARK_TIDEMARK_H
 
+#include <tidemark/colony.h>
 #include <tidemark/cursor.h>
 #include <tidemark/env.h>
 #include <tidemark/error.h>
@@ -9,7 +10,9 @@
 #include <tidemark/idempotency.h>
 #include <tidemark/identity.h>
 #include <tidemark/journal.h>
+#include <tidemark/lake.h>
 #include <tidemark/lease.h>
+#include <tidemark/replica.h>
 #include <tidemark/sequence.h>
 #include <tidemark/status.h>
 #include <tidemark/store.h>

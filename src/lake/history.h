@@ -28,26 +28,6 @@
 
 enum { TIDE_LAKE_FINDINGS_MAX = 100 };
 
-typedef struct tide_lake_finding {
-    const char *rule;
-    int64_t catalog_id;
-    int64_t snapshot_id; /* 0: of none */
-    const char *words;
-} tide_lake_finding;
-typedef void tide_lake_finding_fn(void *arg, const tide_lake_finding *finding);
-
-typedef struct tide_lake_checked {
-    int64_t catalogs;
-    int64_t snapshots; /* with a state: not expired */
-    int64_t rows;
-    int64_t findings;
-} tide_lake_checked;
-
-/* catalog NULL: all, dropped ones too. TIDE_E_NOT_FOUND: no such catalog. */
-TIDE_MUST_CHECK tide_status tide_lake_check_history(tide_lake *lake, const char *catalog,
-                                                    tide_lake_finding_fn *fn, void *arg,
-                                                    tide_lake_checked *out, tide_error *err);
-
 /* What somebody saw of a catalog at a snapshot. */
 typedef struct tide_lake_sight {
     int64_t catalog_id;

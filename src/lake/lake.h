@@ -21,10 +21,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tidemark/lake.h>
 #include <tidemark/store.h>
 
 enum {
-    TIDE_LAKE_NAME_MAX = 255,  /* bytes of a catalog's, schema's, table's, column's name */
     TIDE_LAKE_PATH_MAX = 4000, /* bytes of a file's path below the data directory */
     TIDE_LAKE_KEY_MAX = 255,   /* bytes of a request's key */
     TIDE_LAKE_TRIES_MAX = 10,  /* of a commit, on transient failures */
@@ -36,14 +36,6 @@ enum {
 /* Below the data directory, what exports keep on their way into the lake: not the lake's own, left alone by cleanup. */
 #define TIDE_LAKE_EXPORTS ".exports"
 
-typedef struct tide_lake tide_lake;
-
-/* Make a metabase in a store, with its data below data_dir (absolute or made so; created if missing). Fine when there is one with the same
- * data_dir: *was_there. TIDE_E_CONFLICT: there is one with another directory, or the directory is another metabase's (owner.h); TIDE_E_NOT_FOUND: it is
- * empty, and the metabase has files there; TIDE_E_FOREIGN: tables of its names that are not ours (a stock DuckLake's, say). */
-TIDE_MUST_CHECK tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_there,
-                                           tide_error *err);
-
 /* Can it be a data directory? It is made where it is missing. TIDE_E_DENIED, TIDE_E_NOT_FOUND, TIDE_E_INVALID, TIDE_E_FULL, TIDE_E_IO. */
 TIDE_MUST_CHECK tide_status tide_lake_check_directory(const char *data_dir, tide_error *err);
 
@@ -52,12 +44,8 @@ TIDE_MUST_CHECK tide_status tide_lake_check_directory(const char *data_dir, tide
 TIDE_MUST_CHECK tide_status tide_lake_take_over(tide_store *store, const char *data_dir,
                                                 tide_error *err);
 
-/* The store must outlive it. TIDE_E_NOT_FOUND: no metabase there; the words say how to make one. TIDE_E_NEWER. */
-TIDE_MUST_CHECK tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err);
-void tide_lake_close(tide_lake *lake); /* takes NULL */
 void tide_lake_closep(tide_lake **lake);
 tide_store *tide_lake_store(tide_lake *lake);
-const char *tide_lake_data_dir(const tide_lake *lake); /* absolute, with a slash at its end */
 
 /* ---- counters (ids.c) ---- */
 

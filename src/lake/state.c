@@ -238,3 +238,21 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }
+
+typedef struct catalog_listing {
+    tide_lake_catalog_fn *fn;
+    void *arg;
+} catalog_listing;
+
+static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)
+{
+    const catalog_listing *l = arg;
+    return tide_lake_each_catalog(tx, l->fn, l->arg, err);
+}
+
+tide_status tide_lake_list_catalogs(tide_lake *lake, tide_lake_catalog_fn *fn, void *arg,
+                                    tide_error *err)
+{
+    catalog_listing l = {fn, arg};
+    return tide_store_read(tide_lake_store(lake), list_catalogs, &l, err);
+}

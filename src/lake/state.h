@@ -19,27 +19,9 @@ typedef enum tide_lake_kind {
     TIDE_LAKE_PARTITION = 7,
 } tide_lake_kind;
 
-typedef struct tide_lake_catalog {
-    int64_t catalog_id;
-    char name[TIDE_LAKE_NAME_MAX + 1];
-    char uuid[37];
-    int64_t parent_id; /* 0: not a fork */
-    char parent_name[TIDE_LAKE_NAME_MAX + 1];
-    int64_t fork_snapshot;
-    int64_t created_snapshot;
-    int64_t created_at_us;
-    int64_t head; /* snapshot */
-    int64_t head_time_us;
-    int64_t schema_version;
-    char exposed_as[64];
-    int64_t digest[2]; /* of the head's state (digest.h) */
-} tide_lake_catalog;
-
 /* By name, folded. TIDE_E_NOT_FOUND: there is none; the words name those that are there, if few. */
 TIDE_MUST_CHECK tide_status tide_lake_find_catalog(tide_tx *tx, const char *name,
                                                    tide_lake_catalog *out, tide_error *err);
-typedef tide_status tide_lake_catalog_fn(void *arg, const tide_lake_catalog *catalog,
-                                         tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_each_catalog(tide_tx *tx, tide_lake_catalog_fn *fn, void *arg,
                                                    tide_error *err);
 
