@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""A program per public header, built as anybody would: from what is installed and pkg-config's flags alone, beside the
+system's SQLite in one process, with the shared library and with the static one. Arguments: the compiler and its flags."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["TIDEMARK_SOURCE_DIR"]) / "tests" / "public"
+BUILD = os.environ["TIDEMARK_BUILD_DIR"]
+COMPILER = sys.argv[1:] or ["cc"]
+
+
+def run(*command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(name, kind, prefix, places, out):
+    def flags(*wanted):
+        return run("pkg-config", f"--define-variable=prefix={prefix}", *wanted, env=dict(os.environ, **places)).split()
+
+    library = pathlib.Path(places["PKG_CONFIG_PATH"]).parent
+    if kind == "shared":
+        link = flags("--cflags", "--libs", "tidemark") + [f"-Wl,-rpath,{library}"]
+    else:
+        link = [str(library / "libtidemark.a") if flag == "-ltidemark" else flag for flag in flags("--static", "--cflags", "--libs", "tidemark")]
+    run(*COMPILER, "-std=gnu17", "-Wall", "-Wextra", "-Werror", SOURCE / f"{name}.c", SOURCE / "public.c", *link, "-lsqlite3", "-o", out)
+
+
+def main():
+    version = run("pkg-config", "--modversion", "sqlite3").strip()
+    names = sorted(path.stem for path in SOURCE.glob("*.c") if path.stem != "public")
+    failed = 0
+    print(f"1..{2 * len(names)}")
+    with tempfile.TemporaryDirectory() as work:
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "devel,runtime", "--destdir", f"{work}/installed")
+        found = next(pathlib.Path(work).rglob("tidemark.pc"))
+        prefix = str(found)[: str(found).index("/lib/")]
+        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 1):
+            place = pathlib.Path(work) / f"{name}-{kind}"
+            place.mkdir()
+            try:
+                build(name, kind, prefix, {"PKG_CONFIG_PATH": str(found.parent)}, place / "program")
+                run(place / "program", place, version)
+                print(f"ok {number} - {name}.h, {kind}", flush=True)
+            except RuntimeError as error:
+                failed += 1
+                print(f"not ok {number} - {name}.h, {kind}")
+                print("\n".join(f"# {line}" for line in str(error).splitlines()), flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())
