@@ -32,16 +32,32 @@ def build(name, kind, prefix, places, out):
     run(*COMPILER, "-std=gnu17", "-Wall", "-Wextra", "-Werror", SOURCE / f"{name}.c", SOURCE / "public.c", *link, "-lsqlite3", "-o", out)
 
 
+def check_symbols(library):
+    """Only public functions are seen from outside."""
+    for command in (("nm", "-g", "--defined-only", library / "libtidemark.a"), ("nm", "-D", "--defined-only", library / "libtidemark.so")):
+        rows = [line.split() for line in run(*command).splitlines()]
+        names = [row[2] for row in rows if len(row) == 3]
+        others = [name for name in names if not name.startswith("tide_")]
+        if others or not names:
+            raise RuntimeError(f"{command[-1]} shows {len(names)} names, of which not ours: {others[:5]}")
+
+
 def main():
     version = run("pkg-config", "--modversion", "sqlite3").strip()
     names = sorted(path.stem for path in SOURCE.glob("*.c") if path.stem != "public")
     failed = 0
-    print(f"1..{2 * len(names)}")
+    print(f"1..{2 * len(names) + 1}")
     with tempfile.TemporaryDirectory() as work:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "devel,runtime", "--destdir", f"{work}/installed")
         found = next(pathlib.Path(work).rglob("tidemark.pc"))
         prefix = str(found)[: str(found).index("/lib/")]
-        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 1):
+        try:
+            check_symbols(found.parent.parent)
+            print("ok 1 - only public functions are seen", flush=True)
+        except RuntimeError as error:
+            failed += 1
+            print(f"not ok 1 - only public functions are seen\n# {error}", flush=True)
+        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 2):
             place = pathlib.Path(work) / f"{name}-{kind}"
             place.mkdir()
             try:
