@@ -11,8 +11,8 @@
 #include "colony/registry.h"
 #include "demo/demo_agent.h"
 #include "demo/demo_fleet.h"
-#include "demo/demo_lake.h"
 #include "demo/demo_internal.h"
+#include "demo/demo_lake.h"
 #include "demo/demo_replica.h"
 #include "demo/demo_work.h"
 
@@ -48,7 +48,7 @@ static tide_status forget_strangers(const tide_demo *demo, tide_store *store, ti
     char(*names)[TIDE_SIM_NAME_SIZE] = calloc(TIDE_DEMO_AGENTS_MAX, TIDE_SIM_NAME_SIZE);
     forgetting f = {.demo = demo, .names = names};
     if (!names)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for names");
+        return tide_no_memory(err);
     TIDE_TRY(tide_registry_list(store, false, note_stranger, &f, err));
     for (int i = 0; i < f.count; i++)
         TIDE_TRY(tide_registry_remove(store, names[i], err));
@@ -63,7 +63,7 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
     char(*addresses)[TIDE_DEMO_ADDRESS_SIZE] =
         calloc((size_t)demo->agent_count, TIDE_DEMO_ADDRESS_SIZE);
     if (!given || !addresses)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for agents");
+        return tide_no_memory(err);
     for (int i = 0; i < demo->agent_count; i++) {
         if (i < demo->process_count)
             (void)snprintf(addresses[i], TIDE_DEMO_ADDRESS_SIZE, "%s",
@@ -80,8 +80,8 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
 static tide_status join(void *arg, tide_listener *front, tide_error *err)
 {
     tide_demo *demo = arg;
-    TIDE_TRY(
-        tide_listener_join(front, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
+    TIDE_TRY(tide_listener_join(
+        front, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
     return tide_listener_add(front, tide_demo_methods, NULL, demo, err);
 }
 
@@ -91,8 +91,8 @@ static tide_status begin(void *arg, tide_store *store, const tide_listener *fron
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
-    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(front), options->env, options->log,
-                                 err));
+    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(front), options->env,
+                                 options->log, err));
     TIDE_TRY(tide_demo_work_open(&demo->work,
                                  &(tide_demo_work_options){.program = options->program,
                                                            .data_dir = options->data_dir,
@@ -198,7 +198,7 @@ tide_status tide_demo_open(tide_demo **out, const tide_demo_options *options, ti
 {
     tide_demo *demo = calloc(1, sizeof *demo);
     if (!demo)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the demonstration");
+        return tide_no_memory(err);
     demo->options = *options;
     if (demo->options.agent_count <= 0)
         demo->options.agent_count = TIDE_DEMO_AGENTS;

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "runtime/child_start.h"
-#include "net/client/client.h"
 #include "demo/demo_load.h"
 #include "demo/tcp_proxy.h"
+#include "net/client/client.h"
+#include "runtime/child_start.h"
 
 enum {
     PATH_SIZE = 4096,
@@ -218,7 +218,7 @@ tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_op
 {
     tide_demo_agent *agent = calloc(1, sizeof *agent);
     if (!agent)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an agent");
+        return tide_no_memory(err);
     agent->options = *options;
     (void)snprintf(agent->store, sizeof agent->store, "%s/%s.db", options->dir, options->name);
     agent->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

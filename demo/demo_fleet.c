@@ -15,11 +15,11 @@
 
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
+#include "demo/demo_fleet_file.h"
+#include "demo/demo_sim.h"
 #include "net/server/server.h"
 #include "services/api/rpc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
-#include "demo/demo_fleet_file.h"
-#include "demo/demo_sim.h"
 
 enum {
     TURN_MS = 100,
@@ -439,7 +439,7 @@ tide_status tide_demo_fleet_open(tide_demo_fleet **out, const tide_demo_fleet_op
 {
     tide_demo_fleet *fleet = calloc(1, sizeof *fleet);
     if (!fleet)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a fleet");
+        return tide_no_memory(err);
     fleet->options = *options;
     const int64_t tick_us = TICK_AGENT_US * options->count;
     fleet->tick_us = tick_us > TICK_US ? tick_us : TICK_US;
@@ -450,7 +450,7 @@ tide_status tide_demo_fleet_open(tide_demo_fleet **out, const tide_demo_fleet_op
     fleet->by_name = calloc((size_t)options->count, sizeof *fleet->by_name);
     tide_status status = TIDE_OK;
     if (!fleet->sims || !fleet->members || !fleet->by_name)
-        status = tide_fail(err, TIDE_E_NOMEM, "no memory for a fleet");
+        status = tide_no_memory(err);
     if (status >= TIDE_OK) {
         place_members(fleet);
         status = begin_sessions(fleet, err);

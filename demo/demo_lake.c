@@ -61,7 +61,7 @@ static json_t *ask(tide_demo_lake *lake, const char *method, json_t *request, ti
     tide_client_reply_init(&reply);
     (void)snprintf(path, sizeof path, "/tidemark.lake.v1.LakeService/%s", method);
     if (!body) {
-        *status = tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
+        *status = tide_no_memory(err);
         return NULL;
     }
     *status = tide_client_post(lake->client,
@@ -276,7 +276,7 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
     char target[300];
     tide_demo_lake *lake = calloc(1, sizeof *lake);
     if (!lake)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
+        return tide_no_memory(err);
     lake->env = env;
     lake->log = log;
     lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -182,7 +182,7 @@ static tide_status put_records(const tide_sim *sim, tide_stream_kind kind,
         const int64_t age_ticks = sim->tick - tick_of(kind, seq);
         const int64_t at_ms = time->now_ms - age_ticks * time->tick_us / 1000;
         if (tide_sim_put_record(batch, sim, seq, at_ms) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+            return tide_no_memory(err);
         number_record(batch, begin, seq);
     }
     return TIDE_OK;
@@ -194,7 +194,7 @@ static tide_status put_marks(const tide_sim *sim, const tide_colony_type *type, 
 {
     if (tide_buffer_append_varint(out, (uint64_t)type->max_seq_field << 3) < TIDE_OK ||
         tide_buffer_append_varint(out, (uint64_t)max_seq) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+        return tide_no_memory(err);
     return tide_rpc_put_bytes(out, type->session_field, tide_view_of(sim->session), err);
 }
 
@@ -222,7 +222,7 @@ tide_status tide_sim_answer(const tide_sim *sim, const tide_sim_question *questi
     tide_record_batch_init(&batch, type->stream, ANSWER_MAX);
     TIDE_TRY(put_records(sim, kind, time, first, last, &batch, err));
     if (batch.bytes.len > 0 && tide_buffer_append(out, batch.bytes.ptr, batch.bytes.len) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+        return tide_no_memory(err);
     TIDE_TRY(put_marks(sim, type, batch.count > 0 ? last : 0, out, err));
     if (batch.count > 0)
         TIDE_TRY(tide_sim_put_frames(kind, out, err));

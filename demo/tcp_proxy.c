@@ -230,7 +230,7 @@ tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error 
 {
     tide_tcp_proxy *relay = calloc(1, sizeof *relay);
     if (!relay)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a relay");
+        return tide_no_memory(err);
     relay->env = env;
     relay->listener = relay->waker = -1;
     const tide_status status = listen_somewhere(relay, err);

@@ -108,13 +108,13 @@ tide_status tide_stress_observer_open(tide_stress_observer **out, tide_lake *lak
     TIDE_CLEANUP(tide_stress_observer_closep)
     tide_stress_observer *o = calloc(1, sizeof *o);
     if (!o)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an observer");
+        return tide_no_memory(err);
     o->lake = lake;
     o->run = *run;
     o->env = tide_store_env(tide_lake_store(lake));
     o->sights = calloc(TIDE_STRESS_SIGHTS_MAX, sizeof *o->sights);
     if (!o->sights)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for what an observer sees");
+        return tide_no_memory(err);
     *out = TIDE_TAKE(o);
     return TIDE_OK;
 }

@@ -201,7 +201,7 @@ tide_status tide_stress_writer_open(tide_stress_writer **out, tide_lake *lake,
     TIDE_CLEANUP(tide_stress_writer_closep)
     tide_stress_writer *w = calloc(1, sizeof *w);
     if (!w)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a writer");
+        return tide_no_memory(err);
     w->lake = lake;
     w->run = *run;
     w->env = tide_store_env(tide_lake_store(lake));

@@ -36,6 +36,10 @@ TIDE_API tide_status tide_fail_advised(tide_error *err, tide_status status, cons
 TIDE_API tide_status tide_fail_context(tide_error *err, tide_status status, const char *format, ...)
     TIDE_PRINTF(3, 4);
 
+/* The one text for an allocation that failed. What the memory was for is left out: a caller adds the context that helps
+ * an operator. Returns TIDE_E_NOMEM. */
+TIDE_API tide_status tide_no_memory(tide_error *err);
+
 /* Pass a failure up; TIDE_OK and TIDE_NONE go on. */
 #define TIDE_TRY(call)                                                                             \
     do {                                                                                           \

@@ -172,7 +172,7 @@ tide_status tide_replicas_open(tide_replicas **out, tide_listener *front,
 {
     tide_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for replicated databases");
+        return tide_no_memory(err);
     replicas->options = *options;
     replicas->front = front;
     const tide_status status = open_all(replicas, err);

@@ -234,7 +234,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
 {
     TIDE_CLEANUP(up_free) up *u = calloc(1, sizeof *u);
     if (!u)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to start");
+        return tide_no_memory(err);
     u->options = options;
     TIDE_TRY(open_store(u, "agent.db", &u->agent_store, err));
     TIDE_TRY(open_store(u, "colony.db", &u->colony_store, err));

@@ -71,7 +71,7 @@ tide_status tide_sha256_init(tide_sha256 *sha, tide_error *err)
 {
     sha->context = EVP_MD_CTX_new();
     if (!sha->context)
-        return tide_fail(err, TIDE_E_NOMEM, "SHA-256: no memory for a context");
+        return tide_no_memory(err);
     if (EVP_DigestInit_ex(sha->context, EVP_sha256(), NULL) != 1) {
         tide_sha256_done(sha);
         return fail_openssl(err, "init");

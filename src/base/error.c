@@ -67,6 +67,11 @@ tide_status tide_fail(tide_error *err, tide_status status, const char *format, .
     return status;
 }
 
+tide_status tide_no_memory(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_NOMEM, "no memory");
+}
+
 tide_status tide_fail_advised(tide_error *err, tide_status status, const char *format, ...)
 {
     va_list args;

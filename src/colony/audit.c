@@ -49,7 +49,7 @@ static tide_status keep_name(void *arg, const tide_position *position, const tid
         const int capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
         void *grown = reallocarray(n->names, (size_t)capacity, sizeof *n->names);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+            return tide_no_memory(err);
         n->names = grown;
         n->capacity = capacity;
     }
@@ -93,7 +93,7 @@ static tide_status keep_entry(void *arg, const tide_position *position, const ti
         const int capacity = e->capacity == 0 ? 16 : 2 * e->capacity;
         entry *grown = reallocarray(e->entries, (size_t)capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d positions", capacity);
+            return tide_no_memory(err);
         e->entries = grown;
         e->capacity = capacity;
     }

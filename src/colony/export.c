@@ -136,7 +136,7 @@ static tide_status keep_late(gap_walk *w, tide_interval late, tide_error *err)
         const size_t capacity = w->late_capacity > 0 ? w->late_capacity * 2 : 64;
         tide_interval *grown = reallocarray(w->late, capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu late ranges", capacity);
+            return tide_no_memory(err);
         w->late = grown;
         w->late_capacity = capacity;
     }
@@ -279,7 +279,7 @@ static tide_status gather(void *arg, const tide_position *position, const tide_g
         const int capacity = list->capacity > 0 ? list->capacity * 2 : 32;
         tide_position *grown = realloc(list->items, (size_t)capacity * sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d positions", capacity);
+            return tide_no_memory(err);
         list->items = grown;
         list->capacity = capacity;
     }

@@ -109,7 +109,7 @@ tide_status tide_manifest_source(tide_manifest *manifest, const char *data_type,
         const int capacity = manifest->capacity > 0 ? manifest->capacity * 2 : 32;
         tide_export_source *grown = realloc(manifest->sources, (size_t)capacity * sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d sources", capacity);
+            return tide_no_memory(err);
         manifest->sources = grown;
         manifest->capacity = capacity;
     }
@@ -215,7 +215,7 @@ static tide_status read_lines(char *text, const char *dir, line_fn *fn, void *ar
     TIDE_CLEANUP(tide_freep)
     tide_interval *missing = calloc(TIDE_EXPORT_MISSING_MAX + 1, sizeof *missing);
     if (!missing)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a manifest");
+        return tide_no_memory(err);
     char *at = text;
     int number = 1;
     for (char *end; (end = strchr(at, '\n')); at = end + 1, number++) {
@@ -327,7 +327,7 @@ tide_status tide_manifest_note(tide_manifest *manifest, const tide_export_range 
     TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
     tide_buffer_init(&line, LINE_MAX_LEN);
     if (make_line(&line, range, missing, missing_count) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a line of the manifest");
+        return tide_no_memory(err);
     /* Half a line, after a full disk, has no newline and is cut off by the next run. */
     if (write(manifest->fd, line.ptr, line.len) != (ssize_t)line.len || fsync(manifest->fd) != 0)
         return tide_fail(err, errno == ENOSPC ? TIDE_E_FULL : TIDE_E_IO,

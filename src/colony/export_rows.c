@@ -106,7 +106,7 @@ static tide_status put_ids(page *p, const tide_sql_value *cell, tide_error *err)
             uint64_t *grown =
                 capacity > IDS_MAX ? NULL : realloc(p->ids, (size_t)capacity * sizeof *grown);
             if (!grown)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for %d ids", capacity);
+                return tide_no_memory(err);
             p->ids = grown;
             p->id_capacity = capacity;
         }
@@ -232,7 +232,7 @@ static tide_status begin_page(page *p, tide_export_writer *writer, const tide_ex
     p->next = range->first_seq;
     p->missing = calloc(TIDE_EXPORT_MISSING_MAX + 1, sizeof *p->missing);
     if (!p->missing)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an export");
+        return tide_no_memory(err);
     TIDE_TRY(open_writer(writer, err));
     p->duck = writer->duck;
     p->done = writer->done;
@@ -257,7 +257,7 @@ static tide_status read_rows(page *p, const tide_export_options *options, tide_e
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
     tide_buffer_init(&text, 1 << 16);
     if (tide_duckdb_range_text(&text, &wanted) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     char table[TIDE_DUCK_TABLE_SIZE];
     tide_duck_rows_table(table, p->type);
     TIDE_TRY(empty_table(p, err));

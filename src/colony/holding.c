@@ -107,7 +107,7 @@ static tide_status add_seat(turn *t, tide_query *query, int64_t now_us, tide_err
         const int capacity = t->seat_capacity ? t->seat_capacity * 2 : 64;
         seat *larger = realloc(t->seats, (size_t)capacity * sizeof *larger);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+            return tide_no_memory(err);
         t->seats = larger;
         t->seat_capacity = capacity;
     }
@@ -369,7 +369,7 @@ static tide_status keep_result(tide_holding *holding, const turn *t, tide_error 
 {
     tide_held_agent *agents = calloc((size_t)t->held_count + 1, sizeof *agents);
     if (!agents)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", t->held_count);
+        return tide_no_memory(err);
     int count = 0;
     for (int i = 0; i < t->seat_count; i++)
         if (t->seats[i].is_held)

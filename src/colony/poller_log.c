@@ -94,7 +94,7 @@ static tide_status keep_gap(void *arg, const tide_gap *gap, tide_error *err)
         return TIDE_OK;
     tide_gap *grown = reallocarray(e->list->gaps, (size_t)e->list->count + 1, sizeof *grown);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for gaps");
+        return tide_no_memory(err);
     grown[e->list->count++] = *gap;
     e->list->gaps = grown;
     return TIDE_OK;

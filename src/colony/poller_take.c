@@ -176,7 +176,7 @@ static tide_status ask_past(tide_poll_stream *stream, const tide_poll_past *unsu
     if (!stream->past)
         stream->past = malloc(sizeof *stream->past);
     if (!stream->past)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an epoch's points");
+        return tide_no_memory(err);
     *stream->past = *unsure;
     stream->past->is_asking = true;
     return TIDE_OK;

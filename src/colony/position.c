@@ -44,8 +44,7 @@ tide_status tide_position_copy(tide_position *out, const tide_position *from, ti
         (from->held_count > 0 && !copy.held)) {
         free(copy.cursor.holes);
         free(copy.held);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a position with %zu holes",
-                         from->cursor.hole_count);
+        return tide_no_memory(err);
     }
     *out = copy;
     return TIDE_OK;
@@ -74,7 +73,7 @@ tide_status tide_position_hold(tide_position *position, int64_t mono_us, tide_er
     if (count > 0) {
         held = calloc(count, sizeof *held);
         if (!held)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu held holes", count);
+            return tide_no_memory(err);
     }
     int at = 0;
     for (size_t i = 0; i < count; i++)

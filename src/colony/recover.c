@@ -205,7 +205,7 @@ static tide_status finish_item(tide_recovery *r, const char *outcome, const char
     TIDE_CLEANUP(tide_buffer_done) tide_buffer output = {0};
     tide_buffer_init(&output, OUTPUT_MAX);
     if (write_output(&output, r, outcome, why) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the end of a recovery");
+        return tide_no_memory(err);
     tide_work_result result = {
         .work_item_id = r->work_item_id, .token = r->token, .output = tide_buffer_text(&output)};
     r->has_item = false;
@@ -362,7 +362,7 @@ tide_status tide_recover_begin(tide_recovery **out, const tide_recover_options *
 {
     TIDE_CLEANUP(recovery_freep) tide_recovery *r = calloc(1, sizeof *r);
     if (!r)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a recovery");
+        return tide_no_memory(err);
     tide_recover_defaults(&r->options, options);
     tide_position_init(&r->position, "", "");
     tide_buffer_init(&r->request, REQUEST_MAX);

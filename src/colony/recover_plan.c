@@ -120,7 +120,7 @@ static tide_status look_at(void *arg, const tide_gap *gap, tide_error *err)
         return TIDE_OK;
     agent_gaps *agent = find_agent(p, gap->agent_id);
     if (!agent)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a plan of recovery");
+        return tide_no_memory(err);
     due_gap due = {.id = gap->id,
                    .priority = tide_colony_type_find(gap->data_type)->priority,
                    .last_attempt_us = gap->last_attempt_us};
@@ -162,9 +162,7 @@ static tide_status write_input(tide_buffer *out, const agent_gaps *agent, const 
     tide_json_key(&json, "data_type");
     tide_json_text(&json, gap->data_type);
     tide_json_object_end(&json);
-    return tide_json_finish(&json) < TIDE_OK
-               ? tide_fail(err, TIDE_E_NOMEM, "no memory for an item of recovery")
-               : TIDE_OK;
+    return tide_json_finish(&json) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 /* One item; the task that all of them belong to is made when it is missing. */

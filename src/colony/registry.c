@@ -294,7 +294,7 @@ static tide_status append_agent(listing *list, tide_query *query, int64_t now_us
         const int capacity = list->capacity ? list->capacity * 2 : 16;
         tide_agent_row *larger = realloc(list->rows, (size_t)capacity * sizeof *larger);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+            return tide_no_memory(err);
         list->rows = larger;
         list->capacity = capacity;
     }

@@ -107,7 +107,7 @@ static void *grow(void *items, int count, int count_max, size_t size, const char
     const size_t capacity = count == 0 ? FIRST_CAPACITY : (size_t)count * 2;
     void *grown = realloc(items, capacity * size);
     if (!grown) {
-        *status = tide_fail(err, TIDE_E_NOMEM, "no memory for %zu %s", capacity, what);
+        *status = tide_no_memory(err);
         return items;
     }
     return grown;

@@ -33,7 +33,7 @@ static tide_status add_hole(tide_reply *out, tide_view bytes, tide_error *err)
     if (!out->holes) {
         out->holes = calloc(TIDE_REPLY_HOLES_MAX, sizeof *out->holes);
         if (!out->holes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for holes");
+            return tide_no_memory(err);
     }
     TIDE_TRY(read_hole(bytes, &out->holes[out->hole_count]));
     out->hole_count++;
@@ -67,7 +67,7 @@ static tide_status add_epoch(tide_reply *out, tide_view bytes, int *seen, tide_e
     if (!out->epochs) {
         out->epochs = calloc(TIDE_REPLY_EPOCHS_MAX, sizeof *out->epochs);
         if (!out->epochs)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for epochs");
+            return tide_no_memory(err);
     }
     if (out->epoch_count == TIDE_REPLY_EPOCHS_MAX) {
         out->epoch_count--;

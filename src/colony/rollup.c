@@ -121,11 +121,11 @@ static tide_status grow(tide_rollup *rollup, tide_error *err)
     tide_rollup_entry *entries =
         realloc(rollup->entries, (size_t)capacity * sizeof *rollup->entries);
     if (!entries)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a summary");
+        return tide_no_memory(err);
     rollup->entries = entries;
     int *slots = calloc((size_t)capacity * 2, sizeof *slots);
     if (!slots)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a summary");
+        return tide_no_memory(err);
     free(rollup->slots);
     rollup->slots = slots;
     rollup->slot_count = capacity * 2;

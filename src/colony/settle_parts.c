@@ -45,7 +45,7 @@ static tide_status add_dead(tide_settling *s, const tide_reply_record *record, i
     if (!change->dead) {
         change->dead = calloc((size_t)s->reply->record_count, sizeof *change->dead);
         if (!change->dead)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for dead letters");
+            return tide_no_memory(err);
     }
     change->dead[change->dead_count++] =
         (tide_dead_letter){.seq = seq, .reason = record->reason, .bytes = record->bytes};
@@ -64,7 +64,7 @@ tide_status tide_settling_take(tide_settling *s, const tide_reply_record *record
     if (!change->rows) {
         change->rows = calloc((size_t)s->reply->record_count, sizeof(void *));
         if (!change->rows)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d rows", s->reply->record_count);
+            return tide_no_memory(err);
     }
     change->rows[change->row_count++] = record;
     s->to->stored++;
@@ -87,7 +87,7 @@ static tide_status add_gap(tide_settling *s, const tide_gap *gap, tide_error *er
         const int capacity = s->gap_capacity > 0 ? s->gap_capacity * 2 : FIRST_CAPACITY;
         tide_gap *grown = realloc(change->gaps, (size_t)capacity * sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d gap records", capacity);
+            return tide_no_memory(err);
         change->gaps = grown;
         s->gap_capacity = capacity;
     }

@@ -45,7 +45,7 @@ static tide_status gather(void *arg, const tide_gap *gap, tide_error *err)
         const int capacity = g->capacity ? g->capacity * 2 : 16;
         tide_gap *larger = realloc(g->list.gaps, (size_t)capacity * sizeof *larger);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d gaps", capacity);
+            return tide_no_memory(err);
         g->list.gaps = larger;
         g->capacity = capacity;
     }

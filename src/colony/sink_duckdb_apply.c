@@ -150,7 +150,7 @@ static tide_status prepare(applying *a, tide_error *err)
     a->gap_ids = calloc((size_t)change->gap_count + 1, sizeof *a->gap_ids);
     a->next = calloc(1, sizeof *a->next);
     if (!a->gap_ids || !a->next)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+        return tide_no_memory(err);
     TIDE_TRY(tide_duck_sink_reserve(a->sink, err));
     const bool is_last = change->is_closing && !has_next(change);
     TIDE_TRY(tide_position_copy(a->next, is_last ? &change->closed : &change->to, err));
@@ -300,7 +300,7 @@ static tide_status read_known(applying *a, int64_t source_id, int64_t (**known)[
             capacity = capacity > 0 ? capacity * 2 : 16;
             int64_t(*grown)[2] = realloc(*known, (size_t)capacity * sizeof *grown);
             if (!grown)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for %d gaps", capacity);
+                return tide_no_memory(err);
             *known = grown;
         }
         (*known)[*count][0] = tide_duck_col_i64(query);
@@ -424,7 +424,7 @@ static tide_status put_frames(applying *a, const tide_position *owner, tide_erro
         size_t replaced = 0;
         tide_buffer_clear(&clean);
         if (tide_utf8_clean(&clean, frame->name, &replaced) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the name of a frame");
+            return tide_no_memory(err);
         tide_duck_put_text(out, tide_view_of(owner->agent_id));
         tide_duck_put_text(out, tide_view_of(owner->session_id));
         tide_duck_put_u64(out, frame->id);

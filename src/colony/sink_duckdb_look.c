@@ -197,7 +197,7 @@ tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
 {
     TIDE_CLEANUP(tide_freep) relay *r = calloc(1, sizeof *r);
     if (!r)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     r->rows = rows;
     const tide_duck_ask ask = {
         .text = query->sql,

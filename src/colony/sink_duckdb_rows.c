@@ -141,7 +141,7 @@ static tide_status roll_up(row_writer *writer, const tide_record_row *row, tide_
         return TIDE_OK;
     tide_view service;
     if (service_of(writer, row, &service) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the name of a service");
+        return tide_no_memory(err);
     const int64_t time_us = time_of(row->values[writer->type->time_column].i64);
     return tide_rollup_add(&writer->rollup, row, service, time_us, err);
 }
@@ -160,7 +160,7 @@ static tide_status put_record(row_writer *writer, const tide_position *position,
     tide_duck_put_i64(writer->out, record->seq);
     for (int column = 0; column < writer->type->column_count; column++)
         if (put_value(writer, column, &row.values[column]) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for record %" PRId64, record->seq);
+            return tide_no_memory(err);
     tide_duck_put_time(writer->out, now_us);
     tide_duck_end_row(writer->out);
     return roll_up(writer, &row, err);

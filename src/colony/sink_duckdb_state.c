@@ -27,7 +27,7 @@ static tide_status put_points(tide_duck_appender *out, const tide_position *posi
         if (tide_buffer_append_u64(&bytes, (uint64_t)point->seq) < TIDE_OK ||
             tide_buffer_append_u64(&bytes, (uint64_t)point->epoch) < TIDE_OK ||
             tide_buffer_append(&bytes, point->digest, sizeof point->digest) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the points of a position");
+            return tide_no_memory(err);
     }
     tide_duck_put_blob(out, tide_buffer_view(&bytes));
     return TIDE_OK;

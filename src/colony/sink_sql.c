@@ -149,7 +149,7 @@ static tide_status positions(tide_sink *sink, const char *agent_id, const char *
 {
     TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
     if (!p)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of positions");
+        return tide_no_memory(err);
     p->agent_id = agent_id;
     p->data_type = data_type;
     p->with_closed = with_closed;
@@ -220,7 +220,7 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
 {
     TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
     if (!p)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of positions");
+        return tide_no_memory(err);
     p->agent_id = which->agent_id;
     p->data_type = which->data_type;
     p->with_closed = true;
@@ -323,7 +323,7 @@ tide_status tide_sink_open_sql(tide_sink **out, tide_store *store, tide_error *e
 {
     tide_sink *sink = calloc(1, sizeof *sink);
     if (!sink)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a sink");
+        return tide_no_memory(err);
     sink->ops = tide_store_engine(store) == TIDE_ENGINE_POSTGRES ? &postgres_ops : &sqlite_ops;
     sink->store = store;
     sink->env = tide_store_env(store);

@@ -223,7 +223,7 @@ static tide_status append_gap(listing *list, tide_query *query, tide_error *err)
         const int64_t capacity = list->capacity ? list->capacity * 2 : 32;
         tide_gap *larger = realloc(list->gaps, (size_t)capacity * sizeof *larger);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRId64 " gaps", capacity);
+            return tide_no_memory(err);
         list->gaps = larger;
         list->capacity = capacity;
     }

@@ -138,7 +138,7 @@ static tide_status make_room(tide_cursor *cursor, size_t count, tide_error *err)
     assert(capacity >= count && count > 0);
     tide_interval *grown = realloc(cursor->holes, capacity * sizeof *grown);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu holes of a cursor", capacity);
+        return tide_no_memory(err);
     cursor->holes = grown;
     cursor->hole_capacity = capacity;
     return TIDE_OK;
@@ -344,8 +344,7 @@ tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes, size_t hole
     if (hole_count > 0) {
         decoded.holes = calloc(hole_count, sizeof *decoded.holes);
         if (!decoded.holes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRIu64 " holes of a cursor",
-                             hole_count);
+            return tide_no_memory(err);
         const tide_status status = read_holes(body, &decoded, decoded.holes, err);
         assert(status == TIDE_OK); /* the same bytes a second time */
     }

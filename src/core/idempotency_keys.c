@@ -49,11 +49,6 @@ static page *new_page(size_t bytes_max)
     return p;
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for idempotency keys");
-}
-
 /* A text column; NULL stays NULL. Sets *is_short when there is no memory. */
 static const char *keep_text(tide_query *query, tide_arena *arena, bool *is_short)
 {
@@ -83,7 +78,7 @@ static tide_status read_key(tide_query *query, page *p, tide_idempotency_key *ke
     key->lock_via = keep_text(query, &p->arena, &is_short);
     key->policy = keep_text(query, &p->arena, &is_short);
     if (is_short || !key->name)
-        return fail_memory(err);
+        return tide_no_memory(err);
     key->has_response = tide_query_col_bool(query);
     key->lock_token = tide_query_col_i64(query);
     key->lock_expires_at_us = tide_idempotency_col_time(query);
@@ -116,8 +111,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
         key->response.ptr = tide_arena_text(&p->arena, response);
         key->response.len = response.len;
         if (!key->response.ptr)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer of %zu bytes",
-                             response.len);
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -128,7 +122,7 @@ tide_status tide_idempotency_find(tide_store *store, const char *name, tide_idem
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_CLEANUP(free_page) page *p = new_page(KEY_BYTES_MAX);
     if (!p)
-        return fail_memory(err);
+        return tide_no_memory(err);
     p->name = name;
     const tide_status status = tide_store_read(store, find_key, p, err);
     return status == TIDE_OK ? fn(arg, &p->keys[0], err) : status;
@@ -165,7 +159,7 @@ tide_status tide_idempotency_list(tide_store *store, const char *status, const c
     int64_t left = limit ? limit : INT64_MAX;
     TIDE_CLEANUP(free_page) page *p = new_page(PAGE_BYTES_MAX);
     if (!p)
-        return fail_memory(err);
+        return tide_no_memory(err);
     p->status = status;
     p->task_id = task_id;
     do {

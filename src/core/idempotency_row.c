@@ -178,7 +178,7 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
     const tide_view answer = tide_query_col_text(query);
     char *copy = malloc(answer.len + 1);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer of %zu bytes", answer.len);
+        return tide_no_memory(err);
     memcpy(copy, answer.ptr, answer.len);
     copy[answer.len] = '\0';
     *out = copy;

@@ -148,7 +148,7 @@ tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *ar
 {
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
     if (!p)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of sequences");
+        return tide_no_memory(err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)

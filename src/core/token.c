@@ -320,7 +320,7 @@ tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *
 {
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
     if (!p)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tokens");
+        return tide_no_memory(err);
     p->has_revoked = has_revoked;
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));

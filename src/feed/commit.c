@@ -434,7 +434,7 @@ tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int co
     TIDE_TRY(tide_portions_cut(&p, records, count, err));
     TIDE_CLEANUP(tide_freep) tide_draft *drafts = calloc((size_t)p.count, sizeof *drafts);
     if (!drafts)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a commit");
+        return tide_no_memory(err);
     for (int i = 0; i < p.count; i++) {
         drafts[i].records = &p.list[i];
         drafts[i].is_next = i > 0 && p.list[i].stream == p.list[i - 1].stream;

@@ -128,7 +128,7 @@ static tide_status raise_counters(tide_feed *feed, tide_error *err)
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) raising *r = calloc(1, sizeof *r);
     if (!r)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
+        return tide_no_memory(err);
     const tide_status looked = tide_store_read(feed->store, raise_all, r, err);
     if (looked == TIDE_E_DAMAGED || (looked >= TIDE_OK && r->behind == 0))
         return TIDE_OK;
@@ -149,7 +149,7 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
                          tide_store_name(store));
     TIDE_CLEANUP(tide_feed_closep) tide_feed *feed = calloc(1, sizeof *feed);
     if (!feed)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a feed");
+        return tide_no_memory(err);
     feed->store = store;
     TIDE_TRY(set_options(feed, options, err));
     int64_t streams = 0;
@@ -341,7 +341,7 @@ tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, 
 {
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
+        return tide_no_memory(err);
     TIDE_TRY(tide_store_read(feed->store, tide_stream_names, list, err));
     for (int i = 0; i < list->count; i++) {
         tide_feed_stream stream;

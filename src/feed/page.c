@@ -109,7 +109,7 @@ static tide_status add_hole(tide_page *page, int64_t last_seq, const char *reaso
     if (!answer->holes) {
         answer->holes = calloc(TIDE_FEED_HOLES_MAX, sizeof answer->holes[0]);
         if (!answer->holes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for holes");
+            return tide_no_memory(err);
     }
     answer->holes[answer->hole_count++] =
         (tide_feed_hole){.first_seq = first_seq, .last_seq = last_seq, .reason = reason};

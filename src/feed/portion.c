@@ -22,7 +22,7 @@ static tide_status add_portion(tide_portions *p, const tide_feed_records *record
         const int capacity = p->capacity > 0 ? 2 * p->capacity : TIDE_FEED_COMMIT_STREAMS_MAX;
         tide_feed_records *list = reallocarray(p->list, (size_t)capacity, sizeof *list);
         if (!list)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a commit");
+            return tide_no_memory(err);
         p->list = list;
         p->capacity = capacity;
     }

@@ -232,7 +232,7 @@ tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_rea
 {
     TIDE_CLEANUP(tide_freep) reader_list *list = calloc(1, sizeof *list);
     if (!list)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of readers");
+        return tide_no_memory(err);
     list->stream = stream;
     TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
     for (int i = 0; i < list->count; i++)

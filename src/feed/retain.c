@@ -467,7 +467,7 @@ tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) turn *t = calloc(1, sizeof *t);
     if (!t)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a step of retention");
+        return tide_no_memory(err);
     t->feed = feed;
     if (!atomic_load(&feed->has_told_retention) &&
         tide_store_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)

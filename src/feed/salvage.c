@@ -110,7 +110,7 @@ static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *hea
     p->head.services.ptr = tide_arena_copy(&s->arena, head->services.ptr, head->services.len);
     p->body = tide_view_bytes(tide_arena_copy(&s->arena, body.ptr, body.len), body.len);
     if (!p->head.services.ptr || !p->body.ptr)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of batches");
+        return tide_no_memory(err);
     s->count++;
     s->at = head->last_seq;
     return TIDE_OK;
@@ -287,7 +287,7 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
         TIDE_TRY(tide_feed_declare(s->to, s->stream, err));
     TIDE_CLEANUP(tide_freep) pending_losses *pending = calloc(1, sizeof *pending);
     if (!pending)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for losses");
+        return tide_no_memory(err);
     s->position = 0;
     s->is_first = true;
     s->is_done = false;
@@ -350,7 +350,7 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
         const tide_view name = tide_query_col_text(query);
         const char *copy = tide_arena_text(&page->arena, name);
         if (!copy)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for frames");
+            return tide_no_memory(err);
         page->names[page->count++] = tide_view_bytes(copy, name.len);
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -373,7 +373,7 @@ static tide_status copy_frames(const salvage *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) frames_page *page = calloc(1, sizeof *page);
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for frames");
+        return tide_no_memory(err);
     tide_arena_init(&page->arena, PAGE_BYTES);
     tide_status status = TIDE_OK;
     do {
@@ -407,7 +407,7 @@ static tide_status copy_all(salvage *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of streams");
+        return tide_no_memory(err);
     TIDE_TRY(tide_store_read(s->from->store, tide_stream_names, list, err));
     const char *receipts = tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS)->name;
     for (int pass = 0; pass < 2; pass++)
@@ -436,7 +436,7 @@ tide_status tide_feed_salvage(tide_feed *feed, const char *path, tide_feed_salva
     TIDE_TRY(tide_feed_open(&target, store, &feed_options, err));
     TIDE_CLEANUP(tide_freep) salvage *s = calloc(1, sizeof *s);
     if (!s)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to salvage");
+        return tide_no_memory(err);
     s->from = feed;
     s->to = target;
     tide_arena_init(&s->arena, (size_t)PAGE_BYTES + 2 * (size_t)TIDE_FEED_BATCH_BYTES_MAX);

@@ -274,7 +274,7 @@ tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_find
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
     if (!list || !v)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to verify");
+        return tide_no_memory(err);
     *v = (verification){.feed = feed, .fn = fn, .arg = arg};
     tide_buffer_init(&v->raw, TIDE_FEED_BATCH_BYTES_MAX);
     tide_status status = TIDE_OK;

@@ -178,7 +178,7 @@ static tide_status index_records(tide_vtab_cursor *cursor, tide_error *err)
             return tide_fail(err, TIDE_E_DAMAGED, "no record where number %" PRId64 " should stand",
                              expected);
         if (keep_offset(cursor, offset) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory");
+            return tide_no_memory(err);
         expected++;
     }
 }
@@ -195,7 +195,7 @@ static tide_status open_body(tide_vtab_cursor *cursor, tide_error *err)
     cursor->row_seq = 0;
     const tide_view body = blob_of(cursor->batch, BODY_COLUMN);
     if (!body.ptr && sqlite3_errcode(cursor->table->db) == SQLITE_NOMEM)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch");
+        return tide_no_memory(err);
     TIDE_TRY(tide_batch_unpack(&cursor->raw, head, body, err));
     TIDE_TRY(index_records(cursor, err));
     cursor->is_open = true;

@@ -101,7 +101,7 @@ static tide_status read_row(annotation_page *page, tide_query *query, tide_error
     row->severity = tide_arena_text(&page->arena, tide_query_col_text(query));
     row->created_at_us = tide_query_col_time(query);
     if (!row->checkpoint_id || !row->note || !row->severity)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for annotations");
+        return tide_no_memory(err);
     page->count++;
     return TIDE_OK;
 }
@@ -129,7 +129,7 @@ tide_status tide_journal_annotations(tide_store *store, const char *id_or_number
 {
     TIDE_CLEANUP(annotation_page_freep) annotation_page *page = calloc(1, sizeof *page);
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for annotations");
+        return tide_no_memory(err);
     page->id_or_number = id_or_number;
     tide_arena_init(&page->arena, (size_t)PAGE * TIDE_JOURNAL_MESSAGE_MAX * 2);
     do {

@@ -68,7 +68,7 @@ static tide_status prepare(tide_append *a, const tide_checkpoint_new *given, int
                          TIDE_JOURNAL_BATCH_MAX);
     a->items = calloc((size_t)count, sizeof *a->items);
     if (!a->items)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d checkpoints", count);
+        return tide_no_memory(err);
     a->count = count;
     for (int i = 0; i < count; i++) {
         const tide_status status = prepare_item(&a->items[i], &given[i], env, err);

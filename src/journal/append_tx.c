@@ -71,7 +71,7 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
         tide_json_text(&json, a->items[i].given->task_id);
     tide_json_array_end(&json);
     if (tide_json_finish(&json) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of tasks");
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err));
     tide_query_bind_text_view(query, "tasks", tide_buffer_view(&list));
@@ -222,7 +222,7 @@ static tide_status defer_tags(const tide_append *a, const tide_append_item *it, 
         tide_json_text(&json, it->tags[i]);
     tide_json_array_end(&json);
     if (tide_json_finish(&json) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tags");
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_TAGS, err));
     tide_query_bind_i64(query, "global_back", global_back_of(a, it));

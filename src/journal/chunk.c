@@ -105,7 +105,7 @@ tide_status tide_chunk_encode(tide_chunk_coder *coder, tide_view chunk, tide_buf
     if (!coder->encoder)
         coder->encoder = ZSTD_createCCtx();
     if (!coder->encoder)
-        return tide_fail(err, TIDE_E_NOMEM, "chunk: no memory to compress");
+        return tide_no_memory(err);
 
     char packed[TIDE_CHUNK_LEN_MAX];
     const size_t room = chunk.len > 0 ? chunk.len - 1 : 0; /* smaller, or not at all */
@@ -117,7 +117,7 @@ tide_status tide_chunk_encode(tide_chunk_coder *coder, tide_view chunk, tide_buf
         return TIDE_OK;
     }
     if (is_out_of_memory(packed_len))
-        return tide_fail(err, TIDE_E_NOMEM, "chunk: no memory to compress");
+        return tide_no_memory(err);
     TIDE_TRY(append_bytes(out, chunk.ptr, chunk.len, err));
     *codec = TIDE_CHUNK_RAW;
     return TIDE_OK;
@@ -130,11 +130,11 @@ static tide_status unpack(tide_chunk_coder *coder, const tide_chunk_stored *stor
     if (!coder->decoder)
         coder->decoder = ZSTD_createDCtx();
     if (!coder->decoder)
-        return tide_fail(err, TIDE_E_NOMEM, "chunk: no memory to decompress");
+        return tide_no_memory(err);
     const size_t len = ZSTD_decompressDCtx(coder->decoder, raw, (size_t)stored->raw_len,
                                            stored->bytes.ptr, stored->bytes.len);
     if (is_out_of_memory(len))
-        return tide_fail(err, TIDE_E_NOMEM, "chunk: no memory to decompress");
+        return tide_no_memory(err);
     if (ZSTD_isError(len))
         return tide_fail(err, TIDE_E_DAMAGED, "chunk: %s", ZSTD_getErrorName(len));
     if (len != (size_t)stored->raw_len)

@@ -173,7 +173,7 @@ tide_status tide_journal_compact(tide_store *store, const tide_compaction *polic
                          policy->older_than_us, policy->up_to_global);
     TIDE_CLEANUP(tide_freep) compact_step *step = calloc(1, sizeof *step);
     if (!step)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     step->policy = policy;
     step->keep = policy->keep == 0 ? TIDE_JOURNAL_KEEP_DEFAULT : policy->keep;
     if (step->keep < 0)

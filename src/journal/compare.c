@@ -25,7 +25,7 @@ static tide_status load_one(tide_journal_page **out, tide_store *store, const ch
 {
     *out = tide_journal_page_new();
     if (!*out)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a checkpoint");
+        return tide_no_memory(err);
     load_request request = {.id_or_number = id_or_number, .page = *out};
     TIDE_TRY(tide_store_read(store, load, &request, err));
     return tide_journal_row_check(&(*out)->rows[0], err);

@@ -61,7 +61,7 @@ tide_status tide_journal_delete(tide_store *store, const char *id_or_number, boo
 {
     TIDE_CLEANUP(tide_freep) delete_request *request = calloc(1, sizeof *request);
     if (!request)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to delete a checkpoint");
+        return tide_no_memory(err);
     request->id_or_number = id_or_number;
     request->is_forced = is_forced;
     TIDE_TRY(tide_store_write(store, delete_one, request, err));

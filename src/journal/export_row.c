@@ -38,7 +38,7 @@ static tide_status clean_tags(tide_seal_fields *fields, tide_arena *arena, tide_
     const char **tags =
         tide_arena_copy(arena, fields->tags, (size_t)fields->tag_count * sizeof *tags);
     if (!tags)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tags");
+        return tide_no_memory(err);
     for (int i = 0; i < fields->tag_count; i++)
         TIDE_TRY(clean_text(&tags[i], arena, err));
     fields->tags = tags;

@@ -118,7 +118,7 @@ static tide_status write_rows(tide_exporter *e, tide_tx_fn *read, const char *ta
 {
     TIDE_CLEANUP(tide_freep) row_page *page = calloc(1, sizeof *page);
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of rows");
+        return tide_no_memory(err);
     page->task_id = task_id;
     page->head = e->counts.head;
     tide_buffer_init(&page->lines, TIDE_EXPORT_LINE_MAX);

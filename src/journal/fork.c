@@ -45,7 +45,7 @@ static tide_status find_parent(fork_request *request, tide_tx *tx, tide_error *e
     const tide_view title = tide_query_col_text(query);
     free(request->parent_title);
     request->parent_title = strndup(title.ptr, title.len);
-    return request->parent_title ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a title");
+    return request->parent_title ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status check_depth(const fork_request *request, tide_tx *tx, tide_error *err)

@@ -79,7 +79,7 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
 {
     TIDE_CLEANUP(importer_freep) importer *im = calloc(1, sizeof *im);
     if (!im)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an import");
+        return tide_no_memory(err);
     im->run.store = store;
     tide_identity identity;
     tide_store_identity(store, &identity);
@@ -88,7 +88,7 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
     im->arg = arg;
     im->batch = tide_import_batch_new(&im->run);
     if (!im->batch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an import");
+        return tide_no_memory(err);
     TIDE_TRY(tide_import_reader_init(&im->reader, read, arg, err));
     TIDE_TRY(tide_import_clean(store, err));
     TIDE_TRY(tide_import_run_begin(&im->run, err));

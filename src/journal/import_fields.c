@@ -94,7 +94,7 @@ tide_status tide_import_tags(const tide_json_field *field, tide_seal_fields *out
     TIDE_TRY(status);
     out->tag_count = tide_seal_sort_tags(tags, count);
     out->tags = tide_arena_copy(arena, tags, (size_t)out->tag_count * sizeof tags[0]);
-    return out->tags ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for tags");
+    return out->tags ? TIDE_OK : tide_no_memory(err);
 }
 
 /* ---- annotations: checked here, stored as they are ---- */
@@ -144,7 +144,7 @@ static tide_status read_annotations(const tide_json_field *field, const char **o
     }
     TIDE_TRY(status);
     *out = is_empty ? NULL : tide_arena_text(arena, field->value);
-    return is_empty || *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for annotations");
+    return is_empty || *out ? TIDE_OK : tide_no_memory(err);
 }
 
 /* ---- records ---- */

@@ -119,7 +119,7 @@ static tide_status read_name(const tide_json_field *field, tide_arena *arena, co
     if (field->kind != TIDE_JSON_NUMBER)
         return tide_import_text(field, arena, out, err);
     *out = tide_arena_text(arena, field->value);
-    return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a name");
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 /* Text, or a number of seconds, milliseconds or microseconds since 1970. */
@@ -160,7 +160,7 @@ static tide_status read_state(const tide_json_field *field, tide_arena *arena, t
         return tide_json_field_text(field, arena, out, err);
     out->ptr = tide_arena_text(arena, field->value);
     out->len = field->value.len;
-    return out->ptr ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot");
+    return out->ptr ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status read_member(const tide_json_field *field, tide_import_checkpoint *out,
@@ -185,7 +185,7 @@ static tide_status read_member(const tide_json_field *field, tide_import_checkpo
         fields->trigger = find_trigger(field->value);
     if (IS_ONE_OF(field, "metadata") && !tide_json_field_is_null(field)) {
         fields->metadata = tide_arena_text(arena, field->value);
-        return fields->metadata ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for metadata");
+        return fields->metadata ? TIDE_OK : tide_no_memory(err);
     }
     if (IS_ONE_OF(field, "state", "snapshot", "snapshot_data", "data"))
         return read_state(field, arena, &fields->snapshot, err);
@@ -204,8 +204,7 @@ static tide_status make_id(tide_import_checkpoint *out, tide_arena *arena, tide_
     (void)snprintf(text, sizeof text, "checkpoint-");
     tide_hex_encode(text + strlen(text), seal.bytes, 16);
     out->fields.checkpoint_id = tide_arena_text(arena, tide_view_of(text));
-    return out->fields.checkpoint_id ? TIDE_OK
-                                     : tide_fail(err, TIDE_E_NOMEM, "no memory for an id");
+    return out->fields.checkpoint_id ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status complete(tide_import_checkpoint *out, tide_view element, tide_arena *arena,
@@ -219,7 +218,7 @@ static tide_status complete(tide_import_checkpoint *out, tide_view element, tide
     if (!fields->snapshot.ptr) {
         fields->snapshot = tide_view_bytes(tide_arena_text(arena, element), element.len);
         if (!fields->snapshot.ptr)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot");
+            return tide_no_memory(err);
     }
     if (out->sequence_number < 1)
         return tide_fail(err, TIDE_E_INVALID, "a checkpoint without a sequence number from 1");

@@ -218,7 +218,7 @@ static tide_status read_part(tide_import_reader *reader, char *out, int64_t room
         return tide_fail(err, TIDE_E_INVALID, "a part of a snapshot is expected");
     tide_buffer_clear(&reader->scratch);
     if (tide_buffer_reserve(&reader->scratch, field.value.len) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a part of a snapshot");
+        return tide_no_memory(err);
     tide_view text;
     TIDE_TRY(tide_json_field_decode(&field, reader->scratch.ptr, &text, err));
     if ((int64_t)text.len > room)
@@ -240,8 +240,7 @@ static tide_status read_parts(tide_import_reader *reader, const tide_import_exte
                    : tide_fail(err, TIDE_E_INVALID, "the snapshot has another length");
     char *text = tide_arena_alloc(arena, (size_t)extent->len + 1);
     if (!text)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot of %" PRId64 " bytes",
-                         extent->len);
+        return tide_no_memory(err);
     int64_t filled = 0;
     for (int64_t i = 0; i < extent->parts; i++) {
         int64_t len = 0;
@@ -270,7 +269,7 @@ static tide_status read_checkpoint(tide_import_reader *reader, tide_view object,
         checkpoint->origin_global = checkpoint->global_sequence;
         checkpoint->origin_number = checkpoint->sequence_number;
         if (!checkpoint->origin_session)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a checkpoint");
+            return tide_no_memory(err);
     }
     TIDE_TRY(read_parts(reader, &extent, checkpoint, arena, err));
     tide_seal have;
@@ -323,7 +322,7 @@ static tide_status read_beginning(tide_import_reader *reader, tide_error *err)
     TIDE_TRY(tide_import_peek(reader, &byte, err));
     while (reader->line.len < sizeof beginning - 1 && byte == beginning[reader->line.len]) {
         if (tide_buffer_append_byte(&reader->line, (uint8_t)byte) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a line of an export");
+            return tide_no_memory(err);
         tide_import_take(reader);
         TIDE_TRY(tide_import_peek(reader, &byte, err));
     }

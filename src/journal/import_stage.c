@@ -359,7 +359,7 @@ static tide_status check_plain(tide_import_run *run, tide_error *err)
 {
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     plain_check check = {.run = run, .page = page};
     tide_arena_init(&check.arena, TIDE_IMPORT_ROOM_MAX);
     tide_status status = TIDE_OK;

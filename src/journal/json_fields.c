@@ -152,7 +152,7 @@ tide_status tide_json_field_text(const tide_json_field *field, tide_arena *arena
 {
     char *text = tide_arena_alloc(arena, field->value.len + 1);
     if (!text)
-        return tide_fail(err, TIDE_E_NOMEM, "no room for a text of %zu bytes", field->value.len);
+        return tide_no_memory(err);
     return tide_json_field_decode(field, text, out, err);
 }
 

@@ -31,17 +31,12 @@ void tide_journal_page_freep(tide_journal_page **page)
 
 /* ---- one row ---- */
 
-static tide_status fail_room(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no room for a page of checkpoints");
-}
-
 static tide_status copy_bytes(tide_view *out, tide_journal_page *page, tide_view bytes,
                               tide_error *err)
 {
     out->ptr = tide_arena_text(&page->arena, bytes);
     out->len = bytes.len;
-    return out->ptr ? TIDE_OK : fail_room(err);
+    return out->ptr ? TIDE_OK : tide_no_memory(err);
 }
 
 /* The next column as text; NULL stays NULL. */
@@ -51,7 +46,7 @@ static tide_status copy_text(const char **out, tide_journal_page *page, tide_que
     const bool is_null = tide_query_col_is_null(query);
     const tide_view text = tide_query_col_text(query);
     *out = is_null ? NULL : tide_arena_text(&page->arena, text);
-    return is_null || *out ? TIDE_OK : fail_room(err);
+    return is_null || *out ? TIDE_OK : tide_no_memory(err);
 }
 
 /* Tags come in one text, by lines. */
@@ -63,7 +58,7 @@ static tide_status split_tags(tide_checkpoint *checkpoint, tide_journal_page *pa
         count += *at == '\n';
     const char **tags = tide_arena_alloc(&page->arena, (size_t)count * sizeof *tags);
     if (!tags)
-        return fail_room(err);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
         tags[i] = lines;
         lines += strcspn(lines, "\n");
@@ -123,7 +118,7 @@ static tide_status note_damage(tide_journal_row *row, tide_journal_page *page, c
                                tide_error *err)
 {
     row->damage = tide_arena_text(&page->arena, tide_view_of(words));
-    return row->damage ? TIDE_OK : fail_room(err);
+    return row->damage ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status load_chunks(tide_journal_row *row, tide_journal_page *page, tide_tx *tx,
@@ -134,7 +129,7 @@ static tide_status load_chunks(tide_journal_row *row, tide_journal_page *page, t
         return note_damage(row, page, "the length of its snapshot is impossible", err);
     char *bytes = tide_arena_alloc(&page->arena, (size_t)len + 1);
     if (!bytes)
-        return fail_room(err);
+        return tide_no_memory(err);
     tide_error cause;
     const tide_status status = tide_snapshot_load(
         bytes, len, row->chunk_count, tx, row->checkpoint.global_sequence, &page->coder, &cause);
@@ -183,7 +178,7 @@ static tide_status list_numbers(tide_buffer *out, const int64_t *numbers, int co
         status = tide_buffer_printf(out, "%s%" PRId64, i ? "," : "", numbers[i]);
     if (status >= TIDE_OK)
         status = tide_buffer_append_byte(out, ']');
-    return status < TIDE_OK ? fail_room(err) : TIDE_OK;
+    return status < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const int64_t *numbers,

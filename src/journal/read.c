@@ -45,7 +45,7 @@ tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool 
 {
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     find_request request = {
         .id_or_number = id_or_number, .with_snapshot = with_snapshot, .page = page};
     const tide_status status = tide_store_read(store, find, &request, err);

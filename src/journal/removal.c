@@ -75,11 +75,6 @@ static tide_status run(tide_tx *tx, const tide_sql *sql, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a list of numbers");
-}
-
 static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, int64_t *removed,
                                tide_error *err)
 {
@@ -90,9 +85,9 @@ static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, i
         if (candidates->rows[i].is_going &&
             tide_buffer_printf(&list, "%c%" PRId64, (*removed)++ ? ',' : '[',
                                candidates->rows[i].global_sequence) < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
     if (tide_buffer_append_byte(&list, ']') < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_DO, err));
     tide_query_bind_text_view(query, "numbers", tide_buffer_view(&list));
@@ -146,8 +141,8 @@ static tide_status list_spans(tide_buffer *out, const spans *s, tide_error *err)
     for (int i = 0; i < s->count; i++)
         if (tide_buffer_printf(out, "%c[%" PRId64 ",%" PRId64 "]", i ? ',' : '[', s->rows[i].first,
                                s->rows[i].last) < TIDE_OK)
-            return fail_memory(err);
-    return tide_buffer_append_byte(out, ']') < TIDE_OK ? fail_memory(err) : TIDE_OK;
+            return tide_no_memory(err);
+    return tide_buffer_append_byte(out, ']') < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
@@ -187,7 +182,7 @@ static tide_status join_gaps(tide_tx *tx, const tide_candidates *candidates, int
     const bool is_single = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
     TIDE_CLEANUP(tide_freep) spans *s = calloc(1, sizeof *s);
     if (!s)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < candidates->count; i++) {
         const int64_t number = candidates->rows[i].global_sequence;
         if (candidates->rows[i].is_going)
@@ -326,7 +321,7 @@ static tide_status record_cuts(tide_tx *tx, const char *task_id, const tide_cand
 {
     TIDE_CLEANUP(tide_freep) cuts *all = calloc(1, sizeof *all);
     if (!all)
-        return fail_memory(err);
+        return tide_no_memory(err);
     int64_t low = 0;
     int64_t high = 0;
     TIDE_TRY(read_neighbours(candidates, tx, task_id, &low, &high, err));

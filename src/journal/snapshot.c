@@ -34,11 +34,6 @@ static tide_view bytes_of(const tide_snapshot *snapshot, int index)
     return tide_view_bytes(snapshot->state.ptr + span.offset, span.len);
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for the chunks of a snapshot");
-}
-
 static tide_status write_note(tide_snapshot *snapshot, tide_error *err)
 {
     uint8_t digest[TIDE_SHA256_LEN];
@@ -60,14 +55,14 @@ tide_status tide_snapshot_init(tide_snapshot *snapshot, tide_view state, tide_er
     const size_t most = state.len / TIDE_CHUNK_LEN_MIN + 2;
     snapshot->parts = calloc(most, sizeof *snapshot->parts);
     if (!snapshot->parts)
-        return fail_memory(err);
+        return tide_no_memory(err);
     tide_chunker chunker;
     tide_chunker_init(&chunker, state);
     while (tide_chunker_next(&chunker, &snapshot->parts[snapshot->count].span))
         snapshot->count++;
     snapshot->digests = malloc((size_t)snapshot->count * TIDE_CHUNK_DIGEST_LEN);
     if (!snapshot->digests)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < snapshot->count; i++)
         TIDE_TRY(tide_chunk_digest(bytes_of(snapshot, i), (uint8_t *)digest_of(snapshot, i), err));
     return write_note(snapshot, err);
@@ -169,7 +164,7 @@ static tide_status write_batch(batch *b, tide_tx *tx, tide_error *err)
     if (b->count == 0)
         return TIDE_OK;
     if (tide_buffer_append_byte(&b->list, ']') < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_ADD, err));
     tide_query_bind_blob(query, "digests", tide_buffer_view(&b->digests));
@@ -196,7 +191,7 @@ static tide_status list_missing(int **out, int *out_count, const tide_snapshot *
 {
     int *missing = calloc((size_t)snapshot->count, sizeof *missing);
     if (!missing)
-        return fail_memory(err);
+        return tide_no_memory(err);
     int count = 0;
     for (int i = 0; i < snapshot->count; i++)
         if (!snapshot->parts[i].is_known)

@@ -157,7 +157,7 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
     TIDE_CLEANUP(tide_freep) tail_step *step = calloc(1, sizeof *step);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     if (!step || !page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     step->from = *position;
     step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
     step->with_snapshot = with_snapshot;

@@ -36,7 +36,7 @@ tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn, void 
 {
     TIDE_CLEANUP(tide_freep) task_page *page = calloc(1, sizeof *page);
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tasks");
+        return tide_no_memory(err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, page, err));
         for (int i = 0; i < page->count; i++)

@@ -185,7 +185,7 @@ tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, 
 {
     TIDE_CLEANUP(tide_freep) number_check *check = calloc(1, sizeof *check);
     if (!check)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to compare numbers");
+        return tide_no_memory(err);
     check->time_before_us =
         INT64_MIN + 1; /* before every time; one that is none reads as INT64_MIN */
     tide_buffer_init(&check->findings, FINDINGS_LEN);

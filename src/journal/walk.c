@@ -218,7 +218,7 @@ tide_status tide_walk_begin(tide_walk *walk, tide_store *store, const tide_journ
     walk->left = filter->limit > 0 ? filter->limit : INT64_MAX;
     walk->page = tide_journal_page_new();
     if (!walk->page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     walk->lineage.count = 1; /* without a task there is one segment: everything */
     if (filter->task_id) {
         TIDE_TRY(tide_store_read(store, read_lineage, walk, err));

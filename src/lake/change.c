@@ -116,7 +116,7 @@ tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake, const char 
     TIDE_TRY(tide_lake_check_name(catalog, "catalog", err));
     TIDE_CLEANUP(tide_lake_drop_changep) tide_lake_change *change = calloc(1, sizeof *change);
     if (!change)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+        return tide_no_memory(err);
     change->lake = lake;
     change->store = tide_lake_store(lake);
     tide_arena_init(&change->memory, TIDE_LAKE_CHANGE_BYTES_MAX);
@@ -202,9 +202,9 @@ const tide_status *tide_lake_change_retries(const tide_lake_change *change, int 
 tide_status lake_fail_memory(const tide_lake_change *change, tide_error *err)
 {
     const bool is_over = change->memory.used_len * 2 > TIDE_LAKE_CHANGE_BYTES_MAX;
-    return tide_fail(err, is_over ? TIDE_E_LIMIT : TIDE_E_NOMEM,
-                     is_over ? "too many operations in one change: commit some first"
-                             : "no memory for a change");
+    return is_over ? tide_fail(err, TIDE_E_LIMIT,
+                               "too many operations in one change: commit some first")
+                   : tide_no_memory(err);
 }
 
 tide_status lake_check_open(const tide_lake_change *change, tide_error *err)

@@ -259,7 +259,7 @@ static tide_status list_objects(tide_tx *tx, void *arg, tide_error *err)
             tide_lake_object_row *more =
                 realloc(list->rows, (size_t)list->capacity * sizeof *list->rows);
             if (!more)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for a schema's tables");
+                return tide_no_memory(err);
             list->rows = more;
         }
         TIDE_TRY(tide_lake_object_row_read(query, &list->rows[list->count], err));
@@ -321,7 +321,7 @@ static tide_status recall_columns(const tide_lake_change *change, lake_thing *ta
         if (table->columns_were)
             memcpy(table->columns_were, known->columns, size);
         else
-            status = tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+            status = tide_no_memory(err);
     }
     if (status == TIDE_OK) {
         table->columns_were_count = known->column_count;

@@ -97,7 +97,7 @@ static tide_status read_due(tide_tx *tx, void *arg, tide_error *err)
         file->path = tide_arena_text(&c->arena, tide_query_col_text(query));
         file->is_relative = tide_query_col_bool(query);
         if (!file->path)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of files");
+            return tide_no_memory(err);
     }
     c->is_last = c->count < limit;
     return status < TIDE_OK ? status : TIDE_OK;
@@ -286,7 +286,7 @@ static tide_status take_file(void *arg, const tide_lake_disk_file *file, tide_er
                          .is_relative = true,
                          .changed_at_us = file->changed_at_us};
     if (!fresh->path)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of files");
+        return tide_no_memory(err);
     c->count++;
     return c->count == ORPHAN_PAGE ? judge_page(c, err) : TIDE_OK;
 }
@@ -339,7 +339,7 @@ tide_status tide_lake_cleanup(tide_lake *lake, const tide_lake_cleanup_options *
     tide_buffer_init(&c.text, PAGE_BYTES_MAX);
     c.page = calloc(ORPHAN_PAGE, sizeof *c.page);
     if (!c.page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of files");
+        return tide_no_memory(err);
     int64_t now_us = 0;
     TIDE_TRY(tide_store_read(tide_lake_store(lake), read_clock, &now_us, err));
     c.due_us = now_us - choose_grace(options->grace_us, TIDE_LAKE_GRACE_US);

@@ -57,7 +57,7 @@ static tide_status number_files(tide_tx *tx, lake_try *c, tide_lake_digest *dige
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
     if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", c->plan.file_count);
+        return tide_no_memory(err);
     TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, &c->left, err));
     return lake_number_files(c, ids, digest, err);
 }

@@ -145,7 +145,7 @@ static tide_status read_files(tide_tx *tx, void *arg, tide_error *err)
     s->partitions = calloc((size_t)s->files.count + 1, sizeof *s->partitions);
     s->which = calloc((size_t)s->files.count + 1, sizeof *s->which);
     if (!s->partitions || !s->which)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", s->files.count);
+        return tide_no_memory(err);
     return read_partitions(s, tx, err);
 }
 
@@ -159,7 +159,7 @@ static tide_status choose_group(step *s, tide_error *err)
         return TIDE_NONE;
     s->group.all = calloc((size_t)count, sizeof *s->group.all);
     if (!s->group.all)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", count);
+        return tide_no_memory(err);
     s->group.count = count;
     for (int i = 0; i < count; i++)
         s->group.all[i] = s->files.all[s->which[i]];

@@ -13,11 +13,6 @@
 #include "lake/types.h"
 #include "tidemark_lake_duck.h"
 
-tide_status tide_lake_no_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement on files");
-}
-
 /* ---- statements ---- */
 
 tide_status tide_lake_made(tide_duck_query **out, tide_duck *duck, const tide_template *template,
@@ -36,7 +31,7 @@ tide_status tide_lake_fill(const char **out, tide_arena *arena, const tide_templ
     tide_buffer_init(&text, TIDE_LAKE_TEXT_MAX);
     TIDE_TRY(tide_template_fill(&text, template, context, err));
     *out = tide_arena_text(arena, tide_buffer_view(&text));
-    return *out ? TIDE_OK : tide_lake_no_memory(err);
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 tide_status tide_lake_run_made(tide_duck *duck, const tide_template *template,
@@ -85,11 +80,11 @@ tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int co
     tide_arena_init(&arena, TIDE_LAKE_ARENA_MAX);
     tide_template_item *items = tide_arena_alloc(&arena, ((size_t)count + 1) * sizeof *items);
     if (!items)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
         items[i] = (tide_template_item){.sql = tide_lake_quote_text(&arena, paths[i])};
         if (!items[i].sql)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     const tide_template_list list = {.hole = "files", .items = items, .count = count};
     const tide_template_context context = {.lists = &list, .list_count = 1};
@@ -123,7 +118,7 @@ static tide_status take_directory(tide_lake_data *data, const char *dir, tide_er
                          real);
     if (asprintf(&data->data_dir, "%s%s", real, real[1] ? "/" : "") < 0) {
         data->data_dir = NULL;
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -135,10 +130,10 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
     const tide_lake_data_options *chosen = options ? options : &defaults;
     TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = calloc(1, sizeof *data);
     if (!data)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(take_directory(data, data_dir, err));
     if (chosen->library && !(data->library = strdup(chosen->library)))
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     data->threads = chosen->threads;
     data->memory_max = chosen->memory_max;
     data->cord = chosen->cord;
@@ -175,7 +170,7 @@ tide_status tide_lake_column_types(const tide_lake_table_seen *table, char (**ty
 {
     char(*made)[256] = calloc((size_t)table->column_count + 1, sizeof *made);
     if (!made)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_status status = tide_lake_type_duckdb(made[i], table->columns[i].type, err);
         if (status < TIDE_OK) {
@@ -227,7 +222,7 @@ static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_er
         const int capacity = files->capacity ? files->capacity * 2 : 64;
         tide_lake_file_seen *all = realloc(files->all, (size_t)capacity * sizeof *all);
         if (!all)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         files->all = all;
         files->capacity = capacity;
     }
@@ -237,7 +232,7 @@ static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_er
     kept->delete_path =
         tide_arena_text(files->memory, tide_view_of(file->delete_path ? file->delete_path : ""));
     if (!kept->path || !kept->delete_path)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     files->count++;
     return TIDE_OK;
 }
@@ -248,7 +243,7 @@ tide_status tide_lake_files_read(tide_tx *tx, int64_t catalog_id, int64_t snapsh
     tide_lake_files_done(out);
     out->memory = malloc(sizeof *out->memory);
     if (!out->memory)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     tide_arena_init(out->memory, TIDE_LAKE_ARENA_MAX);
     const tide_status status =
         tide_lake_each_file(tx, catalog_id, snapshot, table_id, keep_file, out, err);

@@ -40,14 +40,14 @@ static tide_status keep_paths(box *b, const tide_lake_scan *scan, tide_error *er
     if (wanted > b->path_room) {
         const char **paths = realloc(b->paths, (size_t)wanted * 2 * sizeof *paths);
         if (!paths)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         b->paths = paths;
         b->path_room = wanted * 2;
     }
     for (int i = 0; i < scan->path_count; i++) {
         const char *path = tide_arena_text(&b->arena, tide_view_of(scan->paths[i]));
         if (!path)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         b->paths[b->path_count++] = path;
     }
     return TIDE_OK;

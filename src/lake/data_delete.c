@@ -45,7 +45,7 @@ static tide_status check_condition(job *j, const char *condition, tide_error *er
 {
     j->condition = tide_lake_join(&j->arena, condition, "\n");
     if (!j->condition)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     bool is_one = true;
     TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_ROUND, &is_one, err));
     TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_SQUARE, &is_one, err));
@@ -115,7 +115,7 @@ static tide_status name_file(job *j, const char **out, tide_error *err)
     tide_uuid_format(&uuid, text);
     (void)snprintf(name, sizeof name, "/%s-delete.parquet", text);
     *out = tide_lake_join(&j->arena, j->stage, name);
-    return *out ? TIDE_OK : tide_lake_no_memory(err);
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status begin_write(job *j, int index, tide_duck_query **query, tide_error *err)
@@ -130,7 +130,7 @@ static tide_status begin_write(job *j, int index, tide_duck_query **query, tide_
     char *quoted_older = older ? tide_lake_quote_text(&j->arena, older) : NULL;
     char *quoted_target = tide_lake_quote_text(&j->arena, target);
     if (!quoted_path || !quoted_older || !quoted_target)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     const tide_template_item item = {.sql = quoted_older};
     const tide_template_list lists[] = {
         TIDE_LAKE_PIECE("path", quoted_path),
@@ -150,7 +150,7 @@ static tide_status write_one(job *j, int index, tide_error *err)
     if (j->found[index] + older >= file->record_count) { /* no row is left: the file itself ends */
         tide_lake_new_file *made = tide_lake_written_add(j->out);
         if (!made)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         made->path = "";
         return TIDE_OK;
     }
@@ -221,7 +221,7 @@ tide_status tide_lake_find_deletes(tide_lake_data *data, const tide_lake_table_s
     job j = {.data = data, .table = table, .files = files, .out = out, .which = which};
     tide_arena_init(&j.arena, TIDE_LAKE_ARENA_MAX);
     j.found = calloc((size_t)files->count + 1, sizeof *j.found);
-    tide_status status = j.found ? run(&j, condition, rows, err) : tide_lake_no_memory(err);
+    tide_status status = j.found ? run(&j, condition, rows, err) : tide_no_memory(err);
     status = tide_lake_blame_files(j.scan.paths, j.scan.path_count, status, err);
     if (status < TIDE_OK)
         *rows = 0;

@@ -108,7 +108,7 @@ static tide_status sync_way(tide_lake_data *data, const char *dir, tide_error *e
     }
     char *synced = strdup(dir);
     if (!synced)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     free(data->synced_dir);
     data->synced_dir = synced;
     return TIDE_OK;

@@ -126,7 +126,7 @@ static tide_status read_values(tide_duck_query *query, const char **values, int 
         const tide_view text = tide_duck_col_text(query);
         values[i] = is_null ? NULL : tide_arena_text(arena, text);
         if (!is_null && !values[i])
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -142,11 +142,11 @@ tide_status tide_lake_partition_values(tide_lake_data *data, const tide_lake_tab
     const char **values = tide_arena_alloc(arena, TIDE_LAKE_PARTITION_KEYS_MAX * sizeof *values);
     char *quoted = tide_lake_quote_text(arena, file->path);
     if (!names || !values || !quoted)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
         names[i] = tide_lake_quote_name(arena, table->columns[i].name);
         if (!names[i])
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     const char *keys[TIDE_LAKE_PARTITION_KEYS_MAX] = {0};
     TIDE_TRY(tide_lake_partition_sql(table, names, keys, arena, err));

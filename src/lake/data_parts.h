@@ -46,8 +46,6 @@ TIDE_MUST_CHECK tide_status tide_lake_fill(const char **out, tide_arena *arena,
         .hole = (hole_), .items = (const tide_template_item[]){{.sql = (text_)}}, .count = 1       \
     }
 
-tide_status tide_lake_no_memory(tide_error *err);
-
 /* An instance of DuckDB for somebody else's text: it may read these files (whole paths) and nothing else. */
 TIDE_MUST_CHECK tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb **out,
                                                tide_duck **duck, tide_error *err);

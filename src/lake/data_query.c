@@ -80,7 +80,7 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
         return tide_fail(err, TIDE_E_LIMIT, "more than %d catalogs in a question", CATALOGS_MAX);
     TIDE_CLEANUP(tide_freep) place *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     place_look look = {.name = name, .at = s->ask->at ? s->ask->at : "", .out = fresh};
     const int64_t time_us = s->ask->timeout_us < time_max_us ? s->ask->timeout_us : time_max_us;
     tide_status status = TIDE_E_NOT_FOUND;
@@ -169,7 +169,7 @@ static tide_status find_thing(search *s, place *where, const char *schema, const
 {
     TIDE_CLEANUP(free_thing) thing *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     fresh->place = where;
     thing_look look = {.schema = schema, .name = name, .out = fresh};
     const tide_status status = tide_store_read(tide_lake_store(s->lake), look_thing, &look, err);

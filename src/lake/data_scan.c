@@ -54,7 +54,7 @@ static tide_status fill_columns(tide_lake_scan *scan, pieces *p, const tide_lake
         p->types[i] = (tide_template_item){.name = column->name};
         p->types[i].sql = tide_arena_text(&scan->arena, tide_view_of(types[i]));
         if (!p->columns[i].sql || !p->types[i].sql)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -66,7 +66,7 @@ static tide_status add_path(tide_lake_scan *scan, const tide_lake_data *data, co
     const char *whole = tide_lake_whole_path(&scan->arena, data, path);
     const char *quoted = whole ? tide_lake_quote_text(&scan->arena, whole) : NULL;
     if (!quoted)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     if (tide_lake_is_pattern(whole))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "the file %s has one of *?[ in its name, which DuckDB takes for a pattern",
@@ -107,7 +107,7 @@ static tide_status make_room(tide_lake_scan *scan, pieces *p, size_t columns, si
     scan->deleted = tide_arena_alloc(arena, (files + 1) * sizeof *scan->deleted);
     const bool is_whole = p->columns && p->types && p->plain && p->deleted && p->deletes &&
                           scan->paths && scan->plain && scan->deleted;
-    return is_whole ? TIDE_OK : tide_lake_no_memory(err);
+    return is_whole ? TIDE_OK : tide_no_memory(err);
 }
 
 static const char *flags_of(const pieces *p, bool with_places)

@@ -48,7 +48,7 @@ static tide_status read_names(tide_lake_source *source, tide_duck_query *query, 
     source->found =
         tide_arena_alloc(&source->arena, TIDE_DUCKDB_COLUMNS_MAX * sizeof *source->found);
     if (!source->found)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
         if (source->found_count == TIDE_DUCKDB_COLUMNS_MAX)
@@ -56,7 +56,7 @@ static tide_status read_names(tide_lake_source *source, tide_duck_query *query, 
                              TIDE_DUCKDB_COLUMNS_MAX);
         const char *name = tide_arena_text(&source->arena, tide_duck_col_text(query));
         if (!name)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         source->found[source->found_count++] = name;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -109,7 +109,7 @@ static tide_status match_columns(tide_lake_source *source, const tide_lake_table
 {
     source->column_of = calloc((size_t)source->found_count + 1, sizeof *source->column_of);
     if (!source->column_of)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++)
         place[i] = -1;
     for (int i = 0; i < source->found_count; i++) {
@@ -163,7 +163,7 @@ static tide_status make_readers(tide_lake_source *source, tide_error *err)
     tide_template_item *typed = tide_arena_alloc(&source->arena, room * sizeof *typed);
     tide_template_item *texts = tide_arena_alloc(&source->arena, room * sizeof *texts);
     if (!typed || !texts)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < source->found_count; i++) {
         const int column = source->column_of[i];
         const bool is_json = strcmp(source->types[column], "JSON") == 0;
@@ -172,7 +172,7 @@ static tide_status make_readers(tide_lake_source *source, tide_error *err)
         texts[i] = (tide_template_item){.name = source->found[i]};
         texts[i].sql = is_json && source->format == TIDE_LAKE_JSON ? "'JSON'" : "'VARCHAR'";
         if (!typed[i].sql)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     const tide_template *template = source->format == TIDE_LAKE_CSV    ? TIDE_TEMPLATE_DUCK_CSV
                                     : source->format == TIDE_LAKE_JSON ? TIDE_TEMPLATE_DUCK_JSON
@@ -203,7 +203,7 @@ static tide_status default_sql(tide_lake_source *source, const tide_lake_table_s
     const char *value =
         has_default ? tide_lake_quote_text(&source->arena, missing->default_value) : "NULL";
     if (!value)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     return cast_sql(source, TIDE_TEMPLATE_DUCK_CAST, value, column, err);
 }
 
@@ -213,7 +213,7 @@ static tide_status make_expressions(tide_lake_source *source, const tide_lake_ta
     source->expressions = tide_arena_alloc(&source->arena, ((size_t)table->column_count + 1) *
                                                                sizeof *source->expressions);
     if (!source->expressions)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
         if (place[i] < 0) {
             TIDE_TRY(default_sql(source, table, i, err));
@@ -221,7 +221,7 @@ static tide_status make_expressions(tide_lake_source *source, const tide_lake_ta
         }
         const char *name = tide_lake_quote_name(&source->arena, source->found[place[i]]);
         if (!name)
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
         TIDE_TRY(cast_sql(source,
                           tide_lake_source_is_whole(source, i) ? TIDE_TEMPLATE_DUCK_WHOLE
                                                                : TIDE_TEMPLATE_DUCK_CAST,
@@ -241,11 +241,11 @@ tide_status tide_lake_source_open(tide_lake_source *out, tide_lake_data *data,
         return status;
     out->quoted = tide_lake_quote_path(&out->arena, out->path);
     if (!out->quoted)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(find_columns(out, data, err));
     int *place = tide_arena_alloc(&out->arena, ((size_t)table->column_count + 1) * sizeof *place);
     if (!place)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(match_columns(out, table, place, err));
     TIDE_TRY(make_readers(out, err));
     return make_expressions(out, table, place, err);

@@ -84,7 +84,7 @@ static tide_status copy_input(tide_lake_source *out, int from, int fd, tide_erro
 {
     TIDE_CLEANUP(tide_freep) char *bytes = malloc(COPY_SIZE);
     if (!bytes)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (bool is_first = true;;) {
         const ssize_t len = read(from, bytes, COPY_SIZE);
         if (len < 0 && errno == EINTR)
@@ -110,12 +110,12 @@ static tide_status spool_input(tide_lake_source *out, tide_lake_data *data,
     out->spool = strdup(stage);
     if (!out->spool) {
         tide_lake_stage_remove(stage);
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     }
     out->shown = tide_arena_text(&out->arena, tide_view_of(shown));
     out->path = tide_lake_join(&out->arena, stage, "/input"); /* TIDE_LAKE_SPOOLED */
     if (!out->shown || !out->path)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     const int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return tide_lake_fail_errno(err, "make", out->path);
@@ -154,7 +154,7 @@ static tide_status find_file(tide_lake_source *out, tide_lake_data *data,
     out->shown = is_spooled ? "what was sent" : tide_arena_text(&out->arena, tide_view_of(path));
     out->path = tide_arena_text(&out->arena, tide_view_of(real));
     if (!out->shown || !out->path)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     return format_by_name(out, err);
 }
 

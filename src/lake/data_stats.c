@@ -13,7 +13,7 @@ tide_status tide_lake_written_init(tide_lake_written *out, tide_error *err)
 {
     *out = (tide_lake_written){.memory = malloc(sizeof *out->memory)};
     if (!out->memory)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     tide_arena_init(out->memory, TIDE_LAKE_ARENA_MAX);
     return TIDE_OK;
 }
@@ -89,7 +89,7 @@ static tide_status take_bound(const char **out, reader *r, tide_view text, tide_
     if (!tide_utf8_valid(text))
         return TIDE_OK;
     *out = tide_arena_text(r->arena, text);
-    return *out ? TIDE_OK : tide_lake_no_memory(err);
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static bool is_key(tide_view key, const char *name)
@@ -128,12 +128,12 @@ static tide_status begin_stats(reader *r, tide_error *err)
     r->names = tide_arena_alloc(r->arena, (count + 1) * sizeof *r->names);
     r->stats = tide_arena_alloc(r->arena, (count + 1) * sizeof *r->stats);
     if (!r->names || !r->stats)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         r->stats[i] = (tide_lake_column_stats){.column_id = r->table->columns[i].id};
         r->names[i] = tide_lake_quote_name(r->arena, r->table->columns[i].name);
         if (!r->names[i])
-            return tide_lake_no_memory(err);
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -146,7 +146,7 @@ tide_status tide_lake_read_copied(tide_duck_query *query, const tide_lake_table_
     const char *path = tide_arena_text(out->memory, tide_duck_col_text(query));
     tide_lake_new_file *file = path ? tide_lake_written_add(out) : NULL;
     if (!file)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     file->path = path;
     file->record_count = tide_duck_col_i64(query);
     file->file_size_bytes = tide_duck_col_i64(query);
@@ -182,7 +182,7 @@ tide_status tide_lake_count_nulls(tide_lake_data *data, const tide_lake_table_se
     int *which = tide_arena_alloc(arena, room * sizeof *which);
     char *quoted = tide_lake_quote_text(arena, file->path);
     if (!items || !which || !quoted)
-        return tide_lake_no_memory(err);
+        return tide_no_memory(err);
     int count = 0;
     for (int i = 0; i < table->column_count; i++) {
         if (stats[i].value_count == file->record_count)

@@ -316,7 +316,7 @@ tide_status tide_lake_expire(tide_lake *lake, const char *catalog,
     };
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)e.batch, sizeof *ids);
     if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch of %" PRId64, e.batch);
+        return tide_no_memory(err);
     e.ids = ids;
     TIDE_TRY(expire_all(&e, catalog, err));
     *out = e.total;

@@ -80,7 +80,7 @@ static tide_status grow(void **all, size_t *capacity, size_t count, size_t size,
     const size_t larger = *capacity == 0 ? 16 : 2 * *capacity;
     void *grown = reallocarray(*all, larger, size);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for what a commit did");
+        return tide_no_memory(err);
     *all = grown;
     *capacity = larger;
     return TIDE_OK;
@@ -133,7 +133,7 @@ static tide_status marks_of(deeds *d, const tide_lake_deed *deed, mark_fn *of, t
     tide_buffer_clear(&d->text);
     TIDE_TRY(of(deed, &d->inside, err));
     if (tide_buffer_printf(&d->text, "[%s]", tide_buffer_text(&d->inside)) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the marks of a commit");
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 
@@ -199,7 +199,7 @@ static tide_status take_begun(deeds *d, tide_query *query, tide_error *err)
     const tide_view text = tide_query_col_text(query);
     name = strndup(text.len > 0 ? text.ptr : "", text.len);
     if (!name)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a name");
+        return tide_no_memory(err);
     deed.name = name;
     const bool is_first = tide_query_col_bool(query);
     if (kind == TIDE_LAKE_SCHEMA)
@@ -267,7 +267,7 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
 {
     p->commits = calloc(DEEDS_PAGE, sizeof *p->commits);
     if (!p->commits)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of commits");
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err));
     tide_query_bind_i64(query, "catalog", h->catalog_id);
@@ -281,7 +281,7 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
         c->parent_id = tide_query_col_i64(query);
         c->changes = tide_arena_text(&p->arena, tide_query_col_text(query));
         if (!c->changes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of changes");
+            return tide_no_memory(err);
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }

@@ -43,7 +43,7 @@ static tide_status read_row(tide_history *h, tide_query *query, line_row *row, t
 {
     tide_line_point *point = add_point(h);
     if (!point)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %" PRId64 " commits", h->count);
+        return tide_no_memory(err);
     point->snapshot_id = tide_query_col_i64(query);
     point->parent_id = tide_query_col_i64(query);
     point->recorded.sums[0] = (uint64_t)tide_query_col_i64(query);

@@ -51,7 +51,7 @@ static tide_status settle_directory(char **out, const char *path, tide_error *er
     const size_t len = strlen(whole);
     char *made = malloc(len + 2);
     if (!made)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+        return tide_no_memory(err);
     memcpy(made, whole, len + 1);
     if (len == 0 || made[len - 1] != '/')
         memcpy(made + len, "/", 2);
@@ -140,7 +140,7 @@ static tide_status read_setting(tide_tx *tx, const char *key, char **out, tide_e
     const tide_view value = tide_query_col_text(query);
     free(*out);
     *out = strndup(value.ptr, value.len);
-    return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a setting");
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 /* ---- making one ---- */
@@ -358,7 +358,7 @@ tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
         free(lake);
         tide_combiner_free(crew);
         tide_combiner_free(heads);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a lake");
+        return tide_no_memory(err);
     }
     lake->store = store;
     lake->crew = crew;

@@ -32,7 +32,7 @@ static tide_status grow(tide_mark_map *map, tide_error *err)
     tide_mark_map larger = {.capacity = map->capacity == 0 ? 64 : 2 * map->capacity};
     larger.slots = calloc(larger.capacity, sizeof *larger.slots);
     if (!larger.slots)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu marks", larger.capacity);
+        return tide_no_memory(err);
     larger.count = map->count;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->slots[i].snapshot_id != 0)

@@ -36,7 +36,7 @@ tide_status tide_lake_object_row_read(tide_query *query, tide_lake_object_row *o
     if (seen->kind != TIDE_LAKE_VIEW)
         return TIDE_OK;
     seen->sql = strndup(sql.ptr, sql.len);
-    return seen->sql ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a view");
+    return seen->sql ? TIDE_OK : tide_no_memory(err);
 }
 
 tide_status tide_lake_object_row_find(tide_query *query, tide_lake_object_row *out, tide_error *err)
@@ -171,7 +171,7 @@ tide_status tide_lake_column_rows(tide_tx *tx, int64_t catalog_id, int64_t snaps
             capacity = capacity > 0 ? capacity * 2 : 8;
             tide_lake_column_row *more = realloc(rows, (size_t)capacity * sizeof *rows);
             if (!more)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+                return tide_no_memory(err);
             rows = more;
         }
         TIDE_TRY(read_column(query, &rows[used++], err));
@@ -190,7 +190,7 @@ tide_status tide_lake_read_columns(tide_tx *tx, int64_t catalog_id, int64_t snap
     TIDE_TRY(tide_lake_column_rows(tx, catalog_id, snapshot, table_id, &rows, count, err));
     tide_lake_column *columns = calloc((size_t)*count + 1, sizeof *columns);
     if (!columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+        return tide_no_memory(err);
     assert(rows || *count == 0);
     for (int i = 0; i < *count; i++)
         columns[i] = rows[i].seen;

@@ -166,7 +166,7 @@ static tide_status take_constraints(cursor *c, tide_lake_column_def *column, tid
             free((char *)column->default_value);
             column->default_value = is_null ? NULL : strdup(text);
             if (!is_null && !column->default_value)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for a default");
+                return tide_no_memory(err);
         } else if (!take_word(c, "NULL")) {
             return !*c->at || *c->at == ','
                        ? TIDE_OK
@@ -184,7 +184,7 @@ static tide_status take_column(cursor *c, tide_lake_column_def *column, tide_err
     column->name = strdup(name);
     column->type = strdup(type);
     if (!column->name || !column->type)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a column");
+        return tide_no_memory(err);
     return take_constraints(c, column, err);
 }
 
@@ -204,7 +204,7 @@ tide_status tide_lake_columns_parse(const char *text, tide_lake_column_def **out
     cursor c = {.text = text, .at = text};
     TIDE_CLEANUP(free_list) column_list list = {.all = calloc(COLUMN_MAX, sizeof *list.all)};
     if (!list.all)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+        return tide_no_memory(err);
     do {
         if (list.count > 0)
             c.at++;

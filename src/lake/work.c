@@ -102,7 +102,7 @@ tide_status tide_lake_work_append(tide_lake_work *work, const char *schema, cons
 {
     tide_lake_batch *batch = add_batch(work);
     if (!batch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
+        return tide_no_memory(err);
     TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(tide_lake_write_rows(work->data, &batch->table, source, format, &batch->written, err));
     count_files(work, &batch->written);
@@ -148,14 +148,14 @@ tide_status tide_lake_work_delete(tide_lake_work *work, const char *schema, cons
 {
     tide_lake_batch *batch = add_batch(work);
     if (!batch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
+        return tide_no_memory(err);
     TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(check_untouched(work, batch, table, err));
     file_look look = {work, batch};
     TIDE_TRY(tide_store_read(tide_lake_store(work->lake), read_files, &look, err));
     TIDE_CLEANUP(tide_freep) int *which = calloc((size_t)batch->files.count + 1, sizeof *which);
     if (!which)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d files", batch->files.count);
+        return tide_no_memory(err);
     int64_t rows = 0;
     TIDE_TRY(tide_lake_find_deletes(work->data, &batch->table, &batch->files, condition,
                                     &batch->written, which, &rows, err));

@@ -12,7 +12,7 @@ tide_status tide_otlp_new(tide_otlp **out, const tide_otlp_options *options, tid
 {
     tide_otlp *otlp = calloc(1, sizeof *otlp);
     if (!otlp)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an OTLP decoder");
+        return tide_no_memory(err);
     otlp->options = *options;
     for (int layer = 0; layer < TIDE_OTLP_LAYER_COUNT; layer++)
         tide_arena_init(&otlp->arenas[layer], layer == TIDE_OTLP_LAYER_DICTIONARY
@@ -101,7 +101,7 @@ static tide_status push_attribute(tide_otlp *otlp, tide_view key, tide_view valu
     tide_otlp_reason reason;
     const tide_status status = tide_otlp_attributes_push(&otlp->attributes, key, value, &reason);
     if (status != TIDE_OK)
-        return tide_fail(otlp->err, TIDE_E_NOMEM, "no memory for attributes");
+        return tide_no_memory(otlp->err);
     if (reason != TIDE_OTLP_REASON_NONE)
         tide_otlp_note_flaw(otlp, reason);
     return TIDE_OK;

@@ -411,7 +411,7 @@ tide_status tide_otlp_dictionary_number(tide_otlp_dictionary *dictionary,
     TIDE_CLEANUP(tide_freep) tide_view *names = calloc(count + 1, sizeof *names);
     TIDE_CLEANUP(tide_freep) uint64_t *ids = calloc(count + 1, sizeof *ids);
     if (!names || !ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", count);
+        return tide_no_memory(err);
     dictionary->is_numbered = true;
     int used = 0;
     for (size_t i = 0; i < count; i++) {

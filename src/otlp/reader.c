@@ -68,5 +68,5 @@ tide_status tide_otlp_reader_room(tide_otlp_reader *reader, size_t len, char **o
         return TIDE_OK;
     }
     *out = tide_arena_alloc(reader->arena, len);
-    return *out ? TIDE_OK : tide_fail(reader->err, TIDE_E_NOMEM, "no memory for a text");
+    return *out ? TIDE_OK : tide_no_memory(reader->err);
 }

@@ -23,7 +23,7 @@ tide_status tide_agent_clients_open(tide_agent_clients **out,
 {
     tide_agent_clients *links = calloc(1, sizeof *links);
     if (!links)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for connections");
+        return tide_no_memory(err);
     links->security = *security;
     links->metrics = metrics;
     links->env = env;

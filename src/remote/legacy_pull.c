@@ -89,11 +89,6 @@ static void pulling_done(pulling *p)
     free(p->group);
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for events of a peer");
-}
-
 /* ---- what is here already ---- */
 
 static const char *find_table(const pulling *p, const char *name)
@@ -122,7 +117,7 @@ static tide_status add_cursor(void *arg, const char *table, const tide_node_id *
         p->of_table = calloc(CHECKPOINTS_MAX, sizeof *p->of_table);
     }
     if (!p->stated || !p->origins || !p->of_table)
-        return fail_memory(err);
+        return tide_no_memory(err);
     tide_uuid id;
     memcpy(id.bytes, origin->bytes, sizeof id.bytes);
     tide_uuid_format(&id, p->origins[p->stated_count]);
@@ -207,7 +202,7 @@ static tide_status take_page(pulling *p, stream *s, const REPLICA(TableEventsRes
     s->count = 0;
     s->at = 0;
     if (!s->items)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (size_t i = 0; i < page->n_events; i++) {
         const REPLICA(TableEvent) *from = page->events[i];
         TIDE_CLEANUP(tide_event_done) tide_event event = {.seq = 0};
@@ -221,7 +216,7 @@ static tide_status take_page(pulling *p, stream *s, const REPLICA(TableEventsRes
         item *to = &s->items[s->count];
         const char *body = tide_arena_copy(&s->arena, from->body.data, from->body.len);
         if (!body)
-            return fail_memory(err);
+            return tide_no_memory(err);
         to->body = tide_view_bytes(body, from->body.len);
         TIDE_TRY(tide_event_decode(&event, to->body, err));
         to->origin = event.origin;
@@ -258,7 +253,7 @@ static tide_status read_page(pulling *p, stream *s, tide_error *err)
     TIDE_CLEANUP(tide_freep)
     REPLICA(OriginCheckpoint) **from = calloc(p->stated_count + 1, sizeof(void *));
     if (!from)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (size_t i = 0; i < p->stated_count; i++)
         if (p->of_table[i] == s->table)
             from[request.n_from_by_origin++] = &p->stated[i];
@@ -327,7 +322,7 @@ static tide_status add_event(pulling *p, const item *event, tide_error *err)
         TIDE_TRY(flush(p, err));
     const char *body = tide_arena_copy(&p->group_arena, event->body.ptr, event->body.len);
     if (!body)
-        return fail_memory(err);
+        return tide_no_memory(err);
     p->group[p->group_count++] = tide_view_bytes(body, event->body.len);
     p->group_bytes += event->body.len;
     p->last = *event;
@@ -356,7 +351,7 @@ static tide_status open_streams(pulling *p, bool is_full, tide_error *err)
     streams_done(p);
     p->streams = calloc((size_t)p->tables.table_count + 1, sizeof *p->streams);
     if (!p->streams)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < p->tables.table_count; i++) {
         stream *s = &p->streams[p->count++];
         *s = (stream){.table = p->tables.tables[i].name, .page_size = PAGE_SIZE, .has_more = true};
@@ -403,7 +398,7 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     tide_uuid_format(&id, p.requester);
     p.group = calloc(GROUP_EVENTS, sizeof *p.group);
     if (!p.group)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_peer_tables(node, &p.tables, err));
     TIDE_TRY(pull_all(&p, false, err));

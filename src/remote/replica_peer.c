@@ -233,7 +233,7 @@ tide_status tide_remote_open(tide_remote **out, const tide_remote_options *optio
 {
     TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = calloc(1, sizeof *remote);
     if (!remote)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a peer");
+        return tide_no_memory(err);
     tide_arena_init(&remote->answer, TIDE_PROTOBUF_MEMORY_MAX);
     TIDE_TRY(open_client(remote, options, err));
     remote->peer = (tide_peer){.arg = remote,

@@ -38,7 +38,7 @@ static tide_status add_event(page *out, tide_view bytes, tide_error *err)
     tide_event *kept = tide_arena_alloc(&out->arena, tide_event_size(&event));
     if (!kept) {
         tide_event_done(&event);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", out->count + 1);
+        return tide_no_memory(err);
     }
     tide_event_copy(kept, &event);
     out->events[out->count++] = kept;
@@ -76,7 +76,7 @@ static tide_status decode_page(page *out, const tide_view *events, int count, ti
     tide_arena_init(&out->arena, (size_t)PAGE_EVENTS_MAX * sizeof(tide_event));
     out->events = (tide_event **)calloc((size_t)count + 1, sizeof(tide_event *));
     if (!out->events)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", count);
+        return tide_no_memory(err);
     out->bytes = events;
     for (int i = 0; i < count; i++) {
         TIDE_TRY(add_event(out, events[i], err));
@@ -187,7 +187,7 @@ static tide_status take_page(apply_call *call, tide_foreign_tx *tx, tide_log_ori
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_CLEANUP(tide_freep) bool *is_new = calloc((size_t)p->count, sizeof *is_new);
     if (!is_new)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d events", p->count);
+        return tide_no_memory(err);
     TIDE_TRY(check_numbers(call->node, origin, p, err));
     TIDE_TRY(settle_page(call, tx, origin, is_new, err));
     if (call->applied.known == p->count)

@@ -319,7 +319,7 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
     TIDE_CLEANUP(tide_freep)
     tide_any *values = calloc((size_t)recorded->column_count, sizeof *values);
     if (!values)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", recorded->name);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;
     TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
     bool is_any = false;

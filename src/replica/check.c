@@ -40,7 +40,7 @@ static tide_status add_name(name_list *list, tide_view name, int64_t id, tide_er
         list->ids = ids;
     char *copy = ids ? tide_table_copy(name) : NULL;
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+        return tide_no_memory(err);
     list->names[list->count] = copy;
     list->ids[list->count++] = id;
     return TIDE_OK;
@@ -170,7 +170,7 @@ static tide_status align(tide_table *live, const tide_table *recorded, tide_fore
     TIDE_CLEANUP(tide_freep) tide_table_column *columns = calloc(count, sizeof *columns);
     TIDE_CLEANUP(tide_freep) int *place = calloc(count, sizeof *place); /* from 1; 0: not yet */
     if (!columns || !place)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", live->name);
+        return tide_no_memory(err);
     int used = 0;
     for (int i = 0; i < recorded->column_count; i++) {
         const int at = find_successor(live, recorded, &hooks, in_order, i);
@@ -207,7 +207,7 @@ tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_foreig
     TIDE_CLEANUP(tide_freep)
     int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
     if (!map)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", recorded->name);
+        return tide_no_memory(err);
     TIDE_TRY(tide_table_read(&live, tx, recorded->name, err));
     TIDE_TRY(align(&live, recorded, tx, map, &kept, err));
     *out = is_same_key(&live, recorded, map);
@@ -299,7 +299,7 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
     int count = 0;
     TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table->column_count, sizeof *values);
     if (!values)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++)
         if (is_added[i])
             added[count++] = i;
@@ -386,7 +386,7 @@ static tide_status repair(checking *c, const tide_table *live, const tide_table 
     TIDE_CLEANUP(tide_freep)
     bool *is_added = calloc((size_t)live->column_count + 1, sizeof *is_added);
     if (!map || !is_added)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", live->name);
+        return tide_no_memory(err);
     TIDE_TRY(tide_table_read(&file, c->tx, live->name, err));
     file.id = recorded->id;
     if (map_to_file(map, is_added, &file, live, before))
@@ -483,7 +483,7 @@ static tide_status compare(checking *c, const tide_table *recorded, tide_error *
     TIDE_CLEANUP(tide_freep)
     int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
     if (!map)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", recorded->name);
+        return tide_no_memory(err);
     const tide_status status = tide_table_read(&live, c->tx, recorded->name, err);
     if (status == TIDE_E_UNSUPPORTED)
         return end_capture(c, recorded, "it has no usable key now", err);

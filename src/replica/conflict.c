@@ -67,7 +67,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     tide_foreign_bind_i64(query, "now", desk->now_us);
     if (value) {
         if (tide_any_encode(&bytes, value) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a conflict");
+            return tide_no_memory(err);
         tide_foreign_bind_blob(query, "value", tide_buffer_view(&bytes));
     }
     int64_t changed = 0;

@@ -14,11 +14,6 @@
 
 enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for the rows of one transaction");
-}
-
 /* ---- tables, the node's clock ---- */
 
 static tide_table *add_table(tide_desk *desk)
@@ -44,7 +39,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
         if (!own)
-            return fail_memory(err);
+            return tide_no_memory(err);
         memcpy(name, found.ptr, found.len);
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find(own, desk->tx, name, err));
@@ -61,7 +56,7 @@ static tide_status load_names(tide_desk *desk, tide_error *err)
         tide_desk_name *more =
             realloc(desk->names, ((size_t)desk->name_count + 1) * sizeof *desk->names);
         if (!more)
-            return fail_memory(err);
+            return tide_no_memory(err);
         desk->names = more;
         const tide_view name = tide_foreign_col_bytes(query);
         if (name.len > TIDE_EVENT_TABLE_MAX)
@@ -84,7 +79,7 @@ tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
         if (!own)
-            return fail_memory(err);
+            return tide_no_memory(err);
         memcpy(name, found.ptr, found.len);
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find_absent(own, desk->tx, name, err));
@@ -137,7 +132,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx
     tide_arena_init(&desk->arena, TIDE_DESK_BYTES_MAX);
     desk->slots = calloc(SLOTS_FIRST, sizeof(tide_desk_row *));
     if (!desk->slots)
-        return fail_memory(err);
+        return tide_no_memory(err);
     desk->slot_count = SLOTS_FIRST;
     TIDE_TRY(load_tables(desk, err));
     TIDE_TRY(load_names(desk, err));
@@ -190,7 +185,7 @@ tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value
     const char *copy =
         tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "", value->bytes.len);
     if (!copy)
-        return fail_memory(err);
+        return tide_no_memory(err);
     out->bytes.ptr = copy;
     return TIDE_OK;
 }
@@ -206,11 +201,11 @@ tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *value
             return tide_fail(err, TIDE_E_LIMIT, "a key of more than %d bytes",
                              TIDE_EVENT_KEY_BYTES_MAX);
         if (status < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
     }
     const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
     if (!copy)
-        return fail_memory(err);
+        return tide_no_memory(err);
     *out = tide_view_bytes(copy, bytes.len);
     return TIDE_OK;
 }
@@ -279,7 +274,7 @@ static tide_status grow_slots(tide_desk *desk, tide_error *err)
     const size_t count = desk->slot_count * 2;
     tide_desk_row **slots = calloc(count, sizeof(tide_desk_row *));
     if (!slots)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (tide_desk_row *row = desk->first; row; row = row->next) {
         tide_desk_row **slot = &slots[hash_of(row->table, row->key) & (count - 1)];
         row->chain = *slot;
@@ -302,7 +297,7 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     bool *has = tide_arena_alloc(&desk->arena, columns * sizeof *has);
     const char *bytes = tide_arena_copy(&desk->arena, key.ptr, key.len);
     if (!row || !values || !has || !bytes)
-        return fail_memory(err);
+        return tide_no_memory(err);
     *row = (tide_desk_row){
         .table = table, .key = tide_view_bytes(bytes, key.len), .values = values, .has = has};
     memset(has, 0, columns * sizeof *has);
@@ -327,12 +322,12 @@ tide_status tide_desk_note_kept(tide_desk *desk, tide_desk_row *row, tide_error 
     if (!desk->kept) {
         desk->kept = tide_arena_alloc(&desk->arena, KEPT_SLOTS * sizeof(tide_desk_kept *));
         if (!desk->kept)
-            return fail_memory(err);
+            return tide_no_memory(err);
         memset(desk->kept, 0, KEPT_SLOTS * sizeof(tide_desk_kept *));
     }
     tide_desk_kept *kept = tide_arena_alloc(&desk->arena, sizeof *kept);
     if (!kept)
-        return fail_memory(err);
+        return tide_no_memory(err);
     tide_desk_kept **slot = &desk->kept[hash_of(row->table, row->rival) & (KEPT_SLOTS - 1)];
     *kept = (tide_desk_kept){.row = row, .next = *slot};
     *slot = kept;
@@ -348,7 +343,7 @@ static tide_status keep_bytes(tide_view *out, tide_desk *desk, tide_view bytes, 
 {
     const char *copy = bytes.len > 0 ? tide_arena_copy(&desk->arena, bytes.ptr, bytes.len) : NULL;
     if (bytes.len > 0 && !copy)
-        return fail_memory(err);
+        return tide_no_memory(err);
     *out = tide_view_bytes(copy, bytes.len);
     return TIDE_OK;
 }
@@ -432,7 +427,7 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     const size_t size = (size_t)table->column_count * sizeof(tide_any);
     tide_any *found = tide_arena_alloc(&desk->arena, size);
     if (!found)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_any value = tide_table_col(query);
         TIDE_TRY(tide_desk_keep(&found[i], desk, &value, err));
@@ -442,7 +437,7 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     if (!tide_row_clock_exists(&row->clock) || row->aside != TIDE_ASIDE_NONE) {
         row->image = tide_arena_copy(&desk->arena, row->values, size);
         if (!row->image)
-            return fail_memory(err);
+            return tide_no_memory(err);
     }
     row->before = found;
     row->is_here = true;
@@ -531,7 +526,7 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
     tide_buffer_init(&clock, (size_t)1 << 24);
     tide_buffer_init(&image, (size_t)1 << 30);
     if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     tide_foreign_reset(put);
     tide_foreign_bind_i64(put, "table", row->table->id);
     tide_foreign_bind_blob(put, "key", row->key);
@@ -540,7 +535,7 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
         tide_foreign_bind_null(put, "image");
     } else {
         if (put_image(&image, row) < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
         tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
     }
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;

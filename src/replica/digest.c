@@ -42,7 +42,7 @@ static tide_status keep_digest(void *arg, const tide_table *table, tide_error *e
     digests_call *call = arg;
     tide_table_digest *more = realloc(call->found, (call->count + 1) * sizeof *more);
     if (!more)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for digests");
+        return tide_no_memory(err);
     call->found = more;
     TIDE_TRY(digest_table(&more[call->count], call->tx, table, err));
     call->count++;

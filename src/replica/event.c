@@ -229,7 +229,7 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
         return fail_damaged(err);
     found.columns = calloc((size_t)count + 1, sizeof *found.columns);
     if (!found.columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+        return tide_no_memory(err);
     if (!read_columns(&from, &found, count) || tide_reader_left(&from) > 0)
         return fail_damaged(err);
     tide_event_copy(out, &found);

@@ -69,7 +69,7 @@ static tide_status take_prints(tide_desk *desk, tide_desk_row *row, const tide_l
         const size_t len = (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN;
         const char *room = tide_arena_alloc(&desk->arena, len);
         if (!room)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+            return tide_no_memory(err);
         row->prints = tide_view_bytes(room, len);
     }
     for (int i = 0; i < row->table->column_count; i++)
@@ -184,7 +184,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
         event.key[i] = tide_table_key_value(table, table->key[i], &change->values[table->key[i]]);
     event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
     if (!event.columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+        return tide_no_memory(err);
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
     assert(log);
     event.prev_seq = log->last_seq;
@@ -244,7 +244,7 @@ static tide_status open_sources(sources *out, tide_desk *desk, int64_t after, in
 {
     out->of = calloc((size_t)desk->table_count + 1, sizeof *out->of);
     if (!out->of)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d logs", desk->table_count);
+        return tide_no_memory(err);
     for (int i = 0; i < desk->table_count; i++) {
         source *s = &out->of[i];
         s->table = desk->tables[i];

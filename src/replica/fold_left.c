@@ -78,7 +78,7 @@ static tide_status take_stand_in(tide_event *event, tide_fold_left *left_out, ti
     const int len = snprintf(text, sizeof text, "tidemark: no key %" PRId64, event->seq);
     const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+        return tide_no_memory(err);
     left_out->column = table->columns[table->key[0]].name;
     for (int i = 0; i < event->key_count; i++) {
         left_out->len += event->key[i].bytes.len;
@@ -125,7 +125,7 @@ static tide_status unbend(tide_event *event, bool *is_found, tide_desk *desk,
         const int len = snprintf(text, sizeof text, "%" PRId64, event->key[i].integer);
         const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
         if (!copy)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a change");
+            return tide_no_memory(err);
         event->key[i] =
             (tide_any){.class = TIDE_CLASS_TEXT, .bytes = tide_view_bytes(copy, (size_t)len)};
     }

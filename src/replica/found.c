@@ -14,13 +14,13 @@ tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, t
         const int capacity = found->capacity == 0 ? 16 : found->capacity * 2;
         tide_view *more = realloc(found->keys, (size_t)capacity * sizeof *more);
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d keys", capacity);
+            return tide_no_memory(err);
         found->keys = more;
         found->capacity = capacity;
     }
     const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a key");
+        return tide_no_memory(err);
     found->keys[found->count++] = tide_view_bytes(copy, key.len);
     return TIDE_OK;
 }

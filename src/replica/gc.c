@@ -274,7 +274,7 @@ static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_erro
             return status < TIDE_OK ? status : TIDE_OK;
         tide_origin_mark *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d origins", out->count);
+            return tide_no_memory(err);
         out->of = more;
         const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)

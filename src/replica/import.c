@@ -70,7 +70,7 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_foreign_col_bytes(query));
         if (!column)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+            return tide_no_memory(err);
         for (size_t i = 0; i < NEEDED; i++)
             found += strcasecmp(column, needed[i]) == 0;
         if (strcasecmp(column, "origin_node_id") == 0 ||

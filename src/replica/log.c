@@ -79,7 +79,7 @@ tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
     tide_log_table *more =
         realloc(origin->tables, ((size_t)origin->table_count + 1) * sizeof *more);
     if (!more)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a cursor");
+        return tide_no_memory(err);
     origin->tables = more;
     tide_log_table *table = &more[origin->table_count];
     *table = (tide_log_table){.last_seq = 0};
@@ -202,9 +202,7 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
         tide_value_json_member(&json, name_of(&names, event->columns[i].column),
                                &event->columns[i].value);
     tide_json_object_end(&json);
-    return tide_json_finish(&json) < TIDE_OK
-               ? tide_fail(err, TIDE_E_NOMEM, "no memory for an event's data")
-               : TIDE_OK;
+    return tide_json_finish(&json) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
@@ -218,7 +216,7 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
     if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a record's id");
+        return tide_no_memory(err);
     tide_event_id(id, event);
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PUT->text, err));
     bind_origin(query, &event->origin, event->epoch);
@@ -259,7 +257,7 @@ static tide_status keep_event(tide_event *out, tide_desk *desk, tide_view body, 
 {
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+        return tide_no_memory(err);
     return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
 }
 

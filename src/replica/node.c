@@ -266,7 +266,7 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
     *out = NULL;
     TIDE_CLEANUP(tide_node_closep) tide_node *node = calloc(1, sizeof *node);
     if (!node)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     const tide_foreign_options app = {.env = options ? options->env : NULL,
                                       .is_new = options && options->is_new,
                                       .state_dir = options ? options->state_dir : NULL,

@@ -53,7 +53,7 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
         const tide_view text = tide_foreign_col_bytes(query);
         sql[count] = strndup(text.ptr, text.len);
         if (!sql[count])
-            status = tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+            status = tide_no_memory(err);
         if (status < TIDE_OK)
             break;
         count++;
@@ -333,7 +333,7 @@ static tide_status local_push(void *arg, const tide_origin_mark *mark, const tid
 {
     TIDE_CLEANUP(tide_freep) tide_view *events = calloc((size_t)page->count + 1, sizeof *events);
     if (!events)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page");
+        return tide_no_memory(err);
     for (int i = 0; i < page->count; i++)
         events[i] = tide_peer_page_event(page, i);
     TIDE_TRY(tide_node_learn(arg, mark, err));

@@ -75,7 +75,7 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
     out->columns =
         calloc((size_t)(event->column_count + table->column_count) + 1, sizeof *out->columns);
     if (!out->columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+        return tide_no_memory(err);
     out->column_count = 0;
     bool is_lost = false;
     for (int i = 0; i < event->column_count; i++) {
@@ -249,7 +249,7 @@ static tide_status retry_one(bool *merged, tide_desk *desk, tide_view bytes, tid
     const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
     TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+        return tide_no_memory(err);
     TIDE_TRY(tide_event_decode(&event, tide_view_bytes(copy, bytes.len), err));
     TIDE_TRY(tide_quarantine_merge(&why, desk, &event, err));
     *merged = why == TIDE_HOLD_NOT;

@@ -24,11 +24,6 @@ void tide_range_add(uint8_t sum[16], const uint8_t row[16])
     }
 }
 
-static tide_status fail_row(const tide_table *table, tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
-}
-
 tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *bytes,
                             tide_foreign_query *query, const tide_table *table, tide_error *err)
 {
@@ -45,7 +40,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
             if (table->key[k] == i)
                 keys[k] = value;
         if (tide_any_encode(bytes, &value) < TIDE_OK)
-            return fail_row(table, err);
+            return tide_no_memory(err);
     }
     const tide_digest128 row = tide_digest128_of(tide_buffer_view(bytes));
     memcpy(digest, row.bytes, sizeof row.bytes);
@@ -53,7 +48,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
         tide_buffer_clear(key);
     for (int k = 0; key && k < table->key_count; k++)
         if (tide_any_encode(key, &keys[k]) < TIDE_OK)
-            return fail_row(table, err);
+            return tide_no_memory(err);
     return TIDE_OK;
 }
 

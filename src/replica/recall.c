@@ -19,7 +19,7 @@ static tide_status find_event(tide_event *out, tide_desk *desk, const tide_stamp
     const tide_view body = tide_foreign_col_bytes(query);
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an event");
+        return tide_no_memory(err);
     return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
 }
 

@@ -166,7 +166,7 @@ static tide_status add_key(healing *h, tide_view key, tide_error *err)
         TIDE_TRY(flush(h, err));
     const char *copy = tide_arena_copy(&h->arena, key.ptr, key.len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for keys");
+        return tide_no_memory(err);
     h->keys[h->key_count++] = tide_view_bytes(copy, key.len);
     h->result->differing++;
     return h->options->found ? h->options->found(h->options->arg, h->table, key, err) : TIDE_OK;
@@ -250,7 +250,7 @@ static tide_status ask_parts(parts **out, healing *h, const tide_range *range, t
 {
     parts *p = calloc(1, sizeof *p);
     if (!p)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for ranges");
+        return tide_no_memory(err);
     *out = p;
     tide_buffer_init(&p->keys, KEYS_BYTES_MAX);
     h->result->questions++;

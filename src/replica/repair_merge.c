@@ -33,7 +33,7 @@ static tide_status decode_values(other_row *out, const tide_table *table, tide_v
     out->values = calloc(count, sizeof *out->values);
     out->has = calloc(count, sizeof *out->has);
     if (!out->values || !out->has)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
         if (tide_reader_varint_shortest(&from, &column) < TIDE_OK || column >= count ||
@@ -123,7 +123,7 @@ static tide_status merge_clock(tide_desk *desk, tide_desk_row *row, const other_
     TIDE_CLEANUP(tide_event_done) tide_event event = {.key_count = table->key_count};
     event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
     if (!event.columns)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, row->key, err));
     if (is_above(&other->clock.created.stamp, &row->clock.created.stamp))
         TIDE_TRY(merge_creation(desk, row, &event, other, err));
@@ -154,7 +154,7 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, TIDE_REPAIR_VALUES_MAX);
     if (tide_any_encode(&bytes, value) < TIDE_OK)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &stamp, err));
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, err));
     tide_foreign_bind_i64(query, "table", row->table->id);
@@ -176,7 +176,7 @@ static tide_status compare_values(int *out, const tide_any *a, const tide_any *b
     tide_buffer_init(&x, TIDE_REPAIR_VALUES_MAX);
     tide_buffer_init(&y, TIDE_REPAIR_VALUES_MAX);
     if (tide_any_encode(&x, a) < TIDE_OK || tide_any_encode(&y, b) < TIDE_OK)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     *out = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
     if (*out == 0)
         *out = (x.len > y.len) - (x.len < y.len);

@@ -37,6 +37,5 @@ TIDE_MUST_CHECK tide_status tide_repair_find_loose(tide_any **out, tide_desk *de
 TIDE_MUST_CHECK tide_status tide_repair_look_altered(bool *out, tide_desk *desk,
                                                      const tide_desk_row *row, tide_error *err);
 bool tide_repair_is_key_column(const tide_table *table, int column);
-tide_status tide_repair_fail_memory(tide_error *err);
 
 #endif

@@ -7,11 +7,6 @@
 #include "replica/repair_parts.h"
 #include "tidemark_templates.h"
 
-tide_status tide_repair_fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for rows that are compared");
-}
-
 /* ---- states ---- */
 
 void tide_row_states_init(tide_row_states *states)
@@ -31,7 +26,7 @@ static tide_status copy(tide_view *out, tide_row_states *states, tide_view bytes
 {
     const char *own = tide_arena_copy(&states->arena, bytes.len > 0 ? bytes.ptr : "", bytes.len);
     if (!own)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     *out = tide_view_bytes(own, bytes.len);
     states->bytes += bytes.len;
     return TIDE_OK;
@@ -46,7 +41,7 @@ tide_status tide_row_states_add(tide_row_states *states, const tide_row_state *s
         const int capacity = states->capacity == 0 ? 64 : states->capacity * 2;
         tide_row_state *more = realloc(states->rows, (size_t)capacity * sizeof *more);
         if (!more)
-            return tide_repair_fail_memory(err);
+            return tide_no_memory(err);
         states->rows = more;
         states->capacity = capacity;
     }
@@ -100,7 +95,7 @@ tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk, const tide_d
     tide_any *values =
         tide_arena_alloc(&desk->arena, (size_t)table->column_count * sizeof(tide_any));
     if (!values)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_any value = tide_table_col(query);
         TIDE_TRY(tide_desk_keep(&values[i], desk, &value, err));
@@ -175,7 +170,7 @@ static tide_status tell_row(tide_row_states *out, tide_desk *desk, const tide_ta
     tide_row_state state = {.key = key, .stands = row->is_here || loose, .is_loose = loose != NULL};
     TIDE_TRY(tide_repair_look_altered(&state.is_altered, desk, row, err));
     if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK || put_values(&values, row) < TIDE_OK)
-        return tide_repair_fail_memory(err);
+        return tide_no_memory(err);
     state.clock = tide_buffer_view(&clock);
     state.values = tide_buffer_view(&values);
     return tide_row_states_add(out, &state, err);

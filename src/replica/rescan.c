@@ -172,7 +172,7 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_freep)
     bool *is_changed = calloc((size_t)table.column_count, sizeof *is_changed);
     if (!values || !is_changed)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
     tide_buffer_init(&key, KEY_BYTES_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *walk = NULL;
@@ -224,7 +224,7 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
         return is_there;
     TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
     if (!values)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table.name);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
     TIDE_TRY(tide_foreign_begin(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err));
     tide_foreign_bind_i64(clocks, "table_id", table.id);

@@ -67,9 +67,7 @@ static tide_status move_clock(const shape *s, tide_buffer *out, tide_view bytes,
     clock.column_count = kept;
     *exists = tide_row_clock_exists(&clock);
     *gone = clock.deleted.stamp.time;
-    return tide_row_clock_encode(out, &clock) < TIDE_OK
-               ? tide_fail(err, TIDE_E_NOMEM, "no memory for a clock")
-               : TIDE_OK;
+    return tide_row_clock_encode(out, &clock) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 static tide_status move_image(const shape *s, tide_buffer *out, tide_view bytes, tide_error *err)
@@ -86,7 +84,7 @@ static tide_status move_image(const shape *s, tide_buffer *out, tide_view bytes,
             continue;
         if (tide_buffer_append_varint(out, (uint64_t)s->map[column]) < TIDE_OK ||
             tide_any_encode(out, &value) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an image");
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -97,7 +95,7 @@ static tide_status move_prints(const shape *s, tide_buffer *out, tide_view bytes
     if (bytes.len == 0)
         return TIDE_OK;
     if (tide_buffer_append_view(out, tide_buffer_view(&s->defaults)) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
+        return tide_no_memory(err);
     for (int i = 0; i < s->before->column_count; i++) {
         const size_t at = (size_t)i * TIDE_TABLE_PRINT_LEN;
         if (s->map[i] >= 0 && at + TIDE_TABLE_PRINT_LEN <= bytes.len)
@@ -161,7 +159,7 @@ static tide_status keep(tide_view *out, tide_arena *arena, tide_view bytes, tide
 {
     const char *copy = tide_arena_copy(arena, bytes.len > 0 ? bytes.ptr : "", bytes.len);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for clocks");
+        return tide_no_memory(err);
     *out = tide_view_bytes(copy, bytes.len);
     return TIDE_OK;
 }
@@ -197,7 +195,7 @@ static tide_status move_rows(const shape *s, tide_error *err)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer after;
     tide_buffer_init(&after, PAGE_BYTES_MAX);
     if (!rows)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for clocks");
+        return tide_no_memory(err);
     for (int count = PAGE_ROWS; count == PAGE_ROWS;) {
         TIDE_CLEANUP(arena_done) tide_arena arena;
         tide_arena_init(&arena, PAGE_BYTES_MAX);
@@ -206,7 +204,7 @@ static tide_status move_rows(const shape *s, tide_error *err)
             TIDE_TRY(move_row(s, &rows[i], err));
         tide_buffer_clear(&after);
         if (count > 0 && tide_buffer_append_view(&after, rows[count - 1].key) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for clocks");
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }

@@ -67,7 +67,7 @@ static tide_status append(queue *q, tide_desk_row *row, tide_error *err)
         const size_t capacity = q->capacity == 0 ? 64 : q->capacity * 2;
         tide_desk_row **more = realloc(q->rows, capacity * sizeof(tide_desk_row *));
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu rows", capacity);
+            return tide_no_memory(err);
         q->rows = more;
         q->capacity = capacity;
     }
@@ -345,7 +345,7 @@ static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
         const size_t capacity = c->capacity == 0 ? 64 : c->capacity * 2;
         tide_desk_row **more = realloc(c->rows, capacity * sizeof(tide_desk_row *));
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu rows", capacity);
+            return tide_no_memory(err);
         c->rows = more;
         c->capacity = capacity;
     }

@@ -43,7 +43,7 @@ static tide_status terms_init(terms *t, const tide_table *table, tide_error *err
             t->is_made = t->is_made || unique->terms[i].column < 0;
     }
     t->values = calloc((size_t)t->count + 1, sizeof *t->values);
-    return t->values ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for unique keys");
+    return t->values ? TIDE_OK : tide_no_memory(err);
 }
 
 static void take_stored(terms *t, const tide_desk_row *row)

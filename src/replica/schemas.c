@@ -210,7 +210,7 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
         const int64_t schema = tide_foreign_col_i64(query);
         (void)tide_foreign_col_bytes(query);
         if (follow_names(&becomes, tide_foreign_col_bytes(query), before, after, map) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the schemas of %s", before->name);
+            return tide_no_memory(err);
         TIDE_TRY(store_becomes(tx, before->name, schema, tide_buffer_view(&becomes), err));
     }
     TIDE_TRY(status);
@@ -389,7 +389,7 @@ static tide_status learn_becomes(tide_foreign_tx *tx, const tide_table *table,
         if (status != TIDE_OK || schema->schema == table->schema)
             return TIDE_OK;
         if (join_names(&joined, table, ours, schema->becomes, &is_found) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the schemas of %s", table->name);
+            return tide_no_memory(err);
         if (tide_view_equal(ours, tide_buffer_view(&joined)))
             return TIDE_OK;
     }

@@ -174,7 +174,7 @@ static tide_status list_value(const tide_snapshot_meeting *m, int column, const 
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
     if (tide_any_encode(&bytes, value ? value : &nothing) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a conflict");
+        return tide_no_memory(err);
     const tide_view encoded = tide_buffer_view(&bytes);
     return list_write(m, column, stamp, &encoded, m->r->desk->now_us, err);
 }
@@ -249,7 +249,7 @@ static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_conflict *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for conflicts");
+            return tide_no_memory(err);
         out->of = more;
         tide_snapshot_conflict *one = &more[out->count++];
         *one = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};

@@ -45,7 +45,7 @@ static tide_status keep_origin(tide_snapshot_decoder *d, const tide_origin_mark 
         const size_t room = count == 0 ? 1 : (size_t)count * 2;
         tide_origin_mark *more = realloc(d->origins, room * sizeof *more);
         if (!more)
-            return tide_snapshot_fail_memory(err);
+            return tide_no_memory(err);
         d->origins = more;
     }
     d->origins[d->origin_count++] = *mark;
@@ -73,14 +73,14 @@ static tide_status keep_texts(tide_snapshot_decoder *d, tide_reader *from, char 
 {
     *out = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof **out);
     if (!*out)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
         tide_view text;
         if (!tide_snapshot_get_bytes(from, most, &text) || text.len == 0 || has_nul(text))
             return tide_snapshot_fail_record(d, "a text cannot be read", err);
         (*out)[i] = tide_arena_text(&d->kept, text);
         if (!(*out)[i])
-            return tide_snapshot_fail_memory(err);
+            return tide_no_memory(err);
     }
     (*out)[count] = NULL;
     return TIDE_OK;
@@ -119,7 +119,7 @@ static tide_status read_past(tide_snapshot_decoder *d, tide_reader *from,
         return tide_snapshot_fail_record(d, "its schemas cannot be read", err);
     table->schemas = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof *table->schemas);
     if (!table->schemas)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
         tide_peer_schema *schema = &table->schemas[i];
         if (tide_reader_u64(from, &schema->schema) < TIDE_OK ||
@@ -141,7 +141,7 @@ static tide_status read_table(tide_snapshot_decoder *d, tide_reader *from, tide_
         return tide_snapshot_fail_record(d, "there are more than were told", err);
     tide_snapshot_table *more = realloc(d->tables, ((size_t)d->table_count + 1) * sizeof *more);
     if (!more)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     d->tables = more;
     tide_snapshot_table *table = &more[d->table_count];
     *table = (tide_snapshot_table){.schema = 0};

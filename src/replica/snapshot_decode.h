@@ -7,7 +7,6 @@
 /* TIDE_E_DAMAGED, with the kind of the record and its place. */
 TIDE_MUST_CHECK tide_status tide_snapshot_fail_record(const tide_snapshot_decoder *d,
                                                       const char *what, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_snapshot_fail_memory(tide_error *err);
 
 /* Pieces; false: they do not stand there, or are larger than they may be. */
 bool tide_snapshot_get_number(tide_reader *from, int64_t most, int64_t *out);

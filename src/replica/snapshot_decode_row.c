@@ -16,11 +16,6 @@ tide_status tide_snapshot_fail_record(const tide_snapshot_decoder *d, const char
                      d->reader->bytes, what);
 }
 
-tide_status tide_snapshot_fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot's record");
-}
-
 /* ---- pieces ---- */
 
 bool tide_snapshot_get_number(tide_reader *from, int64_t most, int64_t *out)
@@ -200,7 +195,7 @@ static tide_status read_conflicts(tide_snapshot_decoder *d, tide_reader *from,
         return tide_snapshot_fail_record(d, "its conflicts cannot be read", err);
     row->conflicts = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->conflicts);
     if (!row->conflicts)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     for (int64_t i = 0; i < count; i++) {
         row->conflicts[i] = (tide_snapshot_conflict){.column = 0};
         if (!read_conflict(d, from, &row->conflicts[i], table))
@@ -211,7 +206,7 @@ static tide_status read_conflicts(tide_snapshot_decoder *d, tide_reader *from,
         return tide_snapshot_fail_record(d, "its knowledge cannot be read", err);
     row->knowledge = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->knowledge);
     if (!row->knowledge)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     for (int64_t i = 0; i < count; i++)
         if (!read_known(from, &row->knowledge[i], table))
             return tide_snapshot_fail_record(d, "its knowledge cannot be read", err);
@@ -245,7 +240,7 @@ tide_status tide_snapshot_read_row(tide_snapshot_decoder *d, tide_reader *from,
     row->values = tide_arena_alloc(&d->scratch, columns * sizeof *row->values);
     row->has = tide_arena_alloc(&d->scratch, columns * sizeof *row->has);
     if (!row->values || !row->has)
-        return tide_snapshot_fail_memory(err);
+        return tide_no_memory(err);
     memset(row->has, 0, columns * sizeof *row->has);
     memset(row->values, 0, columns * sizeof *row->values);
     row->has_clock = flags != 0;
@@ -259,7 +254,6 @@ tide_status tide_snapshot_read_row(tide_snapshot_decoder *d, tide_reader *from,
     tide_buffer_clear(&d->last_key);
     d->has_last_key = true;
     d->counted.rows++;
-    return tide_buffer_append_view(&d->last_key, row->key) < TIDE_OK
-               ? tide_snapshot_fail_memory(err)
-               : TIDE_OK;
+    return tide_buffer_append_view(&d->last_key, row->key) < TIDE_OK ? tide_no_memory(err)
+                                                                     : TIDE_OK;
 }

@@ -14,11 +14,6 @@ enum { ZSTD_LEVEL = 3, CRC_AT = 60, PACKED_MAX = TIDE_SNAPSHOT_CHUNK_MAX + (64 <
 static const char magic[8] = {'T', 'I', 'D', 'E', 'S', 'N', 'A', 'P'};
 static const char magic_end[8] = {'P', 'A', 'N', 'S', 'E', 'D', 'I', 'T'};
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot");
-}
-
 static void put_u32(uint8_t *at, uint32_t number)
 {
     for (int i = 0; i < 4; i++)
@@ -93,7 +88,7 @@ tide_status tide_snapshot_writer_init(tide_snapshot_writer *w, int fd,
     TIDE_TRY(tide_sha256_init(&w->whole, err));
     w->zstd = ZSTD_createCCtx();
     if (!w->zstd || tide_buffer_reserve(&w->packed, ZSTD_compressBound(TIDE_SNAPSHOT_CHUNK_MAX)))
-        return fail_memory(err);
+        return tide_no_memory(err);
     memcpy(head, magic, sizeof magic);
     put_u32(head + 8, TIDE_SNAPSHOT_VERSION);
     memcpy(head + 16, id, TIDE_SNAPSHOT_ID_LEN);
@@ -136,7 +131,7 @@ static tide_status add_bytes(tide_snapshot_writer *w, tide_view bytes, tide_erro
         const size_t room = TIDE_SNAPSHOT_CHUNK_MAX - w->raw.len;
         const size_t len = bytes.len < room ? bytes.len : room;
         if (tide_buffer_append(&w->raw, bytes.ptr, len) < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
         bytes.ptr += len;
         bytes.len -= len;
         if (w->raw.len == TIDE_SNAPSHOT_CHUNK_MAX)
@@ -153,7 +148,7 @@ tide_status tide_snapshot_writer_add(tide_snapshot_writer *w, tide_view record, 
         return tide_fail(err, TIDE_E_LIMIT, "a row of more than %d MiB",
                          TIDE_SNAPSHOT_RECORD_MAX >> 20);
     if (tide_buffer_append_varint(&length, record.len) < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(add_bytes(w, tide_buffer_view(&length), err));
     return add_bytes(w, record, err);
 }
@@ -245,7 +240,7 @@ tide_status tide_snapshot_reader_init(tide_snapshot_reader *r, tide_snapshot_rea
     TIDE_TRY(tide_sha256_init(&r->whole, err));
     r->zstd = ZSTD_createDCtx();
     if (!r->zstd)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(read_some(r, head, sizeof head, &got, err));
     if (got < sizeof head)
         return tide_fail(err,
@@ -280,7 +275,7 @@ static tide_status read_packed(tide_snapshot_reader *r,
                          "chunk %" PRIu64 " of the snapshot has lengths that cannot be", r->chunks);
     tide_buffer_clear(&r->packed);
     if (tide_buffer_reserve(&r->packed, len) < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(read_exactly(r, r->packed.ptr, len, "a chunk", err));
     r->packed.len = len;
     TIDE_TRY(digest_chunk(digest, r->id, r->chunks, head, tide_buffer_view(&r->packed), err));
@@ -297,7 +292,7 @@ static tide_status open_chunk(tide_snapshot_reader *r, uint32_t raw_len, tide_er
     tide_buffer_clear(&r->raw);
     r->at = 0;
     if (tide_buffer_reserve(&r->raw, raw_len) < TIDE_OK)
-        return fail_memory(err);
+        return tide_no_memory(err);
     const size_t len =
         ZSTD_decompressDCtx(r->zstd, r->raw.ptr, raw_len, r->packed.ptr, r->packed.len);
     if (ZSTD_isError(len) || len != raw_len)
@@ -404,7 +399,7 @@ tide_status tide_snapshot_reader_next(tide_snapshot_reader *r, tide_view *out, t
         const size_t here = r->raw.len - r->at;
         const size_t len = left < here ? left : here;
         if (tide_buffer_append(&r->record, r->raw.ptr + r->at, len) < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
         r->at += len;
         left -= len;
     }

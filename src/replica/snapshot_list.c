@@ -111,7 +111,7 @@ static tide_status add(tide_foreign_tx *tx, void *arg, tide_error *err)
     tide_buffer_init(&cut, JSON_MAX);
     tide_buffer_init(&tables, JSON_MAX);
     if (put_cut(&cut, &info->cut) < TIDE_OK || put_tables(&tables, &info->cut) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the list of snapshots");
+        return tide_no_memory(err);
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_PUT->text, err));
     tide_foreign_bind_text(query, "id", tide_view_of(info->id));
     tide_foreign_bind_i64(query, "created_at", info->created_us);
@@ -181,7 +181,7 @@ static tide_status read_list(tide_foreign_tx *tx, void *arg, tide_error *err)
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_info *more = realloc(list->of, ((size_t)list->count + 1) * sizeof *more);
         if (!more)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the list of snapshots");
+            return tide_no_memory(err);
         list->of = more;
         more[list->count] = (tide_snapshot_info){.bytes = 0};
         TIDE_TRY(read_info(&more[list->count++], query, err));

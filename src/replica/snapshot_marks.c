@@ -9,16 +9,11 @@
 #include "replica/snapshot_run.h"
 #include "tidemark_templates.h"
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
-}
-
 static tide_status keep_mark(tide_restore_run *u, tide_foreign_query *query, tide_error *err)
 {
     tide_origin_mark *more = realloc(u->r.here, ((size_t)u->r.here_count + 1) * sizeof *more);
     if (!more)
-        return fail_memory(err);
+        return tide_no_memory(err);
     u->r.here = more;
     tide_origin_mark *mark = &more[u->r.here_count];
     *mark = (tide_origin_mark){.epoch = 0};

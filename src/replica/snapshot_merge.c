@@ -51,7 +51,7 @@ static tide_status translate(tide_row_clock *out, const tide_snapshot_target *ta
     *out = *theirs;
     out->columns = calloc((size_t)theirs->column_count + 1, sizeof *out->columns);
     if (!out->columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row's clock");
+        return tide_no_memory(err);
     for (int i = 0; i < theirs->column_count; i++)
         out->columns[i] =
             (tide_column_clock){.column = theirs->columns[i].column == TIDE_ROW_CLOCK_LOST
@@ -111,7 +111,7 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
     const tide_any **values =
         (const tide_any **)calloc((size_t)target->table->column_count, sizeof(void *));
     if (!values)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
+        return tide_no_memory(err);
     for (int i = 0; i < from->column_count; i++)
         values[target->map[i]] = given->has[i] ? &given->values[i] : NULL;
     for (int i = 0; given->clock.created.stamp.time != 0 && i < target->table->column_count; i++)
@@ -158,7 +158,7 @@ static tide_status strip_clock(tide_row_clock *out, tide_restoring *r, const tid
     out->column_count = 0;
     out->columns = calloc((size_t)clock->column_count + 1, sizeof *out->columns);
     if (!out->columns)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row's clock");
+        return tide_no_memory(err);
     TIDE_TRY(strip(&is_stripped, r, &out->created, err));
     TIDE_TRY(strip(&is_stripped, r, &out->deleted, err));
     for (int i = 0; i < clock->column_count; i++) {
@@ -181,7 +181,7 @@ static tide_status remember_forgotten(tide_restoring *r, const tide_desk_row *ro
     if (tide_buffer_append_u64(&r->forgotten, (uint64_t)row->table->id) < TIDE_OK ||
         tide_buffer_append_u32(&r->forgotten, (uint32_t)row->key.len) < TIDE_OK ||
         tide_buffer_append_view(&r->forgotten, row->key) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for rows that go");
+        return tide_no_memory(err);
     r->out->forgotten++;
     return TIDE_OK;
 }
@@ -246,7 +246,7 @@ tide_status tide_snapshot_note_held(tide_restoring *r, const tide_event *event, 
                                     tide_error *err)
 {
     if (tide_buffer_append(&r->held, &event->stamp, sizeof event->stamp) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for events that the snapshot's maker holds");
+        return tide_no_memory(err);
     r->is_held_sorted = false;
     return is_merged ? keep_bases(r, event, err) : TIDE_OK;
 }

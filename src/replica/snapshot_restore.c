@@ -37,11 +37,6 @@ static void run_done(tide_restore_run *u)
     tide_snapshot_input_close(&u->input);
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
-}
-
 /* A desk for the next batch. */
 static tide_status begin_batch(tide_restore_run *u, tide_error *err)
 {
@@ -51,7 +46,7 @@ static tide_status begin_batch(tide_restore_run *u, tide_error *err)
     TIDE_TRY(tide_desk_init(&u->desk, u->call->node, u->r.tx, err));
     u->targets = calloc((size_t)decoder->table_count + 1, sizeof *u->targets);
     if (!u->targets)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < decoder->table_count; i++) {
         u->target_count = i + 1;
         TIDE_TRY(tide_snapshot_target_init(&u->targets[i], &u->desk, &decoder->tables[i], err));
@@ -158,7 +153,7 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
         const tide_view key = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);
         if (!copy)
-            return fail_memory(err);
+            return tide_no_memory(err);
         keys[(*count)++] = tide_view_bytes(copy, key.len);
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -167,7 +162,7 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
 static tide_status keep_last_key(tide_restore_run *u, tide_view key, tide_error *err)
 {
     tide_buffer_clear(&u->r.last_key);
-    return tide_buffer_append_view(&u->r.last_key, key) < TIDE_OK ? fail_memory(err) : TIDE_OK;
+    return tide_buffer_append_view(&u->r.last_key, key) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 static tide_status next_batch(tide_restore_run *u, tide_error *err)

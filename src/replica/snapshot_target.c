@@ -5,11 +5,6 @@
 #include "base/cleanup.h"
 #include "replica/snapshot_parts.h"
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory to restore a snapshot");
-}
-
 static int find_column(const tide_table *table, const char *name)
 {
     for (int i = 0; i < table->column_count; i++)
@@ -25,7 +20,7 @@ static tide_status map_columns(tide_snapshot_target *out, const tide_snapshot_ta
     out->is_same = table->schema == from->schema && table->column_count == from->column_count;
     out->map = calloc((size_t)from->column_count + 1, sizeof *out->map);
     if (!out->map)
-        return fail_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < from->column_count; i++) {
         out->map[i] = find_column(table, from->columns[i]);
         if (out->map[i] < 0)
@@ -56,7 +51,7 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
         return TIDE_OK;
     out->defaults = (const tide_any **)calloc((size_t)table->column_count, sizeof(void *));
     if (!out->defaults)
-        return fail_memory(err);
+        return tide_no_memory(err);
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
@@ -65,7 +60,7 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
             continue;
         tide_any *own = tide_arena_alloc(&desk->arena, sizeof *own);
         if (!own)
-            return fail_memory(err);
+            return tide_no_memory(err);
         TIDE_TRY(tide_desk_keep(own, desk, &value, err));
         out->defaults[i] = own;
     }

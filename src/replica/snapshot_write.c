@@ -47,7 +47,7 @@ static tide_status keep_name(void *arg, const tide_table *table, tide_error *err
     names *n = arg;
     char(*more)[TIDE_EVENT_TABLE_MAX + 1] = realloc(n->of, ((size_t)n->count + 1) * sizeof *more);
     if (!more)
-        return tide_snapshot_write_no_memory(err);
+        return tide_no_memory(err);
     n->of = more;
     memcpy(more[n->count++], table->name, sizeof table->name);
     return TIDE_OK;
@@ -94,7 +94,7 @@ static tide_status load_tables(tide_snapshot_writing *w, tide_error *err)
     TIDE_TRY(tide_table_list(w->tx, keep_name, &found, err));
     w->tables = calloc((size_t)found.count + 1, sizeof *w->tables);
     if (!w->tables)
-        return tide_snapshot_write_no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < found.count; i++) {
         const tide_status status = tide_table_find(&w->tables[i], w->tx, found.of[i], err);
         TIDE_TRY(status);
@@ -132,7 +132,7 @@ static tide_status load_statements(statements *out, const tide_snapshot_writing 
                              TIDE_SYNC_TABLE_SQL_MAX - 1);
         out->of[out->count] = strndup(text.ptr, text.len);
         if (!out->of[out->count])
-            return tide_snapshot_write_no_memory(err);
+            return tide_no_memory(err);
         out->count++;
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -178,7 +178,7 @@ static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_origin_mark *more = realloc(w->origins, ((size_t)w->origin_count + 1) * sizeof *more);
         if (!more)
-            return tide_snapshot_write_no_memory(err);
+            return tide_no_memory(err);
         w->origins = more;
         tide_origin_mark *mark = &more[w->origin_count];
         *mark = (tide_origin_mark){.epoch = 0};

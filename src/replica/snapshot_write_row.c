@@ -9,17 +9,12 @@
 
 enum { TELL_EVERY = 1000 };
 
-tide_status tide_snapshot_write_no_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a snapshot's record");
-}
-
 /* Write the record that was put into the buffer. */
 tide_status tide_snapshot_write_record(tide_snapshot_writing *w, tide_status put, tide_error *err)
 {
     if (put < TIDE_OK)
         return put == TIDE_E_LIMIT ? tide_fail(err, put, "a row is too large for a snapshot")
-                                   : tide_snapshot_write_no_memory(err);
+                                   : tide_no_memory(err);
     TIDE_TRY(tide_snapshot_writer_add(w->to, tide_buffer_view(&w->record), err));
     tide_buffer_clear(&w->record);
     return TIDE_OK;
@@ -55,7 +50,7 @@ static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_forei
     tide_snapshot_conflict *more =
         realloc(p->conflicts, ((size_t)row->conflict_count + 1) * sizeof *more);
     if (!more)
-        return tide_snapshot_write_no_memory(err);
+        return tide_no_memory(err);
     p->conflicts = more;
     row->conflicts = more;
     tide_snapshot_conflict *conflict = &more[row->conflict_count];
@@ -67,7 +62,7 @@ static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_forei
     const tide_view value = tide_foreign_col_bytes(query);
     conflict->value = tide_view_bytes(NULL, value.len); /* its place follows when all are there */
     if (tide_buffer_append_view(&p->bytes, value) < TIDE_OK)
-        return tide_snapshot_write_no_memory(err);
+        return tide_no_memory(err);
     conflict->found_at_us = tide_foreign_col_i64(query);
     row->conflict_count++;
     return TIDE_OK;
@@ -103,7 +98,7 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
         tide_snapshot_known *more =
             realloc(p->knowledge, ((size_t)row->known_count + 1) * sizeof *more);
         if (!more)
-            return tide_snapshot_write_no_memory(err);
+            return tide_no_memory(err);
         p->knowledge = more;
         row->knowledge = more;
         tide_snapshot_known *one = &more[row->known_count++];
@@ -185,7 +180,7 @@ static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
     if (row.is_here) {
         p.values = calloc((size_t)table->column_count, sizeof *p.values);
         if (!p.values)
-            return tide_snapshot_write_no_memory(err);
+            return tide_no_memory(err);
         TIDE_TRY(load_values(get, &p, &row, table, err));
         TIDE_TRY(check_prints(p.values, table, tide_foreign_col_bytes(rows), err));
         ++*standing;

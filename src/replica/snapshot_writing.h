@@ -18,7 +18,6 @@ typedef struct tide_snapshot_writing {
     tide_snapshot_end counted;
 } tide_snapshot_writing;
 
-TIDE_MUST_CHECK tide_status tide_snapshot_write_no_memory(tide_error *err);
 /* Write the record that was put into w->record. */
 TIDE_MUST_CHECK tide_status tide_snapshot_write_record(tide_snapshot_writing *w, tide_status put,
                                                        tide_error *err);

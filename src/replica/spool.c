@@ -108,7 +108,7 @@ static tide_status read_step(step *s, tide_desk *desk, tide_view *bodies, int *c
         const tide_view body = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
         if (!copy)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch");
+            return tide_no_memory(err);
         bodies[(*count)++] = tide_view_bytes(copy, body.len);
         bytes += body.len;
     }
@@ -134,7 +134,7 @@ static tide_status merge_batch(step *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_view *bodies = calloc(TIDE_SPOOL_STEP, sizeof *bodies);
     if (!bodies)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch");
+        return tide_no_memory(err);
     for (s->more = true; s->more;)
         TIDE_TRY(merge_step(s, bodies, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;

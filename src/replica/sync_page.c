@@ -63,7 +63,7 @@ tide_status tide_peer_marks_add(tide_peer_marks *marks, const tide_origin_mark *
         return tide_fail(err, TIDE_E_LIMIT, "more than %d logs at one node", TIDE_SYNC_ORIGINS_MAX);
     tide_origin_mark *grown = grow(marks->origins, marks->origin_count, sizeof *grown);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for marks");
+        return tide_no_memory(err);
     marks->origins = grown;
     marks->origins[marks->origin_count++] = *mark;
     return TIDE_OK;
@@ -80,8 +80,8 @@ static tide_status copy_sql(tide_peer_table *table, const char *const *sql, tide
     table->sql = (char **)calloc(count + 1, sizeof *table->sql);
     for (size_t i = 0; table->sql && i < count; i++)
         if (!(table->sql[i] = strdup(sql[i])))
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
-    return table->sql ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+            return tide_no_memory(err);
+    return table->sql ? TIDE_OK : tide_no_memory(err);
 }
 
 tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name, uint64_t schema,
@@ -96,7 +96,7 @@ tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name, 
                          TIDE_SYNC_TABLES_MAX);
     tide_peer_table *grown = grow(marks->tables, marks->table_count, sizeof *grown);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+        return tide_no_memory(err);
     marks->tables = grown;
     tide_peer_table *table = &marks->tables[marks->table_count];
     *table = (tide_peer_table){.schema = schema, .retain_us = retain_us};
@@ -123,7 +123,7 @@ tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, 
         table->schemas = grown;
     char *bytes = grown ? malloc(len + 1) : NULL;
     if (!bytes)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+        return tide_no_memory(err);
     memcpy(bytes, columns.len > 0 ? columns.ptr : "", columns.len);
     memcpy(bytes + columns.len, becomes.len > 0 ? becomes.ptr : "", becomes.len);
     memcpy(bytes + columns.len + becomes.len, key.len > 0 ? key.ptr : "", key.len);
@@ -146,7 +146,7 @@ tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name, t
         table->former = grown;
     char *copy = grown ? strndup(name.ptr, name.len) : NULL;
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+        return tide_no_memory(err);
     grown[table->former_count++] = copy;
     return TIDE_OK;
 }
@@ -158,7 +158,7 @@ tide_status tide_peer_table_set_form(tide_peer_table *table, tide_view form, tid
                          form.len);
     char *copy = malloc(form.len + 1);
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for tables");
+        return tide_no_memory(err);
     memcpy(copy, form.len > 0 ? form.ptr : "", form.len);
     free((void *)table->form.ptr);
     table->form = tide_view_bytes(copy, form.len);
@@ -284,7 +284,7 @@ tide_status tide_peer_page_add(tide_peer_page *page, tide_view event, tide_error
         const int capacity = page->capacity > 0 ? page->capacity * 2 : 64;
         size_t *ends = realloc(page->ends, (size_t)capacity * sizeof *ends);
         if (!ends)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a page");
+            return tide_no_memory(err);
         page->ends = ends;
         page->capacity = capacity;
     }

@@ -87,7 +87,7 @@ static tide_status add_column(tide_table *table, tide_foreign_query *query, bool
     const int64_t key_position = tide_foreign_col_i64(query);
     const bool is_stored = tide_foreign_col_i64(query) == 0;
     if (!name || !type || !fallback)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
+        return tide_no_memory(err);
     if (!is_stored)
         return TIDE_OK;
     if (key_position > TIDE_EVENT_KEY_MAX)
@@ -95,7 +95,7 @@ static tide_status add_column(tide_table *table, tide_foreign_query *query, bool
                          table->name, TIDE_EVENT_KEY_MAX);
     tide_table_column *column = grow_columns(table);
     if (!column)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
+        return tide_no_memory(err);
     column->name = TIDE_TAKE(name);
     column->affinity = find_affinity(type, table->is_strict);
     column->is_not_null = is_not_null;
@@ -218,9 +218,7 @@ static tide_status make_room_for_texts(tide_table *table, tide_error *err)
 {
     table->texts = calloc(TIDE_TABLE_STATEMENTS, sizeof *table->texts);
     table->some = calloc(TIDE_TABLE_STATEMENTS, sizeof *table->some);
-    return table->texts && table->some
-               ? TIDE_OK
-               : tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
+    return table->texts && table->some ? TIDE_OK : tide_no_memory(err);
 }
 
 static bool is_ours(const char *name)
@@ -318,7 +316,7 @@ static tide_status take_recorded(tide_table *table, tide_foreign_query *query, t
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_columns: table %s", table->name);
     tide_table_column *column = name && fallback ? grow_columns(table) : NULL;
     if (!column)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for table %s", table->name);
+        return tide_no_memory(err);
     column->name = TIDE_TAKE(name);
     column->is_not_null = is_not_null;
     column->affinity = found;
@@ -432,7 +430,7 @@ tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, t
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
         if (!name)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a table");
+            return tide_no_memory(err);
         TIDE_CLEANUP(tide_table_done) tide_table table = {0};
         TIDE_TRY(tide_table_find(&table, tx, name, err));
         TIDE_TRY(fn(arg, &table, err));

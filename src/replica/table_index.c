@@ -112,14 +112,14 @@ static tide_status take_apart(tide_table_unique *unique, const char *sql, tide_e
 {
     TIDE_CLEANUP(tide_freep) char *text = strip_comments(sql);
     if (!text)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+        return tide_no_memory(err);
     const char *at = find_open(text);
     for (int i = 0; i < unique->term_count && *at; i++) {
         const char *end = find_piece_end(at);
         const size_t len = trim_word(at, trim_word(at, (size_t)(end - at), "asc"), "desc");
         tide_table_term *term = &unique->terms[i];
         if (term->column == -1 && !(term->sql = tide_table_copy(tide_view_bytes(at, len))))
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+            return tide_no_memory(err);
         at = *end == ',' ? end + 1 : end;
     }
     at += *at == ')';
@@ -127,7 +127,7 @@ static tide_status take_apart(tide_table_unique *unique, const char *sql, tide_e
     if (strncasecmp(at, "where", 5) != 0)
         return TIDE_OK;
     unique->where = tide_table_copy(tide_view_of(at + 5));
-    return unique->where ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+    return unique->where ? TIDE_OK : tide_no_memory(err);
 }
 
 /* ---- unique keys ---- */
@@ -183,7 +183,7 @@ static tide_status add_term(tide_table_unique *unique, const tide_table *table,
     TIDE_CLEANUP(tide_freep) char *collation = tide_table_copy(tide_foreign_col_bytes(query));
     tide_table_term *term = name && collation ? grow_terms(unique) : NULL;
     if (!term)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+        return tide_no_memory(err);
     if (!is_known_collation(collation))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "table %s has an index with the collation %s, which only its application "
@@ -250,10 +250,10 @@ static tide_status add_rowid(tide_table *table, tide_error *err)
     tide_table_unique *unique = grow_uniques(table);
     tide_table_term *term = unique ? grow_terms(unique) : NULL;
     if (!term)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+        return tide_no_memory(err);
     term->column = -3;
     term->name = strdup(free_name);
-    return term->name ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+    return term->name ? TIDE_OK : tide_no_memory(err);
 }
 
 tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide_error *err)
@@ -265,13 +265,13 @@ tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_table_unique *unique = grow_uniques(table);
         if (!unique)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+            return tide_no_memory(err);
         TIDE_TRY(read_terms(unique, tx, table, tide_foreign_col_bytes(query), err));
         (void)tide_foreign_col_bytes(query);
         (void)tide_foreign_col_i64(query);
         TIDE_CLEANUP(tide_freep) char *sql = tide_table_copy(tide_foreign_col_bytes(query));
         if (!sql)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an index");
+            return tide_no_memory(err);
         TIDE_TRY(take_apart(unique, sql, err));
         unique->is_key = is_the_key(table, unique);
     }
@@ -300,7 +300,7 @@ static tide_status add_pair(tide_table *table, tide_table_foreign *foreign,
     TIDE_CLEANUP(tide_freep) char *from = tide_table_copy(tide_foreign_col_bytes(query));
     TIDE_CLEANUP(tide_freep) char *to = tide_table_copy(tide_foreign_col_bytes(query));
     if (!from || !to)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
+        return tide_no_memory(err);
     foreign->column[foreign->count] = tide_table_find_column(table, from);
     foreign->parent_column[foreign->count] = -1;
     foreign->parent_name[foreign->count++] = TIDE_TAKE(to);
@@ -322,14 +322,14 @@ static tide_status find_parent(tide_table_foreign *foreign, tide_foreign_tx *tx,
         const int64_t key_position = tide_foreign_col_i64(query);
         const bool is_stored = tide_foreign_col_i64(query) == 0;
         if (!name)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
+            return tide_no_memory(err);
         for (int i = 0; i < foreign->count; i++) {
             char **wanted = &foreign->parent_name[i];
             if (!**wanted && key_position == i + 1) {
                 free(*wanted);
                 *wanted = strdup(name);
                 if (!*wanted)
-                    return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
+                    return tide_no_memory(err);
             }
             if (is_stored && strcasecmp(*wanted, name) == 0)
                 foreign->parent_column[i] = column;
@@ -352,7 +352,7 @@ tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide
         tide_table_foreign *foreign =
             id == last_id ? &table->foreign[table->foreign_count - 1] : grow_foreign(table);
         if (!foreign)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a foreign key");
+            return tide_no_memory(err);
         if (parent.len > TIDE_EVENT_TABLE_MAX)
             return tide_fail(err, TIDE_E_UNSUPPORTED, "%s refers to a table with too long a name",
                              table->name);

@@ -221,7 +221,7 @@ tide_status tide_log_row_init(tide_log_row *row, const tide_table *table, tide_e
     if (row->values && row->is_written)
         return TIDE_OK;
     tide_log_row_done(row);
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a row of %s", table->name);
+    return tide_no_memory(err);
 }
 
 void tide_log_row_done(tide_log_row *row)

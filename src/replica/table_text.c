@@ -365,7 +365,7 @@ tide_status tide_table_text(tide_buffer *out, const tide_table *table,
         list_pairs(&l, table, fill),
     };
     if (l.is_full)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement of %s", table->name);
+        return tide_no_memory(err);
     char flags[64];
     const bool is_doubled = all[7].count > 0; /* doubles */
     (void)snprintf(flags, sizeof flags, "%s%s%s%s", watched,

@@ -311,7 +311,7 @@ tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *resul
     tide_buffer_init(&result->out, spec->stdout_max);
     TIDE_CLEANUP(tide_freep) tide_child *child = calloc(1, sizeof *child);
     if (!child)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to run '%s'", spec->argv[0]);
+        return tide_no_memory(err);
     child->spec = spec;
     child->result = result;
     child->clock = spec->clock ? spec->clock : tide_env_system();

@@ -254,7 +254,7 @@ tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *ou
     plumbing p = {.in = {-1, -1}, .out = {-1, -1}, .report = {-1, -1}};
     TIDE_CLEANUP(tide_freep) char **environment = make_environment(spec->env);
     if (!environment)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to start '%s'", spec->argv[0]);
+        return tide_no_memory(err);
     TIDE_TRY(open_plumbing(&p, spec, err));
     orders o = {.spec = spec, .p = &p, .environment = environment};
     o.has_own_group = spec->stdin_kind != TIDE_CHILD_STDIN_INHERIT || !isatty(STDIN_FILENO);

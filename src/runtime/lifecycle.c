@@ -64,7 +64,7 @@ tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_optio
 {
     TIDE_CLEANUP(tide_lifecycle_closep) tide_lifecycle *service = calloc(1, sizeof *service);
     if (!service)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the service");
+        return tide_no_memory(err);
     service->log = options->log;
     service->env = options->env ? options->env : tide_env_system();
     service->ready_file = options->ready_file ? options->ready_file : stdout;

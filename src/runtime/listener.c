@@ -123,7 +123,7 @@ static tide_status find_series(tide_listener *front, tide_error *err)
     const size_t count = tide_routes_count(front->routes);
     front->durations = calloc(count + 1, sizeof(void *));
     if (!front->durations)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for metrics");
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++)
         front->durations[i] =
             tide_metrics_series(front->metrics, TIDE_METRIC_RPC_DURATION,
@@ -286,7 +286,7 @@ tide_status tide_listener_open(tide_listener **out, const tide_listener_options 
 {
     tide_listener *front = calloc(1, sizeof *front);
     if (!front)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a daemon");
+        return tide_no_memory(err);
     front->options = *options;
     raise_file_limit();
     tide_status status = tide_lifecycle_open(

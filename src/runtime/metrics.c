@@ -121,7 +121,7 @@ static tide_status add_plain_series(tide_metrics *metrics, tide_error *err)
         for (int i = 0; i < tide_metric_label_count(family->row); i++)
             family->other.values[i] = "other";
         if (!family->row->labels[0] && !add_series(family, NULL, 0, 0))
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for metrics");
+            return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -131,7 +131,7 @@ tide_status tide_metrics_new(tide_metrics **out, const char *version, tide_env *
 {
     TIDE_CLEANUP(tide_metrics_freep) tide_metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for metrics");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&metrics->lock, NULL);
     (void)pthread_mutex_init(&metrics->writing, NULL);
     metrics->env = env;

@@ -120,7 +120,7 @@ static tide_status add_setting(tide_options_file *file, int *capacity, tide_view
         tide_setting *settings =
             reallocarray(file->settings, (size_t)wanted, sizeof *file->settings);
         if (!settings)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the settings");
+            return tide_no_memory(err);
         file->settings = settings;
         *capacity = wanted;
     }
@@ -166,7 +166,7 @@ tide_status tide_options_file_parse(tide_options_file *out, tide_view text, cons
     out->path = strdup(path);
     out->text = malloc(text.len + 1);
     if (!out->path || !out->text)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %s", path);
+        return tide_no_memory(err);
     if (text.len > 0)
         memcpy(out->text, text.ptr, text.len);
     out->text[text.len] = '\0';

@@ -10,7 +10,7 @@ tide_status tide_bulk_begin(tide_bulk **out, tide_tx *tx, const tide_sql *sql, t
     assert(sql->is_bulk && tx->is_write);
     tide_bulk *bulk = calloc(1, sizeof *bulk);
     if (!bulk)
-        return tide_tx_doom(tx, tide_fail(err, TIDE_E_NOMEM, "no memory for %s", sql->name), err);
+        return tide_tx_doom(tx, tide_no_memory(err), err);
     bulk->tx = tx;
     bulk->sql = sql;
     const tide_status status = tx->store->ops->bulk_begin(bulk, err);

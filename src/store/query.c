@@ -75,7 +75,7 @@ tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql,
     assert(text->text && "this statement does not exist for this engine");
     tide_query *query = take_from_pool(tx->pool);
     if (!query)
-        return tide_tx_doom(tx, tide_fail(err, TIDE_E_NOMEM, "no memory for %s", sql->name), err);
+        return tide_tx_doom(tx, tide_no_memory(err), err);
     query->tx = tx;
     query->sql = sql;
     query->text = text;

@@ -54,7 +54,7 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
     tide_store *store = calloc(1, sizeof *store);
     if (!store)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
+        return tide_no_memory(err);
     if (options)
         store->options = *options;
     fill_defaults(&store->options);
@@ -69,7 +69,7 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     store->pid = getpid();
     tide_status status = TIDE_OK;
     if (!store->name)
-        status = tide_fail(err, TIDE_E_NOMEM, "no memory to open a store");
+        status = tide_no_memory(err);
     if (status >= TIDE_OK)
         status = open_engine(store, parsed.target, err);
     if (status < TIDE_OK) {

@@ -80,7 +80,7 @@ tide_status tide_watch_open(tide_watch **out, tide_store *store, const char *top
     TIDE_TRY(check_topic(topic, err));
     tide_watch *watch = calloc(1, sizeof *watch);
     if (!watch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a watch");
+        return tide_no_memory(err);
     watch->store = store;
     (void)snprintf(watch->topic, sizeof watch->topic, "%s", topic);
     watch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

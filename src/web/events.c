@@ -159,7 +159,7 @@ tide_status tide_events_open(tide_events **out, tide_store *store, const tide_we
                          TIDE_WEB_SOURCES_MAX);
     tide_events *events = calloc(1, sizeof *events);
     if (!events)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the dashboard");
+        return tide_no_memory(err);
     events->store = store;
     events->count = count;
     memcpy(events->sources, sources, (size_t)count * sizeof *sources);

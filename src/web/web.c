@@ -61,7 +61,7 @@ tide_status tide_web_open(tide_web **out, tide_listener *front, const tide_web_o
 {
     tide_web *web = calloc(1, sizeof *web);
     if (!web)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the dashboard");
+        return tide_no_memory(err);
     web->about = options->about;
     web->place = options->place;
     tide_status status = tide_events_open(&web->events, options->store, options->sources,

@@ -94,7 +94,7 @@ static tide_status plan_items(tide_item_batch *b, const tide_work_spec *items, t
     b->by_id = tide_arena_alloc(&b->arena, count * sizeof(tide_item_plan *));
     b->by_key = tide_arena_alloc(&b->arena, count * sizeof(tide_item_plan *));
     if (!b->plans || !b->by_id || !b->by_key)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch of items");
+        return tide_no_memory(err);
     for (int i = 0; i < b->count; i++) {
         tide_item_plan *plan = &b->plans[i];
         const char *task_id = items[i].task_id;

@@ -8,11 +8,6 @@
 #include "base/cleanup.h"
 #include "tidemark_sql.h"
 
-static tide_status fail_nomem(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a batch of items");
-}
-
 /* ---- by id ---- */
 
 static bool is_same_text(const char *a, tide_view b, bool is_b_null)
@@ -70,7 +65,7 @@ static tide_status mark_seen(tide_item_batch *b, tide_error *err)
 {
     const char **ids = tide_arena_alloc(&b->arena, (size_t)b->id_count * sizeof *ids);
     if (!ids)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     for (int i = 0; i < b->id_count; i++)
         ids[i] = b->by_id[i]->item->work_item_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -219,7 +214,7 @@ tide_status tide_item_batch_check_tasks(tide_item_batch *b, tide_error *err)
 {
     const char **ids = tide_arena_alloc(&b->arena, (size_t)b->count * sizeof *ids);
     if (!ids)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     const int count = list_tasks(b, ids);
     if (count == 0)
         return TIDE_OK;

@@ -224,7 +224,7 @@ static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_freep) const char **ids = calloc((size_t)c->out->count, sizeof *ids);
     if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d tasks", c->out->count);
+        return tide_no_memory(err);
     for (int i = 0; i < c->out->count; i++)
         ids[i] = c->out->items[i].task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -401,7 +401,7 @@ tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *re
         tide_arena_init(arena, is_at_once ? (size_t)c.limit * ITEM_BYTES_MAX : CLAIM_BYTES_MAX);
     out->memory = arena;
     if (!arena || !out->items || !keys)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", c.limit);
+        return tide_no_memory(err);
     const tide_status status = claim_found(store, &c, err);
     if (status != TIDE_OK)
         out->count = 0;

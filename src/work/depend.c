@@ -132,7 +132,7 @@ static tide_status check_circles(const graph *g, tide_error *err)
     TIDE_CLEANUP(tide_freep) int *open = calloc(count, sizeof *open);
     TIDE_CLEANUP(tide_freep) int *queue = calloc(count, sizeof *queue);
     if (!open || !queue)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", count);
+        return tide_no_memory(err);
     peel(g, open, queue);
     for (size_t i = 0; i < count; i++)
         if (open[i] > 0)
@@ -205,7 +205,7 @@ static tide_status settle_all_outside(graph *g, tide_error *err)
 {
     const char **ids = tide_arena_alloc(&g->batch->arena, (size_t)g->count * sizeof *ids);
     if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d dependencies", g->count);
+        return tide_no_memory(err);
     const int count = list_outside(g, ids);
     int outside = 0;
     int settled = 0;

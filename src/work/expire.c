@@ -214,7 +214,7 @@ static tide_status write_boundary(tide_checkpoint_new *out, const overdue *row, 
     const char *copy =
         status < TIDE_OK ? NULL : tide_arena_text(&step->arena, tide_buffer_view(&text));
     if (!copy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a checkpoint");
+        return tide_no_memory(err);
     *out = (tide_checkpoint_new){.task_id = row->task_id,
                                  .work_item_id = row->id,
                                  .type = "error_boundary",
@@ -231,7 +231,7 @@ static tide_status record(tide_tx *tx, expire_step *step, tide_item_wakes *wakes
     tide_checkpoint_numbers *numbers =
         tide_arena_alloc(&step->arena, (size_t)step->count * sizeof *numbers);
     if (!checkpoints || !numbers)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d checkpoints", step->count);
+        return tide_no_memory(err);
     int count = 0;
     for (int i = 0; i < step->count; i++) {
         const overdue *row = &step->rows[i];
@@ -271,7 +271,7 @@ tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_lim
 {
     TIDE_CLEANUP(tide_freep) overdue *rows = calloc(STEP_ITEMS, sizeof *rows);
     if (!rows)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a sweep");
+        return tide_no_memory(err);
     expire_step step = {.crash_limit = crash_limit, .rows = rows, .is_more = true};
     tide_arena_init(&step.arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;

@@ -213,7 +213,7 @@ tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_freep) explanation *e = calloc(1, sizeof *e);
     if (!e)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an explanation");
+        return tide_no_memory(err);
     e->id = work_item_id;
     tide_arena_init(&e->arena, TIDE_ITEM_PAGE_MAX);
     const tide_status status = tide_store_read(store, explain_item, e, err);

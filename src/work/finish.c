@@ -76,7 +76,7 @@ static tide_status lock_tasks(tide_tx *tx, const finish_request *request, tide_e
     TIDE_CLEANUP(tide_freep)
     const char **ids = calloc((size_t)result->follow_up_count, sizeof *ids);
     if (!ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", result->follow_up_count);
+        return tide_no_memory(err);
     int count = 0;
     for (int i = 0; i < result->follow_up_count; i++)
         if (result->follow_ups[i].task_id)
@@ -242,7 +242,7 @@ tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_e
     if (result->follow_up_count > 0) {
         added = calloc((size_t)result->follow_up_count, sizeof *added);
         if (!added)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", result->follow_up_count);
+            return tide_no_memory(err);
     }
     request.added = added;
     tide_arena_init(&request.arena, TIDE_HOLD_BYTES_MAX);
@@ -328,7 +328,7 @@ tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, 
     TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)count, sizeof *needed);
     if (!held || !needed)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", count);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
         TIDE_TRY(check_plain(&results[i], err));
         held[i] = (tide_lease_list){.id = results[i].work_item_id,

@@ -46,7 +46,7 @@ tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, 
     TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
     TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     if (!held)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", count);
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++)
         held[i] = (tide_lease_list){
             .id = items[i].work_item_id, .token = items[i].token, .is_lost = &items[i].is_lost};

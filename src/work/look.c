@@ -142,7 +142,7 @@ tide_status tide_work_list(tide_store *store, const tide_work_filter *filter, ti
     TIDE_TRY(tide_item_check_range("limit", filter->limit, 0, INT64_MAX, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of items");
+        return tide_no_memory(err);
     request->filter = filter;
     request->left = filter->limit > 0 ? filter->limit : 100;
     request->before_row = INT64_MAX;
@@ -212,7 +212,7 @@ tide_status tide_work_attempts(tide_store *store, const char *work_item_id,
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_freep) attempts_request *request = calloc(1, sizeof *request);
     if (!request)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of attempts");
+        return tide_no_memory(err);
     request->id = work_item_id;
     request->after_token = -1;
     tide_arena_init(&request->arena, TIDE_ITEM_ROW_MAX);

@@ -21,7 +21,7 @@ tide_status tide_resume_init(tide_resume *r, const char *task_id, tide_error *er
     tide_arena_init(&r->arena, RESUME_BYTES_MAX);
     r->end = tide_journal_page_new();
     if (!r->end)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 
@@ -53,7 +53,7 @@ static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         void *items = grow(r->items, &r->item_size, r->item_count, sizeof *r->items);
         if (!items)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the items of a task");
+            return tide_no_memory(err);
         r->items = items;
         TIDE_TRY(tide_item_read(query, &r->arena, &r->items[r->item_count], NULL, err));
         r->item_count++;
@@ -92,7 +92,7 @@ static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         void *keys = grow(r->keys, &r->key_size, r->key_count, sizeof *r->keys);
         if (!keys)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the answers of a task");
+            return tide_no_memory(err);
         r->keys = keys;
         TIDE_TRY(read_key(query, r, &r->keys[r->key_count], err));
         r->key_count++;
@@ -183,7 +183,7 @@ static tide_status read_later_page(tide_tx *tx, tide_resume *r, const tide_segme
                          TIDE_RESUME_PAGES_MAX * TIDE_JOURNAL_PAGE_MAX, r->task_id);
     tide_journal_page *page = tide_journal_page_new();
     if (!page)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of checkpoints");
+        return tide_no_memory(err);
     r->later[r->later_count++] = page;
     TIDE_TRY(tide_journal_page_read(page, tx, numbers, count, TIDE_PAGE_SNAPSHOTS, err));
     if (page->count > 0)

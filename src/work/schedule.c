@@ -329,7 +329,7 @@ tide_status tide_schedule_list(tide_store *store, tide_schedule_fn *fn, void *ar
 {
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of schedules");
+        return tide_no_memory(err);
     tide_arena_init(&request->arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
     const tide_status status = list_pages(store, request, fn, arg, err);
     tide_arena_done(&request->arena);

@@ -27,7 +27,7 @@ static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
         const int size = s->item_size ? 2 * s->item_size : 64;
         tide_work_stat *larger = realloc(s->items, (size_t)size * sizeof *s->items);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d work types", size);
+            return tide_no_memory(err);
         s->items = larger;
         s->item_size = size;
     }

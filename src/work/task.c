@@ -196,7 +196,7 @@ tide_status tide_task_list(tide_store *store, const char *status, int64_t limit,
     TIDE_TRY(tide_item_check_range("limit", limit, 0, INT64_MAX, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a page of tasks");
+        return tide_no_memory(err);
     request->status = status;
     request->limit = limit > 0 ? limit : 100;
     tide_arena_init(&request->arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);

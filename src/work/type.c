@@ -66,7 +66,7 @@ static tide_status add_type(list_request *request, tide_query *query, tide_error
         const int size = request->size ? 2 * request->size : 64;
         tide_work_type *larger = realloc(request->types, (size_t)size * sizeof *request->types);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d work types", size);
+            return tide_no_memory(err);
         request->types = larger;
         request->size = size;
     }

@@ -89,7 +89,7 @@ static tide_status claim_some(tide_worker *worker, int wanted, tide_error *err)
 {
     tide_worker_batch *batch = calloc(1, sizeof *batch);
     if (!batch)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a claim");
+        return tide_no_memory(err);
     batch->users = 1;
     tide_work_claim_request request = worker->options.claim;
     request.limit = wanted;
@@ -364,7 +364,7 @@ tide_status tide_worker_open(tide_worker **out, tide_store *store,
     TIDE_TRY(check_options(options, err));
     TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a worker");
+        return tide_no_memory(err);
     worker->wake_fd = worker->warden_fd = -1;
     worker->store = store;
     worker->env = tide_store_env(store);
@@ -377,7 +377,7 @@ tide_status tide_worker_open(tide_worker **out, tide_store *store,
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     worker->warden_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!worker->jobs || worker->wake_fd < 0 || worker->warden_fd < 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory or descriptor for a worker");
+        return tide_no_memory(err);
     worker->renew_at_us = tide_worker_now(worker) + tide_worker_renewal_gap_us(worker);
     TIDE_TRY(open_watches(worker, err));
     *out = TIDE_TAKE(worker);

@@ -92,7 +92,7 @@ void tide_worker_step_renewal(tide_worker *worker)
     tide_work_ref *refs = calloc((size_t)worker->job_count, sizeof *refs);
     tide_error err = {0};
     if (!list || !refs) {
-        (void)tide_fail(&err, TIDE_E_NOMEM, "no memory to renew leases");
+        (void)tide_no_memory(&err);
         tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
         return;
     }

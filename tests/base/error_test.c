@@ -121,6 +121,16 @@ static void advice_in_the_text_replaces_that_of_the_table(void **state)
     assert_status(TIDE_E_BUSY, tide_fail_advised(NULL, TIDE_E_BUSY, "in use; stop it"));
 }
 
+static void no_memory_has_one_text(void **state)
+{
+    (void)state;
+    tide_error err = {.status = TIDE_OK};
+    assert_status(TIDE_E_NOMEM, tide_no_memory(&err));
+    assert_status(TIDE_E_NOMEM, err.status);
+    assert_string_equal(err.text, "no memory");
+    assert_status(TIDE_E_NOMEM, tide_no_memory(NULL));
+}
+
 /* A callee with a bare status left no words. */
 static void context_without_words_uses_those_of_the_table(void **state)
 {
@@ -184,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_cut_in_continuation_bytes_loses_little),
         cmocka_unit_test(context_stands_in_front),
         cmocka_unit_test(advice_in_the_text_replaces_that_of_the_table),
+        cmocka_unit_test(no_memory_has_one_text),
         cmocka_unit_test(context_without_words_uses_those_of_the_table),
         cmocka_unit_test(context_that_does_not_fit_is_cut),
         cmocka_unit_test(errno_survives_a_report),

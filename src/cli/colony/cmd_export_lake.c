@@ -182,7 +182,7 @@ static tide_status count_place(delivery *d, const tide_export_range *range, int6
             const int capacity = d->place_capacity > 0 ? 2 * d->place_capacity : 32;
             place *grown = realloc(d->places, (size_t)capacity * sizeof *grown);
             if (!grown)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory for %d sources", capacity);
+                return tide_no_memory(err);
             d->places = grown;
             d->place_capacity = capacity;
         }

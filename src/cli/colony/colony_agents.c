@@ -22,7 +22,7 @@ static tide_status grow(tide_cli_agents *agents, tide_error *err)
     const int capacity = agents->capacity ? agents->capacity * 2 : 64;
     tide_agent_given *items = reallocarray(agents->items, (size_t)capacity, sizeof *items);
     if (!items)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d agents", capacity);
+        return tide_no_memory(err);
     agents->items = items;
     agents->capacity = capacity;
     return TIDE_OK;
@@ -37,7 +37,7 @@ static tide_status add(tide_cli_agents *agents, tide_view name, tide_view addres
                                     .address = tide_arena_text(&agents->texts, address),
                                     .origin = origin};
     if (!agent.agent_id || !agent.address)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for so many agents");
+        return tide_no_memory(err);
     TIDE_TRY(tide_registry_check(agent.agent_id, agent.address, err));
     agents->items[agents->count++] = agent;
     return TIDE_OK;

@@ -82,7 +82,7 @@ tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
     if (!v)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the streams");
+        return tide_no_memory(err);
     v->out = &cli->out;
     v->feed = handle.feed;
     tide_feed_stream one;

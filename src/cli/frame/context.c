@@ -247,7 +247,7 @@ tide_status tide_cli_context_enter(tide_cli_words *words, const tide_cli_takes *
     if (status == TIDE_OK) {
         words->context = calloc(1, sizeof *words->context);
         if (!words->context)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the context");
+            return tide_no_memory(err);
         status = tide_cli_context_read(words->context, name, err);
         if (status == TIDE_NONE)
             return tide_fail(err, TIDE_E_INVALID,

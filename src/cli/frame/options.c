@@ -158,8 +158,7 @@ static tide_status make_room(tide_cli_words *out, char *const *words, tide_error
         use_count += words[word_count][0] == '-' ? strlen(words[word_count]) : 0;
     out->words = calloc(word_count + 1, sizeof *out->words);
     out->uses = calloc(use_count + 1, sizeof *out->uses);
-    return out->words && out->uses ? TIDE_OK
-                                   : tide_fail(err, TIDE_E_NOMEM, "no memory for the words");
+    return out->words && out->uses ? TIDE_OK : tide_no_memory(err);
 }
 
 tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *argv, tide_error *err)
@@ -356,7 +355,7 @@ static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes,
         return TIDE_OK;
     words->file = calloc(1, sizeof *words->file);
     if (!words->file)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the settings");
+        return tide_no_memory(err);
     words->has_bad_value = true; /* what is wrong from here on, is so in the file */
     TIDE_TRY(tide_options_file_read(words->file, words->text[TIDE_CLI_CONFIG], err));
     for (int i = 0; i < words->file->count; i++) {
@@ -382,7 +381,7 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
     int pool_count = 0;
     words->pool = calloc(pool_max, sizeof *words->pool);
     if (!words->pool)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the options");
+        return tide_no_memory(err);
     for (int id = 0; id < TIDE_CLI_OPTION_COUNT; id++)
         if (is_taken(takes, (tide_cli_option_id)id))
             TIDE_TRY(settle_option(words, takes, (tide_cli_option_id)id, &pool_count, err));

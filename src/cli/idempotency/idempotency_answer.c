@@ -83,7 +83,7 @@ static tide_status decode_base64(tide_buffer *out, tide_view text, tide_error *e
     if (text.len == 0)
         return TIDE_OK;
     if (tide_buffer_reserve(out, text.len / 4 * 3) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the command's answer");
+        return tide_no_memory(err);
     const int written =
         EVP_DecodeBlock((unsigned char *)out->ptr, (const unsigned char *)text.ptr, (int)text.len);
     if (written < 0)
@@ -103,7 +103,7 @@ static tide_status decode_output(tide_cli_answer *answer, const json_t *object, 
     if (json_is_string(text)) {
         const tide_view view = tide_view_bytes(json_string_value(text), json_string_length(text));
         if (tide_buffer_append_view(&answer->out, view) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the command's answer");
+            return tide_no_memory(err);
     } else if (json_is_string(base64)) {
         const tide_view view =
             tide_view_bytes(json_string_value(base64), json_string_length(base64));

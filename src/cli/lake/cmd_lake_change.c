@@ -16,11 +16,6 @@ static void free_text(char **text)
     free(*text);
 }
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for an operation");
-}
-
 /* ---- one operation ---- */
 
 /* catalog: of a name with so many parts. op is consumed, NULL: no memory. */
@@ -190,7 +185,7 @@ static tide_status read_ops(const char *source, op_file *out, tide_error *err)
         TIDE_TRY(tide_sha256_add(&out->sha, tide_view_of("\n"), err));
         if (json_array_append(out->ops, object) != 0 ||
             json_array_append_new(out->numbers, json_integer(lines.number)) != 0)
-            return fail_memory(err);
+            return tide_no_memory(err);
     }
 }
 

@@ -53,7 +53,7 @@ static tide_status keep_catalog(void *arg, const tide_lake_catalog *catalog, tid
     tide_lake_catalog *all =
         realloc(look->catalogs, ((size_t)look->catalog_count + 1) * sizeof *all);
     if (!all)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for catalogs");
+        return tide_no_memory(err);
     all[look->catalog_count++] = *catalog;
     look->catalogs = all;
     return TIDE_OK;

@@ -36,7 +36,7 @@ static tide_status print_anew(tide_tx *tx, void *arg, tide_error *err)
     forget(p);
     p->file = open_memstream(&p->text, &p->len);
     if (!p->file)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a listing");
+        return tide_no_memory(err);
     FILE *kept = p->cli->out.file;
     p->cli->out.file = p->file;
     const tide_status status = p->fn(tx, p->arg, err);
@@ -52,7 +52,7 @@ tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store, tide_tx_fn *fn
     if (status < TIDE_OK)
         return status;
     if (fflush(p.file) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a listing");
+        return tide_no_memory(err);
     (void)fwrite(p.text, 1, p.len, cli->out.file); /* its failure is told at the end */
     return status;
 }
@@ -84,7 +84,7 @@ static tide_status keep_object(void *arg, const tide_lake_object *object, tide_e
         const int room = list->room ? list->room * 2 : 16;
         tide_lake_object *all = realloc(list->all, (size_t)room * sizeof *all);
         if (!all)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d names", room);
+            return tide_no_memory(err);
         list->all = all;
         list->room = room;
     }

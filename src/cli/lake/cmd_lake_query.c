@@ -33,7 +33,7 @@ static tide_status begin_answer(void *arg, const char *const *names, int count, 
     free(a->cells);
     a->cells = calloc((size_t)count + 1, sizeof *a->cells);
     if (!a->cells)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d columns", count);
+        return tide_no_memory(err);
     a->count = count;
     a->is_begun = true;
     return tide_cli_sql_output_begin(&a->output, names, count, err);

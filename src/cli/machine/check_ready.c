@@ -54,7 +54,7 @@ tide_status tide_check_ready(tide_check *check, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID, "no service given; name its HOST:PORT");
     CURL *handle = curl_easy_init();
     if (!handle)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+        return tide_no_memory(err);
     char words[CURL_ERROR_SIZE] = "";
     long answer = 0;
     double seconds = 0;

@@ -140,7 +140,7 @@ static tide_status draw_fleet(tide_top_frame *frame, const tide_top_snapshot *sn
     int width = (int)strlen("AGENT");
     agent_row *agents = calloc(count + 1, sizeof *agents);
     if (!agents)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the agents");
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         const COLONY(FleetLine) *line = snapshot->fleet->agents[i];
         const int len = count_characters(line->agent_id);
@@ -310,13 +310,11 @@ tide_status tide_top_draw(tide_top_frame *out, const tide_top_snapshot *snapshot
     out->styles = calloc((size_t)out->capacity, sizeof *out->styles);
     out->file = open_memstream(&out->text, &out->len);
     if (!out->styles || !out->file)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the screen");
+        return tide_no_memory(err);
     const tide_status status = draw_panes(out, snapshot, view, err);
     const int closed = fclose(out->file);
     out->file = NULL;
-    return status >= TIDE_OK && closed != 0
-               ? tide_fail(err, TIDE_E_NOMEM, "no memory for the screen")
-               : status;
+    return status >= TIDE_OK && closed != 0 ? tide_no_memory(err) : status;
 }
 
 void tide_top_frame_done(tide_top_frame *frame)

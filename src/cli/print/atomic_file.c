@@ -48,7 +48,7 @@ static tide_status sync_parent(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *parent = strdup(path);
     if (!parent)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+        return tide_no_memory(err);
     char *slash = strrchr(parent, '/');
     if (slash)
         slash[slash == parent ? 1 : 0] = '\0';

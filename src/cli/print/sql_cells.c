@@ -14,7 +14,7 @@ tide_status tide_cli_sql_cells_init(tide_cli_sql_cells *out, sqlite3_stmt *state
         out->names[i] = sqlite3_column_name(statement, i);
         is_whole = out->names[i] != NULL;
     }
-    return is_whole ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for %d columns", count);
+    return is_whole ? TIDE_OK : tide_no_memory(err);
 }
 
 void tide_cli_sql_cells_done(tide_cli_sql_cells *row)

@@ -68,9 +68,7 @@ static tide_status name_columns(tide_cli_sql_output *sql, const char *const *nam
         if (!sql->names[at])
             break;
     }
-    return sql->names && sql->column_count == count
-               ? TIDE_OK
-               : tide_fail(err, TIDE_E_NOMEM, "no memory for the columns' names");
+    return sql->names && sql->column_count == count ? TIDE_OK : tide_no_memory(err);
 }
 
 /* ---- values ---- */

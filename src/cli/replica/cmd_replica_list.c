@@ -217,8 +217,7 @@ static tide_status put_value(tide_buffer *out, const tide_any *value, tide_error
     tide_json json;
     tide_json_init(&json, out);
     tide_value_json(&json, value);
-    return tide_json_finish(&json) < TIDE_OK ? tide_fail(err, TIDE_E_NOMEM, "no memory for a value")
-                                             : TIDE_OK;
+    return tide_json_finish(&json) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
 static void print_view(const tide_cli *cli, const char *before, tide_view text)

@@ -44,7 +44,7 @@ static tide_status add_pair(verifying *v, const tide_table_digest *digest, table
 {
     table_pair *grown = realloc(v->pairs, ((size_t)v->count + 1) * sizeof *grown);
     if (!grown)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for digests");
+        return tide_no_memory(err);
     v->pairs = grown;
     *out = &grown[v->count++];
     **out = (table_pair){.digest = *digest};

@@ -48,11 +48,6 @@ typedef struct line_reader {
     json_t *object;
 } line_reader;
 
-static tide_status fail_nomem(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for so many items: split the batch");
-}
-
 /* A text under either name; NULL stays where there is none. */
 static tide_status take_text(const line_reader *r, const char **out, const char *name,
                              const char *other, tide_error *err)
@@ -66,7 +61,7 @@ static tide_status take_text(const line_reader *r, const char **out, const char 
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" is not a text", name);
     *out = tide_arena_text(&r->items->texts,
                            (tide_view){json_string_value(value), json_string_length(value)});
-    return *out ? TIDE_OK : fail_nomem(err);
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status take_number(const line_reader *r, int64_t *out, const char *name,
@@ -105,7 +100,7 @@ static tide_status take_input(const line_reader *r, const char **out, tide_error
     if (!raw.ptr || tide_view_equal(raw, tide_view_of("null")))
         return TIDE_OK;
     *out = tide_arena_text(&r->items->texts, raw);
-    return *out ? TIDE_OK : fail_nomem(err);
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide_error *err)
@@ -124,7 +119,7 @@ static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide
                                    "an item depends on at most %d others", TIDE_WORK_BATCH_MAX);
     const char **ids = tide_arena_alloc(&r->items->texts, count * sizeof *ids);
     if (!ids)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         const json_t *id = json_array_get(list, i);
         if (!json_is_string(id))
@@ -133,7 +128,7 @@ static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide
         ids[i] = tide_arena_text(&r->items->texts,
                                  (tide_view){json_string_value(id), json_string_length(id)});
         if (!ids[i])
-            return fail_nomem(err);
+            return tide_no_memory(err);
     }
     item->depends_on = ids;
     item->depends_on_count = (int)count;
@@ -205,7 +200,7 @@ static tide_status make_room(tide_cli_items *items, tide_error *err)
     const int room = items->room ? items->room * 2 : 64;
     tide_work_spec *list = realloc(items->list, (size_t)room * sizeof *list);
     if (!list)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     items->list = list;
     items->room = room;
     return TIDE_OK;
@@ -216,7 +211,7 @@ tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const 
 {
     TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = calloc(1, sizeof *items);
     if (!items)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     tide_arena_init(&items->texts, ITEMS_BYTES_MAX);
     TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines;
     TIDE_TRY(tide_cli_lines_init(&lines, source, TIDE_WORK_DATA_MAX + (1 << 20), err));
@@ -263,7 +258,7 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_freep)
     tide_work_added *added = calloc(TIDE_WORK_BATCH_MAX, sizeof *added);
     if (!added)
-        return fail_nomem(err);
+        return tide_no_memory(err);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     for (int from = 0; from < items->count; from += TIDE_WORK_BATCH_MAX) {

@@ -90,7 +90,7 @@ static tide_status parse_refs(const tide_cli *cli, tide_work_ref *refs, char **t
             tide_cli_parse_number(&refs[i].token, equals + 1, "the token of", 1, INT64_MAX, err));
         texts[i] = strndup(cli->args[i], (size_t)(equals - cli->args[i]));
         if (!texts[i])
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d items", cli->arg_count);
+            return tide_no_memory(err);
         refs[i].work_item_id = texts[i];
     }
     return TIDE_OK;
@@ -136,7 +136,7 @@ tide_status tide_cli_work_renew(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_freep) tide_work_ref *refs = calloc(count, sizeof *refs);
     TIDE_CLEANUP(tide_freep) char **texts = calloc(count, sizeof *texts);
     if (!refs || !texts)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", count);
+        return tide_no_memory(err);
     const tide_status status = renew_parsed(cli, refs, texts, err);
     for (size_t i = 0; i < count; i++)
         free(texts[i]);

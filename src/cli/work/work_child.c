@@ -236,7 +236,7 @@ static tide_status fill_environment(tide_work_run *r, tide_error *err)
 #undef PUT
     r->env = calloc((size_t)(count + r->children->env_count) + 2, sizeof *r->env);
     if (!r->env)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an environment");
+        return tide_no_memory(err);
     int at = 0;
     for (int i = 0; i < count; i++)
         r->env[at++] = r->variables[i];

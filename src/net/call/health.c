@@ -47,7 +47,7 @@ tide_status tide_health_new(tide_health **out, tide_error *err)
 {
     tide_health *made = calloc(1, sizeof *made);
     if (!made)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for health");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&made->telling, NULL);
     (void)pthread_mutex_init(&made->state, NULL);
     made->services[made->service_count++] = (service){.status = TIDE_HEALTH_NOT_SERVING};
@@ -305,7 +305,7 @@ static tide_status begin_watch(tide_health *health, tide_call *call, tide_view m
                          TIDE_HEALTH_NAME_MAX);
     watcher *added = calloc(1, sizeof *added);
     if (!added)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a watcher");
+        return tide_no_memory(err);
     added->call = call;
     memcpy(added->name, name.ptr, name.len);
     (void)pthread_mutex_lock(&health->telling);

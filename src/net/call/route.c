@@ -12,7 +12,7 @@ struct tide_routes {
 tide_status tide_routes_new(tide_routes **out, tide_error *err)
 {
     *out = calloc(1, sizeof **out);
-    return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for routes");
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 void tide_routes_free(tide_routes *routes)
@@ -56,7 +56,7 @@ static tide_status add_entry(tide_routes *routes, const tide_method *method,
         return tide_fail(err, TIDE_E_LIMIT, "more than %d routes", TIDE_ROUTES_MAX);
     tide_route_entry *entry = calloc(1, sizeof *entry);
     if (!entry)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for route %s", path);
+        return tide_no_memory(err);
     entry->method = method;
     entry->route = route;
     entry->arg = arg;

@@ -35,7 +35,7 @@ static tide_status copy_text(tide_client *client, int at, const char **text, tid
         return TIDE_OK;
     client->texts[at] = strdup(*text);
     *text = client->texts[at];
-    return *text ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+    return *text ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status copy_options(tide_client *client, const tide_client_options *options,
@@ -87,9 +87,7 @@ static tide_status set_target(tide_client *client, tide_error *err)
     if (strncmp(target, "unix:", 5) == 0 && target[5]) {
         client->socket_path = strdup(target + 5);
         client->base_url = strdup("http://localhost");
-        return client->socket_path && client->base_url
-                   ? TIDE_OK
-                   : tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return client->socket_path && client->base_url ? TIDE_OK : tide_no_memory(err);
     }
     client->is_https = strncmp(target, "https://", 8) == 0;
     const size_t scheme_len = client->is_https ? 8 : 7;
@@ -98,7 +96,7 @@ static tide_status set_target(tide_client *client, tide_error *err)
                          "'%s' is not http://HOST:PORT, https://HOST:PORT or unix:PATH", target);
     client->base_url = strdup(target);
     if (!client->base_url)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     size_t len = strlen(client->base_url);
     if (len > scheme_len && client->base_url[len - 1] == '/')
         client->base_url[len - 1] = '\0';
@@ -128,7 +126,7 @@ static tide_status join_hub(tide_client *client, tide_error *err)
 {
     client->sockets = calloc(1, sizeof *client->sockets);
     if (!client->sockets)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     const tide_client_hub_options options = {.connection_max = client->options.connection_max};
     if (!client->options.hub)
         TIDE_TRY(tide_client_hub_open(&client->own_hub, &options, err));
@@ -141,7 +139,7 @@ tide_status tide_client_open(tide_client **out, const tide_client_options *optio
 {
     TIDE_CLEANUP(tide_client_closep) tide_client *client = calloc(1, sizeof *client);
     if (!client)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_cond_init(&client->stopped, NULL);
     client->waiting_end = &client->waiting;

@@ -605,7 +605,7 @@ static tide_status open_events(tide_client_hub *hub, tide_error *err)
         hub->bell = event_new(hub->base, hub->bell_fd, EV_READ | EV_PERSIST, on_bell, hub);
     }
     if (!hub->nudge || !hub->bell || event_add(hub->bell, NULL) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory, or no descriptor, for a client");
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 
@@ -617,7 +617,7 @@ static tide_status open_room(tide_client_hub *hub, room *r, int connection_max, 
     r->timer = evtimer_new(hub->base, on_timer, r);
     hub->room_count++;
     if (!r->multi || !r->timer)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     (void)curl_multi_setopt(r->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
     (void)curl_multi_setopt(r->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connection_max);
     (void)curl_multi_setopt(r->multi, CURLMOPT_MAXCONNECTS, (long)idle_max);
@@ -655,14 +655,14 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
     (void)pthread_once(&once, init_curl);
     TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = calloc(1, sizeof *hub);
     if (!hub)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     hub->sockets = calloc(PORTS, sizeof *hub->sockets);
     hub->bell_fd = -1;
     (void)pthread_mutex_init(&hub->lock, NULL);
     (void)pthread_cond_init(&hub->gone, NULL);
     hub->pending_end = &hub->pending;
     if (!hub->sockets)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a client");
+        return tide_no_memory(err);
     TIDE_TRY(open_events(hub, err));
     TIDE_TRY(open_rooms(hub, options, err));
     if (tide_quiet_thread_start(&hub->thread, move_bytes, hub) != 0)

@@ -61,7 +61,7 @@ static tide_status add_line(tide_client_stream *stream, const char *line, tide_e
 {
     struct curl_slist *longer = curl_slist_append(stream->fields, line);
     if (!longer)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
+        return tide_no_memory(err);
     stream->fields = longer;
     return TIDE_OK;
 }
@@ -177,7 +177,7 @@ static tide_status set_url(tide_client_stream *stream, const char *path, tide_er
         return tide_fail(err, TIDE_E_INVALID, "the path '%s' cannot be called", path ? path : "");
     if (asprintf(&stream->url, "%s%s", stream->client->base_url, path) < 0) {
         stream->url = NULL;
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
+        return tide_no_memory(err);
     }
     return TIDE_OK;
 }
@@ -217,7 +217,7 @@ tide_status tide_client_request_set(tide_client_stream *stream, const tide_clien
     stream->easy = curl_easy_init();
     CURL *easy = stream->easy;
     if (!easy)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
+        return tide_no_memory(err);
     TIDE_TRY(set_url(stream, request->path, err));
     TIDE_TRY(add_fields(stream, request, timeout_us, err));
     (void)curl_easy_setopt(easy, CURLOPT_URL, stream->url);

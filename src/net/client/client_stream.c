@@ -139,7 +139,7 @@ tide_status tide_client_make(tide_client_stream **out, tide_client *client,
 {
     TIDE_CLEANUP(releasep) tide_client_stream *stream = new_stream(client, is_grpc);
     if (!stream)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call");
+        return tide_no_memory(err);
     stream->is_idempotent = request->is_idempotent;
     stream->message_max = request->message_max ? request->message_max : client->options.message_max;
     stream->is_out_ended = !request->is_open;

@@ -77,7 +77,7 @@ tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
 {
     TIDE_CLEANUP(tide_inflater_freep) tide_inflater *made = calloc(1, sizeof *made);
     if (!made)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to unpack %s", tide_coding_name(coding));
+        return tide_no_memory(err);
     made->coding = coding;
     made->limits = limits ? *limits : (tide_inflate_limits){0};
     if (made->limits.output_len == 0)
@@ -89,7 +89,7 @@ tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
     if (coding == TIDE_CODING_ZSTD) {
         made->zstd = ZSTD_createDCtx();
         if (!made->zstd)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory to unpack zstd");
+            return tide_no_memory(err);
         (void)ZSTD_DCtx_setParameter(made->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
     }
     *out = TIDE_TAKE(made);
@@ -171,8 +171,7 @@ static tide_status begin_zlib(tide_inflater *inflater, int window_bits, tide_err
 {
     inflater->zlib = (z_stream){0};
     if (inflateInit2(&inflater->zlib, window_bits) != Z_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to unpack %s",
-                         tide_coding_name(inflater->coding));
+        return tide_no_memory(err);
     inflater->has_zlib = true;
     inflater->place = PLACE_INSIDE;
     return TIDE_OK;
@@ -205,7 +204,7 @@ static tide_status step_zlib(tide_inflater *inflater, tide_buffer *out, bool *is
     if (code == Z_STREAM_END)
         inflater->place = PLACE_BETWEEN;
     else if (code == Z_MEM_ERROR)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to unpack a body");
+        return tide_no_memory(err);
     else if (code != Z_OK && code != Z_BUF_ERROR)
         return fail_damaged(inflater, code == Z_NEED_DICT ? "it needs a dictionary" : zlib->msg,
                             err);
@@ -292,7 +291,7 @@ static tide_status fail_zstd(const tide_inflater *inflater, size_t code, tide_er
 {
     const ZSTD_ErrorCode kind = ZSTD_getErrorCode(code);
     if (kind == ZSTD_error_memory_allocation)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to unpack zstd");
+        return tide_no_memory(err);
     if (kind == ZSTD_error_frameParameter_windowTooLarge)
         return tide_fail(err, TIDE_E_LIMIT, "the body's zstd window is larger than %d MiB",
                          1 << (ZSTD_WINDOW_LOG_MAX - 20));
@@ -401,7 +400,7 @@ tide_status tide_gzip_append(tide_buffer *out, tide_view bytes, int level, tide_
     z_stream zlib = {0};
     if (deflateInit2(&zlib, level > 0 ? level : 1, Z_DEFLATED, WINDOW_BITS_GZIP, MEMORY_LEVEL,
                      Z_DEFAULT_STRATEGY) != Z_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to compress");
+        return tide_no_memory(err);
     const tide_status status = deflate_into(&zlib, out, bytes, err);
     (void)deflateEnd(&zlib);
     return status;

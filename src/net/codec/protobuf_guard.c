@@ -62,7 +62,7 @@ tide_status tide_protobuf_unpack_within(ProtobufCMessage **out,
         return tide_fail(err, TIDE_E_LIMIT, "%s takes more than %zu bytes of memory decoded",
                          descriptor->name, narrowed.memory_len);
     if (p.is_refused)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a message of %zu bytes", bytes.len);
+        return tide_no_memory(err);
     return tide_fail(err, TIDE_E_INVALID, "not a message of type %s", descriptor->name);
 }
 

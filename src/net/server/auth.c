@@ -93,7 +93,7 @@ tide_status tide_auth_open(tide_auth **out, const tide_auth_options *options, ti
 {
     TIDE_CLEANUP(tide_auth_closep) tide_auth *auth = calloc(1, sizeof *auth);
     if (!auth)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for authentication");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&auth->lock, NULL);
     auth->options = *options;
     auth->env = options->env ? options->env : tide_env_system();
@@ -105,7 +105,7 @@ tide_status tide_auth_open(tide_auth **out, const tide_auth_options *options, ti
     if (options->token_file) {
         auth->token_file = strdup(options->token_file);
         if (!auth->token_file)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for authentication");
+            return tide_no_memory(err);
     }
     TIDE_TRY(tide_auth_reload(auth, err));
     *out = TIDE_TAKE(auth);

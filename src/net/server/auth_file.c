@@ -119,7 +119,7 @@ static tide_status add_row(tide_auth_rows *rows, size_t *capacity, const tide_au
         const size_t wanted = *capacity ? *capacity * 2 : FIRST_CAPACITY;
         tide_auth_row *items = reallocarray(rows->items, wanted, sizeof *items);
         if (!items)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the tokens");
+            return tide_no_memory(err);
         rows->items = items;
         *capacity = wanted;
     }

@@ -139,7 +139,7 @@ tide_status tide_loop_new(tide_loop **out, tide_loop_shared *shared, tide_error 
 {
     tide_loop *loop = calloc(1, sizeof *loop);
     if (!loop)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a loop");
+        return tide_no_memory(err);
     loop->shared = shared;
     (void)pthread_mutex_init(&loop->lock, NULL);
     loop->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -81,7 +81,7 @@ tide_status tide_pool_new(tide_pool **out, size_t threads, size_t queue_max, tid
 {
     tide_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for threads");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
     pool->threads = calloc(threads, sizeof *pool->threads);
@@ -89,7 +89,7 @@ tide_status tide_pool_new(tide_pool **out, size_t threads, size_t queue_max, tid
     pool->queue_max = queue_max;
     if (!pool->threads || !pool->queue) {
         tide_pool_free(pool);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for threads");
+        return tide_no_memory(err);
     }
     for (; pool->thread_count < threads; pool->thread_count++) {
         const int failed =

@@ -130,7 +130,7 @@ static tide_status listen_on(tide_server *server, const tide_server_options *opt
                            LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
     if (!server->listeners[index]) {
         (void)close(fd);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to listen on %s", address);
+        return tide_no_memory(err);
     }
     evconnlistener_set_error_cb(server->listeners[index], on_accept_failed);
     server->listener_count++;
@@ -142,14 +142,14 @@ static tide_status make_loops(tide_server *server, tide_error *err)
     const size_t count = (size_t)server->shared.site->limits.loops;
     server->loops = calloc(count, sizeof(void *));
     if (!server->loops)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for loops");
+        return tide_no_memory(err);
     for (; server->loop_count < count; server->loop_count++)
         TIDE_TRY(tide_loop_new(&server->loops[server->loop_count], &server->shared, err));
     assert(server->loops[0]);
     server->loops[0]->on_drain = stop_listening;
     server->loops[0]->on_drain_arg = server;
     server->retry = evtimer_new(server->loops[0]->base, on_retry, server);
-    return server->retry ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a timer");
+    return server->retry ? TIDE_OK : tide_no_memory(err);
 }
 
 static int64_t bound_connections(int64_t wanted)
@@ -229,7 +229,7 @@ tide_status tide_server_open(tide_server **out, const tide_server_options *optio
 {
     tide_server *server = calloc(1, sizeof *server);
     if (!server)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a server");
+        return tide_no_memory(err);
     init_shared(&server->shared);
     bound_allocator();
     tide_env *env = options->env ? options->env : tide_env_system();

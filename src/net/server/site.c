@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #ifdef __GLIBC__
 #include <malloc.h>
+
 #endif
 
 enum {
@@ -23,7 +24,7 @@ tide_status tide_site_new(tide_site **out, tide_env *env, const tide_net_limits 
     TIDE_TRY(tide_net_limits_check(&chosen, err));
     tide_site *site = calloc(1, sizeof *site);
     if (!site)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a server");
+        return tide_no_memory(err);
     atomic_init(&site->refs, 1);
     site->env = env;
     site->limits = chosen;

@@ -189,7 +189,7 @@ static tide_status copy_path(char **out, const char *path, tide_error *err)
     if (!path)
         return TIDE_OK;
     *out = strdup(path);
-    return *out ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for TLS");
+    return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status open_tls(tide_tls **out, const tide_tls_options *options, bool is_server,
@@ -197,7 +197,7 @@ static tide_status open_tls(tide_tls **out, const tide_tls_options *options, boo
 {
     TIDE_CLEANUP(tide_tls_closep) tide_tls *tls = calloc(1, sizeof *tls);
     if (!tls)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for TLS");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&tls->reading, NULL);
     (void)pthread_mutex_init(&tls->lock, NULL);
     tls->is_server = is_server;
@@ -300,7 +300,7 @@ tide_status tide_tls_connection(SSL **out, tide_tls *tls, const char *host, tide
     TIDE_CLEANUP(free_ssl) SSL *ssl = SSL_new(context);
     if (!ssl) {
         ERR_clear_error();
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a TLS connection");
+        return tide_no_memory(err);
     }
     if (tls->is_server) {
         SSL_set_accept_state(ssl);

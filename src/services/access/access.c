@@ -101,7 +101,7 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
 {
     TIDE_CLEANUP(tide_access_closep) tide_access *access = calloc(1, sizeof *access);
     if (!access)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for authentication");
+        return tide_no_memory(err);
     access->store = store;
     access->env = options->env ? options->env : tide_env_system();
     (void)pthread_mutex_init(&access->lock, NULL);

@@ -174,7 +174,7 @@ tide_status tide_agent_open(tide_agent **out, tide_listener *front,
 {
     tide_agent *a = calloc(1, sizeof *a);
     if (!a)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an agent");
+        return tide_no_memory(err);
     a->options = options;
     a->front = front;
     const tide_listener_component part = {

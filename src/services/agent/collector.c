@@ -18,7 +18,7 @@ tide_status tide_collector_new(tide_collector **out, const char *root, tide_env 
                          TIDE_COLLECTOR_ROOT_MAX - 1);
     tide_collector *collector = calloc(1, sizeof *collector);
     if (!collector)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a collector");
+        return tide_no_memory(err);
     if (len > 0)
         memcpy(collector->root, root, len);
     collector->env = env;

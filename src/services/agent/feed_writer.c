@@ -169,7 +169,7 @@ static tide_status join_all(group *g, tide_error *err)
             portion *p = find_portion(g, put->records[i].stream);
             assert(p);
             if (join_records(p, &put->records[i]) < TIDE_OK)
-                return tide_fail(err, TIDE_E_NOMEM, "no memory to store records");
+                return tide_no_memory(err);
         }
     return TIDE_OK;
 }
@@ -267,7 +267,7 @@ static void store_alone(tide_feed_writer *writer, tide_feed_put *put)
     tide_error err = {0};
     group *g = calloc(1, sizeof *g);
     if (!g) {
-        tell(writer, put, tide_fail(&err, TIDE_E_NOMEM, "no memory to store records"), &err);
+        tell(writer, put, tide_no_memory(&err), &err);
         return;
     }
     g->first = put;
@@ -347,7 +347,7 @@ tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_
 {
     tide_feed_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a writer of records");
+        return tide_no_memory(err);
     writer->feed = feed;
     writer->env = env;
     writer->metrics = options ? options->metrics : NULL;

@@ -257,7 +257,7 @@ static tide_status list_frames(frame_map *map, AGENT(ProfileFrame) * *frames, si
         return TIDE_OK;
     map->pairs = calloc(count, sizeof *map->pairs);
     if (!map->pairs)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", count);
+        return tide_no_memory(err);
     map->count = count;
     for (size_t i = 0; i < count; i++) {
         if (!*frames[i]->frame_name)
@@ -276,7 +276,7 @@ static tide_status number_frames(frame_map *map, const tide_agent_services *serv
     TIDE_CLEANUP(tide_freep) tide_view *names = calloc(map->count, sizeof *names);
     TIDE_CLEANUP(tide_freep) uint64_t *ids = calloc(map->count, sizeof *ids);
     if (!names || !ids)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", map->count);
+        return tide_no_memory(err);
     for (size_t i = 0; i < map->count; i++)
         names[i] = text(frames[i]->frame_name);
     TIDE_TRY(tide_feed_frames_put(services->feed, names, ids, (int)map->count, err));
@@ -291,7 +291,7 @@ static tide_status map_stack(frame_map *map, const uint64_t *given, size_t count
     if (count > map->stack_capacity) {
         uint64_t *grown = reallocarray(map->stack, count, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a stack of %zu frames", count);
+            return tide_no_memory(err);
         map->stack = grown;
         map->stack_capacity = count;
     }
@@ -329,7 +329,7 @@ static tide_status keep_binaries(const tide_agent_services *services,
         return TIDE_OK;
     tide_feed_binary *binaries = calloc(count, sizeof *binaries);
     if (!binaries)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu binaries", count);
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++)
         binaries[i] = (tide_feed_binary){.build_id = text(given[i]->build_id),
                                          .service_id = text(given[i]->service_id),
@@ -552,7 +552,7 @@ static void receive(tide_call *call, tide_view message, const tide_agent_service
     ingest *in = status >= TIDE_OK ? calloc(1, sizeof *in) : NULL;
     if (!in) {
         if (status >= TIDE_OK)
-            status = tide_fail(&err, TIDE_E_NOMEM, "no memory for a request");
+            status = tide_no_memory(&err);
         end_with(call, status, &err);
         return;
     }

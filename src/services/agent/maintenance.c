@@ -171,7 +171,7 @@ tide_status tide_keeper_open(tide_keeper **out, const tide_keeper_options *optio
 {
     tide_keeper *keeper = calloc(1, sizeof *keeper);
     if (!keeper)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the keeper");
+        return tide_no_memory(err);
     keeper->options = *options;
     pthread_condattr_t attributes;
     (void)pthread_condattr_init(&attributes);

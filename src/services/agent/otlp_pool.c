@@ -24,7 +24,7 @@ tide_status tide_otlp_pool_new(tide_otlp_pool **out, tide_env *env, tide_feed *f
 {
     tide_otlp_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for OTLP decoders");
+        return tide_no_memory(err);
     pool->env = env;
     tide_otlp_options options = {.frames = {.number = number_frames, .arg = feed},
                                  .sample_fraction = sample_fraction,

@@ -165,8 +165,7 @@ static void receive(tide_call *call, tide_view request, const tide_agent_service
     tide_error err = {0};
     export *e = calloc(1, sizeof *e);
     if (!e) {
-        refuse(call, is_http, format, tide_fail(&err, TIDE_E_NOMEM, "no memory for a request"),
-               &err);
+        refuse(call, is_http, format, tide_no_memory(&err), &err);
         return;
     }
     tide_call_hold(call);

@@ -61,7 +61,7 @@ static tide_status put_number(tide_buffer *out, uint32_t field, uint64_t number,
         return TIDE_OK;
     if (tide_buffer_append_varint(out, (uint64_t)field << 3) < TIDE_OK ||
         tide_buffer_append_varint(out, number) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 
@@ -79,7 +79,7 @@ static tide_status keep_id(frame_ids *set, uint64_t id, tide_error *err)
         const size_t capacity = set->capacity == 0 ? 1024 : 2 * set->capacity;
         uint64_t *grown = reallocarray(set->ids, capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu frames", capacity);
+            return tide_no_memory(err);
         set->ids = grown;
         set->capacity = capacity;
     }
@@ -210,7 +210,7 @@ static tide_status encode(const tide_agent_services *services, const query_kind 
     for (int i = 0; i < a->count; i++)
         len += a->parts[i].len;
     if (tide_buffer_reserve(out, len) < TIDE_OK) /* as much as it takes, not twice as much */
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
+        return tide_no_memory(err);
     for (int i = 0; i < a->count; i++) {
         const tide_feed_answer *answer = &a->parts[i];
         if (q->parts[i].is_left_out) /* nothing is said of it: a reader must not take it for read */
@@ -302,7 +302,7 @@ static tide_status wait_for(tide_call *call, const tide_agent_services *services
 {
     waiting *w = malloc(sizeof *w);
     if (!w)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query that waits");
+        return tide_no_memory(err);
     *w = (waiting){.services = services, .kind = kind, .q = *q};
     return tide_long_poll_park(services->waiter, call, step_query, w, wait_us, err);
 }

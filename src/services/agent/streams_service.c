@@ -145,7 +145,7 @@ tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err)
 {
     tide_streams_board *board = calloc(1, sizeof *board);
     if (!board)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the streams");
+        return tide_no_memory(err);
     tide_buffer_init(&board->answer, TIDE_RPC_ANSWER_MAX);
     *out = board;
     return TIDE_OK;
@@ -220,7 +220,7 @@ static tide_status start_watch(tide_call *call, tide_view message,
     watching *parked = malloc(sizeof *parked);
     if (!heads || !parked) {
         free(parked);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call that waits");
+        return tide_no_memory(err);
     }
     *parked = (watching){.services = services, .request = request};
     const tide_status status = look_at_heads(services, heads, err);

@@ -141,7 +141,7 @@ tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store, const c
 {
     tide_long_poll *waiter = calloc(1, sizeof *waiter);
     if (!waiter)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a waiter");
+        return tide_no_memory(err);
     waiter->store = store;
     waiter->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&waiter->lock, NULL);
@@ -198,7 +198,7 @@ tide_status tide_long_poll_park(tide_long_poll *waiter, tide_call *call, tide_lo
     parked *p = calloc(1, sizeof *p);
     if (!p) {
         free(arg);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call that waits");
+        return tide_no_memory(err);
     }
     const int64_t now_us = now_of(waiter);
     *p = (parked){.call = call,

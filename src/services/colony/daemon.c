@@ -189,7 +189,7 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *front,
 {
     tide_colonyd *r = calloc(1, sizeof *r);
     if (!r)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a colony");
+        return tide_no_memory(err);
     *r = (tide_colonyd){.options = options,
                         .front = front,
                         .colony = {.sink = options->driver.sink,

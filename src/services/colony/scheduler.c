@@ -268,7 +268,7 @@ static tide_status start_threads(tide_scheduler *driver, tide_error *err)
 {
     driver->workers = calloc((size_t)driver->options.worker_count, sizeof *driver->workers);
     if (!driver->workers)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the colony");
+        return tide_no_memory(err);
     for (int i = 0; i < driver->options.worker_count; i++) {
         if (tide_quiet_thread_start(&driver->workers[i], work, driver) != 0)
             return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
@@ -285,7 +285,7 @@ tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_optio
 {
     TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = calloc(1, sizeof *driver);
     if (!driver)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the colony");
+        return tide_no_memory(err);
     driver->listener_fd = -1;
     driver->reserved_end = &driver->reserved;
     (void)pthread_mutex_init(&driver->lock, NULL);

@@ -256,7 +256,7 @@ tide_status tide_agent_slot_new(tide_scheduler *driver, const tide_held_agent *a
 {
     tide_poll_job *job = tide_poll_job_new(driver);
     if (!job)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for agent '%s'", agent->agent_id);
+        return tide_no_memory(err);
     (void)snprintf(job->agent_id, sizeof job->agent_id, "%s", agent->agent_id);
     (void)snprintf(job->registered, sizeof job->registered, "%s", agent->address);
     job->token = agent->token;

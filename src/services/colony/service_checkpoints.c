@@ -217,7 +217,7 @@ static tide_status keep_name(void *arg, const tide_position *position, const tid
         const size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
         struct name *grown = reallocarray(n->list, capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu checkpoints", capacity);
+            return tide_no_memory(err);
         n->list = grown;
         n->capacity = capacity;
     }

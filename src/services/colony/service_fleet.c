@@ -122,7 +122,7 @@ static tide_status add_position(void *arg, const tide_position *position, const 
         return TIDE_OK;
     cell *one = add_cell(g);
     if (!one)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the fleet");
+        return tide_no_memory(err);
     (void)snprintf(one->agent_id, sizeof one->agent_id, "%s", position->agent_id);
     one->type = type;
     one->records = books.pending;

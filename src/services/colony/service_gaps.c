@@ -210,7 +210,7 @@ static tide_status keep_gap(void *arg, const tide_gap *gap, tide_error *err)
         const size_t capacity = array->capacity == 0 ? 64 : 2 * array->capacity;
         tide_gap *grown = reallocarray(array->gaps, capacity, sizeof *grown);
         if (!grown)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu gaps", capacity);
+            return tide_no_memory(err);
         array->gaps = grown;
         array->capacity = capacity;
     }

@@ -43,7 +43,7 @@ static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *mes
                 .numbers = calloc(count, sizeof *a.numbers),
                 .count = (int)count};
     if (!a.given || !a.numbers)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu checkpoints", count);
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++)
         tide_rpc_new_checkpoint(&a.given[i], request->checkpoints[i]);
     TIDE_TRY(count == 1 ? tide_journal_append(rpc->store, a.given, a.numbers, err)

@@ -95,7 +95,7 @@ static tide_status park_tail(const tide_rpc_context *context, tide_call *call,
         return tide_fail(err, TIDE_E_INVALID, "positions are not below 0");
     follower *f = calloc(1, sizeof *f);
     if (!f)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a follower");
+        return tide_no_memory(err);
     *f = (follower){
         .position = {.global_sequence = request->global_sequence, .event_id = request->event_id},
         .with_snapshot = request->with_snapshot};
@@ -173,7 +173,7 @@ static tide_status write_chunk(void *arg, tide_view bytes, tide_error *err)
         const size_t room = CHUNK_LEN - e->chunk.len;
         const size_t len = bytes.len < room ? bytes.len : room;
         if (tide_buffer_append(&e->chunk, bytes.ptr, len) < TIDE_OK)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for an export");
+            return tide_no_memory(err);
         bytes = tide_view_bytes(bytes.ptr + len, bytes.len - len);
         if (e->chunk.len == CHUNK_LEN)
             TIDE_TRY(send_chunk(e, err));
@@ -186,7 +186,7 @@ static tide_status export_to(tide_call *call, tide_store *store, const char *tas
 {
     exporter *e = tide_call_memory(call, sizeof *e);
     if (!e)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an export");
+        return tide_no_memory(err);
     e->call = call;
     (void)pthread_mutex_init(&e->lock, NULL);
     (void)pthread_cond_init(&e->drained, NULL);
@@ -338,7 +338,7 @@ static tide_status receive_import(tide_call *call, tide_store *store,
 {
     importer *i = tide_call_memory(call, sizeof *i);
     if (!i)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for an import");
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&i->lock, NULL);
     (void)pthread_cond_init(&i->moved, NULL);
     i->status = TIDE_OK;

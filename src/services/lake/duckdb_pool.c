@@ -155,7 +155,7 @@ tide_status tide_duckdb_pool_put(tide_duckdb_pool *desks, tide_call *call, char 
     job *j = calloc(1, sizeof *j);
     if (!j) {
         free(message);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call");
+        return tide_no_memory(err);
     }
     *j = (job){.call = call, .message = message, .len = len, .fn = fn, .drop = drop, .arg = arg};
     tide_call_hold(call);
@@ -203,7 +203,7 @@ tide_status tide_duckdb_pool_open(tide_duckdb_pool **out, const tide_duckdb_pool
 {
     tide_duckdb_pool *desks = calloc(1, sizeof *desks);
     if (!desks)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for desks");
+        return tide_no_memory(err);
     desks->options = *options;
     if (desks->options.memory_max <= 0)
         desks->options.memory_max = TIDE_DESK_MEMORY_DEFAULT;

@@ -42,7 +42,7 @@ tide_status tide_laked_open(tide_laked **out, tide_listener *front,
 {
     tide_laked *laked = calloc(1, sizeof *laked);
     if (!laked)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the lake's service");
+        return tide_no_memory(err);
     laked->store = options->store;
     laked->store_url = options->store_url;
     laked->duckdb_library = options->duckdb_library;

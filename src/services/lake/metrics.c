@@ -166,7 +166,7 @@ tide_status tide_lake_figures_new(tide_lake_figures **out, tide_metrics *metrics
 {
     tide_lake_figures *f = calloc(1, sizeof *f);
     if (!f)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for figures");
+        return tide_no_memory(err);
     f->metrics = metrics;
     f->store = store;
     f->env = tide_store_env(store);

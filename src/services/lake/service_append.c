@@ -111,7 +111,7 @@ static tide_status begin(upload *u, tide_call *call, tide_view message,
     TIDE_TRY(tide_spool_open(&u->spool, tide_lake_data_dir(u->laked->lake), u->laked->env, err));
     u->head = tide_call_take(call, &u->head_len);
     (void)message;
-    return u->head ? TIDE_OK : tide_fail(err, TIDE_E_NOMEM, "no memory for a stream of rows");
+    return u->head ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status keep(upload *u, tide_view bytes, tide_error *err)
@@ -176,7 +176,7 @@ static tide_status open_upload(tide_call *call, tide_laked *laked, upload_place 
     upload *u = place ? calloc(1, sizeof *u) : NULL;
     if (!u) {
         (void)atomic_fetch_sub(&uploads, 1);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a stream of rows");
+        return tide_no_memory(err);
     }
     (void)pthread_mutex_init(&place->lock, NULL);
     u->laked = laked;

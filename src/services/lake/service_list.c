@@ -82,14 +82,14 @@ static tide_status keep_object(void *arg, const tide_lake_object *object, tide_e
         const int room = list->room ? list->room * 2 : 16;
         tide_lake_object *all = reallocarray(list->all, (size_t)room, sizeof *all);
         if (!all)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d names", room);
+            return tide_no_memory(err);
         list->all = all;
         list->room = room;
     }
     list->all[list->count] = *object;
     list->all[list->count].sql = copy_text(object->sql);
     if (object->sql && !list->all[list->count].sql)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a view");
+        return tide_no_memory(err);
     list->count++;
     return TIDE_OK;
 }

@@ -20,7 +20,7 @@ static tide_status put_columns(void *arg, const char *const *names, int count, t
     answer *a = arg;
     a->cells = calloc((size_t)count + 1, sizeof *a->cells);
     if (!a->cells)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %d columns", count);
+        return tide_no_memory(err);
     a->count = count;
     a->is_begun = true;
     for (int i = 0; i < count; i++)

@@ -122,7 +122,7 @@ static tide_status park(tide_lake_turn *turn, const LAKE(ListSnapshotsRequest) *
 {
     waiting *w = calloc(1, sizeof *w);
     if (!w)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a call that waits");
+        return tide_no_memory(err);
     (void)snprintf(w->catalog, sizeof w->catalog, "%s", given->catalog);
     w->after = given->after;
     w->limit = limit;
@@ -213,7 +213,7 @@ static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(Wa
     TIDE_TRY(tide_laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
     follower *f = calloc(1, sizeof *f);
     if (!f)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a follower");
+        return tide_no_memory(err);
     (void)snprintf(f->catalog, sizeof f->catalog, "%s", given->catalog);
     f->catalog_id = page.catalog_id;
     f->after = given->_after_case == TIDEMARK__LAKE__V1__WATCH_REQUEST___AFTER_AFTER ? given->after

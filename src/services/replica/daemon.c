@@ -210,7 +210,7 @@ static tide_status move_methods(running *r, const char *under, tide_error *err)
         text_len += strlen(under) + strlen(m->path) + 1;
     r->methods = calloc(1, (count + 1) * sizeof *r->methods + text_len);
     if (!r->methods)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for methods");
+        return tide_no_memory(err);
     char *text = (char *)(r->methods + count + 1);
     for (size_t i = 0; i < count; i++) {
         r->methods[i] = tide_replica_methods[i];
@@ -267,7 +267,7 @@ tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
 {
     running *r = calloc(1, sizeof *r);
     if (!r)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a replica");
+        return tide_no_memory(err);
     r->options = options;
     r->service.node = options->node;
     r->service.peer = tide_peer_of_node(options->node, "this node");

@@ -44,7 +44,7 @@ static tide_status keep_digest(void *arg, const tide_table_digest *digest, tide_
     digest_list *list = arg;
     tide_table_digest *more = realloc(list->of, ((size_t)list->count + 1) * sizeof *more);
     if (!more)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for digests");
+        return tide_no_memory(err);
     list->of = more;
     list->of[list->count++] = *digest;
     return TIDE_OK;

@@ -374,7 +374,7 @@ static tide_status look_at_logs(tide_replica_metrics *m, tide_error *err)
     c.has_least = calloc(count, sizeof *c.has_least);
     c.seen = calloc(count, sizeof *c.seen);
     if (!c.greatest || !c.least || !c.whose || !c.has_least || !c.seen)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for figures");
+        return tide_no_memory(err);
     TIDE_TRY(tide_peer_list(m->node, meet_peer, meet_peer_mark, &c, err));
     end_peer(&c);
     tell_logs(&c);
@@ -433,7 +433,7 @@ tide_status tide_replica_metrics_new(tide_replica_metrics **out, tide_metrics *m
 {
     tide_replica_metrics *m = calloc(1, sizeof *m);
     if (!m)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for figures");
+        return tide_no_memory(err);
     m->node = node;
     m->env = tide_foreign_env(tide_node_file(node));
     (void)pthread_mutex_init(&m->lock, NULL);

@@ -129,7 +129,7 @@ tide_status tide_snapshot_service_open(tide_snapshot_service **out,
 {
     tide_snapshot_service *s = calloc(1, sizeof *s);
     if (!s)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for snapshots");
+        return tide_no_memory(err);
     s->options = *options;
     s->env = tide_foreign_env(tide_node_file(options->node));
     s->opened_us = s->env->wall_us(s->env);
@@ -213,7 +213,7 @@ static tide_status read_piece(tide_buffer *out, const tide_snapshot_info *info, 
         return tide_fail(err, TIDE_E_NOT_FOUND, "snapshot %s is gone", info->id);
     tide_status status = TIDE_OK;
     if (tide_buffer_reserve(out, len) < TIDE_OK)
-        status = tide_fail(err, TIDE_E_NOMEM, "no memory for %zu bytes of a snapshot", len);
+        status = tide_no_memory(err);
     while (status >= TIDE_OK && out->len < len) {
         const ssize_t got =
             pread(fd, out->ptr + out->len, len - out->len, (off_t)offset + (off_t)out->len);

@@ -30,11 +30,6 @@ static tide_status put(tide_buffer *out, uint32_t field, const ProtobufCMessage 
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
 
-static tide_status no_memory(tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for an answer");
-}
-
 /* ---- peers, and who holds floors down ---- */
 
 /* The least mark of a live peer, for one log of ours. */
@@ -163,7 +158,7 @@ static tide_status put_peers_and_logs(looking *l, tide_error *err)
     TIDE_TRY(tide_peer_marks_sort(&l->ours, err));
     l->pins = calloc((size_t)l->ours.origin_count + 1, sizeof *l->pins);
     if (!l->pins)
-        return no_memory(err);
+        return tide_no_memory(err);
     for (int i = 0; i < l->ours.origin_count; i++)
         l->pins[i] = (pin){.least = INT64_MAX, .told = -1};
     TIDE_TRY(tide_peer_list(l->node, meet_peer, meet_mark, l, err));
@@ -324,7 +319,7 @@ static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_e
         return tide_fail(err, TIDE_E_DAMAGED, "a key of table %s cannot be shown", conflict->table);
     const bool is_write = conflict->column[0] != '\0';
     if (is_write && put_value(&value, &conflict->value) < TIDE_OK)
-        return no_memory(err);
+        return tide_no_memory(err);
     name_node(node, &conflict->stamp.node);
     message.table = tide_rpc_borrow(conflict->table);
     message.key = tide_rpc_borrow(tide_buffer_text(&key));
@@ -359,7 +354,7 @@ static tide_status mend(tide_buffer *out, tide_view text, tide_error *err)
     size_t replaced = 0;
     tide_buffer_init(out, TIDE_RPC_ANSWER_MAX);
     if (tide_utf8_clean(out, tide_utf8_cut(text, TIDE_LOOK_VALUE_MAX), &replaced) < TIDE_OK)
-        return no_memory(err);
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 

@@ -40,7 +40,7 @@ tide_status tide_services_open(tide_services **out, tide_listener *front, tide_s
 {
     tide_services *s = calloc(1, sizeof *s);
     if (!s)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for services");
+        return tide_no_memory(err);
     s->context.store = store;
     const tide_status status = join(s, front, err);
     if (status < TIDE_OK) {

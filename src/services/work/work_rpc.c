@@ -60,7 +60,7 @@ static tide_status read_items(tide_work_spec **out, WORK(NewItem) * *given, size
 {
     *out = calloc(count, sizeof **out);
     if (!*out)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", count);
+        return tide_no_memory(err);
     for (size_t i = 0; i < count; i++)
         TIDE_TRY(read_item(&(*out)[i], given[i], err));
     return TIDE_OK;
@@ -81,7 +81,7 @@ static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tid
     TIDE_TRY(read_items(&items, request->items, request->n_items, err));
     tide_work_added *added = calloc(request->n_items, sizeof *added);
     if (!added)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu items", request->n_items);
+        return tide_no_memory(err);
     tide_status status = tide_work_add(rpc->store, items, (int)request->n_items, added, err);
     for (size_t i = 0; i < request->n_items && status >= TIDE_OK; i++) {
         WORK(AddedItem) row;
@@ -185,7 +185,7 @@ static tide_status park_claim(tide_rpc *rpc, const waiting_claim *w, tide_error 
 {
     waiting_claim *kept = malloc(sizeof *kept);
     if (!kept)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a claim that waits");
+        return tide_no_memory(err);
     *kept = *w;
     int64_t wait_us = w->request->wait_ms * 1000;
     TIDE_TRY(tide_long_poll_park(rpc->context->work, rpc->call, step_claim, kept, wait_us, err));
@@ -252,7 +252,7 @@ static tide_status renew(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     TIDE_TRY(check_count(request->n_leases, "leases", err));
     tide_work_ref *refs = calloc(request->n_leases, sizeof *refs);
     if (!refs)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu leases", request->n_leases);
+        return tide_no_memory(err);
     const tide_status status = renew_refs(rpc, request, refs, err);
     free(refs);
     return status;
@@ -345,7 +345,7 @@ static tide_status finish_many(tide_rpc *rpc, const ProtobufCMessage *message, t
     TIDE_TRY(check_count(request->n_results, "results", err));
     tide_work_result *results = calloc(request->n_results, sizeof *results);
     if (!results)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %zu results", request->n_results);
+        return tide_no_memory(err);
     const tide_status status = finish_results(rpc, request, results, err);
     free(results);
     return status;

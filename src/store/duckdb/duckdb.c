@@ -192,11 +192,11 @@ static tide_status find_directory(tide_duckdb *db, const char *path, tide_error 
 {
     if (asprintf(&db->wal_path, "%s.wal", path) < 0) {
         db->wal_path = NULL;
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+        return tide_no_memory(err);
     }
     TIDE_CLEANUP(tide_freep) char *dir = strdup(path);
     if (!dir)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+        return tide_no_memory(err);
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir ? 1 : 0] = '\0';
@@ -212,7 +212,7 @@ static tide_status open_file(tide_duckdb *db, const char *path, const tide_duckd
 {
     duckdb_config config = NULL;
     if (db->api->create_config(&config) == DuckDBError)
-        return tide_fail(err, TIDE_E_NOMEM, "DuckDB has no memory");
+        return tide_no_memory(err);
     tide_status status = configure(db->api, config, path, options, err);
     char *words = NULL;
     if (status == TIDE_OK && db->api->open_ext(path, &db->handle, config, &words) == DuckDBError) {
@@ -251,7 +251,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
     TIDE_TRY(tide_duckdb_load(&api, chosen->library, err));
     TIDE_CLEANUP(tide_duckdb_closep) tide_duckdb *db = calloc(1, sizeof *db);
     if (!db)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a database");
+        return tide_no_memory(err);
     db->api = api;
     db->dir_fd = -1;
     db->cord = chosen->cord;
@@ -311,7 +311,7 @@ tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_duck *duck = calloc(1, sizeof *duck);
     if (!duck)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+        return tide_no_memory(err);
     duck->db = db;
     duck->api = db->api;
     if (db->api->connect(db->handle, &duck->handle) == DuckDBError)

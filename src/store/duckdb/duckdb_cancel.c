@@ -29,7 +29,7 @@ tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err)
 {
     tide_duck_cord *cord = calloc(1, sizeof *cord);
     if (!cord)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a cord");
+        return tide_no_memory(err);
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

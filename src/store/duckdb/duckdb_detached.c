@@ -133,7 +133,7 @@ tide_status tide_duckdb_ask_apart(tide_duckdb *db, const tide_duck_ask *ask, tid
                          "no other begins until it is done");
     apart *a = apart_new(db, ask);
     if (!a)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     pthread_t thread;
     if (pthread_create(&thread, NULL, run, a) != 0) {
         apart_free(a);

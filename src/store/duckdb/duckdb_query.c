@@ -25,7 +25,7 @@ tide_status tide_duck_query_begin(tide_duck_query **out, tide_duck *duck, const 
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
     if (!query)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     query->sql = &sql->engine[TIDE_ENGINE_POSTGRES];
     if (duck->api->prepare(duck->handle, query->sql->text, &query->prepared) == DuckDBError)
         return tide_duck_fail_text(DUCKDB_ERROR_INVALID, duck->api->prepare_error(query->prepared),
@@ -68,7 +68,7 @@ tide_status tide_duck_query_begin_text(tide_duck_query **out, tide_duck *duck, c
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
     if (!query)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     query->is_streaming = true;
     duckdb_extracted_statements statements = NULL;
     const idx_t count = duck->api->extract_statements(duck->handle, text, &statements);
@@ -144,7 +144,7 @@ static tide_status know_columns(tide_duck_query *query, tide_error *err)
                          (int)count, TIDE_DUCKDB_COLUMNS_MAX);
     query->types = calloc(count + 1, sizeof(duckdb_logical_type));
     if (!query->types)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+        return tide_no_memory(err);
     query->column_count = (int)count;
     for (idx_t i = 0; i < count; i++)
         query->types[i] = query->api->column_logical_type(&query->result, i);

@@ -27,7 +27,7 @@ tide_status tide_duck_query_begin_made(tide_duck_query **out, tide_duck *duck, c
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
     if (!query)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     if (duck->api->prepare(duck->handle, text, &query->prepared) == DuckDBError) {
         const char *why = duck->api->prepare_error(query->prepared);
         return tide_duck_fail_text(type_of(why), why, name, err);

@@ -78,7 +78,7 @@ static tide_status give_columns(const tide_duck_ask *ask, tide_duck_query *query
     const int count = tide_duck_column_count(query);
     TIDE_CLEANUP(tide_freep) const char **names = calloc((size_t)count + 1, sizeof *names);
     if (!names)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for columns");
+        return tide_no_memory(err);
     for (int i = 0; i < count; i++)
         names[i] = tide_duck_column_name(query, i);
     return ask->columns(ask->arg, names, count, err);
@@ -92,7 +92,7 @@ static tide_status give_rows(const tide_duck_ask *ask, tide_duck_query *query, t
     const int count = tide_duck_column_count(query);
     TIDE_CLEANUP(tide_freep) tide_duck_cell *cells = calloc((size_t)count + 1, sizeof *cells);
     if (!cells)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for cells");
+        return tide_no_memory(err);
     int64_t total = 0;
     for (int64_t rows = 0; status == TIDE_OK; rows++) {
         if (rows == ask->row_max)

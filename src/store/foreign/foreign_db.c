@@ -111,7 +111,7 @@ tide_status tide_foreign_connect(tide_foreign_connection **out, tide_foreign_db 
 {
     tide_foreign_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", app->name);
+        return tide_no_memory(err);
     connection->app = app;
     const bool is_read_only = app->options.is_as_is && access(app->path, W_OK) != 0;
     char *uri = is_read_only && tide_sqlite_is_still(app->path)
@@ -224,7 +224,7 @@ static tide_status prepare_app(tide_foreign_db *app, const char *path,
         app->state_dir = strdup(app->options.state_dir);
     if (!app->name || (app->options.vfs && !app->vfs) ||
         (app->options.state_dir && !app->state_dir))
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     if (!app->path)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no database %s", path);
     return TIDE_OK;
@@ -239,7 +239,7 @@ tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
         TIDE_TRY(check_kind(path, is_new, err));
     TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *app = calloc(1, sizeof *app);
     if (!app)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     TIDE_TRY(prepare_app(app, path, options, err));
     TIDE_TRY(tide_foreign_connect(&app->writer, app, true, err));
     TIDE_TRY(look_inside(app, err));

@@ -75,7 +75,7 @@ static tide_status find_statement(tide_foreign_statement **out, tide_foreign_con
     if (!fresh || !copy) {
         free(copy);
         free(fresh);
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a statement");
+        return tide_no_memory(err);
     }
     const tide_status status = prepare(&fresh->handle, connection, text, err);
     if (status < TIDE_OK) {
@@ -99,7 +99,7 @@ tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, co
     TIDE_TRY(find_statement(&statement, tx->connection, text, err));
     tide_foreign_query *query = calloc(1, sizeof *query);
     if (!query)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a query");
+        return tide_no_memory(err);
     if (statement) {
         statement->is_busy = true;
         query->cached = statement;

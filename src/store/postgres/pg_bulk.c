@@ -55,7 +55,7 @@ tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err)
     tide_pg_connection *connection = bulk->tx->connection;
     bulk_state *state = calloc(1, sizeof *state);
     if (!state)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %s", bulk->sql->name);
+        return tide_no_memory(err);
     state->connection = connection;
     tide_buffer_init(&state->out, (size_t)ROW_LEN_MAX + TIDE_BULK_BUFFER_LEN);
     tide_status status = tide_buffer_append(&state->out, HEADER, 19);

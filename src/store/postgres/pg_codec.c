@@ -47,7 +47,7 @@ static tide_status encode_fixed(tide_pg_param *out, uint64_t value, int len, tid
 {
     char *bytes = tide_arena_alloc(arena, (size_t)len);
     if (!bytes)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a value");
+        return tide_no_memory(err);
     put_big_endian(bytes, value, len);
     *out = (tide_pg_param){.bytes = bytes, .len = len};
     return TIDE_OK;
@@ -92,14 +92,14 @@ static tide_status encode_text(tide_pg_param *out, tide_view text, Oid type, tid
             return tide_fail(err, TIDE_E_INVALID, "not a UUID: %.*s", (int)text.len, text.ptr);
         char *bytes = tide_arena_copy(arena, uuid.bytes, sizeof uuid.bytes);
         if (!bytes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a value");
+            return tide_no_memory(err);
         *out = (tide_pg_param){.bytes = bytes, .len = (int)sizeof uuid.bytes};
         return TIDE_OK;
     }
     if (type == OID_JSONB) {
         char *bytes = tide_arena_alloc(arena, text.len + 1);
         if (!bytes)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for a value");
+            return tide_no_memory(err);
         bytes[0] = 1; /* the version of jsonb's text form */
         memcpy(bytes + 1, text.ptr, text.len);
         *out = (tide_pg_param){.bytes = bytes, .len = (int)text.len + 1};

@@ -149,7 +149,7 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
 {
     tide_pg_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+        return tide_no_memory(err);
     connection->store = store;
     /* What the URL says comes later and wins. */
     const char *const keys[] = {"connect_timeout", "tcp_user_timeout",          "keepalives_idle",
@@ -158,7 +158,7 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
     connection->pg = tide_pq.connectdbParams(keys, values, 1);
     tide_status status = TIDE_OK;
     if (!connection->pg)
-        status = tide_fail(err, TIDE_E_NOMEM, "no memory for a connection");
+        status = tide_no_memory(err);
     else if (tide_pq.status(connection->pg) != CONNECTION_OK)
         status = fail_connect(err, connection);
     else {
@@ -218,7 +218,7 @@ static tide_status expect(tide_pg_connection *connection, tide_pg_expectation ex
         tide_pg_expectation *larger =
             realloc(connection->expected, (size_t)size * sizeof *connection->expected);
         if (!larger)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for %d answers", size);
+            return tide_no_memory(err);
         connection->expected = larger;
         connection->expected_size = size;
     }

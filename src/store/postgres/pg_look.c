@@ -142,7 +142,7 @@ static tide_status tell_columns(progress *p, const PGresult *result, tide_error 
     p->values = calloc((size_t)count + 1, sizeof *p->values);
     p->texts = calloc((size_t)count + 1, sizeof *p->texts);
     if (!p->values || !p->texts)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a row");
+        return tide_no_memory(err);
     return p->look->columns(p->look->arg, names, count, err);
 }
 

@@ -126,7 +126,7 @@ static tide_status list_tables(tide_buffer *out, const tide_migration *migration
         }
     }
     if (status < TIDE_OK || tide_buffer_append(out, "}", 1) < TIDE_OK)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the names of tables");
+        return tide_no_memory(err);
     return TIDE_OK;
 }
 

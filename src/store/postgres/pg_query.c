@@ -46,12 +46,12 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err)
         return TIDE_OK;
     tide_pg_statement *statement = calloc(1, sizeof *statement);
     if (!statement)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+        return tide_no_memory(err);
     (void)snprintf(statement->name, sizeof statement->name, "t%d", connection->statement_count++);
     tide_status status = prepare_and_describe(statement, query, err);
     if (status >= TIDE_OK &&
         !tide_statement_map_put(&connection->statements, query->sql, statement))
-        status = tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+        status = tide_no_memory(err);
     if (status < TIDE_OK) {
         free(statement);
         return status;

@@ -496,7 +496,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     TIDE_TRY(checked);
     pg_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&engine->lock, NULL);
     (void)pthread_cond_init(&engine->has_idle, NULL);
     store->engine = engine;
@@ -504,7 +504,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     tide_pg_flusher_init(&engine->flusher, store, engine->url);
     tide_pg_listener_init(&engine->listener, store, engine->url);
     if (!engine->url)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", store->name);
+        return tide_no_memory(err);
     /* A server that is starting up is waited for; one that is not there is reported at once. */
     tide_pg_connection *first = NULL;
     tide_error refusal;

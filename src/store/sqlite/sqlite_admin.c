@@ -198,7 +198,7 @@ static tide_status sync_directory_of(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
     if (!directory)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for a path");
+        return tide_no_memory(err);
     char *slash = strrchr(directory, '/');
     if (slash)
         slash[slash == directory ? 1 : 0] = '\0';
@@ -214,8 +214,7 @@ static tide_status copy_into(tide_store *store, const char *path, tide_error *er
     reader->budget_until_us = 0;
     tide_error ignored;
     char *text = sqlite3_mprintf("PRAGMA query_only=OFF; VACUUM INTO %Q", path);
-    const tide_status status = text ? tide_sqlite_exec(reader, text, err)
-                                    : tide_fail(err, TIDE_E_NOMEM, "no memory for a backup");
+    const tide_status status = text ? tide_sqlite_exec(reader, text, err) : tide_no_memory(err);
     sqlite3_free(text);
     TIDE_IGNORE(tide_sqlite_exec(reader, "PRAGMA query_only=ON", &ignored));
     tide_sqlite_give_reader(reader);

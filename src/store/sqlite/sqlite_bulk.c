@@ -42,7 +42,7 @@ tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err)
 {
     bulk_state *state = calloc(1, sizeof *state);
     if (!state)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for %s", bulk->sql->name);
+        return tide_no_memory(err);
     const tide_status status = choose_statement(state, bulk, err);
     if (status < TIDE_OK) {
         free(state);

@@ -170,7 +170,7 @@ tide_status tide_sqlite_connection_open(tide_sqlite_connection **out, tide_store
 {
     tide_sqlite_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     connection->store = store;
     const bool is_read_only =
         store->options.mode == TIDE_STORE_AS_IS && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0;

@@ -53,7 +53,7 @@ tide_status tide_sqlite_check_directory(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
     if (!directory)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     char *slash = strrchr(directory, '/');
     if (slash == directory)
         slash[1] = '\0';

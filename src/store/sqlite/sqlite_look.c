@@ -86,7 +86,7 @@ static tide_status tell_columns(const tide_readonly_query *look, sqlite3_stmt *s
     for (int i = 0; i < count; i++) {
         names[i] = sqlite3_column_name(statement, i);
         if (!names[i])
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the names of %d columns", count);
+            return tide_no_memory(err);
     }
     return look->columns(look->arg, names, count, err);
 }

@@ -30,7 +30,7 @@ tide_status tide_sqlite_prepare(tide_query *query, tide_error *err)
     if (tide_statement_map_put(statements, query->sql, statement))
         return TIDE_OK;
     (void)sqlite3_finalize(statement);
-    return tide_fail(err, TIDE_E_NOMEM, "no memory to prepare %s", query->sql->name);
+    return tide_no_memory(err);
 }
 
 static int bind_one(sqlite3_stmt *statement, int at, const tide_value *value)
@@ -145,14 +145,14 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err)
     const int width = sqlite3_column_count(query->statement);
     tide_value *row = tide_arena_alloc(&query->arena, (size_t)width * sizeof *row);
     if (!row)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory for the row of %s", query->sql->name);
+        return tide_no_memory(err);
     for (int i = 0; i < width; i++) {
         row[i] = tide_sqlite_value(query->statement, i);
         if (row[i].kind != TIDE_VALUE_TEXT && row[i].kind != TIDE_VALUE_BLOB)
             continue;
         row[i].as.bytes.ptr = tide_arena_text(&query->arena, row[i].as.bytes);
         if (!row[i].as.bytes.ptr)
-            return tide_fail(err, TIDE_E_NOMEM, "no memory for the row of %s", query->sql->name);
+            return tide_no_memory(err);
     }
     const tide_status status = tide_sqlite_step(query, err);
     if (status == TIDE_OK)

@@ -98,7 +98,7 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no Tidemark store at %s", target);
     tide_sqlite_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", target);
+        return tide_no_memory(err);
     (void)pthread_mutex_init(&engine->lock, NULL);
     (void)pthread_cond_init(&engine->has_reader, NULL);
     store->engine = engine;

@@ -131,7 +131,7 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
 {
     tide_sqlite_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
-        return tide_fail(err, TIDE_E_NOMEM, "no memory to open %s", path);
+        return tide_no_memory(err);
     writer->store = store;
     writer->path = path;
     writer->door.fd = -1;
