@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "demo/demo_load.h"
 #include "demo/tcp_proxy.h"
 #include "net/client/client.h"
@@ -223,8 +224,8 @@ tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_op
     (void)snprintf(agent->store, sizeof agent->store, "%s/%s.db", options->dir, options->name);
     agent->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     tide_status status = tide_tcp_proxy_open(&agent->relay, options->env, err);
-    if (status >= TIDE_OK && pthread_create(&agent->thread, NULL, run, agent) != 0)
-        status = tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    if (status >= TIDE_OK)
+        status = tide_thread_start_unmasked(&agent->thread, run, agent, err);
     if (status < TIDE_OK) {
         tide_demo_agent_close(agent);
         return status;

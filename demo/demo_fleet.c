@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
+#include "base/thread.h"
 #include "demo/demo_fleet_file.h"
 #include "demo/demo_sim.h"
 #include "net/server/server.h"
@@ -428,8 +429,7 @@ static tide_status serve(tide_demo_fleet *fleet, tide_error *err)
     const char *colon = strrchr(tide_server_address(fleet->server, 0), ':');
     fleet->port = colon ? (int)strtol(colon + 1, NULL, 10) : 0;
     save(fleet, false); /* before the first number is told */
-    if (pthread_create(&fleet->thread, NULL, run, fleet) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    TIDE_TRY(tide_thread_start(&fleet->thread, run, fleet, err));
     fleet->has_thread = true;
     return TIDE_OK;
 }

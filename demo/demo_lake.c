@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "net/client/client.h"
 #include "store/duckdb/duckdb.h"
 
@@ -288,8 +289,8 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
         rest(lake, &missing);
     tide_status status = tide_client_open(
         &lake->client, &(tide_client_options){.target = target, .timeout_us = CALL_US}, err);
-    if (status >= TIDE_OK && pthread_create(&lake->thread, NULL, run, lake) != 0)
-        status = tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    if (status >= TIDE_OK)
+        status = tide_thread_start(&lake->thread, run, lake, err);
     if (status < TIDE_OK) {
         tide_demo_lake_close(lake);
         return status;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "replica/node.h"
 #include "tidemark_templates.h"
 
@@ -212,8 +213,7 @@ void tide_demo_replica_join(const tide_demo_replica *replica, tide_replicas_opti
 
 tide_status tide_demo_replica_begin(tide_demo_replica *replica, tide_error *err)
 {
-    if (pthread_create(&replica->thread, NULL, run, replica) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    TIDE_TRY(tide_thread_start(&replica->thread, run, replica, err));
     replica->has_thread = true;
     return TIDE_OK;
 }

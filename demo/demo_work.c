@@ -19,6 +19,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "runtime/child_start.h"
 
 enum {
@@ -295,9 +296,10 @@ tide_status tide_demo_work_open(tide_demo_work **out, const tide_demo_work_optio
     (void)snprintf(work->temporary, sizeof work->temporary, "TMPDIR=%s/demo", options->data_dir);
     (void)pthread_mutex_init(&work->lock, NULL);
     work->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (pthread_create(&work->thread, NULL, run, work) != 0) {
+    const tide_status status = tide_thread_start_unmasked(&work->thread, run, work, err);
+    if (status < TIDE_OK) {
         tide_demo_work_close(work);
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+        return status;
     }
     work->has_thread = true;
     *out = work;

@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 enum { PIPE_LEN = 64 << 10, IDLE_MS = 1000 };
 
 /* One direction: what was read and not yet written. */
@@ -220,8 +222,7 @@ static tide_status listen_somewhere(tide_tcp_proxy *relay, tide_error *err)
         getsockname(relay->listener, (struct sockaddr *)&at, &len) != 0)
         return tide_fail(err, TIDE_E_IO, "no port for a relay: %s", strerror(errno));
     (void)snprintf(relay->address, sizeof relay->address, "127.0.0.1:%d", ntohs(at.sin_port));
-    if (pthread_create(&relay->thread, NULL, run, relay) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    TIDE_TRY(tide_thread_start(&relay->thread, run, relay, err));
     relay->has_thread = true;
     return TIDE_OK;
 }

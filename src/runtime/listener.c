@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "net/call/health.h"
 #include "net/call/reflection.h"
 #include "net/server/server.h"
@@ -432,7 +433,7 @@ static void drain(void *arg)
     for (int i = 0; i < front->part_count; i++)
         if (front->parts[i].leave)
             front->parts[i].leave(front->parts[i].arg);
-    front->has_drainer = pthread_create(&front->drainer, NULL, drain_server, front) == 0;
+    front->has_drainer = tide_thread_start(&front->drainer, drain_server, front, NULL) == TIDE_OK;
     if (!front->has_drainer)
         tide_lifecycle_finish(front->service);
 }

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "store/engine.h"
 
 struct tide_watch {
@@ -151,9 +152,10 @@ tide_status tide_watcher_start(tide_watcher *watcher, tide_store *store,
     watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (watcher->stop_fd < 0)
         return tide_fail(err, TIDE_E_LIMIT, "cannot start watching: %s", strerror(errno));
-    if (pthread_create(&watcher->thread, NULL, run, watcher) != 0) {
+    const tide_status status = tide_thread_start(&watcher->thread, run, watcher, err);
+    if (status < TIDE_OK) {
         (void)close(watcher->stop_fd);
-        return tide_fail(err, TIDE_E_NOMEM, "cannot start a thread to watch %s", store->name);
+        return status;
     }
     watcher->is_running = true;
     return TIDE_OK;

@@ -12,6 +12,8 @@
 
 #include <tidemark/watch.h>
 
+#include "base/thread.h"
+
 enum {
     GATHER_MS = 500,
     BEATS = 30, /* gatherings without news before a line is sent all the same */
@@ -178,8 +180,7 @@ tide_status tide_events_open(tide_events **out, tide_store *store, const tide_we
 
 tide_status tide_events_start(tide_events *events, tide_error *err)
 {
-    if (pthread_create(&events->thread, NULL, watch, events) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    TIDE_TRY(tide_thread_start(&events->thread, watch, events, err));
     events->has_thread = true;
     return TIDE_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
+#include "base/thread.h"
 
 /* ---- claims ---- */
 
@@ -266,12 +267,9 @@ static int start_threads(tide_worker *worker, pthread_t *threads, tide_error *er
     int started = 0;
     for (; started < worker->options.threads + 1; started++) {
         void *(*body)(void *) = started == 0 ? tide_worker_warden : tide_worker_runner;
-        const int code = pthread_create(&threads[started], NULL, body, worker);
-        if (code != 0) {
-            (void)tide_fail(err, TIDE_E_LIMIT, "cannot start thread %d: %s", started,
-                            strerror(code));
+        /* unmasked: a handler may start a program */
+        if (tide_thread_start_unmasked(&threads[started], body, worker, err) < TIDE_OK)
             break;
-        }
     }
     return started;
 }
@@ -283,7 +281,7 @@ tide_status tide_worker_run(tide_worker *worker, tide_error *err)
     worker->drain_until_us = 0;
     const int started = start_threads(worker, threads, err);
     const tide_status status =
-        started == worker->options.threads + 1 ? keep(worker, err) : TIDE_E_LIMIT;
+        started == worker->options.threads + 1 ? keep(worker, err) : TIDE_E_NOMEM;
     (void)pthread_mutex_lock(&worker->lock);
     worker->is_closing = true;
     (void)pthread_cond_broadcast(&worker->has_queued);

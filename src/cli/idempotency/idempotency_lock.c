@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 #define RENEW_MAX_US INT64_C(60000000) /* at most so far apart */
 #define LOOK_US INT64_C(1000000) /* the machine may have slept, and the condition's clock with it */
 
@@ -80,11 +82,10 @@ tide_status tide_cli_lock_keep(tide_cli_lock *lock, tide_store *store, const cha
     (void)pthread_mutex_init(&lock->mutex, NULL);
     (void)pthread_cond_init(&lock->wake, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    if (pthread_create(&lock->thread, NULL, keep_renewing, lock) != 0) {
+    const tide_status status = tide_thread_start(&lock->thread, keep_renewing, lock, err);
+    if (status < TIDE_OK)
         (void)close(lock->event_fd);
-        return tide_fail(err, TIDE_E_NOMEM, "no thread to keep the lock");
-    }
-    return TIDE_OK;
+    return status;
 }
 
 int64_t tide_cli_lock_watch(void *arg, tide_child *child, int64_t boot_us)

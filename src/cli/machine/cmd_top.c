@@ -11,6 +11,7 @@
 #include <poll.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "cli/machine/top_screen.h"
 
 /* ---- the thread that looks ---- */
@@ -81,11 +82,9 @@ static tide_status watcher_start(watcher *w, tide_error *err)
     (void)pthread_mutex_init(&w->lock, NULL);
     w->wanted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    const int failure =
-        w->wanted_fd < 0 || w->ready_fd < 0 ? errno : pthread_create(&w->thread, NULL, watch, w);
-    return failure == 0
-               ? TIDE_OK
-               : tide_fail(err, TIDE_E_FAILED, "no thread can be started: %s", strerror(failure));
+    if (w->wanted_fd < 0 || w->ready_fd < 0)
+        return tide_fail(err, TIDE_E_LIMIT, "eventfd: %s", strerror(errno));
+    return tide_thread_start(&w->thread, watch, w, err);
 }
 
 static void watcher_stop(watcher *w)

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "base/text/json_canon.h"
+#include "base/thread.h"
 #include "cli/print/output.h"
 #include "cli/work/work_child_run.h"
 
@@ -286,9 +287,7 @@ static tide_status run_with_messenger(tide_work_run *r, tide_error *err)
     enter(r->children, r->job, r->stop_fd);
     if (tide_job_is_stopping(r->job))
         return tide_fail(err, TIDE_E_INTERRUPTED, "stopped before it began");
-    const int code = pthread_create(&messenger, NULL, tide_work_messages_serve, &r->messages);
-    if (code != 0)
-        return tide_fail(err, TIDE_E_LIMIT, "cannot start a thread: %s", strerror(code));
+    TIDE_TRY(tide_thread_start(&messenger, tide_work_messages_serve, &r->messages, err));
     const tide_status status = run_command(r, err);
     close_fd(&r->sockets[1]);
     close_fd(&r->errors[1]);

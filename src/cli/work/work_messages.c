@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -306,14 +305,6 @@ static void turn_once(tide_work_messages *messages, tide_buffer *answer, int64_t
         messages->end_fd = -1;
 }
 
-/* A thread that a signal handler never interrupts, and that a reader who has left does not end. */
-static void block_signals(void)
-{
-    sigset_t all;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
-}
-
 /* With the lease, after a third of what is left of it. */
 static int64_t plan_renewal(const tide_work_messages *messages, tide_env *env)
 {
@@ -337,7 +328,6 @@ void *tide_work_messages_serve(void *arg)
     int64_t until_us = INT64_MAX;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
     tide_buffer_init(&answer, 1 << 20);
-    block_signals();
     for (;;) {
         const int64_t now_us = env->boot_us(env);
         const bool has_ended = messages->end_fd < 0;

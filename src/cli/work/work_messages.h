@@ -44,7 +44,7 @@ typedef struct tide_work_messages {
     size_t held_len;
 } tide_work_messages;
 
-/* Until the command has ended and everything it wrote is read, or nobody reads our stderr. Fits pthread_create. */
+/* Until the command has ended and everything it wrote is read, or nobody reads our stderr. Fits tide_thread_start. */
 void *tide_work_messages_serve(void *arg);
 
 /* One line, answered into `answer`. */

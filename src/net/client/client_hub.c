@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "net/client/client_internal.h"
-#include "net/server/quiet_thread.h"
 
 enum {
     IDLE_CONNECTIONS = 32,
@@ -665,8 +665,7 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
         return tide_no_memory(err);
     TIDE_TRY(open_events(hub, err));
     TIDE_TRY(open_rooms(hub, options, err));
-    if (tide_quiet_thread_start(&hub->thread, move_bytes, hub) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for a client");
+    TIDE_TRY(tide_thread_start(&hub->thread, move_bytes, hub, err));
     hub->has_thread = true;
     *out = TIDE_TAKE(hub);
     return TIDE_OK;

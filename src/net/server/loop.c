@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "net/server/quiet_thread.h"
+#include "base/thread.h"
 
 static void lock_loop(tide_loop *loop)
 {
@@ -161,9 +161,7 @@ tide_status tide_loop_new(tide_loop **out, tide_loop_shared *shared, tide_error 
 
 tide_status tide_loop_start(tide_loop *loop, tide_error *err)
 {
-    const int failed = tide_quiet_thread_start(&loop->thread, run_loop, loop);
-    if (failed)
-        return tide_fail(err, TIDE_E_FAILED, "cannot start a thread: %s", strerror(failed));
+    TIDE_TRY(tide_thread_start(&loop->thread, run_loop, loop, err));
     loop->is_started = true;
     return TIDE_OK;
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "net/call/call_core.h"
-#include "net/server/quiet_thread.h"
 
 struct tide_pool {
     pthread_mutex_t lock;
@@ -92,11 +92,11 @@ tide_status tide_pool_new(tide_pool **out, size_t threads, size_t queue_max, tid
         return tide_no_memory(err);
     }
     for (; pool->thread_count < threads; pool->thread_count++) {
-        const int failed =
-            tide_quiet_thread_start(&pool->threads[pool->thread_count], run_calls, pool);
-        if (failed) {
+        const tide_status status =
+            tide_thread_start(&pool->threads[pool->thread_count], run_calls, pool, err);
+        if (status < TIDE_OK) {
             tide_pool_free(pool);
-            return tide_fail(err, TIDE_E_FAILED, "cannot start a thread: %s", strerror(failed));
+            return status;
         }
     }
     *out = pool;

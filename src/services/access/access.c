@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
+#include "base/thread.h"
 
 static const int64_t WRITE_EVERY_US = 1000000;
 
@@ -118,8 +119,8 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
     };
     TIDE_TRY(tide_auth_open(&access->auth, &auth, err));
-    if (store && pthread_create(&access->thread, NULL, keep_writing, access) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for authentication");
+    if (store)
+        TIDE_TRY(tide_thread_start(&access->thread, keep_writing, access, err));
     access->has_thread = store != NULL; /* nobody's uses are written down otherwise */
     *out = TIDE_TAKE(access);
     return TIDE_OK;

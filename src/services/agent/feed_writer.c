@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
 enum {
     GROUP_STREAMS_MAX = TIDE_FEED_COMMIT_STREAMS_MAX,
@@ -356,9 +357,10 @@ tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_
     writer->last = &writer->first;
     (void)pthread_mutex_init(&writer->lock, NULL);
     (void)pthread_cond_init(&writer->changed, NULL);
-    if (pthread_create(&writer->thread, NULL, run_writer, writer) != 0) {
+    const tide_status status = tide_thread_start(&writer->thread, run_writer, writer, err);
+    if (status < TIDE_OK) {
         free(writer);
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for a writer of records");
+        return status;
     }
     *out = writer;
     return TIDE_OK;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "services/agent/collector.h"
 
 #define RETRY_US INT64_C(1000000)
@@ -162,9 +163,7 @@ static tide_status start(tide_keeper *keeper, tide_error *err)
 {
     if (keeper->options.collect_us > 0)
         TIDE_TRY(tide_collector_new(&keeper->collector, NULL, keeper->options.env, err));
-    if (pthread_create(&keeper->thread, NULL, run_keeper, keeper) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for the keeper");
-    return TIDE_OK;
+    return tide_thread_start(&keeper->thread, run_keeper, keeper, err);
 }
 
 tide_status tide_keeper_open(tide_keeper **out, const tide_keeper_options *options, tide_error *err)

@@ -11,6 +11,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
 #define LOOK_US INT64_C(1000000) /* a hint may get lost */
 
@@ -148,8 +149,8 @@ tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store, const c
     tide_status status = waiter->wake_fd < 0
                              ? tide_fail(err, TIDE_E_FAILED, "eventfd: %s", strerror(errno))
                              : tide_watch_open(&waiter->watch, store, topic, err);
-    if (status >= TIDE_OK && pthread_create(&waiter->thread, NULL, run_waiter, waiter) != 0)
-        status = tide_fail(err, TIDE_E_FAILED, "no thread for a waiter");
+    if (status >= TIDE_OK)
+        status = tide_thread_start(&waiter->thread, run_waiter, waiter, err);
     if (status < TIDE_OK) {
         tide_watch_close(waiter->watch);
         if (waiter->wake_fd >= 0)

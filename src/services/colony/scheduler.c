@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
-#include "net/server/quiet_thread.h"
+#include "base/thread.h"
 #include "services/colony/scheduler_internal.h"
 
 int64_t tide_scheduler_now(const tide_scheduler *driver)
@@ -270,12 +270,10 @@ static tide_status start_threads(tide_scheduler *driver, tide_error *err)
     if (!driver->workers)
         return tide_no_memory(err);
     for (int i = 0; i < driver->options.worker_count; i++) {
-        if (tide_quiet_thread_start(&driver->workers[i], work, driver) != 0)
-            return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
+        TIDE_TRY(tide_thread_start(&driver->workers[i], work, driver, err));
         driver->worker_count++;
     }
-    if (tide_quiet_thread_start(&driver->keeper, tide_scheduler_keep, driver) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
+    TIDE_TRY(tide_thread_start(&driver->keeper, tide_scheduler_keep, driver, err));
     driver->has_keeper = true;
     return driver->options.is_once ? TIDE_OK : tide_scheduler_listen(driver, err);
 }

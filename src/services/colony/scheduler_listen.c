@@ -1,14 +1,16 @@
 /* driver_listen.c - the registry was changed by another process: look now; see driver_parts.h.
  *
  * A hint, never needed: the keeper looks every few seconds all the same. */
+#include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
-#include "net/server/quiet_thread.h"
+#include "base/thread.h"
 #include "services/colony/scheduler_internal.h"
 
 enum { REST_MS = 100 }; /* SQLite tells of every commit, our own too: most are not the registry's */
@@ -46,9 +48,9 @@ static void *listen_on(void *arg)
 tide_status tide_scheduler_listen(tide_scheduler *driver, tide_error *err)
 {
     driver->listener_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (driver->listener_fd < 0 ||
-        tide_quiet_thread_start(&driver->listener, listen_on, driver) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "no thread for the colony");
+    if (driver->listener_fd < 0)
+        return tide_fail(err, TIDE_E_LIMIT, "eventfd: %s", strerror(errno));
+    TIDE_TRY(tide_thread_start(&driver->listener, listen_on, driver, err));
     driver->has_listener = true;
     return TIDE_OK;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "net/server/quiet_thread.h"
+#include "base/thread.h"
 
 typedef struct job {
     struct job *next;
@@ -191,8 +191,7 @@ static tide_status start(tide_duckdb_pool *desks, tide_error *err)
         tide_duckdb_thread *desk = &desks->desks[i];
         desk->desks = desks;
         TIDE_TRY(tide_duck_cord_new(&desk->cord, err));
-        if (tide_quiet_thread_start(&desk->thread, run_desk, desk) != 0)
-            return tide_fail(err, TIDE_E_NOMEM, "no thread for a desk");
+        TIDE_TRY(tide_thread_start(&desk->thread, run_desk, desk, err));
         desk->is_running = true;
     }
     return TIDE_OK;

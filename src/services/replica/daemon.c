@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "remote/legacy_pull.h"
 #include "remote/replica_bootstrap.h"
 #include "runtime/single_service.h"
@@ -180,8 +181,7 @@ static tide_status start(void *arg, tide_error *err)
         TIDE_TRY(tide_remote_open(&r->remotes[i], &r->options->remotes[i], err));
     if (r->options->remote_count == 0 && r->options->snapshot_every_us == 0 && !r->options->is_kept)
         return TIDE_OK;
-    if (pthread_create(&r->keeper, NULL, keep, r) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
+    TIDE_TRY(tide_thread_start(&r->keeper, keep, r, err));
     r->has_keeper = true;
     return TIDE_OK;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "services/api/rpc.h"
 
 #define RETRY_US INT64_C(60000000) /* after one that failed */
@@ -76,10 +77,9 @@ static tide_status begin_making(tide_snapshot_service *s, tide_error *err)
         if (s->has_maker)
             (void)pthread_join(s->maker, NULL);
         s->is_making = true;
-        s->has_maker = pthread_create(&s->maker, NULL, make, s) == 0;
+        status = tide_thread_start(&s->maker, make, s, err);
+        s->has_maker = status == TIDE_OK;
         s->is_making = s->has_maker;
-        if (!s->has_maker)
-            status = tide_fail(err, TIDE_E_NOMEM, "the system gives no thread");
     }
     (void)pthread_mutex_unlock(&s->lock);
     return status;

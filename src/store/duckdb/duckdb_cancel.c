@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
 struct tide_duck_cord {
@@ -76,7 +77,7 @@ void tide_duck_cord_pull(tide_duck_cord *cord)
     (void)pthread_mutex_lock(&cord->lock);
     if (!atomic_exchange(&cord->is_pulled, true)) {
         interrupt_all(cord);
-        cord->has_puller = pthread_create(&cord->puller, NULL, pull_on, cord) == 0;
+        cord->has_puller = tide_thread_start(&cord->puller, pull_on, cord, NULL) == TIDE_OK;
     }
     (void)pthread_mutex_unlock(&cord->lock);
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
 #define HEED_US INT64_C(1000000) /* how long an interruption may take */
@@ -135,9 +136,10 @@ tide_status tide_duckdb_ask_apart(tide_duckdb *db, const tide_duck_ask *ask, tid
     if (!a)
         return tide_no_memory(err);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, run, a) != 0) {
+    const tide_status started = tide_thread_start(&thread, run, a, err);
+    if (started < TIDE_OK) {
         apart_free(a);
-        return tide_fail(err, TIDE_E_NOMEM, "cannot start a thread for a query");
+        return started;
     }
     if (!wait_for(a)) {
         (void)pthread_detach(thread);

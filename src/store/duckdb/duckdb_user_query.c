@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
 /* Ends a statement whose time is over: DuckDB has no time-out of its own, and a fetch may take as long as it likes. */
@@ -49,8 +50,7 @@ static tide_status start_watch(watchdog *dog, tide_duck *duck, int64_t timeout_u
     const int64_t ns = dog->deadline.tv_nsec + timeout_us % 1000000 * 1000;
     dog->deadline.tv_sec += (time_t)(timeout_us / 1000000 + ns / 1000000000);
     dog->deadline.tv_nsec = (long)(ns % 1000000000);
-    if (pthread_create(&dog->thread, NULL, watch, dog) != 0)
-        return tide_fail(err, TIDE_E_NOMEM, "cannot start a thread that watches the time");
+    TIDE_TRY(tide_thread_start(&dog->thread, watch, dog, err));
     dog->is_running = true;
     return TIDE_OK;
 }

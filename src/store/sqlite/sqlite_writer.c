@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/thread.h"
 #include "store/sqlite/sqlite_group.h"
 
 enum {
@@ -145,9 +146,8 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
     if (status >= TIDE_OK)
         status = tide_sqlite_door_open(&writer->door, path, err);
     if (status >= TIDE_OK && !store->options.is_inline) {
-        writer->has_thread = pthread_create(&writer->thread, NULL, run_writer, writer) == 0;
-        if (!writer->has_thread)
-            status = tide_fail(err, TIDE_E_NOMEM, "cannot start the writer thread of %s", path);
+        status = tide_thread_start(&writer->thread, run_writer, writer, err);
+        writer->has_thread = status == TIDE_OK;
     }
     if (status < TIDE_OK) {
         tide_sqlite_writer_close(writer);
