@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -16,7 +15,7 @@
 #include "services/api/rpc.h"
 
 #define WAIT_US INT64_C(1800000000)
-#define LOOK_NS 200000000L
+#define LOOK_US INT64_C(200000)
 
 enum { TRIES = 3 };
 
@@ -89,7 +88,7 @@ static tide_status find_offer(tide_bootstrap *b, offer *out, tide_error *err)
         TIDE_TRY(look(b, "waiting for the peer's snapshot", 0, 0, err));
         if (env->mono_us(env) >= until_us)
             return tide_fail(err, TIDE_E_TIMEOUT, "the peer is still making a snapshot");
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        env->sleep_us(env, LOOK_US);
     }
 }
 

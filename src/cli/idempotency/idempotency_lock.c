@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cond_wait.h"
 #include "base/thread.h"
 
 #define RENEW_MAX_US INT64_C(60000000) /* at most so far apart */
@@ -20,12 +21,7 @@ static void wait_a_while(tide_cli_lock *lock, int64_t us)
 {
     const int64_t now_us = lock->env->boot_us(lock->env);
     const int64_t left_us = now_us < us ? min_us(us - now_us, LOOK_US) : 0;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t nanoseconds = until.tv_nsec + left_us * 1000;
-    until.tv_sec += nanoseconds / 1000000000;
-    until.tv_nsec = nanoseconds % 1000000000;
-    (void)pthread_cond_timedwait(&lock->wake, &lock->mutex, &until);
+    (void)!tide_cond_wait(&lock->wake, &lock->mutex, tide_cond_until(left_us));
 }
 
 /* Once, with the mutex held except while the store is asked. Returns when to do it again; INT64_MAX: never. */
@@ -76,12 +72,8 @@ tide_status tide_cli_lock_keep(tide_cli_lock *lock, tide_store *store, const cha
     lock->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (lock->event_fd < 0)
         return tide_fail(err, TIDE_E_IO, "no event descriptor");
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&lock->mutex, NULL);
-    (void)pthread_cond_init(&lock->wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&lock->wake, NULL);
     const tide_status status = tide_thread_start(&lock->thread, keep_renewing, lock, err);
     if (status < TIDE_OK)
         (void)close(lock->event_fd);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cond_wait.h"
 #include "net/server/auth.h"
 #include "net/server/loop.h"
 #include "net/server/pool.h"
@@ -165,11 +166,7 @@ static void init_shared(tide_loop_shared *shared)
 {
     tide_peers_init(&shared->peers);
     (void)pthread_mutex_init(&shared->lock, NULL);
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&shared->emptied, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&shared->emptied, NULL);
 }
 
 static tide_status fill_server(tide_server *server, const tide_server_options *options,
@@ -254,16 +251,10 @@ void tide_server_drain(tide_server *server)
 static void wait_until_empty(tide_server *server)
 {
     tide_loop_shared *shared = &server->shared;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t until_us =
-        (int64_t)until.tv_sec * 1000000 + until.tv_nsec / 1000 + shared->site->limits.drain_us;
-    until = (struct timespec){.tv_sec = (time_t)(until_us / 1000000),
-                              .tv_nsec = (long)(until_us % 1000000) * 1000};
+    const int64_t until_us = tide_cond_until(shared->site->limits.drain_us);
     (void)pthread_mutex_lock(&shared->lock);
-    int failed = 0;
-    while (shared->link_count > 0 && failed == 0)
-        failed = pthread_cond_timedwait(&shared->emptied, &shared->lock, &until);
+    while (shared->link_count > 0 && tide_cond_wait(&shared->emptied, &shared->lock, until_us)) {
+    }
     (void)pthread_mutex_unlock(&shared->lock);
 }
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/cond_wait.h"
 #include "base/thread.h"
 #include "services/agent/collector.h"
 
@@ -120,12 +121,7 @@ static bool wait_until(tide_keeper *keeper, int64_t until_us)
         const int64_t left_us = until_us - now_of(keeper);
         if (keeper->is_closing || left_us <= 0)
             break;
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        const int64_t ns = until.tv_nsec + left_us % 1000000 * 1000;
-        until.tv_sec += left_us / 1000000 + ns / 1000000000;
-        until.tv_nsec = ns % 1000000000;
-        (void)pthread_cond_timedwait(&keeper->changed, &keeper->lock, &until);
+        (void)!tide_cond_wait(&keeper->changed, &keeper->lock, tide_cond_until(left_us));
     }
     const bool is_closing = keeper->is_closing;
     (void)pthread_mutex_unlock(&keeper->lock);
@@ -172,12 +168,8 @@ tide_status tide_keeper_open(tide_keeper **out, const tide_keeper_options *optio
     if (!keeper)
         return tide_no_memory(err);
     keeper->options = *options;
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&keeper->lock, NULL);
-    (void)pthread_cond_init(&keeper->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&keeper->changed, NULL);
     const tide_status status = start(keeper, err);
     if (status < TIDE_OK) {
         tide_collector_free(keeper->collector);

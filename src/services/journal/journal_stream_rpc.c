@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/cond_wait.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 
@@ -140,13 +141,11 @@ static tide_status wait_for_room(exporter *e, tide_error *err)
         return TIDE_OK;
     e->has_room = false;
     tide_call_on_drain(e->call, note_room, e);
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STALL_MAX_S;
+    const int64_t until_us = tide_cond_until(STALL_MAX_S * INT64_C(1000000));
     (void)pthread_mutex_lock(&e->lock);
-    int waited = 0;
-    while (!e->has_room && waited == 0 && !tide_call_is_cancelled(e->call))
-        waited = pthread_cond_timedwait(&e->drained, &e->lock, &until);
+    while (!e->has_room && !tide_call_is_cancelled(e->call) &&
+           tide_cond_wait(&e->drained, &e->lock, until_us)) {
+    }
     const bool has_room = e->has_room;
     (void)pthread_mutex_unlock(&e->lock);
     if (has_room)
@@ -281,12 +280,10 @@ static tide_status wait_for_all(importer *i, tide_error *err)
     (void)pthread_mutex_lock(&i->lock);
     for (int64_t seen = -1; !i->is_complete && i->status >= TIDE_OK && seen != i->len;) {
         seen = i->len;
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += STALL_MAX_S;
-        int waited = 0;
-        while (waited == 0 && !i->is_complete && i->status >= TIDE_OK && seen == i->len)
-            waited = pthread_cond_timedwait(&i->moved, &i->lock, &until);
+        const int64_t until_us = tide_cond_until(STALL_MAX_S * INT64_C(1000000));
+        while (!i->is_complete && i->status >= TIDE_OK && seen == i->len &&
+               tide_cond_wait(&i->moved, &i->lock, until_us)) {
+        }
     }
     if (!i->is_complete && i->status >= TIDE_OK)
         i->status =

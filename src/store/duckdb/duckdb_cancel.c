@@ -1,8 +1,8 @@
 /* duckdb_cord.c - one pull stops everything that hangs on a cord. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/cond_wait.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
@@ -15,28 +15,13 @@ struct tide_duck_cord {
     atomic_bool is_pulled;
 };
 
-void tide_duck_soon(struct timespec *out)
-{
-    enum { AGAIN_NS = 10000000, SECOND_NS = 1000000000 };
-    (void)clock_gettime(CLOCK_MONOTONIC, out);
-    out->tv_nsec += AGAIN_NS;
-    if (out->tv_nsec >= SECOND_NS) {
-        out->tv_nsec -= SECOND_NS;
-        out->tv_sec++;
-    }
-}
-
 tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err)
 {
     tide_duck_cord *cord = calloc(1, sizeof *cord);
     if (!cord)
         return tide_no_memory(err);
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&cord->lock, NULL);
-    (void)pthread_cond_init(&cord->loosened, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_cond_init(&cord->loosened, NULL);
     *out = cord;
     return TIDE_OK;
 }
@@ -63,10 +48,8 @@ static void *pull_on(void *arg)
     tide_duck_cord *cord = arg;
     (void)pthread_mutex_lock(&cord->lock);
     while (atomic_load(&cord->is_pulled)) {
-        struct timespec again;
         interrupt_all(cord);
-        tide_duck_soon(&again);
-        (void)pthread_cond_timedwait(&cord->loosened, &cord->lock, &again);
+        (void)!tide_cond_wait(&cord->loosened, &cord->lock, tide_cond_until(TIDE_DUCK_AGAIN_US));
     }
     (void)pthread_mutex_unlock(&cord->lock);
     return NULL;

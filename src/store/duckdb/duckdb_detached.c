@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/cond_wait.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
@@ -79,12 +80,8 @@ static apart *apart_new(tide_duckdb *db, const tide_duck_ask *ask)
     apart *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&a->lock, NULL);
-    (void)pthread_cond_init(&a->over, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_cond_init(&a->over, NULL);
     a->db = db;
     a->given = ask;
     a->text = strdup(ask->text);
@@ -100,24 +97,13 @@ static apart *apart_new(tide_duckdb *db, const tide_duck_ask *ask)
     return a;
 }
 
-static struct timespec get_deadline(int64_t us)
-{
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    const int64_t ns = at.tv_nsec + us % 1000000 * 1000;
-    at.tv_sec += (time_t)(us / 1000000 + ns / 1000000000);
-    at.tv_nsec = (long)(ns % 1000000000);
-    return at;
-}
-
 /* True: it has ended. False: it is left, and frees itself. */
 static bool wait_for(apart *a)
 {
-    const struct timespec deadline = get_deadline(a->ask.timeout_us + HEED_US);
+    const int64_t until_us = tide_cond_until(a->ask.timeout_us + HEED_US);
     (void)pthread_mutex_lock(&a->lock);
-    int status = 0;
-    while (!a->is_over && status != ETIMEDOUT)
-        status = pthread_cond_timedwait(&a->over, &a->lock, &deadline);
+    while (!a->is_over && tide_cond_wait(&a->over, &a->lock, until_us)) {
+    }
     const bool is_over = a->is_over;
     a->is_left = !is_over;
     if (!is_over)

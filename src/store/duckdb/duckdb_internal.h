@@ -75,9 +75,8 @@ tide_duck_query *tide_duck_query_new(tide_duck *duck);
 
 /* ---- duckdb_cord.c ---- */
 
-/* When to interrupt again what does not end, on the monotonic clock: DuckDB forgets an interruption that comes before a statement begins. */
-struct timespec;
-void tide_duck_soon(struct timespec *out);
+/* When to interrupt again what does not end: DuckDB forgets an interruption that comes before a statement begins. */
+enum { TIDE_DUCK_AGAIN_US = 10000 };
 
 /* Of a connection's database; all do nothing where there is no cord. */
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/cond_wait.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
@@ -15,7 +16,7 @@ typedef struct watchdog {
     bool is_running;
     bool is_over;  /* the statement has ended */
     bool has_shot; /* it was interrupted */
-    struct timespec deadline;
+    int64_t until_us;
     tide_duck *duck;
 } watchdog;
 
@@ -23,15 +24,12 @@ static void *watch(void *arg)
 {
     watchdog *dog = arg;
     (void)pthread_mutex_lock(&dog->lock);
-    int status = 0;
-    while (!dog->is_over && status != ETIMEDOUT)
-        status = pthread_cond_timedwait(&dog->over, &dog->lock, &dog->deadline);
+    while (!dog->is_over && tide_cond_wait(&dog->over, &dog->lock, dog->until_us)) {
+    }
     while (!dog->is_over) { /* a statement that only begins now forgets it: again and again */
         dog->has_shot = true;
         tide_duck_interrupt(dog->duck);
-        struct timespec again;
-        tide_duck_soon(&again);
-        (void)pthread_cond_timedwait(&dog->over, &dog->lock, &again);
+        (void)!tide_cond_wait(&dog->over, &dog->lock, tide_cond_until(TIDE_DUCK_AGAIN_US));
     }
     (void)pthread_mutex_unlock(&dog->lock);
     return NULL;
@@ -40,16 +38,9 @@ static void *watch(void *arg)
 static tide_status start_watch(watchdog *dog, tide_duck *duck, int64_t timeout_us, tide_error *err)
 {
     dog->duck = duck;
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&dog->lock, NULL);
-    (void)pthread_cond_init(&dog->over, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-    (void)clock_gettime(CLOCK_MONOTONIC, &dog->deadline);
-    const int64_t ns = dog->deadline.tv_nsec + timeout_us % 1000000 * 1000;
-    dog->deadline.tv_sec += (time_t)(timeout_us / 1000000 + ns / 1000000000);
-    dog->deadline.tv_nsec = (long)(ns % 1000000000);
+    (void)pthread_cond_init(&dog->over, NULL);
+    dog->until_us = tide_cond_until(timeout_us);
     TIDE_TRY(tide_thread_start(&dog->thread, watch, dog, err));
     dog->is_running = true;
     return TIDE_OK;
