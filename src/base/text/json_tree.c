@@ -95,7 +95,7 @@ typedef struct builder {
 
 static tide_status fail_memory(tide_error *err)
 {
-    return tide_fail(err, TIDE_E_NOMEM, "no memory for a JSON document");
+    return tide_no_memory(err);
 }
 
 /* The content of a string in the tree's memory. */
