@@ -93,11 +93,6 @@ typedef struct builder {
     tide_view key; /* of the member under way */
 } builder;
 
-static tide_status fail_memory(tide_error *err)
-{
-    return tide_no_memory(err);
-}
-
 /* The content of a string in the tree's memory. */
 static tide_status keep_string(builder *b, const tide_json_token *token, tide_view *out,
                                tide_error *err)
@@ -106,12 +101,12 @@ static tide_status keep_string(builder *b, const tide_json_token *token, tide_vi
     if (token->has_escape) {
         tide_buffer_clear(&b->text);
         if (tide_json_unescape(&b->text, token->text) < TIDE_OK)
-            return fail_memory(err);
+            return tide_no_memory(err);
         content = tide_buffer_view(&b->text);
     }
     char *copy = tide_arena_text(&b->tree->arena, content);
     if (!copy)
-        return fail_memory(err);
+        return tide_no_memory(err);
     *out = tide_view_bytes(copy, content.len);
     return TIDE_OK;
 }
@@ -133,7 +128,7 @@ static tide_status keep_number(builder *b, const tide_json_token *token, tide_js
     node->type = TIDE_JSON_TYPE_REAL;
     copy = tide_arena_text(&b->tree->arena, token->text);
     if (!copy)
-        return fail_memory(err);
+        return tide_no_memory(err);
     node->text = tide_view_bytes(copy, token->text.len);
     if (!tide_json_scan_double(node->text, &node->real))
         return tide_fail(err, TIDE_E_INVALID, "a number is too large");
@@ -163,7 +158,7 @@ static tide_status add_value(builder *b, const tide_json_token *token, tide_erro
 {
     tide_json_node *node = add_node(b);
     if (!node)
-        return fail_memory(err);
+        return tide_no_memory(err);
     switch (token->kind) {
     case TIDE_JSON_OBJECT_BEGIN:
     case TIDE_JSON_ARRAY_BEGIN:
@@ -214,7 +209,7 @@ tide_status tide_json_tree_read(tide_json_node **root, tide_view text, tide_erro
 {
     builder b = {.tree = calloc(1, sizeof *b.tree)};
     if (!b.tree)
-        return fail_memory(err);
+        return tide_no_memory(err);
     tide_arena_init(&b.tree->arena, text.len * 40 + 4096);
     tide_buffer_init(&b.text, text.len);
     const tide_status status = build(&b, text, err);
