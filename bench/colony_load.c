@@ -1,4 +1,4 @@
-/* colony_load.c - a colony that collects from many agents: the load and the catch-up of the design document, beside the limits
+/* colony_load.c - a colony that collects from many agents: the load and the catch-up of the telemetry document, beside the limits
  * that it sets.
  *
  *     load       100 agents, 60,000 spans each since the last poll, pages of 10,000: 5 s per agent

@@ -42,7 +42,7 @@ WHERE NOT EXISTS (SELECT 1 FROM polling_checkpoints WHERE agent_id = :agent_id A
 ON CONFLICT (agent_id, data_type) DO NOTHING;
 
 -- statement: position_move
--- Zero rows: it is no longer what the change was made from (FAULTS C19).
+-- Zero rows: it is no longer what the change was made from.
 UPDATE polling_checkpoints SET
     source_id = :source_id, session_id = :session_id, epoch = :epoch, epoch_id = :epoch_id, version = :version,
     first_seq_id = :first_seq_id, last_seq_id = :last_seq_id, highest_seq_id = :highest_seq_id,

@@ -210,7 +210,7 @@ DELETE FROM tide_replica_peer_marks WHERE peer NOT IN (SELECT peer FROM tide_rep
 
 -- template: apply_least_mark
 -- What every live peer has of an origin's epoch; NULL: there are no peers. The origin itself has all of its own, unless it says otherwise: one that
--- was put back gets its old events from us (R9).
+-- was put back gets its old events from us.
 SELECT min(coalesce((SELECT m.mark FROM tide_replica_peer_marks m
     WHERE m.peer = p.peer AND m.origin = :origin AND m.epoch = :epoch), CASE WHEN p.peer = :origin THEN 9223372036854775807 ELSE 0 END))
 FROM tide_replica_peers p;

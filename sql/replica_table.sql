@@ -87,7 +87,7 @@ CREATE VIEW tide_log_{{id}} AS SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{
 {{each some ;}}ALTER TABLE tide_replica_seq ADD COLUMN c{{n}}{{end}};
 
 -- template: table_gone_make
--- Rows that a REPLACE could have removed unseen (DECISIONS 25): settled when the log is folded.
+-- Rows that a REPLACE could have removed unseen: settled when the log is folded.
 CREATE TABLE tide_gone_{{id}} ({{each columns ,}}c{{n}}{{end}});
 CREATE INDEX tide_gone_{{id}}_key ON tide_gone_{{id}} ({{each keycolumns ,}}c{{n}}{{end}});
 

@@ -10,11 +10,11 @@
  * Nothing an agent says is trusted. A reply is refused as a whole, and nothing of it is used:
  *   TIDE_E_DAMAGED   the bytes are no such answer: not protobuf, more than the limits below, numbers above 2^63-1, texts
  *                    that are too long or not UTF-8
- *   TIDE_E_INVALID   sound, but against the rules: no session id (C12); two different records with one number; records
+ *   TIDE_E_INVALID   sound, but against the rules: no session id; two different records with one number; records
  *                    or holes that overlap, or lie above scanned_through; scanned_through above stable, stable above
  *                    head, oldest above head + 1; epochs that do not ascend or do not end in the stated one
  * Records need not be in order: the reply sorts them by number. One that comes twice with the same bytes is kept once. A
- * record whose insides cannot be read is dead (C9): it keeps its number if that can be read, otherwise it has number 0.
+ * record whose insides cannot be read is dead: it keeps its number if that can be read, otherwise it has number 0.
  * seq_id may stand anywhere in a record, padded or not.
  *
  * Threads: pure. Memory: a reply holds 56 bytes per record beside the answer's own bytes, which it borrows. */

@@ -4,12 +4,12 @@
  *     tide_poller_take    an answer, or that there was none: settled and applied (this writes to the sink, and may take its time)
  *
  * The driver (a thread pool in the daemon, the simulator in tests) owns the agent while it calls, one call at a time; different
- * pollers never wait for each other (C10).
+ * pollers never wait for each other.
  *
  * What is asked, in this order: streams that are known to have unread records, by the smallest number of seconds until the agent
  * drops them; held holes that may have filled (foreign agents); when nothing is unread, one watch call over all streams of the
  * agent, a long poll that ends when any of them has something new (agents with state), or each type at its interval (foreign
- * ones). A page that says there is more is followed by the next at once: a backlog drains in one cycle (C18).
+ * ones). A page that says there is more is followed by the next at once: a backlog drains in one cycle.
  * A foreign agent may answer less than was asked for: it has more until an answer brings nothing new.
  *
  * A question says what its reader has settled before it: the agent keeps what is unread. So a minute after the last page of a stream that

@@ -70,7 +70,7 @@ typedef tide_status tide_poll_watch_fn(void *arg, const tide_poll_watch_stream *
                                        tide_error *err);
 
 /* session_id is filled before fn is called. TIDE_E_DAMAGED: no such answer, or beyond the limits above; fn has not been called.
- * TIDE_E_INVALID: no session id (C12). */
+ * TIDE_E_INVALID: no session id. */
 TIDE_MUST_CHECK tide_status tide_poll_watch_read(tide_view bytes,
                                                  char session_id[TIDE_POSITION_ID_MAX + 1],
                                                  tide_poll_watch_fn *fn, void *arg,

@@ -12,7 +12,7 @@
  * held      the cursor's holes: not there yet, may still come (agents that number before commit), not a gap
  *           yet. Since when each has been seen is kept on the colony's monotonic clock, in memory alone: a
  *           restart holds them a little longer.
- * before    numbers below `first` are from before our time: at first contact the agent did not have them any more (C13). An
+ * before    numbers below `first` are from before our time: at first contact the agent did not have them any more. An
  *           agent with state says so (first = its oldest, also when it is empty: first = head + 1). Of a foreign one's
  *           first page the lower numbers may still come: `first` stays 0 (not decided), they are held like any hole, and when the
  *           grace is over they were before our time. Books count from 1 as long as it is 0. In a session that began
@@ -20,7 +20,7 @@
  * gap       a record in sequence_gaps; its numbers are settled for the cursor, and still owed until it ends as
  *           recovered, void or permanent.
  *
- * The books (DECISIONS 16): head - first + 1 = stored + dead + filtered + void + lost + pending, where pending =
+ * The books: head - first + 1 = stored + dead + filtered + void + lost + pending, where pending =
  * held + open gaps + unread (head - highest), each counted by itself, never as a remainder. Counts of ended gaps are
  * those of their records plus what clean-up has folded into folded_void and folded_lost.
  *

@@ -2,7 +2,7 @@
  *
  * tide_recover_plan turns open gaps into work items of type gap_recovery (unique key: the gap's id), at most
  * per_agent_max of one agent at a time and in order of the types' priority: 100 gaps of a removed agent never keep
- * others waiting (C8). An item is one attempt: when it has ended and its gap is still open, the gap is due again interval_us
+ * others waiting. An item is one attempt: when it has ended and its gap is still open, the gap is due again interval_us
  * later and gets another item. So whoever waits for its next attempt takes up no place.
  *
  * Wide gaps are worked on in pieces: an item's answer settles what it brought, and the rest is a new gap, due at once.

@@ -12,7 +12,7 @@
  *     beyla_sql     count at latency_bucket_ms; no errors
  *
  * Adding is all there is: a change adds what it stores, in the transaction that stores it, so rows that come late or are recovered are in
- * their minute, once (C5). Retention of rows does not take anything back.
+ * their minute, once. Retention of rows does not take anything back.
  *
  * Threads: a rollup belongs to one thread at a time. Memory: 64 bytes per (minute, service, bucket) of a page.
  * Limits: service names are cut at 256 bytes; counts stop at 2^50. */

@@ -3,14 +3,14 @@
  * Pure: from a position, the question and the reply it computes a change, which a sink then carries out in one
  * transaction. The rules, in the order in which they are tried:
  *
- *   first contact          an agent with state: first = its oldest number (C13), and the page is taken. A foreign one: see position.h.
+ *   first contact          an agent with state: first = its oldest number, and the page is taken. A foreign one: see position.h.
  *   another session        the position closes: what is unsettled up to its head, and its open gaps, are lost (session changed);
- *                          a new one begins at 1, also where the agent has dropped its first records already (C3). The page is asked for again.
+ *                          a new one begins at 1, also where the agent has dropped its first records already. The page is asked for again.
  *   a later epoch          numbers below the next epoch's first, F, still belong to this position; when they are settled it closes, and
  *                          the next epoch begins at F. Its open gaps stay open: the agent still has that history. What was read or stated
  *                          from F on belongs to a history that was cut off: kept, and what was not read of it is lost
  *                          (restored). One step per answer: what lies beyond is asked for again.
- *   diverged (C21)         the agent's history forked below our highest number: the position closes. What is unsettled above the last common
+ *   diverged               the agent's history forked below our highest number: the position closes. What is unsettled above the last common
  *                          number is lost (diverged), what is unsettled below is a gap that can be recovered. The next one begins
  *                          behind the common number, in the first epoch after ours. The last common number is matched_seq; or F - 1, when
  *                          the agent tells our epoch by its id and that the next one was begun for a reason that it had evidence of
@@ -20,22 +20,22 @@
  *                          What an earlier epoch of the session settled, which the agent tells by its id, is not read again either: after two
  *                          restores of one backup no point need be left below the cut. And the next epoch is higher than any that is
  *                          closed: a number stands for one epoch.
- *   records                new numbers are stored or dead letters (C9); settled ones that lie in a gap recover it, also when it had
+ *   records                new numbers are stored or dead letters; settled ones that lie in a gap recover it, also when it had
  *                          ended as void or permanent; others were seen before and only move last_seq.
- *   holes told             lost at once, with the agent's reason (C4, C13), or void if it says so; below `first` they are none of ours.
+ *   holes told             lost at once, with the agent's reason, or void if it says so; below `first` they are none of ours.
  *   missing and not told   an agent with state says that everything up to scanned_through is final: filtered when the count is
- *                          right (C16), dead letters when as many records had no readable number, else a gap, detected. A
- *                          foreign one: held for grace_us on the colony's clock (C1, C2), and then, if an answer that was asked for after that still lacks
+ *                          right, dead letters when as many records had no readable number, else a gap, detected. A
+ *                          foreign one: held for grace_us on the colony's clock, and then, if an answer that was asked for after that still lacks
  *                          it, a gap, detected.
  *
  * The chain is recomputed where the records follow one another from a point we hold; a digest that differs from the stated one
  * makes the answer TIDE_E_DAMAGED.
  *
- * Nothing moves when the answer is refused, and no gap is recorded (C7). TIDE_E_CONFLICT: the answer is not for this question or this history
+ * Nothing moves when the answer is refused, and no gap is recorded. TIDE_E_CONFLICT: the answer is not for this question or this history
  * (records outside the range; a head below the highest number seen, an epoch below ours, another id of our epoch, without divergence being told).
  * TIDE_E_INVALID: it contradicts itself (more filtered than is missing, holes outside the range).
  *
- * Gaps are intervals: one 10^8 wide costs what one of width 1 does (C24).
+ * Gaps are intervals: one 10^8 wide costs what one of width 1 does.
  *
  * Threads: pure. Memory: bounded by the reply's, and by the cursor's hole_max. */
 #ifndef TIDE_COLONY_SETTLE_H

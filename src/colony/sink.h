@@ -46,7 +46,7 @@
  * NaN on SQLite as NULL. Attributes and stack_frame_ids are JSON text; stack_hash has no sign (numeric, decimal text on SQLite).
  *
  * Rollups (rollup.h) are kept as counts per (minute, agent, service, bucket) of a histogram whose bounds grow by 2 %; a change adds to them in its own
- * transaction, so rows that come late or are recovered are in them, once (C5). They outlive the rows, by 90 days.
+ * transaction, so rows that come late or are recovered are in them, once. They outlive the rows, by 90 days.
  *
  * Retention: rows go by the batch that stored them, dead letters 30 days after they were stored. Gap records that ended are cleaned up, their widths
  * folded into the counts first: books close before and after.

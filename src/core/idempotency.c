@@ -196,7 +196,7 @@ static tide_status try_once(tide_tx *tx, begin_call *call, bool *is_locked, tide
     return status < TIDE_OK ? status : TIDE_NONE;
 }
 
-/* Who only gets an answer takes no lock. Who is to act locks the row and looks once more: FAULTS A8. */
+/* Who only gets an answer takes no lock. Who is to act locks the row and looks once more. */
 static tide_status begin_key(tide_tx *tx, void *arg, tide_error *err)
 {
     begin_call *call = arg;

@@ -1,7 +1,7 @@
 /* catalog.h - catalogs are made, forked and dropped.
  *
  * A new catalog begins with one snapshot, which holds the schema main. A fork begins with one snapshot of its own whose state is that of its parent at the
- * fork's snapshot: no rows are copied (lake_ancestor), files are shared. Both are isolated from then on. The parent's snapshot stays pinned (D10). A parent
+ * fork's snapshot: no rows are copied (lake_ancestor), files are shared. Both are isolated from then on. The parent's snapshot stays pinned. A parent
  * that is dropped is hidden until no fork needs it.
  *
  * Names are unique among live catalogs; two who create one name at once: one gets it, the other TIDE_E_EXISTS (told by the constraint's name). With a request

@@ -9,8 +9,8 @@
  * Commit, in one transaction, the lock taken last and everything behind it in one pipeline (store.h):
  *     ids of objects, columns, files  ->  head locked and moved to a new snapshot id  ->  marks since the base that ours fear: refused
  *     ->  rows begun, rows ended (in place, or in lake_ended where an ancestor owns them)  ->  snapshot, changes, commit, marks, statistics as deltas
- * The check runs under the lock, on every attempt, against everything since the base (D2). A refusal is TIDE_E_CONFLICT at once: what collided, in which snapshot,
- * by whom (D6); only what is transient (serialization, deadlock, lock time-out, connection lost before the commit was sent; SQLite busy) is tried again,
+ * The check runs under the lock, on every attempt, against everything since the base. A refusal is TIDE_E_CONFLICT at once: what collided, in which snapshot,
+ * by whom; only what is transient (serialization, deadlock, lock time-out, connection lost before the commit was sent; SQLite busy) is tried again,
  * TIDE_LAKE_TRIES_MAX times with jitter, and the words keep the last reason.
  *
  * A request key makes it idempotent: a commit with a key that is there already answers with that snapshot (is_replay), if the request's hash is the
@@ -100,7 +100,7 @@ typedef struct tide_lake_column_stats {
     bool contains_nan;
 } tide_lake_column_stats;
 
-/* A Parquet file that is written and synced. path: below the table's directory, with a UUID, never an id (DECISIONS 32). */
+/* A Parquet file that is written and synced. path: below the table's directory, with a UUID, never an id. */
 typedef struct tide_lake_new_file {
     const char *path;
     int64_t record_count;

@@ -6,8 +6,8 @@
  *
  *     head locked  ->  anything since a base that is feared, a key that is there: refused; snapshots, changes, marks, commits, head, files, statistics  ->  COMMIT
  *
- * If anything fails, all of it has failed, and each member goes alone (no savepoints: DECISIONS say what they cost). An outcome that is not known is found out the same
- * way: by its key, under the lock. */
+ * If anything fails, all of it has failed, and each member goes alone (docs/decisions/0003-no-savepoints-on-postgresql.md).
+ * An outcome that is not known is found out the same way: by its key, under the lock. */
 #include "lake/change_parts.h"
 
 #include <assert.h>

@@ -6,7 +6,7 @@
  * snapshot, and leaves what ours leave: digest, marks, a commit. So stock writers and ours share one ordered, checked history. docs/lake-compatibility.md says what
  * matches and what does not.
  *
- * On an exposed catalog our own commits come together, every TIDE_LAKE_TURN_US (DECISIONS 29): a stock client needs a while without commits between reading and
+ * On an exposed catalog our own commits come together, every TIDE_LAKE_TURN_US: a stock client needs a while without commits between reading and
  * writing, and gives up after ten tries.
  *
  * Exporting writes a SQLite file with the same tables, all snapshots of a catalog, forks made flat: nothing in it needs our store. Data files are where they are.

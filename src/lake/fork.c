@@ -1,6 +1,6 @@
 /* fork.c - a catalog that begins as another is at one snapshot.
  *
- * The parent's head is locked until the fork is there: the point is one snapshot, and nothing is committed to the parent meanwhile (D10). Nothing is copied:
+ * The parent's head is locked until the fork is there: the point is one snapshot, and nothing is committed to the parent meanwhile. Nothing is copied:
  * lake_ancestor is the parent's line, each ancestor bounded by the point, so reading is one join whatever the depth, and costs an index
  * look-up per ancestor. */
 #include "lake/catalog_parts.h"

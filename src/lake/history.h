@@ -1,4 +1,4 @@
-/* history.h - the history checker: proves from what is written that nothing was lost, doubled or changed (DECISIONS 31).
+/* history.h - the history checker: proves from what is written that nothing was lost, doubled or changed.
  *
  * Rules, each with a name that findings carry:
  *     order        within a catalog snapshot ids rise with commit order: each commit's parent is the one before it, times never go back

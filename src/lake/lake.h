@@ -8,10 +8,10 @@
  *        |-- schemas, tables, columns, views, data files, delete files: rows that live from begin_snapshot to before end_snapshot
  *        '-- forks: catalogs that see the parent's rows as they were at one snapshot (lake_ancestor), and end them for themselves (lake_ended)
  *
- * The rule (FAULTS D1, D4): snapshot ids come from one counter for all catalogs, taken under the catalog's head. Within a catalog id order is
+ * The rule: snapshot ids come from one counter for all catalogs, taken under the catalog's head. Within a catalog id order is
  * commit order; a reader that has seen snapshot n has seen everything below n, and n never changes. Catalogs do not wait for each other.
  *
- * Opening heals: a metabase restored from a dump whose counters stand behind its rows gets them raised, under a lock (D9).
+ * Opening heals: a metabase restored from a dump whose counters stand behind its rows gets them raised, under a lock.
  *
  * Survives: a crash at any point. Init and bootstrap are one transaction; two processes may do it at once.
  * Threads: a tide_lake is as safe as its store. */

@@ -16,7 +16,8 @@
  *     compact T                  compact T                                drop T, delete T, compact T
  *
  * plus what stock clients do beside us (inlined inserts count as inserts, inlined deletes as delete T and inlined-delete T, flushes as flush T; the
- * matrix of DUCKLAKE.md). Two things that may both commit leave nothing that the other fears. A drop frees its name only for those who have seen it.
+ * matrix of docs/decisions/0024-conflict-matrix.md). Two things that may both commit leave nothing that
+ * the other fears. A drop frees its name only for those who have seen it.
  *
  * Threads: pure. */
 #ifndef TIDE_LAKE_MARK_H

@@ -6,7 +6,7 @@
  *     for each tracked table    what is later than the latest event that this peer has shown, minus TIDE_TABLE_EVENTS_OVERLAP_MS; everything, the
  *                               first time. What the table's cursors say goes along: a peer that understands them leaves out what is here
  *     all tables side by side   in the order of their logs, so that a log's numbers come as they were given
- *     events                    are applied as any others; what is known settles by its position (R2), so overlap changes nothing
+ *     events                    are applied as any others; what is known settles by its position, so overlap changes nothing
  *     a table whose events      name predecessors that are not here (prev_seq) was not read completely: it is read once more from
  *                               the beginning, and what is still missing then is told
  *

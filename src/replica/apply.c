@@ -164,7 +164,7 @@ static tide_status take_event(apply_call *call, tide_desk *desk, const tide_log_
     return tide_quarantine_put(desk, event, why, err);
 }
 
-/* Seen before or not is decided by position, whatever has become of the row (R2, R7). is_new: one per event. */
+/* Seen before or not is decided by position, whatever has become of the row. is_new: one per event. */
 static tide_status settle_page(apply_call *call, tide_foreign_tx *tx, tide_log_origin *origin,
                                bool *is_new, tide_error *err)
 {

@@ -1,17 +1,17 @@
 /* capture.h - how writes of any SQLite program come into the log: triggers that only append (node.h, track).
  *
- *     AFTER INSERT, DELETE, UPDATE     a row of tide_replica_seq, in the writer's own transaction (R4, R5): its number, and what the row is. What a
+ *     AFTER INSERT, DELETE, UPDATE     a row of tide_replica_seq, in the writer's own transaction: its number, and what the row is. What a
  *                                      table of many columns wrote stands in tide_wide_<id> beside the number; tide_log_<id> shows either
  *     BEFORE INSERT, UPDATE            only where the table has further unique keys: rows that a REPLACE could remove are noted in
  *                                      tide_gone_<id>. With foreign keys, also the row that has the key which another takes
  *
- * A row image is logged, not a statement (R12): whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
+ * A row image is logged, not a statement: whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
  * bit. The sign of a zero in a column without a type cannot be seen in SQL, and of the lowest integer and the REAL that is equal to it only dearly: these
  * are logged always, and fold compares them with the print.
  *
  * REPLACE removes rows without firing their DELETE triggers (unless recursive_triggers is on). A row with the same key is simply created anew. Rows
  * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes
- * (DECISIONS 25). That they are settled there, not by an AFTER trigger, makes it right in every nesting: INSERT OR IGNORE leaves notes behind that no
+ * That they are settled there, not by an AFTER trigger, makes it right in every nesting: INSERT OR IGNORE leaves notes behind that no
  * AFTER trigger would see, and triggers of the application may write to the same table between ours.
  *
  * Survives: a crash at any point; notes, numbers and log rows belong to the writer's transaction.

@@ -1,4 +1,4 @@
-/* check.c - is everything still captured? Triggers and schemas compared with what was recorded (capture.h, DECISIONS 28). */
+/* check.c - is everything still captured? Triggers and schemas compared with what was recorded (capture.h). */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

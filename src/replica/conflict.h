@@ -6,7 +6,7 @@
  *     written, not known by anybody, and not what the row shows now
  *
  * So the last promise holds: every write is in the state, was replaced by somebody who had seen it, or is listed here, on every
- * node (R13). Somebody's knowledge may come before the write itself: it waits in tide_replica_known. A delete that was outlived by a write that
+ * node. Somebody's knowledge may come before the write itself: it waits in tide_replica_known. A delete that was outlived by a write that
  * did not know it is listed as a delete. A row that exists but breaks a constraint is kept aside (desk.h) and listed too. A default that a row has in a
  * column that its creator's table did not have is no write, and never listed.
  *

@@ -1,13 +1,13 @@
 /* event.h - one change of one row, as it travels: who made it, which number, what the row's columns became.
  *
- * Identity (R6): (origin, epoch, seq) never changes on its way, whoever relays it. prev_seq is the origin's number before it that
+ * Identity: (origin, epoch, seq) never changes on its way, whoever relays it. prev_seq is the origin's number before it that
  * changed the same table (0: none), so that a table's contiguity can be checked without the other tables' numbers. cut_seq is the last
- * number of the batch that the event belongs to: a batch is a union of whole transactions of its origin (DECISIONS 22), and is applied
+ * number of the batch that the event belongs to: a batch is a union of whole transactions of its origin, and is applied
  * whole.
  *
- * A change is a row image, not a statement (R12): the key, and the columns that were written with their values. For each written column the
+ * A change is a row image, not a statement: the key, and the columns that were written with their values. For each written column the
  * stamp that it replaced as the origin knew it (base): another stamp at the place where it is applied is a conflict, which the
- * greater stamp wins (R13). A base is a whole stamp: times of two nodes may tie, and who knew the one did not know the other.
+ * greater stamp wins. A base is a whole stamp: times of two nodes may tie, and who knew the one did not know the other.
  *
  *     create   the row did not exist at the origin: every column
  *     update   the columns that changed
@@ -82,7 +82,7 @@ TIDE_MUST_CHECK tide_status tide_base_encode(tide_buffer *out, const tide_stamp 
 /* false: not what tide_base_encode writes. */
 bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *writer);
 
-/* The seed's id of an event: a UUID made of its stamp and identity, the same on every node. Ids rise with the stamps, so that an index of them grows at
+/* The id of an event, as the replication document has it: a UUID made of its stamp and identity, the same on every node. Ids rise with the stamps, so that an index of them grows at
  * its end. */
 void tide_event_id(char out[TIDE_UUID_TEXT_SIZE], const tide_event *event);
 

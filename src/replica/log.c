@@ -178,7 +178,7 @@ static int key_column(const column_names *names, int index)
     return (int)position;
 }
 
-/* The seed's data, for people: written columns by the names that they had, the same on every node. The event's own bytes are what is replicated. TIDE_NONE:
+/* The `data` of the replication document, for people: written columns by the names that they had, the same on every node. The event's own bytes are what is replicated. TIDE_NONE:
  * its schema is not known here (yet). */
 static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_event *event,
                             tide_error *err)

@@ -2,7 +2,7 @@
  *
  * An origin's epoch has one cursor over all its numbers (tide_replica_origins) and one per table (tide_replica_cursors), where an event settles
  * the numbers from the one after its prev_seq: no event of that table lies between. A number that is settled is a duplicate,
- * also when its event was collected long ago (R7).
+ * also when its event was collected long ago.
  *
  * Threads: as the transaction. */
 #ifndef TIDE_REPLICA_LOG_H

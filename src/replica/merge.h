@@ -1,4 +1,4 @@
-/* merge.h - what becomes of a row when changes meet: pure, and the same on every node in any order (R10, R11, R13).
+/* merge.h - what becomes of a row when changes meet: pure, and the same on every node in any order.
  *
  * A row's clock: the stamp of its last creation, of its last deletion, and of each column that was written since that creation (one that has none
  * has the creation's, which wrote them all). Each is the greatest that was met.

@@ -205,7 +205,7 @@ tide_status tide_node_begin_epoch_in(tide_foreign_tx *tx, const tide_node_id *id
     return tide_foreign_settle(tx, epoch, err);
 }
 
-/* A copy is another node; a file that was put back is the same one in a new epoch (R9). */
+/* A copy is another node; a file that was put back is the same one in a new epoch. */
 tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id, int64_t *epoch,
                                    tide_error *err)
 {

@@ -2,7 +2,7 @@
  *
  * The file stays the application's: its tables, its writers, its journal. What replication adds to it stands in tables of its own (tide_replica_*,
  * replication_meta, replication_checkpoints, and a view <table>_Events per tracked table) and in triggers of tracked tables that only append to
- * a log table each. Any SQLite program writes as before; its changes and their log rows are one transaction (R4, R5).
+ * a log table each. Any SQLite program writes as before; its changes and their log rows are one transaction.
  *
  *     any program ---- triggers ----> tide_replica_seq: numbers and changes (tide_log_<id>) -- fold --> events, clocks       (our process)
  *     peers ---- pages ----> apply (triggers off) ----> tables, clocks, events, cursors, in one transaction per page
@@ -72,7 +72,7 @@ typedef struct tide_capture_found {
     char report[1024];
 } tide_capture_found;
 
-/* Fold, then compare triggers and schemas with what was recorded; put back, rescan, report (DECISIONS 28). Before every sync; what was
+/* Fold, then compare triggers and schemas with what was recorded; put back, rescan, report. Before every sync; what was
  * rescanned is in the log, to be folded. Columns that were renamed, added or dropped are followed (schemas.h, reshape.h), tables that were renamed,
  * too. A table that has lost its key is not captured any more, loudly: track it anew. */
 TIDE_MUST_CHECK tide_status tide_node_check(tide_node *node, tide_capture_found *out,
@@ -157,7 +157,7 @@ typedef tide_status tide_digest_fn(void *arg, const tide_table_digest *digest, t
 TIDE_MUST_CHECK tide_status tide_node_digests(tide_node *node, tide_digest_fn *fn, void *arg,
                                               tide_error *err);
 
-/* ---- gc.c: what nobody needs any more goes (R8) ---- */
+/* ---- gc.c: what nobody needs any more goes ---- */
 
 #define TIDE_NODE_RETAIN_US                                                                        \
     INT64_C(604800000000) /* 7 d, of tables that are not tracked (any more) */

@@ -1,7 +1,7 @@
 /* peer.h - a node of this process, as others see it (sync.h): what it tells, what it takes, and who its peers are.
  *
  * Before it tells its marks it looks at its file: captured changes become events, lost capture is put back. Marks of others are kept as
- * acknowledgements, with a lease: a peer that was not seen for TIDE_PEER_LEASE_US no longer bounds what may be collected (R8); when it comes
+ * acknowledgements, with a lease: a peer that was not seen for TIDE_PEER_LEASE_US no longer bounds what may be collected; when it comes
  * back it gets a snapshot.
  *
  * Tables of others are created as they say, if they say nothing else: one CREATE TABLE of that name, CREATE INDEX on it. It is done in one

@@ -1,4 +1,4 @@
-/* quarantine.h - events that are here and cannot be merged yet, and why: visible, never in the way of others (R18).
+/* quarantine.h - events that are here and cannot be merged yet, and why: visible, never in the way of others.
  *
  *     table     of a table that is not tracked here
  *     column    of columns, or of a schema, that this node does not know

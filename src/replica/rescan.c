@@ -1,4 +1,4 @@
-/* rescan.c - what no trigger saw: a table compared with its clocks (capture.h, DECISIONS 28).
+/* rescan.c - what no trigger saw: a table compared with its clocks (capture.h).
  *
  * In steps of a few thousand rows, each a transaction: triggers stand by then, so what others write meanwhile is captured anyway, and logging a row
  * twice changes nothing. That a scan is under way stands in tide_replica_state until it has come to the end. */

@@ -1,7 +1,7 @@
 /* resolve.h - which rows stand in their tables when constraints do not allow all of them.
  *
  * A function of the rows that exist by their clocks, and of nothing else; so all nodes that have the same events show the same
- * tables, whatever came first (DECISIONS 26):
+ * tables, whatever came first:
  *
  *     1. A row that its table refuses by itself (CHECK, NOT NULL) is kept aside.
  *     2. Of those left, in falling order of their newest stamps: a row stands unless one that stands already has a unique value of

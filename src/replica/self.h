@@ -3,7 +3,7 @@
  * A file that is put back together with everything beside it (a disk, a machine) cannot know by itself: it gives its numbers a second time. Peers know:
  *
  *     behind     a peer has more of the present epoch than this node: the file was put back. A new epoch begins; the old events come back from the
- *                peer, like anybody's (R9)
+ *                peer, like anybody's
  *     differs    the same number has another stamp there: numbers were given twice before anybody noticed. A new epoch begins, too, and the tables
  *                of the two are compared and repaired once (repair.h); what is found so is said again for all others (again.h)
  *

@@ -1,4 +1,4 @@
-/* snapshot.h - a node's tables at one cut, as a file: so that history may be collected, and others need not have seen it (R8, R20).
+/* snapshot.h - a node's tables at one cut, as a file: so that history may be collected, and others need not have seen it.
  *
  * Making. Captured changes are folded until, under the write lock, nothing is left to fold: at that moment the tables, clocks and marks speak of the
  * same events. A private copy of the file is made from one read that begins there (store/foreign/foreign_copy.h): a raw copy holds checkpoints up for as

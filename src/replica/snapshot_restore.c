@@ -213,7 +213,7 @@ static tide_status take_row(tide_restore_run *u, const tide_snapshot_row *row, t
     return status;
 }
 
-/* The digests of the cut, before the commit (R20). What was here as well makes others. */
+/* The digests of the cut, before the commit. What was here as well makes others. */
 static tide_status take_sum(tide_restore_run *u, const tide_snapshot_sum *sum, tide_error *err)
 {
     tide_snapshot_sum found = {.table = sum->table};

@@ -1,6 +1,6 @@
 /* spool.h - batches that have not arrived whole: kept in the log, merged when their last event is here.
  *
- * A batch is a union of whole transactions of its origin (DECISIONS 22). One that is larger than a page comes in several; one may come before another
+ * A batch is a union of whole transactions of its origin. One that is larger than a page comes in several; one may come before another
  * that it builds upon. Its events are stored in the log as they come, unprocessed, and their numbers are settled: a transfer that breaks off goes on
  * behind them. When nothing up to its end is missing any more, all of it is merged in one transaction: what anybody reads of an origin is
  * a state that the origin has had.

@@ -5,8 +5,8 @@
  *     node     16 bytes                         breaks ties; stamps of one node never tie
  *
  * Stamps are totally ordered, and a node's own always rise, also when its clock goes back: the last writer wins the same way everywhere. They
- * decide nothing else; progress is by numbers (R15). A stamp further ahead of the local clock than TIDE_STAMP_DRIFT_US is not applied
- * yet but waits, visibly: one node with a wrong clock cannot win for years (DECISIONS 24).
+ * decide nothing else; progress is by numbers. A stamp further ahead of the local clock than TIDE_STAMP_DRIFT_US is not applied
+ * yet but waits, visibly: one node with a wrong clock cannot win for years.
  *
  * Threads: pure. */
 #ifndef TIDE_REPLICA_STAMP_H

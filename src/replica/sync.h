@@ -6,15 +6,15 @@
  *     marks      both look at their files (captured changes become events) and tell how far every log is; each keeps the other's as
  *                its acknowledgement
  *     tables     what one of them does not have is offered to it; so is what tables were like before (schemas.h)
- *     pull       for every log of theirs, by origin and epoch: what lies above our prefix, page by page, in whole batches (R1, R16)
+ *     pull       for every log of theirs, by origin and epoch: what lies above our prefix, page by page, in whole batches
  *     push       the same with the roles exchanged
- *     proof      marks again: everything that either had at the beginning is at both (R17). Otherwise once more, as long as
- *                something moves; a sync that does not move says what stands in its way (R2)
+ *     proof      marks again: everything that either had at the beginning is at both. Otherwise once more, as long as
+ *                something moves; a sync that does not move says what stands in its way
  *
- * So logs travel over any path that peers make (R6), and what is known already settles by its position. The cut that is proven is that of
+ * So logs travel over any path that peers make, and what is known already settles by its position. The cut that is proven is that of
  * the beginning: writers that go on writing do not keep a sync from ending.
  *
- * Below the other's floor events are gone (R8): `bootstrap` is asked to bring a snapshot, once; without one the sync fails and says so. One
+ * Below the other's floor events are gone: `bootstrap` is asked to bring a snapshot, once; without one the sync fails and says so. One
  * log that cannot be moved does not hold up the others.
  *
  * Survives: every page is one transaction of its receiver; a sync that breaks off anywhere is begun again and goes on.

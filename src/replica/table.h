@@ -6,7 +6,7 @@
  *
  * A usable key: the PRIMARY KEY if none of its columns can be NULL (INTEGER PRIMARY KEY, WITHOUT ROWID, NOT NULL), or a UNIQUE NOT NULL index; else the
  * PRIMARY KEY as it is (SQLite allows NULL in `id TEXT PRIMARY KEY`), of which rows with NULL have no name on other nodes and stay where they are
- * (fold_left.h). A rowid that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide (R12): told when tracking,
+ * (fold_left.h). A rowid that is no column is none: VACUUM may change it. AUTOINCREMENT and rowid keys of several nodes collide: told when tracking,
  * with advice, and resolved as conflicts.
  *
  * Limits: TIDE_TABLE_COLUMNS_MAX stored columns (the log of a table has a few columns more, and SQLite allows 2,000); collations of

@@ -132,7 +132,7 @@ static void send_sample(agent_case *c, int64_t count)
     protobuf_c_message_free_unpacked(response, NULL);
 }
 
-/* FAULTS C11: more samples of a stack that was numbered already, and perhaps read, are a record of their own; what has a number
+/* More samples of a stack that was numbered already, and perhaps read, are a record of their own; what has a number
  * stays as it was. */
 static void more_samples_of_a_stack_are_a_new_record(void **state)
 {
@@ -406,7 +406,7 @@ static void assert_unwell(agent_case *c)
     }
 }
 
-/* FAULTS C23: where nothing can be added any more, clients keep what they have, and whoever asks is told that it is not ready. */
+/* Where nothing can be added any more, clients keep what they have, and whoever asks is told that it is not ready. */
 static void a_store_that_takes_nothing_is_not_ready(void **state)
 {
     agent_case *c = *state;
@@ -441,7 +441,7 @@ static void a_store_that_takes_nothing_is_not_ready(void **state)
     assert_ok_err(running_agent_stop(&c->agent, &c->err), &c->err);
 }
 
-/* FAULTS C23: no room now is no fault of the request, however it comes: sent again, it is taken. */
+/* No room now is no fault of the request, however it comes: sent again, it is taken. */
 static void a_full_store_asks_to_come_again(void **state)
 {
     agent_case *c = *state;

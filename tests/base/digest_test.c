@@ -64,7 +64,7 @@ static void sha256_in_pieces_is_that_of_the_whole(void **state)
     }
 }
 
-/* DECISIONS 17: d(n) = XXH3-128(d(n-1), record n), the previous digest in its canonical bytes. */
+/* d(n) = XXH3-128(d(n-1), record n), the previous digest in its canonical bytes. */
 static void a_chain_step_digests_the_previous_digest_and_the_record(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* json_canon_test.c - which texts are JSON, which mean the same, what they hash to (FAULTS F9). */
+/* json_canon_test.c - which texts are JSON, which mean the same, what they hash to. */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>

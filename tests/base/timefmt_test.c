@@ -97,7 +97,7 @@ static void random_times_come_back_and_sort(void **state)
     }
 }
 
-/* What other programs write (FAULTS A14). */
+/* What other programs write. */
 static void foreign_forms_of_one_instant_are_equal(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static void valid_text_is_left_as_it_is(void **state)
     }
 }
 
-/* DECISIONS 34; each maximal prefix of a broken character becomes one U+FFFD (Unicode, table 3-8
+/* Each maximal prefix of a broken character becomes one U+FFFD (Unicode, table 3-8
  * and on). */
 static void broken_text_is_replaced_and_counted(void **state)
 {

@@ -1,4 +1,4 @@
-/* tidemark checkpoint, on every engine: numbers, ranges, files, forks, damage. FAULTS F1-F15 as far as a script sees them. */
+/* tidemark checkpoint, on every engine: numbers, ranges, files, forks, damage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -371,7 +371,7 @@ static void annotations_and_types_of_ones_own(void **state)
     json_decref(object);
 }
 
-/* Only values of harmless names are kept. FAULTS F15. */
+/* Only values of harmless names are kept. */
 static void the_environment_is_captured_without_secrets(void **state)
 {
     cli_fixture *t = *state;

@@ -291,7 +291,7 @@ static void assert_promtool_agrees(const cli_fixture *t, const char *text)
     proc_result_done(&result);
 }
 
-/* The seed's metrics, by its names and labels. */
+/* The metrics of the telemetry document, by its names and labels. */
 static void the_metrics_have_their_names_and_labels(void **state)
 {
     cli_fixture *t = *state;

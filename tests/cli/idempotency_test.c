@@ -1,4 +1,4 @@
-/* tidemark idempotency, on every engine: a command runs once and is answered ever after. FAULTS A8, A9, A11. */
+/* tidemark idempotency, on every engine: a command runs once and is answered ever after. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -168,7 +168,7 @@ static void output_that_is_too_long_is_not_kept_but_not_made_again(void **state)
 
 /* ---- the request ---- */
 
-/* A8: without --request it is the command, its words and its stdin. */
+/* Without --request it is the command, its words and its stdin. */
 static void another_command_or_stdin_is_another_request(void **state)
 {
     cli_fixture *t = *state;
@@ -247,7 +247,7 @@ static const char run_until_told[] =
     "exec $T $R --key k --request r -- sh -c 'echo ran >> log; echo running; read line < go; echo "
     "$line'";
 
-/* A8: the second caller is told, and what it is told is true. */
+/* The second caller is told, and what it is told is true. */
 static void a_second_caller_is_refused_while_it_runs(void **state)
 {
     cli_fixture *t = *state;
@@ -289,7 +289,7 @@ static void a_long_run_keeps_its_lock(void **state)
     expect(t, "$T $R --key k --request r -- true", 0, "running\n");
 }
 
-/* A11: kill -9 of the program: the command dies with it, and after the lock another takes over. */
+/* kill -9 of the program: the command dies with it, and after the lock another takes over. */
 static void a_killed_run_is_taken_over(void **state)
 {
     cli_fixture *t = *state;
@@ -307,7 +307,7 @@ static void a_killed_run_is_taken_over(void **state)
     expect(t, "$T $R --key k --request r -- true", 0, "TAKEOVER\n");
 }
 
-/* A11: ... or a person is asked, as was chosen when the key was made. */
+/* ... or a person is asked, as was chosen when the key was made. */
 static void under_the_policy_fail_a_killed_run_is_unknown(void **state)
 {
     cli_fixture *t = *state;
@@ -355,7 +355,7 @@ static void a_command_that_takes_a_signal_well_gives_an_answer(void **state)
     expect(t, "$T $R --key k --request r -- true", 5, "running\nbye\n");
 }
 
-/* A15: who cannot renew stops the command before the lock is over. Another program holds the write lock. */
+/* Who cannot renew stops the command before the lock is over. Another program holds the write lock. */
 static void a_command_is_stopped_before_a_lock_that_cannot_be_renewed(void **state)
 {
     cli_fixture *t = *state;

@@ -162,7 +162,7 @@ static void a_daemon_stays_in_sync(void **state)
     replica_end(a, SIGTERM);
 }
 
-/* R8: what was collected is not silently missing: the sync brings a snapshot and what follows it; what is new here was pushed. A copy of the file is
+/* What was collected is not silently missing: the sync brings a snapshot and what follows it; what is new here was pushed. A copy of the file is
  * a node of its own, which has everything. */
 static void below_the_floor_a_sync_begins_with_a_snapshot(void **state)
 {

@@ -318,7 +318,7 @@ static void postgres_is_refused_in_words(void **state)
     assert_contains(result.err, "SQLite");
 }
 
-/* Damaged bytes are reported, never served. FAULTS C23. */
+/* Damaged bytes are reported, never served. */
 static void a_damaged_batch_ends_with_8(void **state)
 {
     cli_fixture *t = *state;

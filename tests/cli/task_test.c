@@ -1,4 +1,4 @@
-/* tidemark task, on every engine; and resuming a task under its lease. FAULTS A10. */
+/* tidemark task, on every engine; and resuming a task under its lease. */
 #include <stdio.h>
 #include <string.h>
 

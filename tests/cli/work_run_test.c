@@ -1,5 +1,5 @@
 /* tidemark work run, on every engine: any program is a worker. Real processes, real leases, short ones where one has to run
- * out. FAULTS A1, A4, A11, A15. */
+ * out. */
 #include <libpq-fe.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -514,7 +514,7 @@ static double read_last_sign(cli_fixture *t)
 }
 
 /* The store cannot be written: the command is dead before its lease ends, not a moment later, though it ignores SIGTERM; by
- * the boot clock, which is the lease's. FAULTS A15. */
+ * the boot clock, which is the lease's. */
 static void a_command_is_killed_before_its_lease_ends(void **state)
 {
     static const char script[] = "trap '' TERM; echo $$ > pid; while :; do read -r up rest < "

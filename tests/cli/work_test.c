@@ -1,5 +1,4 @@
-/* tidemark work, on every engine: what scripts rely on, word for word; bad input; a store with work in it is sound.
- * FAULTS A1-A7, A13, A14. */
+/* tidemark work, on every engine: what scripts rely on, word for word; bad input; a store with work in it is sound. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +215,7 @@ static void a_final_failure_ends_the_item(void **state)
     work_refuses(t, 4, "", "$T work retry %s", work_claim(t, "").id);
 }
 
-/* The lease ran out: nobody may go on under its token, and the sweep says what it did. FAULTS A1. */
+/* The lease ran out: nobody may go on under its token, and the sweep says what it did. */
 static void a_lease_that_ran_out_is_lost(void **state)
 {
     cli_fixture *t = *state;

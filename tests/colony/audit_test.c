@@ -61,7 +61,7 @@ static void tamper(rig *r, const char *text)
     assert_ok_err(tide_store_write(r->t->store, run_statement, (void *)&sql, &r->err), &r->err);
 }
 
-/* All terms of DECISIONS 16 are there, and add up. */
+/* All terms of the ledger are there, and add up. */
 static void the_books_of_a_sound_store_close(void **state)
 {
     rig *r = make_polled(state);

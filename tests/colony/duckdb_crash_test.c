@@ -1,5 +1,5 @@
 /* kill -9 of a colony that writes into DuckDB, at any point, again and again: rows, positions and gaps are there together or not at all, what was
- * acknowledged is there, and no number twice (C6). */
+ * acknowledged is there, and no number twice. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>

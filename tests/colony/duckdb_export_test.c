@@ -148,7 +148,7 @@ static void late_rows_have_their_own_file(void **state)
     duckdb_rig_forget(r);
     assert_int_equal(5, run(r, 0).rows);
     check_files(r, 8);
-    /* 4 comes after all (DECISIONS 20). */
+    /* 4 comes after all. */
     answer a;
     answer_begin(&a, "s1");
     answer_foreign_run(&a, 1, 9);

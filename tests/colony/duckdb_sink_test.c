@@ -22,7 +22,7 @@ static void an_unknown_position_is_a_fresh_one(void **state)
     assert_int_equal(0, at.source_id);
 }
 
-/* Colony restart: polling goes on from what is stored; seed 000, Colony Restart. C6. */
+/* Colony restart: polling goes on from what is stored; test "Colony Restart" of the telemetry document. */
 static void rows_and_position_survive_together(void **state)
 {
     duckdb_rig *r = *state;
@@ -48,7 +48,7 @@ static void rows_and_position_survive_together(void **state)
     assert_string_equal("web-1|telemetry|s1|5000|5000|web-2|telemetry|t1|9|9|", text);
 }
 
-/* C19: whoever comes with an older version is refused, and nothing of it is stored; also the same change a second time. */
+/* Whoever comes with an older version is refused, and nothing of it is stored; also the same change a second time. */
 static void an_older_version_is_refused(void **state)
 {
     duckdb_rig *r = *state;
@@ -153,7 +153,7 @@ static tide_gap only_gap(duckdb_rig *r, uint32_t statuses)
     return gap;
 }
 
-/* [1,2,3,5,6,7]: 4 is held, then a gap; seed 000, Gap Recovery. */
+/* [1,2,3,5,6,7]: 4 is held, then a gap; test "Gap Recovery" of the telemetry document. */
 static void leave_a_gap_at_4(duckdb_rig *r, const char *agent, const char *session)
 {
     for (int i = 0; i < 2; i++) {
@@ -211,7 +211,7 @@ static void a_gap_is_recorded_and_recovered(void **state)
     assert_status(TIDE_NONE, r->sink->ops->gap(r->sink, 4711, &now, &r->err));
 }
 
-/* C3: another session closes what was open of the first; its rows are never taken for it. */
+/* Another session closes what was open of the first; its rows are never taken for it. */
 static void a_new_session_closes_the_old_one(void **state)
 {
     duckdb_rig *r = *state;
@@ -233,7 +233,7 @@ static void a_new_session_closes_the_old_one(void **state)
     assert_int_equal(1, duckdb_rig_number(r, "SELECT count(*) FROM polling_checkpoints"));
 }
 
-/* C9: an undecodable record is kept with its bytes, and the cursor moves. */
+/* An undecodable record is kept with its bytes, and the cursor moves. */
 static void a_dead_letter_is_kept(void **state)
 {
     duckdb_rig *r = *state;
@@ -419,7 +419,7 @@ static void every_type_has_its_table(void **state)
     assert_string_equal("orders|bytes|", text);
 }
 
-/* C5: 1000 spans of a minute, one recovered later: 1001. Adding up changes nothing. */
+/* 1000 spans of a minute, one recovered later: 1001. Adding up changes nothing. */
 static void a_late_row_is_in_its_minute_once(void **state)
 {
     duckdb_rig *r = *state;

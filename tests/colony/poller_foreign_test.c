@@ -1,4 +1,4 @@
-/* Agents that we did not write: they number before they commit, and answer only the fields of the seed document. And agents
+/* Agents that we did not write: they number before they commit, and answer only the fields of the telemetry document. And agents
  * that answer nonsense. */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int64_t count_rows(rig *r)
 
 /* ---- numbers before commit ---- */
 
-/* C1; false gap avoidance of the seed: rows [1,2,3,5], 4 commits later. The checkpoint stays at 3, 5 may be stored, 4 is fetched, no gap
+/* False gap avoidance of the telemetry document: rows [1,2,3,5], 4 commits later. The checkpoint stays at 3, 5 may be stored, 4 is fetched, no gap
  * is recorded. */
 static void a_row_that_commits_late_is_fetched_and_is_no_gap(void **state)
 {
@@ -58,7 +58,7 @@ static void a_row_that_commits_late_is_fetched_and_is_no_gap(void **state)
     rig_free(r);
 }
 
-/* C2: the same with the agent's clock an hour ahead or behind: the grace is measured on the colony's own clock. */
+/* The same with the agent's clock an hour ahead or behind: the grace is measured on the colony's own clock. */
 static void the_grace_is_measured_on_the_colonys_clock(void **state)
 {
     rig_script scripts[2];
@@ -84,7 +84,7 @@ static void the_grace_is_measured_on_the_colonys_clock(void **state)
     rig_free(r);
 }
 
-/* Gap Recovery of the seed: [1,2,3,5,6,7]. The gap is detected and recorded after its grace, and the cursor goes on; recovery is
+/* Gap recovery of the telemetry document: [1,2,3,5,6,7]. The gap is detected and recorded after its grace, and the cursor goes on; recovery is
  * attempted; the row that has come meanwhile recovers it. */
 static void a_hole_becomes_a_gap_and_is_recovered(void **state)
 {
@@ -192,7 +192,7 @@ static void once_ends_when_no_such_call_is_the_last_answer(void **state)
     rig_free(r);
 }
 
-/* The seed lets an agent limit its answers: it has no more when one brings nothing new. */
+/* The telemetry document lets an agent limit its answers: it has no more when one brings nothing new. */
 static void an_agent_with_small_pages_is_read_to_its_end(void **state)
 {
     rig_script script;
@@ -209,7 +209,7 @@ static void an_agent_with_small_pages_is_read_to_its_end(void **state)
     rig_free(r);
 }
 
-/* C3: another session is read at once, also by a single pass; what ends with the old one is counted as lost. */
+/* Another session is read at once, also by a single pass; what ends with the old one is counted as lost. */
 static void another_session_of_an_agent_is_read_at_once(void **state)
 {
     const uint64_t but[] = {4, 0};
@@ -236,7 +236,7 @@ static void another_session_of_an_agent_is_read_at_once(void **state)
     rig_free(r);
 }
 
-/* C12: answers that are refused are told in words, and after a while as an error. */
+/* Answers that are refused are told in words, and after a while as an error. */
 static void refused_answers_are_told_in_words(void **state)
 {
     rig_script script;
@@ -296,7 +296,7 @@ static void a_foreign_agent_is_polled_at_the_types_interval(void **state)
     rig_free(r);
 }
 
-/* C24: a gap 10^8 wide is one interval. */
+/* A gap 10^8 wide is one interval. */
 static void a_gap_a_hundred_million_wide_is_one_interval(void **state)
 {
     rig_script script = {.count = 0};
@@ -322,7 +322,7 @@ static void a_gap_a_hundred_million_wide_is_one_interval(void **state)
     rig_free(r);
 }
 
-/* C3: a gap of session S1 is open when the agent is wiped, and S2 starts at 1: the gap ends as lost, S2's rows are never taken for it. */
+/* A gap of session S1 is open when the agent is wiped, and S2 starts at 1: the gap ends as lost, S2's rows are never taken for it. */
 static void an_open_gap_ends_with_its_session(void **state)
 {
     const uint64_t but[] = {4, 0};
@@ -349,7 +349,7 @@ static void an_open_gap_ends_with_its_session(void **state)
     rig_free(r);
 }
 
-/* C9: one record cannot be decoded: it is a dead letter with its bytes, the batch settles, the cursor moves. */
+/* One record cannot be decoded: it is a dead letter with its bytes, the batch settles, the cursor moves. */
 static void a_record_that_cannot_be_read_becomes_a_dead_letter(void **state)
 {
     rig_script script;
@@ -401,7 +401,7 @@ static void nonsense_numbers_are_contained(void **state)
     }
 }
 
-/* Bad input: answers that are garbage, cut, without session (C12), huge, or nothing for ever: nothing moves, it is told, and afterwards
+/* Bad input: answers that are garbage, cut, without session, huge, or nothing for ever: nothing moves, it is told, and afterwards
  * everything is there. */
 static void answers_that_are_none_move_nothing(void **state)
 {
@@ -432,7 +432,7 @@ static void answers_that_are_none_move_nothing(void **state)
     rig_free(r);
 }
 
-/* C12 on pages, where the watch is sound: the answer is refused with a clear error. */
+/* No session id on pages, where the watch is sound: the answer is refused with a clear error. */
 static void a_page_without_a_session_is_refused(void **state)
 {
     rig *r = rig_new(*state, 1);

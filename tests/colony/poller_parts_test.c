@@ -10,7 +10,7 @@
 
 /* ---- pages ---- */
 
-/* C18: a page that was too large is asked for at a quarter, down to one record, and never less. */
+/* A page that was too large is asked for at a quarter, down to one record, and never less. */
 static void a_page_shrinks_to_one_record_and_no_further(void **state)
 {
     (void)state;
@@ -29,7 +29,7 @@ static void a_page_shrinks_to_one_record_and_no_further(void **state)
     assert_int_equal(1, page.records);
 }
 
-/* C18: each success doubles it, up to the type's page, whatever the type. */
+/* Each success doubles it, up to the type's page, whatever the type. */
 static void a_page_grows_back_to_the_page_of_its_type(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void a_page_grows_back_to_the_page_of_its_type(void **state)
     }
 }
 
-/* C18: the aim is a page within a second; while answers come quickly it may have more bytes, not more records. */
+/* The aim is a page within a second; while answers come quickly it may have more bytes, not more records. */
 static void a_slow_page_is_halved_and_a_quick_one_may_have_more_bytes(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void a_watch_answer_tells_of_every_stream(void **state)
     assert_string_equal("orders", t.streams[1].stream);
 }
 
-/* C12: an answer without a session id is refused, and nothing of it is told. */
+/* An answer without a session id is refused, and nothing of it is told. */
 static void a_watch_answer_without_a_session_is_refused(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ static void fail_applies(rig *r, apply_fault fault, int count)
     failing.left = count;
 }
 
-/* ---- the seed's integration tests ---- */
+/* ---- integration tests of the telemetry document ---- */
 
 /* E2E Polling Flow: all data is fetched and the checkpoint is the highest number; then only what is new. */
 static void everything_is_fetched_once_and_then_only_what_is_new(void **state)
@@ -112,7 +112,7 @@ static void a_restarted_colony_goes_on_at_its_checkpoint(void **state)
     rig_free(r);
 }
 
-/* Clock Skew, C2, C15: the agent's clock is an hour off, and its records' times with it; nothing is different. */
+/* Clock skew: the agent's clock is an hour off, and its records' times with it; nothing is different. */
 static void a_clock_that_is_an_hour_off_changes_nothing(void **state)
 {
     rig *r = rig_new(*state, 2);
@@ -163,7 +163,7 @@ static void an_answer_that_is_lost_moves_nothing(void **state)
     rig_free(r);
 }
 
-/* Polling Failure, C7: storing fails ten times after the query. The checkpoint is not updated, no gap is recorded for what was not stored,
+/* Polling failure: storing fails ten times after the query. The checkpoint is not updated, no gap is recorded for what was not stored,
  * the same data is queried again. */
 static void what_cannot_be_stored_is_asked_for_again(void **state)
 {
@@ -193,7 +193,7 @@ static void what_cannot_be_stored_is_asked_for_again(void **state)
 
 /* ---- one transaction ---- */
 
-/* C6: rows and checkpoint are one transaction. Whether the commit of which nothing is known happened or not, nothing is lost or
+/* Rows and checkpoint are one transaction. Whether the commit of which nothing is known happened or not, nothing is lost or
  * doubled: the position says which. */
 static void a_commit_of_unknown_outcome_is_looked_up(void **state)
 {
@@ -216,7 +216,7 @@ static void a_commit_of_unknown_outcome_is_looked_up(void **state)
     rig_free(r);
 }
 
-/* C6: the colony dies with the commit done and its poller not knowing; the next one does not store twice. */
+/* The colony dies with the commit done and its poller not knowing; the next one does not store twice. */
 static void a_crash_after_the_commit_doubles_nothing(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -238,7 +238,7 @@ static void a_crash_after_the_commit_doubles_nothing(void **state)
     rig_free(r);
 }
 
-/* C19: a slow second colony settles an older answer: the version refuses it, the checkpoint never goes back. */
+/* A slow second colony settles an older answer: the version refuses it, the checkpoint never goes back. */
 static void a_second_colony_that_is_behind_moves_nothing_back(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -281,7 +281,7 @@ static void a_second_colony_that_is_behind_moves_nothing_back(void **state)
 
 /* ---- isolation ---- */
 
-/* C10: one agent cannot be reached; the others' batches are committed. */
+/* One agent cannot be reached; the others' batches are committed. */
 static void one_agent_that_fails_leaves_the_others_alone(void **state)
 {
     rig *r = rig_new(*state, 3);
@@ -332,7 +332,7 @@ static void an_agent_that_is_away_is_asked_with_growing_pauses(void **state)
 
 /* ---- pages ---- */
 
-/* C18: a page too large for the message limit is asked for in smaller pieces; the backlog drains in one cycle of many pages. */
+/* A page too large for the message limit is asked for in smaller pieces; the backlog drains in one cycle of many pages. */
 static void a_backlog_drains_through_a_narrow_message_limit(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -356,7 +356,7 @@ static void a_backlog_drains_through_a_narrow_message_limit(void **state)
     rig_free(r);
 }
 
-/* C18: pages that time out become smaller, and in the end one record is asked for. */
+/* Pages that time out become smaller, and in the end one record is asked for. */
 static void pages_that_time_out_become_smaller(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -507,7 +507,7 @@ static void all_streams_of_an_agent_are_drained(void **state)
 
 /* ---- what the agent no longer has ---- */
 
-/* C13: the first poll finds the older records gone: before our time, not lost. */
+/* The first poll finds the older records gone: before our time, not lost. */
 static void what_was_gone_before_the_first_poll_is_not_lost(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -527,7 +527,7 @@ static void what_was_gone_before_the_first_poll_is_not_lost(void **state)
     rig_free(r);
 }
 
-/* C13, C4: a colony that was away too long: what expired unread is lost, with the agent's reason, recorded at once and said aloud. */
+/* A colony that was away too long: what expired unread is lost, with the agent's reason, recorded at once and said aloud. */
 static void what_expired_unread_is_lost_with_the_agents_reason(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -553,7 +553,7 @@ static void what_expired_unread_is_lost_with_the_agents_reason(void **state)
 
 /* ---- other histories ---- */
 
-/* C3, session reset of the seed: the agent was wiped; the old session's position closes, the new one is read from its first number. */
+/* Session reset of the telemetry document: the agent was wiped; the old session's position closes, the new one is read from its first number. */
 static void a_wiped_agent_begins_a_new_position(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -575,7 +575,7 @@ static void a_wiped_agent_begins_a_new_position(void **state)
     rig_free(r);
 }
 
-/* C3: what the wiped agent had told of and nobody had read is lost (source gone). */
+/* What the wiped agent had told of and nobody had read is lost (source gone). */
 static void what_a_wiped_agent_took_with_it_is_lost(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -603,7 +603,7 @@ static void what_a_wiped_agent_took_with_it_is_lost(void **state)
     rig_free(r);
 }
 
-/* C21: restored from a backup, noticed by the agent: rows of both histories are kept apart by epoch, nothing stalls. */
+/* Restored from a backup, noticed by the agent: rows of both histories are kept apart by epoch, nothing stalls. */
 static void a_restored_agent_goes_on_in_a_new_epoch(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -626,7 +626,7 @@ static void a_restored_agent_goes_on_in_a_new_epoch(void **state)
     rig_free(r);
 }
 
-/* C21: put back without any evidence at the agent, and further than before: the digest we show finds it out. */
+/* Put back without any evidence at the agent, and further than before: the digest we show finds it out. */
 static void a_history_that_was_put_back_unnoticed_is_found_by_its_digest(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -649,7 +649,7 @@ static void a_history_that_was_put_back_unnoticed_is_found_by_its_digest(void **
     rig_free(r);
 }
 
-/* C21: put back unnoticed within what was read as one page: points inside of it bound what is read once more by what was rolled back. */
+/* Put back unnoticed within what was read as one page: points inside of it bound what is read once more by what was rolled back. */
 static void a_history_that_was_cut_inside_of_a_page_is_found_nearly_there(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -693,7 +693,7 @@ static void a_first_page_behind_what_was_dropped_has_points_inside(void **state)
     rig_free(r);
 }
 
-/* C21: put back unnoticed, and shorter than what was read: never a silent stall. */
+/* Put back unnoticed, and shorter than what was read: never a silent stall. */
 static void a_shorter_history_does_not_stall_the_reader(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -739,7 +739,7 @@ static void an_earlier_session_that_comes_back_is_recognised(void **state)
     rig_free(r);
 }
 
-/* C21: one backup is put back twice, and its records were read in one page with later ones: no point of ours lies in it, but its epoch is known. */
+/* One backup is put back twice, and its records were read in one page with later ones: no point of ours lies in it, but its epoch is known. */
 static void a_backup_that_is_put_back_twice_is_stored_once(void **state)
 {
     rig *r = rig_new(*state, 1);
@@ -762,7 +762,7 @@ static void a_backup_that_is_put_back_twice_is_stored_once(void **state)
     rig_free(r);
 }
 
-/* C21: the colony comes when the agent is in its second epoch already; numbers of the first one are told as the first one's, so that they are known when the
+/* The colony comes when the agent is in its second epoch already; numbers of the first one are told as the first one's, so that they are known when the
  * backup comes back once more. */
 static void a_first_contact_learns_whose_numbers_it_reads(void **state)
 {
@@ -784,7 +784,7 @@ static void a_first_contact_learns_whose_numbers_it_reads(void **state)
     rig_free(r);
 }
 
-/* C21: the same, a wipe, and then the backup again: its next epoch has a number that was there before. All of it is read, and nothing twice;
+/* The same, a wipe, and then the backup again: its next epoch has a number that was there before. All of it is read, and nothing twice;
  * however often. */
 static void a_backup_that_comes_back_begins_an_epoch_of_its_own(void **state)
 {
@@ -834,7 +834,7 @@ static void restore_from(rig_agent *a, const char *name, bool with_evidence)
     swap_backup(a, name, true);
 }
 
-/* C21: an epoch was left for an older copy of the agent, and comes back under its own id, noticed or not, written on, and again: what was
+/* An epoch was left for an older copy of the agent, and comes back under its own id, noticed or not, written on, and again: what was
  * read of it is recognised, what is new is read, and the books close. */
 static void an_epoch_that_comes_back_after_an_older_copy_is_read_on(void **state)
 {

@@ -105,7 +105,7 @@ static void a_copy_is_its_own(void **state)
     assert_false(tide_cursor_has(&copy.cursor, 5));
 }
 
-/* DECISIONS 16: head - first + 1 = stored + dead + filtered + void + lost + pending; pending from the holes, not a remainder. */
+/* head - first + 1 = stored + dead + filtered + void + lost + pending; pending from the holes, not a remainder. */
 static void books_close_or_say_what_is_missing(void **state)
 {
     (void)state;

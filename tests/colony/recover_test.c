@@ -29,7 +29,7 @@ static int64_t count_items(rig *r, const char *status)
     return rig_query(r, sql);
 }
 
-/* Recovered only id by id (C4): of a gap 4..6 only 5 has come. */
+/* Recovered only id by id: of a gap 4..6 only 5 has come. */
 static void only_what_came_is_recovered(void **state)
 {
     const uint64_t but[] = {4, 5, 6, 0};
@@ -49,7 +49,7 @@ static void only_what_came_is_recovered(void **state)
     rig_free(r);
 }
 
-/* At most 3 attempts, 5 minutes apart; lower numbers are still served: void (presumed), and no alarm (C14). */
+/* At most 3 attempts, 5 minutes apart; lower numbers are still served: void (presumed), and no alarm. */
 static void a_foreign_hole_is_void_after_three_attempts(void **state)
 {
     const uint64_t but[] = {4, 0};
@@ -71,7 +71,7 @@ static void a_foreign_hole_is_void_after_three_attempts(void **state)
     assert_null(strstr(rig_log_text(r), "PERMANENT DATA LOSS"));
     rig_assert_balanced(r);
 
-    /* It is asked for on, and a row that still comes is stored (DECISIONS 20). */
+    /* It is asked for on, and a row that still comes is stored. */
     rig_script_add(&script, 4);
     assert_int_equal(1, rig_recover(r, &options));
     assert_int_equal(1, rig_count_gaps(r, TIDE_GAP_RECOVERED));
@@ -132,7 +132,7 @@ static void a_gap_of_an_agent_that_is_away_stays_open_for_a_day(void **state)
     rig_free(r);
 }
 
-/* C8: the many gaps of an agent that was removed never keep others waiting: at most four of them are under way at a time. */
+/* The many gaps of an agent that was removed never keep others waiting: at most four of them are under way at a time. */
 static void many_gaps_of_a_removed_agent_keep_nobody_waiting(void **state)
 {
     rig_script first;

@@ -120,7 +120,6 @@ static void an_unknown_chain_is_none(void **state)
     assert_false(reply.has_chain);
 }
 
-/* C12 */
 static void an_answer_without_a_session_is_refused(void **state)
 {
     (void)state;
@@ -186,7 +185,7 @@ static void numbers_beyond_the_last_are_refused(void **state)
     assert_status(TIDE_E_DAMAGED, try_read(&a));
 }
 
-/* C9: what cannot be decoded keeps its number if that can be read. */
+/* What cannot be decoded keeps its number if that can be read. */
 static void records_that_cannot_be_read_are_dead(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
  *
  * A rig_agent is a real feed on a SQLite file with clocks of its own. rig_ask answers (path, request) as the agent's query
  * service does, with the service's own decoding and encoding (services/agent/query.h); what can go wrong between the two goes wrong on
- * demand. A rig_script is an agent that nobody here wrote: it knows what the seed document knows (start_seq_id, max_records;
+ * demand. A rig_script is an agent that nobody here wrote: it knows what the telemetry document knows (start_seq_id, max_records;
  * records, max_seq_id, session_id), and its rows are whatever the test says, also nonsense.
  *
  * rig_poll drives a poller over virtual time: questions are answered, waits move the clocks, until it has caught up. */

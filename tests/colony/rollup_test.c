@@ -100,7 +100,7 @@ static void put(tide_sink *sink, page *p, const char *agent, tide_stream_kind ki
     assert_ok_err(tide_sink_apply(sink, &change, &err), &err);
 }
 
-/* FAULTS C5: 1000 spans + 1 recovered = 1001. */
+/* 1000 spans + 1 recovered = 1001. */
 static void a_recovered_span_is_in_its_minute_once(void **state)
 {
     store_test *t = *state;

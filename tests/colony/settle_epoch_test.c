@@ -50,7 +50,7 @@ static tide_books books_of(int64_t source_id)
 
 /* ---- sessions ---- */
 
-/* Seed: session_id change triggers checkpoint reset to 0. C3: the old session's gaps and holes are lost, and rows of the new
+/* Telemetry document: session_id change triggers checkpoint reset to 0. The old session's gaps and holes are lost, and rows of the new
  * one are never taken for them. */
 static void a_new_session_closes_the_old_one_and_begins_at_its_first_number(void **state)
 {
@@ -94,7 +94,7 @@ static void a_new_session_closes_the_old_one_and_begins_at_its_first_number(void
     assert_gaps(&L, "");
 }
 
-/* C13, a colony that knows the agent: what the new session has dropped before we came is lost, at once. */
+/* A colony that knows the agent: what the new session has dropped before we came is lost, at once. */
 static void what_a_new_session_has_dropped_is_lost(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void first_contact_begins_in_the_epoch_of_the_oldest_number(void **state)
     assert_stored(&L, "11-20");
 }
 
-/* C21: restored to before what it had stated, but not before what we had read: the rest is lost (restored). */
+/* Restored to before what it had stated, but not before what we had read: the rest is lost (restored). */
 static void what_was_stated_and_cut_off_is_lost(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void what_was_stated_and_cut_off_is_lost(void **state)
     assert_stored(&L, "6-7");
 }
 
-/* C21: shorter than what we had read, and the agent cannot judge our points: its epoch says where it was cut. */
+/* Shorter than what we had read, and the agent cannot judge our points: its epoch says where it was cut. */
 static void an_epoch_that_began_below_what_was_read_parts_the_histories(void **state)
 {
     (void)state;
@@ -365,7 +365,7 @@ static tide_status poll_diverged(int64_t matched, int64_t cut, const char *reaso
     return ledger_poll(&L, 30, &a);
 }
 
-/* C21: without evidence of where it was cut, everything behind the last point in common is read again, in the new epoch. */
+/* Without evidence of where it was cut, everything behind the last point in common is read again, in the new epoch. */
 static void a_diverged_history_is_left_behind_the_last_common_point(void **state)
 {
     (void)state;
@@ -384,7 +384,7 @@ static void a_diverged_history_is_left_behind_the_last_common_point(void **state
     assert_int_equal(ledger_at(&L)->points[0].epoch, 1);
 }
 
-/* C21: a restore that the agent noticed cuts exactly: nothing is read twice. */
+/* A restore that the agent noticed cuts exactly: nothing is read twice. */
 static void a_cut_that_the_agent_noticed_is_exact(void **state)
 {
     (void)state;

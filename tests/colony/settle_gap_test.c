@@ -62,7 +62,7 @@ static tide_books books(void)
 
 /* ---- agents with state ---- */
 
-/* C4: recovered only for ids actually stored; the rest split off with the agent's stated reason. C14: what it does not tell was
+/* Recovered only for ids actually stored; the rest split off with the agent's stated reason. What it does not tell was
  * rolled back, and is no loss. */
 static void an_answer_takes_a_gap_apart(void **state)
 {
@@ -148,7 +148,7 @@ static void undecodable_records_end_a_gap(void **state)
     assert_int_equal(L.letters, 1);
 }
 
-/* C3: rows of another session are never taken for a gap of this one; nor those of another history. */
+/* Rows of another session are never taken for a gap of this one; nor those of another history. */
 static void other_histories_recover_nothing(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void a_foreign_gap_is_asked_for_three_times(void **state)
     assert_string_equal(ledger_gap(&L, id)->reason, "retention");
 }
 
-/* Lower ids are still served: the number was never used. Presumed, and asked again; DECISIONS 20: what comes then is stored. */
+/* Lower ids are still served: the number was never used. Presumed, and asked again; what comes then is stored. */
 static void a_foreign_gap_above_served_numbers_is_void(void **state)
 {
     (void)state;

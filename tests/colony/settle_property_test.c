@@ -567,7 +567,7 @@ static void play(uint64_t seed)
     ledger_done(&R.ledger);
 }
 
-/* Rules 2, 3, 8, 11; C1, C3, C4, C6, C13, C14, C19, C21, C24: ledgers balance after every step, no number is stored twice, no cursor goes
+/* Ledgers balance after every step, no number is stored twice, no cursor goes
  * back, nothing is skipped without a reason. */
 static void ledgers_balance_whatever_happens(void **state)
 {

@@ -74,9 +74,9 @@ static void lose_4_to_9(void)
     assert_gaps(&L, "4-9 permanent damaged");
 }
 
-/* ---- gap detection, as the seed lists it ---- */
+/* ---- gap detection, as the telemetry document lists it ---- */
 
-/* Seed: gap detection with missing seq IDs: [1,2,3,5,6] gives a gap at 4. C1: not within the grace. */
+/* Telemetry document: gap detection with missing seq IDs: [1,2,3,5,6] gives a gap at 4. Not within the grace. */
 static void a_missing_number_is_held_and_then_a_gap(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void a_missing_number_is_held_and_then_a_gap(void **state)
     assert_int_equal(L.last.detected, 1);
 }
 
-/* Seed: gap detection with continuous seq IDs: [1,2,3,4,5] gives no gaps. */
+/* Telemetry document: gap detection with continuous seq IDs: [1,2,3,4,5] gives no gaps. */
 static void continuous_numbers_have_no_gap(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void a_gap_between_the_checkpoint_and_the_first_number_is_seen(void **sta
     assert_int_equal(ledger_at(&L)->last_seq, 8);
 }
 
-/* Seed: gap detection across multiple batches. */
+/* Telemetry document: gap detection across multiple batches. */
 static void gaps_of_several_batches_are_kept_apart(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void gaps_of_several_batches_are_kept_apart(void **state)
     assert_stored(&L, "1 3 5-7");
 }
 
-/* Seed: false gap avoidance: out-of-order commits within the grace period. C1: 4 is fetched, no gap is recorded. */
+/* Telemetry document: false gap avoidance: out-of-order commits within the grace period. 4 is fetched, no gap is recorded. */
 static void a_number_that_comes_within_the_grace_is_no_gap(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void a_number_that_comes_within_the_grace_is_no_gap(void **state)
     assert_int_equal(L.last.repeated, 1);
 }
 
-/* C1: a hole is given up only by an answer that has looked for it after the grace. */
+/* A hole is given up only by an answer that has looked for it after the grace. */
 static void an_answer_that_did_not_look_gives_nothing_up(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void an_answer_that_did_not_look_gives_nothing_up(void **state)
     assert_gaps(&L, "4-4 detected missing");
 }
 
-/* C1: nor does a page that ended below the hole. */
+/* Nor does a page that ended below the hole. */
 static void a_page_that_ends_below_a_hole_gives_nothing_up(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void an_ordinary_page_needs_no_gaps(void **state)
     answer_done(&a);
 }
 
-/* C2: neither the agent's clock nor the colony's wall clock decides about a hole. */
+/* Neither the agent's clock nor the colony's wall clock decides about a hole. */
 static void wall_clocks_age_no_hole(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void repeated_records_change_nothing(void **state)
 
 /* ---- first contact ---- */
 
-/* C13: what the agent had dropped before we came is before our time. */
+/* What the agent had dropped before we came is before our time. */
 static void the_first_page_of_an_agent_decides_what_was_before(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void the_first_page_of_an_agent_decides_what_was_before(void **state)
     assert_int_equal(ledger_at(&L)->last_seq, 2010);
 }
 
-/* C13, for agents that say nothing of it: what lies below may still come while the grace lasts, then it was before. */
+/* For agents that say nothing of it: what lies below may still come while the grace lasts, then it was before. */
 static void a_foreign_agents_first_page_is_before_our_time_after_the_grace(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void an_emptied_agent_owes_nothing(void **state)
 
 /* ---- agents with state ---- */
 
-/* C13, a known colony; C4: the agent's reason is kept, and it is lost at once. */
+/* A known colony: the agent's reason is kept, and it is lost at once. */
 static void what_an_agent_tells_as_gone_is_lost_with_its_reason(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void what_an_agent_tells_as_gone_is_lost_with_its_reason(void **state)
     assert_int_equal(L.last.permanent, 2);
 }
 
-/* C14: an agent with state that shows no record and tells no hole: a gap, whose recovery says what it was. */
+/* An agent with state that shows no record and tells no hole: a gap, whose recovery says what it was. */
 static void a_number_that_an_agent_passes_over_in_silence_is_a_gap(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void a_number_that_an_agent_passes_over_in_silence_is_a_gap(void **state)
     assert_int_equal(ledger_at(&L)->last_seq, 8);
 }
 
-/* C16: scanned-through is apart from the rows: what was filtered is no gap. */
+/* Scanned-through is apart from the rows: what was filtered is no gap. */
 static void filtered_numbers_are_counted_and_no_gap(void **state)
 {
     (void)state;
@@ -416,7 +416,7 @@ static void filtered_numbers_are_counted_and_no_gap(void **state)
     assert_status(TIDE_E_INVALID, ledger_poll(&L, 13, &a));
 }
 
-/* C24: a gap 10^8 wide is an interval like any other. */
+/* A gap 10^8 wide is an interval like any other. */
 static void a_wide_gap_costs_nothing(void **state)
 {
     (void)state;
@@ -479,7 +479,7 @@ static void a_page_from_further_up_leaves_what_lies_between(void **state)
 
 /* ---- records that cannot be read ---- */
 
-/* C9: the batch settles, the record is a dead letter with its bytes and the reason. */
+/* The batch settles, the record is a dead letter with its bytes and the reason. */
 static void an_undecodable_record_is_a_dead_letter(void **state)
 {
     (void)state;
@@ -499,7 +499,7 @@ static void an_undecodable_record_is_a_dead_letter(void **state)
     assert_true(L.last.dead[0].bytes.len > 0);
 }
 
-/* C9: as many records without a readable number as numbers are missing: it is known which they are. */
+/* As many records without a readable number as numbers are missing: it is known which they are. */
 static void records_without_a_number_take_the_missing_ones(void **state)
 {
     (void)state;
@@ -527,7 +527,7 @@ static void records_without_a_number_take_the_missing_ones(void **state)
 
 /* ---- numbers that come after all ---- */
 
-/* DECISIONS 20: permanent is revisable: a row that still comes is stored, the gap recovered, split where only a part came. */
+/* Permanent is revisable: a row that still comes is stored, the gap recovered, split where only a part came. */
 static void a_row_that_still_comes_revises_a_permanent_gap(void **state)
 {
     (void)state;
@@ -590,7 +590,7 @@ static tide_status poll_chained(int64_t first, int64_t last, tide_digest128 dige
     return ledger_poll(&L, first - 1, &a);
 }
 
-/* C21: the digest is recomputed from a point that we hold; what differs is not stored. */
+/* The digest is recomputed from a point that we hold; what differs is not stored. */
 static void a_page_whose_digest_differs_is_refused(void **state)
 {
     (void)state;
@@ -607,7 +607,7 @@ static void a_page_whose_digest_differs_is_refused(void **state)
 
 /* ---- answers that are refused: nothing moves, and no gap is recorded ---- */
 
-/* C7: a batch that was not stored leaves no gap, however often it fails. */
+/* A batch that was not stored leaves no gap, however often it fails. */
 static void a_refused_answer_leaves_nothing(void **state)
 {
     (void)state;
@@ -630,7 +630,7 @@ static void a_refused_answer_leaves_nothing(void **state)
         answer_state(&a, 1, 1, 2, 2);
         assert_status(TIDE_E_CONFLICT, ledger_poll(&L, 3, &a));
 
-        answer_begin(&a, ""); /* C12 */
+        answer_begin(&a, ""); /* no session id */
         answer_record(&a, 4, 4);
         assert_status(TIDE_E_INVALID, ledger_poll(&L, 3, &a));
     }

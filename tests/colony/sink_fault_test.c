@@ -1,4 +1,4 @@
-/* FAULTS C6: whatever fails, and whenever the process dies: rows and checkpoint together, or neither. */
+/* Whatever fails, and whenever the process dies: rows and checkpoint together, or neither. */
 #include "colony/sink_fixture.h"
 
 #include <signal.h>

@@ -114,7 +114,7 @@ static void a_gap_is_found_again_as_it_was_written(void **state)
     assert_status(TIDE_NONE, c.sink->ops->gap(c.sink, 999999, &found, &c.err));
 }
 
-/* FAULTS C4: what came is recovered, the rest is split off; the gap keeps its id for the piece at its start. */
+/* What came is recovered, the rest is split off; the gap keeps its id for the piece at its start. */
 static void a_gap_is_recovered_number_by_number(void **state)
 {
     TIDE_CLEANUP(end) colony c;
@@ -144,7 +144,7 @@ static void a_gap_is_recovered_number_by_number(void **state)
                                         "AND start_seq_id = 5 AND reason = 'rolled back'"));
 }
 
-/* FAULTS C7: storing fails ten times; at most one gap record, and none for a batch that was not stored. */
+/* Storing fails ten times; at most one gap record, and none for a batch that was not stored. */
 static void a_gap_is_recorded_once_however_often_storing_failed(void **state)
 {
     TIDE_CLEANUP(end) colony c;
@@ -257,7 +257,7 @@ static void gaps_are_listed_by_what_is_asked_for(void **state)
     tide_gap_list_done(&list);
 }
 
-/* FAULTS C24: a gap 10^8 wide, and one as wide as numbers are, is one record. */
+/* A gap 10^8 wide, and one as wide as numbers are, is one record. */
 static void a_wide_gap_is_one_record(void **state)
 {
     TIDE_CLEANUP(end) colony c;
@@ -273,7 +273,7 @@ static void a_wide_gap_is_one_record(void **state)
 
 /* ---- closing ---- */
 
-/* FAULTS C3: another session. The old position closes into history, its open gaps end as lost, the new one has rows of its own. */
+/* Another session. The old position closes into history, its open gaps end as lost, the new one has rows of its own. */
 static void another_session_closes_the_position_and_its_gaps(void **state)
 {
     TIDE_CLEANUP(end) colony c;
@@ -460,7 +460,7 @@ static void a_removed_agents_position_is_closed_and_can_come_back(void **state)
     assert_int_equal(1, check_books(c.sink));
 }
 
-/* The seed's ResetPollingCheckpoint: an operator's act, noted; what is read again is recognised. */
+/* ResetPollingCheckpoint of the telemetry document: an operator's act, noted; what is read again is recognised. */
 static void an_operators_reset_is_noted_in_history(void **state)
 {
     TIDE_CLEANUP(end) colony c;
@@ -559,7 +559,7 @@ static void a_recovered_row_does_not_expire_with_its_neighbours(void **state)
     assert_int_equal(1, check_books(c.sink));
 }
 
-/* DECISIONS 16: cleaning up a gap folds its width into the counts first; open ones stay. */
+/* Cleaning up a gap folds its width into the counts first; open ones stay. */
 static void ended_gaps_are_folded_and_the_books_still_close(void **state)
 {
     TIDE_CLEANUP(end) colony c;

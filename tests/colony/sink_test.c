@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "store/engine.h"
 
-/* The seed: "GetPollingCheckpoint with no checkpoint (returns 0)". */
+/* Telemetry document: "GetPollingCheckpoint with no checkpoint (returns 0)". */
 static void an_unknown_position_is_fresh(void **state)
 {
     store_test *t = *state;
@@ -25,7 +25,7 @@ static void an_unknown_position_is_fresh(void **state)
     assert_int_equal(0, check_books(sink));
 }
 
-/* The seed: "UpdatePollingCheckpoint creates and updates correctly"; its own SELECT reads it. */
+/* Telemetry document: "UpdatePollingCheckpoint creates and updates correctly"; its own SELECT reads it. */
 static void a_change_creates_and_then_moves_the_position(void **state)
 {
     store_test *t = *state;
@@ -50,7 +50,7 @@ static void a_change_creates_and_then_moves_the_position(void **state)
     assert_int_equal(1, check_books(sink));
 }
 
-/* The seed: "checkpoint persistence across restarts"; holes and points come back too. */
+/* Telemetry document: "checkpoint persistence across restarts"; holes and points come back too. */
 static void a_position_comes_back_after_a_restart(void **state)
 {
     store_test *t = *state;
@@ -125,7 +125,7 @@ static void an_epochs_id_may_be_learnt_later(void **state)
     assert_int_equal(1, check_books(sink));
 }
 
-/* FAULTS C19, the seed: "concurrent checkpoint updates": a slow second colony's older state is refused. */
+/* Telemetry document: "concurrent checkpoint updates": a slow second colony's older state is refused. */
 static void an_older_version_is_refused(void **state)
 {
     store_test *t = *state;
@@ -165,7 +165,7 @@ static void a_second_beginning_is_refused(void **state)
     assert_int_equal(1, check_books(sink));
 }
 
-/* FAULTS C6: outcome unknown. Whoever tries the same change again is refused, and nothing is there twice. */
+/* Outcome unknown. Whoever tries the same change again is refused, and nothing is there twice. */
 static void the_same_change_is_never_done_twice(void **state)
 {
     store_test *t = *state;
@@ -230,7 +230,7 @@ static void *apply_often(void *arg)
     return NULL;
 }
 
-/* The seed: "concurrent checkpoint updates". Every number is stored once, whoever came first. */
+/* Telemetry document: "concurrent checkpoint updates". Every number is stored once, whoever came first. */
 static void appliers_of_one_position_do_not_lose_or_repeat_anything(void **state)
 {
     store_test *t = *state;
@@ -282,7 +282,7 @@ static tide_status apply_under(tide_sink *sink, const char *name, int64_t token,
     return tide_sink_apply(sink, &change, err);
 }
 
-/* FAULTS rule 6: whoever writes under a lease presents its token; a stalled colony is refused by the store. */
+/* Whoever writes under a lease presents its token; a stalled colony is refused by the store. */
 static void a_colony_that_lost_its_lease_is_refused(void **state)
 {
     store_test *t = *state;
@@ -304,7 +304,7 @@ static void a_colony_that_lost_its_lease_is_refused(void **state)
 
 /* ---- dead letters, frames, types ---- */
 
-/* FAULTS C9: what cannot be decoded is kept with its bytes and reason, and the batch settles. */
+/* What cannot be decoded is kept with its bytes and reason, and the batch settles. */
 static void a_dead_letter_is_kept_and_the_cursor_moves(void **state)
 {
     store_test *t = *state;
@@ -424,7 +424,7 @@ static void values_are_what_the_agent_said(void **state)
     assert_int_equal(2, ask_number(sink, "SELECT count(*) FROM profile_frames"));
 }
 
-/* DECISIONS 34: text that is none must not stop the stream of an agent that we did not write. */
+/* Text that is none must not stop the stream of an agent that we did not write. */
 static void text_that_is_none_is_replaced(void **state)
 {
     store_test *t = *state;
@@ -497,7 +497,7 @@ static void attributes_are_json_whatever_is_in_them(void **state)
     }
 }
 
-/* FAULTS C10: one agent's failure is its own. */
+/* One agent's failure is its own. */
 static void other_agents_go_on(void **state)
 {
     store_test *t = *state;
@@ -516,7 +516,7 @@ static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
     return tx->store->ops->script(tx, arg, err);
 }
 
-/* FAULTS A13 in spirit: plain SQL moves no checkpoint back, and deletes none. */
+/* Plain SQL moves no checkpoint back, and deletes none. */
 static void plain_sql_cannot_move_a_checkpoint(void **state)
 {
     store_test *t = *state;

@@ -5,7 +5,7 @@
 
 #include "support/check.h"
 
-/* TYPES.md: tables, retention, poll intervals. */
+/* Tables, retention and poll intervals of each stream. */
 static void types_have_their_tables_and_times(void **state)
 {
     (void)state;

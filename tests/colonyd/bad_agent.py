@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bad_agent.py - agents that others made, and made badly. Prints `ready MODE=PORT ...` and serves until stdin ends.
 
-They know what the seed document knows: QueryTelemetry with start_seq_id and max_records, answered by spans, max_seq_id and session_id. All other
+They know what the telemetry document knows: QueryTelemetry with start_seq_id and max_records, answered by spans, max_seq_id and session_id. All other
 calls are unknown to them. By mode:
 
   fine            spans 1..2000, as they should be

@@ -50,7 +50,7 @@ static tide_status decode_sealed(tide_cursor *cursor, const char *body, size_t l
     return tide_cursor_decode(cursor, tide_buffer_view(&bytes), PLENTY, NULL);
 }
 
-/* FAULTS C1: rows 1, 2, 3, 5; then 4. */
+/* Rows 1, 2, 3, 5; then 4. */
 static void a_number_beyond_a_hole_waits_for_it(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void a_number_beyond_a_hole_waits_for_it(void **state)
     assert_holes(&c, "");
 }
 
-/* FAULTS rule 2: "seen before" settles too, and counts nothing. */
+/* "seen before" settles too, and counts nothing. */
 static void what_was_seen_before_adds_nothing(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void without_room_for_holes_only_order_is_accepted(void **state)
     assert_int_equal(tide_cursor_contiguous(&c), 6);
 }
 
-/* FAULTS C24: a gap is two numbers, however wide. */
+/* A gap is two numbers, however wide. */
 static void a_wide_gap_costs_constant_memory(void **state)
 {
     (void)state;

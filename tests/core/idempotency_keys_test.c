@@ -1,4 +1,4 @@
-/* Idempotency keys: find, list, delete, clean, and keys that plain SQL wrote. FAULTS A9. */
+/* Idempotency keys: find, list, delete, clean, and keys that plain SQL wrote. */
 #include "core/idempotency_calls.h"
 
 #include <inttypes.h>
@@ -155,7 +155,7 @@ static int64_t clean(store_test *t, int64_t keep_us)
     return removed;
 }
 
-/* A9: cleaning never touches a key in use, however long it has been expired. */
+/* Cleaning never touches a key in use, however long it has been expired. */
 static void cleaning_leaves_a_live_lock_alone(void **state)
 {
     store_test *t = *state;
@@ -336,7 +336,7 @@ static void a_key_of_plain_sql_is_taken_over_after_its_lock(void **state)
     assert_replay(t, "ours", false);
 }
 
-/* A9: the seed's own clean-up statement spares a key in use. */
+/* The recovery document's own clean-up statement spares a key in use. */
 static void plain_sql_does_not_clean_a_key_in_use(void **state)
 {
     store_test *t = *state;

@@ -1,4 +1,4 @@
-/* FAULTS A8, A9: two callers and one idempotency key, in forced orders; and many at once. */
+/* Two callers and one idempotency key, in forced orders; and many at once. */
 #include "support/interleave.h"
 
 #include "core/idempotency_calls.h"
@@ -107,7 +107,7 @@ static int64_t make_stalled_key(store_test *t)
     return state.token;
 }
 
-/* A8: both find no key; one makes it, the other finds it made. */
+/* Both find no key; one makes it, the other finds it made. */
 static void of_two_who_begin_a_new_key_one_runs(void **state)
 {
     store_test *t = *state;
@@ -129,7 +129,7 @@ static void the_second_runs_when_the_first_did_not_begin_after_all(void **state)
     assert_true(b.state.token > 0);
 }
 
-/* A8: both see the same lock run out; one takes over. */
+/* Both see the same lock run out; one takes over. */
 static void of_two_who_take_over_one_runs(void **state)
 {
     store_test *t = *state;
@@ -223,7 +223,7 @@ static void run_crowd(crowd_member *members, const char *key)
     assert_int_equal(0, pthread_barrier_destroy(&start));
 }
 
-/* A8: sixteen callers on four stores, one key: one runs, fifteen are told so. */
+/* Sixteen callers on four stores, one key: one runs, fifteen are told so. */
 static void of_sixteen_who_begin_at_once_one_runs(void **state)
 {
     store_test *t = *state;

@@ -1,4 +1,4 @@
-/* Idempotency keys: what begin says in every state, and what a token may do. FAULTS A8, A9, A11. */
+/* Idempotency keys: what begin says in every state, and what a token may do. */
 #include "core/idempotency_calls.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ static void a_key_runs_once_and_is_answered_from_then_on(void **state)
     assert_int_equal(1, find(t, "job").key.attempts);
 }
 
-/* A8: the second caller is told who works on it, and until when. */
+/* The second caller is told who works on it, and until when. */
 static void a_second_caller_is_told_who_works_on_it(void **state)
 {
     store_test *t = *state;
@@ -27,7 +27,7 @@ static void a_second_caller_is_told_who_works_on_it(void **state)
     assert_int_equal(0, second.token);
 }
 
-/* A8: another request under the same key is refused: while pending, given back, completed, failed, over. */
+/* Another request under the same key is refused: while pending, given back, completed, failed, over. */
 static void another_request_is_a_mismatch_in_every_state(void **state)
 {
     store_test *t = *state;
@@ -43,7 +43,7 @@ static void another_request_is_a_mismatch_in_every_state(void **state)
     assert_replay(t, "1", false);
 }
 
-/* A9: null is an answer like any other. */
+/* Null is an answer like any other. */
 static void null_results_are_answers_too(void **state)
 {
     store_test *t = *state;
@@ -61,7 +61,7 @@ static void an_empty_answer_is_not_null(void **state)
     assert_replay(t, "", false);
 }
 
-/* A9: an expired key is born again, for another request too, and its token goes on. */
+/* An expired key is born again, for another request too, and its token goes on. */
 static void an_expired_key_is_born_again_with_a_higher_token(void **state)
 {
     store_test *t = *state;
@@ -81,7 +81,7 @@ static void an_expired_key_is_born_again_with_a_higher_token(void **state)
     assert_ok_err(complete(t, again.token, "new"), &t->err);
 }
 
-/* A9: as long as somebody works on it, a key does not expire. */
+/* As long as somebody works on it, a key does not expire. */
 static void a_key_in_use_does_not_expire(void **state)
 {
     store_test *t = *state;
@@ -136,7 +136,7 @@ static void a_final_failure_is_the_answer(void **state)
     assert_string_equal("failed", find(t, "job").status);
 }
 
-/* A8, A11: a holder that stalls past its lock is taken over, and refused when it comes back. */
+/* A holder that stalls past its lock is taken over, and refused when it comes back. */
 static void a_stalled_holder_is_taken_over_and_then_refused(void **state)
 {
     store_test *t = *state;
@@ -180,7 +180,7 @@ static void renewing_counts_from_now(void **state)
     (void)begin_as(t, TIDE_IDEMPOTENCY_TAKEOVER);
 }
 
-/* A11: the policy is the key's own, whatever the one who takes over says. */
+/* The policy is the key's own, whatever the one who takes over says. */
 static void the_policy_is_fixed_when_the_key_is_made(void **state)
 {
     store_test *t = *state;
@@ -194,7 +194,7 @@ static void the_policy_is_fixed_when_the_key_is_made(void **state)
     assert_int_equal(TIDE_IDEMPOTENCY_RESUME, over.policy);
 }
 
-/* A11: "outcome unknown", as the caller chose; the holder may still say what happened. */
+/* "outcome unknown", as the caller chose; the holder may still say what happened. */
 static void under_the_policy_fail_nobody_takes_over(void **state)
 {
     store_test *t = *state;
@@ -256,7 +256,7 @@ static void the_same_failure_twice_is_one_failure(void **state)
     assert_replay(t, NULL, true);
 }
 
-/* A11: effect and answer are one commit: a closure that fails after completing has completed nothing. */
+/* Effect and answer are one commit: a closure that fails after completing has completed nothing. */
 typedef struct effect {
     int64_t token;
     bool is_failing;
@@ -293,7 +293,7 @@ static void effect_and_answer_are_one_commit(void **state)
     assert_int_equal(1, count_effects(t));
 }
 
-/* A11: who was taken over leaves no effect behind. */
+/* Who was taken over leaves no effect behind. */
 static void an_effect_under_a_lost_token_is_rolled_back(void **state)
 {
     store_test *t = *state;
@@ -304,7 +304,7 @@ static void an_effect_under_a_lost_token_is_rolled_back(void **state)
     assert_int_equal(0, count_effects(t));
 }
 
-/* DECISIONS 18: on SQLite a reboot ends every lock: nobody who held one is still running. */
+/* On SQLite a reboot ends every lock: nobody who held one is still running. */
 static void a_reboot_ends_every_lock(void **state)
 {
     store_test *t = *state;
@@ -317,7 +317,7 @@ static void a_reboot_ends_every_lock(void **state)
     assert_ok_err(complete(t, after, "y"), &t->err);
 }
 
-/* DECISIONS 18: setting the wall clock neither ends nor prolongs a lock. */
+/* Setting the wall clock neither ends nor prolongs a lock. */
 static void setting_the_wall_clock_changes_no_lock(void **state)
 {
     store_test *t = *state;

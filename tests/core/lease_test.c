@@ -75,7 +75,7 @@ static void a_held_lease_is_refused_to_everybody_also_under_the_same_name(void *
     assert_contains(t->err.text, "held by a");
 }
 
-/* FAULTS A1, A2: a worker that stalls past its lease is refused by its token, even under the same name. */
+/* A worker that stalls past its lease is refused by its token, even under the same name. */
 static void a_stalled_holder_is_refused_after_another_claimed(void **state)
 {
     store_test *t = *state;
@@ -89,7 +89,7 @@ static void a_stalled_holder_is_refused_after_another_claimed(void **state)
     assert_ok(with_token(t, CHECK, fast));
 }
 
-/* FAULTS A3: renewing an expired lease fails, also when nobody has taken it yet. */
+/* Renewing an expired lease fails, also when nobody has taken it yet. */
 static void an_expired_lease_is_not_renewed(void **state)
 {
     store_test *t = *state;
@@ -121,7 +121,7 @@ static void a_released_lease_can_be_claimed_at_once_with_a_higher_token(void **s
     assert_true(claim(t, "b") > first);
 }
 
-/* The token rises on expiry too, and the sweep leaves a lease renewed a moment ago alone (A3). */
+/* The token rises on expiry too, and the sweep leaves a lease renewed a moment ago alone. */
 static void the_sweep_ends_what_is_over_and_nothing_else(void **state)
 {
     store_test *t = *state;
@@ -143,7 +143,7 @@ static void the_sweep_ends_what_is_over_and_nothing_else(void **state)
     assert_true(claim(t, "b") > ended.token);
 }
 
-/* DECISIONS 18: setting the wall clock neither expires nor prolongs anything. (On PostgreSQL the server's clock
+/* Setting the wall clock neither expires nor prolongs anything. (On PostgreSQL the server's clock
  * counts, which a client cannot set; the virtual clock stands for it there.) */
 static void setting_the_wall_clock_changes_no_lease(void **state)
 {
@@ -169,7 +169,7 @@ static void a_reboot_ends_all_leases(void **state)
     assert_ok(with_token(t, CHECK, find(t).token));
 }
 
-/* DECISIONS 8: a token is epoch x 2^40 + n, so a new epoch cannot reissue one. */
+/* A token is epoch x 2^40 + n, so a new epoch cannot reissue one. */
 static void a_new_epoch_raises_every_later_token(void **state)
 {
     store_test *t = *state;

@@ -111,7 +111,7 @@ static void declaring_a_sequence_twice_is_refused(void **state)
     assert_int_equal(1, next(t, "orders", 1));
 }
 
-/* FAULTS rule 4: counters only rise. */
+/* Counters only rise. */
 static void raising_goes_only_up(void **state)
 {
     store_test *t = *state;

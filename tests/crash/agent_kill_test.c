@@ -1,5 +1,5 @@
 /* The agent is killed with kill -9 while clients send it records: whatever it acknowledged is served after the restart under
- * the same number, no number is given twice, no record is there twice, and the chain verifies (FAULTS C22). */
+ * the same number, no number is given twice, no record is there twice, and the chain verifies. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>

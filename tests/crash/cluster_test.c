@@ -1,5 +1,5 @@
 /* The PostgreSQL server itself is killed, with all its processes, while numbers are taken and read: what was
- * acknowledged stays, what a reader was shown stays, and no number is given to another row (FAULTS rule 13). */
+ * acknowledged stays, what a reader was shown stays, and no number is given to another row. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Processes that append to a feed are killed (FAULTS C22), and the power is cut: every acknowledged record is there under its number, no
+/* Processes that append to a feed are killed, and the power is cut: every acknowledged record is there under its number, no
  * number is given twice, and the chain verifies. */
 #include <fcntl.h>
 #include <inttypes.h>

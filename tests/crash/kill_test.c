@@ -1,5 +1,5 @@
 /* Sixteen takers, random rollbacks, kill -9: numbers stay unique, gapless and in commit order, what was
- * acknowledged stays, and a reader of `> n` misses nothing (FAULTS rules 1 and 4, C22, F6). */
+ * acknowledged stays, and a reader of `> n` misses nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The plan's end-to-end test: restarts, and history that is replayed; nothing is there twice, and all is counted right (FAULTS R2, R7, R9). */
+/* End-to-end test of the replication document: restarts, and history that is replayed; nothing is there twice, and all is counted right. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * visible in their order. Times beside the numbers never go back either.
  *
  * Its pages are written to a history, to be compared with the table at the end: what left the store once can
- * be neither taken back nor given another number, whatever crashed in between (FAULTS rule 13).
+ * be neither taken back nor given another number, whatever crashed in between.
  *
  * Threads: a tailer runs on its own; the rest on the test's. */
 #ifndef TIDEMARK_TESTS_CRASH_TAILING_H

@@ -156,7 +156,7 @@ static tide_status fail_at_first(rig *r, tide_job *job, tide_error *err)
     return TIDE_OK;
 }
 
-/* Empty means: nothing is waiting for its time either. FAULTS: an item in back-off is not forgotten. */
+/* Empty means: nothing is waiting for its time either: an item in back-off is not forgotten. */
 static void until_empty_waits_for_items_in_back_off(void **state)
 {
     rig *r = *state;

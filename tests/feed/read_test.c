@@ -45,7 +45,7 @@ static void pages_of_every_size_join_without_a_seam(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C18: pages are bounded by bytes as well, and always have at least one record. */
+/* Pages are bounded by bytes as well, and always have at least one record. */
 static void a_page_ends_at_its_bytes_but_has_one_record(void **state)
 {
     store_test *t = *state;
@@ -62,7 +62,7 @@ static void a_page_ends_at_its_bytes_but_has_one_record(void **state)
     tide_feed_close(feed);
 }
 
-/* A poll finds the session and the state of the stream also when there is nothing to give (FAULTS C12: never an empty session). */
+/* A poll finds the session and the state of the stream also when there is nothing to give: never an empty session. */
 static void an_empty_answer_says_who_and_where(void **state)
 {
     store_test *t = *state;
@@ -107,7 +107,7 @@ static void a_bounded_range_ends_where_it_says(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C16: what a filter leaves out is counted and scanned through: no hole, and nothing is asked for again. */
+/* What a filter leaves out is counted and scanned through: no hole, and nothing is asked for again. */
 static void a_filter_leaves_no_holes(void **state)
 {
     store_test *t = *state;
@@ -185,7 +185,7 @@ static void assert_standing(tide_feed *feed, const tide_feed_point *points, int 
     tide_feed_answer_done(&answer);
 }
 
-/* FAULTS C21: who shows points is told whether they are of this history, and up to where. */
+/* Who shows points is told whether they are of this history, and up to where. */
 static void points_tell_one_history_from_another(void **state)
 {
     store_test *t = *state;
@@ -206,7 +206,7 @@ static void points_tell_one_history_from_another(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C21: a store that was put back to an earlier state goes on in a new epoch. What it has given out a second time is
+/* A store that was put back to an earlier state goes on in a new epoch. What it has given out a second time is
  * told from what it gave out before, with and without digests. */
 static void a_restored_store_is_told_by_epoch_and_digest(void **state)
 {
@@ -267,7 +267,7 @@ static void of_many_epochs_the_readers_next_ones_are_told(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C21: a reader of an earlier epoch is told where each epoch began, so that it knows to which one a number belongs. */
+/* A reader of an earlier epoch is told where each epoch began, so that it knows to which one a number belongs. */
 static void a_reader_of_another_epoch_is_told_where_they_began(void **state)
 {
     store_test *t = *state;
@@ -293,7 +293,7 @@ static void a_reader_of_another_epoch_is_told_where_they_began(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C21: what a reader says of itself is enough to see that it is of another history, also where it has no point to show. */
+/* What a reader says of itself is enough to see that it is of another history, also where it has no point to show. */
 static void a_reader_of_a_longer_history_has_diverged(void **state)
 {
     store_test *t = *state;
@@ -328,7 +328,7 @@ static void a_reader_of_a_longer_history_has_diverged(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C21: a volume that was rolled back has no evidence in itself; the reader that has seen more is the evidence. What is given out from
+/* A volume that was rolled back has no evidence in itself; the reader that has seen more is the evidence. What is given out from
  * then on belongs to an epoch that nobody has seen. */
 static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
 {
@@ -376,7 +376,7 @@ static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C21: a volume was rolled back, wrote more than the reader had seen, and dropped that before the reader came back. No digest is left to
+/* A volume was rolled back, wrote more than the reader had seen, and dropped that before the reader came back. No digest is left to
  * compare; but when the rolled-back store was opened it ended below what the reader has. What was dropped is told as a hole. Who was served
  * since, and comes too late to be checked, is believed. */
 static void a_reader_of_numbers_that_were_given_again_and_dropped_has_diverged(void **state)
@@ -483,7 +483,7 @@ static void a_reader_moves_forward_under_its_newest_token(void **state)
 
 /* ---- damage ---- */
 
-/* FAULTS C23: damaged bytes are never served. The batch is a hole, noted once with a receipt, and what follows is served. */
+/* Damaged bytes are never served. The batch is a hole, noted once with a receipt, and what follows is served. */
 static void a_damaged_batch_is_a_hole_with_a_receipt(void **state)
 {
     store_test *t = *state;
@@ -565,7 +565,7 @@ static tide_store *open_with_bad_page(store_test *t, const char *text)
     return store;
 }
 
-/* FAULTS C23: the file's last page of batches cannot be read, so that no receipt can be written either: what lies before it is served, the
+/* The file's last page of batches cannot be read, so that no receipt can be written either: what lies before it is served, the
  * rest is a hole of the answer, and who wants to write is told of the damage. */
 static void what_lies_before_an_unreadable_end_is_served(void **state)
 {

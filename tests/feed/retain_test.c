@@ -29,7 +29,7 @@ static void assert_oldest(tide_feed *feed, int64_t seq)
     tide_feed_answer_done(&answer);
 }
 
-/* FAULTS C15: retention goes by arrival; a record's own time means nothing. */
+/* Retention goes by arrival; a record's own time means nothing. */
 static void records_are_kept_by_arrival(void **state)
 {
     store_test *t = *state;
@@ -64,7 +64,7 @@ static void records_are_kept_by_arrival(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C15: what a reader has not read is kept, up to the hard cap; then it leaves a receipt. */
+/* What a reader has not read is kept, up to the hard cap; then it leaves a receipt. */
 static void unread_records_are_kept_until_the_hard_cap(void **state)
 {
     store_test *t = *state;
@@ -162,7 +162,7 @@ static void size_drops_what_was_read_and_then_the_oldest(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C24: a hole is an interval, however wide: 10^8 numbers cost what one does. */
+/* A hole is an interval, however wide: 10^8 numbers cost what one does. */
 static void a_hole_of_a_hundred_million_is_one_interval(void **state)
 {
     store_test *t = *state;
@@ -200,7 +200,7 @@ static void losses_side_by_side_are_joined(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C15: one boot with a clock that was years ahead: what came then, and what came later, goes when it is too old. */
+/* One boot with a clock that was years ahead: what came then, and what came later, goes when it is too old. */
 static void a_clock_that_was_ahead_keeps_nothing_for_ever(void **state)
 {
     store_test *t = *state;
@@ -230,7 +230,7 @@ static void a_clock_that_was_ahead_keeps_nothing_for_ever(void **state)
     tide_feed_close(feed);
 }
 
-/* FAULTS C15: records of a boot whose clock was years behind are not older than those before them. */
+/* Records of a boot whose clock was years behind are not older than those before them. */
 static void a_clock_that_was_behind_drops_nothing_early(void **state)
 {
     store_test *t = *state;
@@ -354,7 +354,7 @@ static tide_status try_logs(tide_feed *feed, int count, tide_error *err)
     return status;
 }
 
-/* FAULTS C23: the disk is full: commits are refused and say so, what is stored is served, and what is dropped unread still leaves its
+/* The disk is full: commits are refused and say so, what is stored is served, and what is dropped unread still leaves its
  * receipt: there is a reserve for it. */
 static void receipts_fit_on_a_full_disk(void **state)
 {
@@ -432,7 +432,7 @@ static void assert_whole(small_disk *d, int64_t head)
     assert_ok_err(tide_feed_verify(d->feed, NULL, NULL, NULL, &d->err), &d->err);
 }
 
-/* FAULTS C23: the disk was filled at once, the log holding nearly all of it; when that is too old, there is room again. */
+/* The disk was filled at once, the log holding nearly all of it; when that is too old, there is room again. */
 static void room_that_retention_makes_can_be_written_to(void **state)
 {
     (void)state;
@@ -456,7 +456,7 @@ static void room_that_retention_makes_can_be_written_to(void **state)
     small_disk_done(&d);
 }
 
-/* FAULTS C23: the same where a little becomes too old at a time: as much comes in as goes out. */
+/* The same where a little becomes too old at a time: as much comes in as goes out. */
 static void a_disk_that_stays_full_goes_on(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ static void verify_finds_every_kind_of_damage(void **state)
 }
 
 /* Bits flipped anywhere in the file: the feed serves what it can, never a wrong record, never a crash; verify finds what was
- * served wrongly by nobody; salvage makes a sound store of the rest (FAULTS C23). */
+ * served wrongly by nobody; salvage makes a sound store of the rest. */
 static void flipped_bits_in_the_file_cost_what_they_hit(void **state)
 {
     store_test *t = *state;
@@ -179,7 +179,7 @@ static void salvage_keeps_numbers_and_names_what_is_missing(void **state)
     tide_store_close(store);
 }
 
-/* FAULTS C22: a counter that was damaged downwards is raised to what is stored before it gives a number. */
+/* A counter that was damaged downwards is raised to what is stored before it gives a number. */
 static void a_counter_below_its_batches_gives_no_number_twice(void **state)
 {
     store_test *t = *state;

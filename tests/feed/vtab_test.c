@@ -428,7 +428,7 @@ static void every_condition_gives_what_a_plain_table_gives(void **state)
     rig_close(&r);
 }
 
-/* ---- damage: FAULTS C23 ---- */
+/* ---- damage ---- */
 
 static void damage(rig *r, const char *change)
 {

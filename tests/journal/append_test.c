@@ -1,4 +1,4 @@
-/* Appending: numbers, content, refusals. Tests 68-74 of the older document, by number. */
+/* Appending: numbers, content, refusals. Tests 68-74 of the journal document, by number. */
 #include "journal/journal_fixture.h"
 
 #include <stdio.h>
@@ -286,7 +286,7 @@ static void one_bad_checkpoint_of_several_changes_nothing(void **state)
 
 /* ---- append-only ---- */
 
-/* FAULTS A12: no statement of any client changes or removes what was appended. */
+/* No statement of any client changes or removes what was appended. */
 static void checkpoints_are_append_only_for_everybody(void **state)
 {
     store_test *t = *state;

@@ -90,7 +90,7 @@ static void test_71_and_72_concurrent_checkpoints_get_unique_rising_sequences(vo
     assert_sound(store);
 }
 
-/* Test 74, inverted; FAULTS F4: two services on one store never issue the same number. */
+/* Test 74, inverted: two services on one store never issue the same number. */
 static void test_74_two_services_never_issue_the_same_number(void **state)
 {
     store_test *t = *state;
@@ -128,7 +128,7 @@ static tide_status check_order(void *arg, const tide_journal_event *event, tide_
     return TIDE_OK;
 }
 
-/* FAULTS F6: whoever reads "behind n" misses nothing, while four writers append. */
+/* Whoever reads "behind n" misses nothing, while four writers append. */
 static void a_follower_misses_nothing_beside_writers(void **state)
 {
     store_test *t = *state;
@@ -197,7 +197,7 @@ static appender make_appender(store_test *t, const char *task_id, const char *js
         .is_settled = true};
 }
 
-/* FAULTS A7: two writers append to one task: distinct, increasing numbers. F6: nothing is seen before its time. */
+/* Two writers append to one task: distinct, increasing numbers. Nothing is seen before its time. */
 static void two_writers_of_one_task_get_one_number_each(void **state)
 {
     store_test *t = *state;
@@ -224,7 +224,7 @@ static void two_writers_of_one_task_get_one_number_each(void **state)
     assert_sound(t->store);
 }
 
-/* A7: a number that was rolled back goes to who waited; none is left out, and the chain is his. */
+/* A number that was rolled back goes to who waited; none is left out, and the chain is his. */
 static void a_number_that_was_rolled_back_goes_to_the_next(void **state)
 {
     store_test *t = *state;
@@ -364,7 +364,7 @@ static void callers_with_one_id_write_one_checkpoint(void **state)
 
 /* ---- an import beside appends ---- */
 
-/* FAULTS F1: the counter never goes down, also while others append; nobody gets a number of the import. */
+/* The counter never goes down, also while others append; nobody gets a number of the import. */
 static void an_import_beside_appends_gives_nobody_a_number_twice(void **state)
 {
     store_test *t = *state;

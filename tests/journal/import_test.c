@@ -13,7 +13,7 @@ static tide_journal_transfer import_ok(store_test *t, memory_file *file)
     return counts;
 }
 
-/* FAULTS F1, F2: counters only rise, so a number near their end would end them for ever. */
+/* Counters only rise, so a number near their end would end them for ever. */
 static void numbers_beyond_all_measure_are_refused(void **state)
 {
     store_test *t = *state;
@@ -57,7 +57,7 @@ static void append_iteration(store_test *t, int n)
     (void)append_json(t, "a", "iteration_end", json);
 }
 
-/* FAULTS F7: what was removed stays removed: an older export of this store does not move the resume point back. */
+/* What was removed stays removed: an older export of this store does not move the resume point back. */
 static void what_was_removed_here_does_not_come_back(void **state)
 {
     store_test *t = *state;

@@ -82,7 +82,7 @@ static void filters_can_be_combined_and_turned_around(void **state)
     }
 }
 
-/* FAULTS A14: times of foreign clients have fewer digits, and compare rightly all the same. */
+/* Times of foreign clients have fewer digits, and compare rightly all the same. */
 static void times_written_by_others_compare_rightly(void **state)
 {
     store_test *t = *state;

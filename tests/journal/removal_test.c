@@ -36,7 +36,7 @@ static void test_75_sequence_survives_compaction(void **state)
     assert_sound(t->store);
 }
 
-/* FAULTS F5, F7: the newest is deleted, the store is opened again: no number comes twice, nothing comes back. */
+/* The newest is deleted, the store is opened again: no number comes twice, nothing comes back. */
 static void deleting_the_newest_gives_no_number_again(void **state)
 {
     store_test *t = *state;
@@ -67,7 +67,7 @@ static void deleting_the_newest_gives_no_number_again(void **state)
     assert_sound(t->store);
 }
 
-/* FAULTS A12: the newest of each resumable type, whatever the count; tools run since the last iteration_end. */
+/* The newest of each resumable type, whatever the count; tools run since the last iteration_end. */
 static void compaction_keeps_what_resuming_needs(void **state)
 {
     store_test *t = *state;

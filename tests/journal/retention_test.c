@@ -20,7 +20,7 @@ static void assert_left(store_test *t, const int64_t *want, int count)
         assert_int_equal(want[i], list->rows[i].global_sequence);
 }
 
-/* FAULTS F7: an archive removes what is in its file, and nothing that was appended since. */
+/* An archive removes what is in its file, and nothing that was appended since. */
 static void nothing_above_the_bound_is_removed(void **state)
 {
     store_test *t = *state;
@@ -84,7 +84,7 @@ static void a_negative_keep_leaves_what_must_stay(void **state)
     assert_sound(t->store);
 }
 
-/* FAULTS A12: a worker is handed its newest checkpoint that is neither iteration_start nor error_boundary, so
+/* A worker is handed its newest checkpoint that is neither iteration_start nor error_boundary, so
  * the newest of each type stays. */
 static void the_newest_of_each_type_of_a_live_item_stays(void **state)
 {

@@ -68,7 +68,7 @@ static void fill(store_test *t)
     assert_ok(tide_journal_annotate(t->store, "2", "info", "two", NULL, &t->err));
 }
 
-/* Test 77: export and import preserve global sequences. FAULTS F8. */
+/* Test 77: export and import preserve global sequences. */
 static void test_77_export_and_import_preserve_global_sequences(void **state)
 {
     store_test *t = *state;
@@ -131,7 +131,7 @@ static void a_second_import_changes_nothing(void **state)
     assert_int_equal(7, head_of(t->store));
 }
 
-/* FAULTS F1, F3: into a store further ahead; the counter does not go down, everything is renumbered, in order. */
+/* Into a store further ahead; the counter does not go down, everything is renumbered, in order. */
 static void an_import_into_a_store_further_ahead_is_renumbered(void **state)
 {
     store_test *t = *state;
@@ -166,7 +166,7 @@ static void an_import_into_a_store_further_ahead_is_renumbered(void **state)
     assert_int_equal(17, head_of(other));
 }
 
-/* FAULTS F2: the counter of the file is above its newest checkpoint. */
+/* The counter of the file is above its newest checkpoint. */
 static void the_counter_rises_to_the_exported_counter(void **state)
 {
     store_test *t = *state;
@@ -214,7 +214,7 @@ static void the_counter_rises_to_the_exported_counter(void **state)
     assert_sound(fourth);
 }
 
-/* FAULTS F3: what is here under the same id with other content stops the whole import. */
+/* What is here under the same id with other content stops the whole import. */
 static void an_id_with_other_content_changes_nothing(void **state)
 {
     store_test *t = *state;

@@ -208,7 +208,7 @@ typedef struct damage {
     int64_t missing;
 } damage;
 
-/* FAULTS F9, F5: each kind of damage is found, and told once. */
+/* Each kind of damage is found, and told once. */
 static void verify_finds_every_kind_of_damage(void **state)
 {
     store_test *t = *state;
@@ -454,7 +454,7 @@ static void damaged_content_is_not_handed_out(void **state)
                   tide_journal_verify(t->store, "nobody", NULL, NULL, NULL, &t->err));
 }
 
-/* FAULTS F9: the encoding is canonical. The order in which tags are given makes no difference; everything else does. */
+/* The encoding is canonical. The order in which tags are given makes no difference; everything else does. */
 static void the_checksum_does_not_depend_on_the_order_of_tags(void **state)
 {
     store_test *t = *state;

@@ -1,4 +1,4 @@
-/* Two changes from one base: which of them may both be, and what the second is told. Every scenario of TYPES.md, on both engines. */
+/* Two changes from one base: which of them may both be, and what the second is told. Every scenario of docs/decisions/0024-conflict-matrix.md, on both engines. */
 #include "lake_fixture.h"
 
 #include <stdio.h>
@@ -110,7 +110,7 @@ static const struct {
     {"drop a schema twice", drop_s, drop_s, true},
     {"create in a dropped schema", drop_s, create_x, true},
     {"drop a schema that got a new table", create_x, drop_s, true},
-    {"D2: insert into a dropped table", drop_t, insert_t, true},
+    {"insert into a dropped table", drop_t, insert_t, true},
     {"insert into a table of a dropped schema", drop_s, insert_t, true},
     {"drop what was inserted into", insert_t, drop_t, false},
     {"drop the schema of what was inserted into", insert_t, drop_s, false},
@@ -210,7 +210,6 @@ static void every_scenario_has_its_outcome_in_a_fork(void **state)
     lake_case_done(&l);
 }
 
-/* D7 */
 static void the_same_names_in_two_catalogs_do_not_collide(void **state)
 {
     static deed *const deeds[] = {create_n, create_x, drop_v, partition_t, delete_t, drop_u};
@@ -294,7 +293,7 @@ static void run_commit(interleave *x, int index, void *arg)
     a->snapshot = done.snapshot_id;
 }
 
-/* D2: the second began to commit before the first was there, and is checked against it all the same. */
+/* The second began to commit before the first was there, and is checked against it all the same. */
 static void the_check_runs_under_the_lock(void **state)
 {
     lake_case l = lake_case_open(state);
@@ -323,7 +322,7 @@ static void the_check_runs_under_the_lock(void **state)
     lake_case_done(&l);
 }
 
-/* D4: a catalog whose head is held does not hold up another. */
+/* A catalog whose head is held does not hold up another. */
 static void another_catalog_neither_waits_nor_hides_a_conflict(void **state)
 {
     lake_case l = lake_case_open(state);

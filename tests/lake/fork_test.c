@@ -247,7 +247,6 @@ static void *write_on(void *arg)
     return NULL;
 }
 
-/* D10 */
 static void a_fork_taken_while_the_parent_commits_is_exactly_one_snapshot(void **state)
 {
     enum { FORKS = 8 };

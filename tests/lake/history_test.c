@@ -1,4 +1,4 @@
-/* The history checker (D11): says nothing of histories made by the book, and names the rule of each that is not. */
+/* The history checker: says nothing of histories made by the book, and names the rule of each that is not. */
 #include <string.h>
 
 #include "hand.h"

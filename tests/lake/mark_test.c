@@ -8,7 +8,8 @@
 #include "base/cleanup.h"
 #include "lake/mark.h"
 
-/* DUCKLAKE.md's matrix: is mine (the row) refused after theirs (the column)? Columns in the order of the enum:
+/* The matrix of docs/decisions/0024-conflict-matrix.md: is mine (the row) refused after theirs (the
+ * column)? Columns in the order of the enum:
  *   create-schema drop-schema create-table drop-table create-view drop-view rename alter insert delete delete-file compact inlined-delete flush */
 static const char *const want[TIDE_LAKE_ACT_COUNT] = {
     [TIDE_LAKE_CREATE_SCHEMA] = "x.............",  [TIDE_LAKE_DROP_SCHEMA] = ".xx.x.........",

@@ -100,7 +100,7 @@ static void *observe(void *arg)
     return NULL;
 }
 
-/* D1: what was seen at a snapshot is what is there for ever. */
+/* What was seen at a snapshot is what is there for ever. */
 static void a_published_snapshot_never_changes(void **state)
 {
     lake_case l = lake_case_open(state);

@@ -201,7 +201,6 @@ static void a_base_that_was_lost_is_refused(void **state)
     lake_case_done(&l);
 }
 
-/* D6 */
 static void a_real_conflict_is_told_at_once(void **state)
 {
     lake_case l = open_work(state);
@@ -285,7 +284,6 @@ static void a_path_that_is_used_already_is_told(void **state)
 
 /* ---- counters ---- */
 
-/* D5 */
 static void ids_are_never_issued_twice(void **state)
 {
     lake_case l = open_work(state);
@@ -310,7 +308,7 @@ static void ids_are_never_issued_twice(void **state)
     lake_case_done(&l);
 }
 
-/* D5. A crash of the server puts a counter back to before what was taken and is not on disk: those ids come again. */
+/* A crash of the server puts a counter back to before what was taken and is not on disk: those ids come again. */
 static void ids_of_a_commit_that_failed_are_nobodys(void **state)
 {
     enum { FILES = 4 };
@@ -366,7 +364,6 @@ static void fill(lake_case *l)
         lake_insert(l, "work", "main", "t", 1);
 }
 
-/* D9 */
 static void a_metabase_restored_with_its_counters_behind_is_healed_when_opened(void **state)
 {
     lake_case l = open_work(state);
@@ -408,7 +405,7 @@ static void find_ids(lake_case *l, const char *table, int64_t *id, int64_t *colu
     tide_lake_drop_change(change);
 }
 
-/* D9. Tables and columns have no key that would refuse a second one of their id: rows of both would be mixed. */
+/* Tables and columns have no key that would refuse a second one of their id: rows of both would be mixed. */
 static void what_is_made_while_counters_stand_behind_has_ids_of_its_own(void **state)
 {
     lake_case l = open_work(state);
@@ -451,7 +448,6 @@ static void *boot(void *arg)
     return NULL;
 }
 
-/* D9 */
 static void several_may_bootstrap_at_once(void **state)
 {
     enum { BOOTERS = 6 };

@@ -25,7 +25,7 @@ static void attack(const server_rig *rig, const char *name, const char *number)
     free(said);
 }
 
-/* DECISIONS 33: evhttp took 481 MiB for these. */
+/* evhttp took 481 MiB for these. */
 static void unauthenticated_uploads_cost_nothing(void **state)
 {
     (void)state;

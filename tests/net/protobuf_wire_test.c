@@ -115,7 +115,7 @@ static void what_is_not_protobuf_is_refused_with_a_reason(void **state)
     assert_status(TIDE_E_INVALID, NEXT_OF("\x08", &field, &err));
 }
 
-/* Numbers of records are padded to ten bytes (DECISIONS 35). */
+/* Numbers of records are padded to ten bytes. */
 static void a_padded_number_is_read(void **state)
 {
     (void)state;

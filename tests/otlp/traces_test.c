@@ -319,7 +319,7 @@ static void odd_times_do_no_harm(void **state)
     assert_null(strstr(shown, "\"duration_ms\":-"));
 }
 
-/* DECISIONS 34: broken characters and NULs are replaced and counted, wherever they stand. */
+/* Broken characters and NULs are replaced and counted, wherever they stand. */
 static void broken_text_is_replaced_and_counted(void **state)
 {
     otlp_test *t = *state;

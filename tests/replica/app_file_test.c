@@ -152,7 +152,7 @@ static void a_locked_file_is_busy_at_the_deadline(void **state)
     tide_foreign_close(app);
 }
 
-/* R5: a writer that is killed in the middle leaves whole transactions, each change with its number and its log row. */
+/* A writer that is killed in the middle leaves whole transactions, each change with its number and its log row. */
 static void a_killed_writer_leaves_changes_with_their_events(void **state)
 {
     app_fixture *t = *state;

@@ -53,7 +53,7 @@ static tide_applied apply_one(world *w, const world_page *page, int index)
     return applied;
 }
 
-/* The test plan's first: duplicate CREATE, UPDATE, DELETE events do not change tables again (R2). */
+/* First test of the replication document: duplicate CREATE, UPDATE, DELETE events do not change tables again. */
 static void events_that_come_again_change_nothing(void **state)
 {
     world *w = *state;
@@ -78,7 +78,7 @@ static void events_that_come_again_change_nothing(void **state)
     }
 }
 
-/* R1: a later event comes first: it is kept, the prefix waits, and the end is as if in order. */
+/* A later event comes first: it is kept, the prefix waits, and the end is as if in order. */
 static void a_hole_is_remembered_and_filled(void **state)
 {
     world *w = *state;
@@ -103,7 +103,7 @@ static void a_hole_is_remembered_and_filled(void **state)
     world_assert_same(w, tables, true);
 }
 
-/* R6: identity stays the same on every node. */
+/* Identity stays the same on every node. */
 static void events_keep_their_identity(void **state)
 {
     world *w = *state;
@@ -128,7 +128,7 @@ static void write_on_both(world *w, const char *first, const char *second)
     world_assert_same(w, tables, true);
 }
 
-/* R13: two nodes create one key: one is shown, the other is listed, on both. */
+/* Two nodes create one key: one is shown, the other is listed, on both. */
 static void two_creates_of_one_key_are_told(void **state)
 {
     world *w = *state;
@@ -140,7 +140,7 @@ static void two_creates_of_one_key_are_told(void **state)
     }
 }
 
-/* R11: columns merge; a delete and a concurrent later write: the row comes back whole. */
+/* Columns merge; a delete and a concurrent later write: the row comes back whole. */
 static void a_later_write_brings_a_deleted_row_back_whole(void **state)
 {
     world *w = *state;
@@ -155,7 +155,7 @@ static void a_later_write_brings_a_deleted_row_back_whole(void **state)
     }
 }
 
-/* DECISIONS 26: UNIQUE: the lower stamp goes aside on every node, and comes back when the other is gone. */
+/* UNIQUE: the lower stamp goes aside on every node, and comes back when the other is gone. */
 static void of_two_rows_with_one_unique_value_the_later_stands(void **state)
 {
     world *w = *state;
@@ -173,7 +173,7 @@ static void of_two_rows_with_one_unique_value_the_later_stands(void **state)
     assert_int_equal(1, world_number(w, 0, "SELECT a = 'low' FROM t WHERE id = 1"));
 }
 
-/* DECISIONS 26: a child whose parent was deleted elsewhere goes aside; foreign keys hold on every node. */
+/* A child whose parent was deleted elsewhere goes aside; foreign keys hold on every node. */
 static void a_child_without_its_parent_goes_aside(void **state)
 {
     world *w = *state;
@@ -210,7 +210,7 @@ static void children_are_looked_at_when_their_parents_are_tracked_again(void **s
     assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM child"));
 }
 
-/* R18: an event of a table that is not here waits, visibly; others go on; it is merged when the table is tracked. */
+/* An event of a table that is not here waits, visibly; others go on; it is merged when the table is tracked. */
 static void events_of_unknown_tables_wait(void **state)
 {
     world *w = *state;
@@ -231,7 +231,7 @@ static void events_of_unknown_tables_wait(void **state)
     assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM fresh"));
 }
 
-/* DECISIONS 24, R15: a node whose clock is a year ahead does not win for a year: its events wait until their time comes. */
+/* A node whose clock is a year ahead does not win for a year: its events wait until their time comes. */
 static void events_from_the_future_wait(void **state)
 {
     world *w = *state;
@@ -248,7 +248,7 @@ static void events_from_the_future_wait(void **state)
     assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM tide_replica_quarantine"));
 }
 
-/* R18: a value that a STRICT table refuses puts its row aside; others go on. */
+/* A value that a STRICT table refuses puts its row aside; others go on. */
 static void rows_that_a_strict_table_refuses_are_aside(void **state)
 {
     world *w = *state;

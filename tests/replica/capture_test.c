@@ -1,4 +1,4 @@
-/* Every form of write that SQLite knows, made by programs that know nothing of us, stands in the log as row images (R4, R5, R12). */
+/* Every form of write that SQLite knows, made by programs that know nothing of us, stands in the log as row images. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void make_both(app_fixture *t, const char *table, const char *columns)
     }
 }
 
-/* R4, R12: inserts of several rows, with RETURNING, with values that only the program's SQLite computes. */
+/* Inserts of several rows, with RETURNING, with values that only the program's SQLite computes. */
 static void inserts_are_logged_as_rows(void **state)
 {
     app_fixture *t = *state;
@@ -52,7 +52,7 @@ static void inserts_are_logged_as_rows(void **state)
              "create (101) name=NULL n=1r\ncreate (102) name=NULL n=x'00ff'\n");
 }
 
-/* R12: an update logs the columns that changed, bit for bit, and nothing where nothing changed. */
+/* An update logs the columns that changed, bit for bit, and nothing where nothing changed. */
 static void updates_log_the_columns_that_changed(void **state)
 {
     app_fixture *t = *state;
@@ -104,7 +104,7 @@ static void upserts(void **state)
     run_both(t, "p", "DELETE FROM @ WHERE mail = 'a';", "delete (1)\n");
 }
 
-/* DECISIONS 25: a REPLACE removes rows unseen, by its key or by any other unique key. */
+/* A REPLACE removes rows unseen, by its key or by any other unique key. */
 static void replace_by_every_unique_key(void **state)
 {
     app_fixture *t = *state;
@@ -206,7 +206,7 @@ static void recursive_triggers_change_nothing(void **state)
     free(log);
 }
 
-/* Cascades fire triggers, triggers of the application write too, and one transaction is all or nothing (R5). */
+/* Cascades fire triggers, triggers of the application write too, and one transaction is all or nothing. */
 static void cascades_and_triggers_of_the_application(void **state)
 {
     app_fixture *t = *state;

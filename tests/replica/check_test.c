@@ -80,7 +80,7 @@ static void renamed_columns_and_tables_stay_captured(void **state)
                "2");
 }
 
-/* DECISIONS 28: copy, drop, rename, as object-relational mappers do it: triggers are gone, nobody says so. */
+/* Copy, drop, rename, as object-relational mappers do it: triggers are gone, nobody says so. */
 static void a_rebuilt_table_is_captured_again_and_compared(void **state)
 {
     app_fixture *t = *state;
@@ -139,7 +139,7 @@ static void untrack_leaves_the_table_alone(void **state)
     assert_log(t, "a", "update (1) v=2\n");
 }
 
-/* R9: a copy is another node; a file that was put back is the same one in a new epoch. */
+/* A copy is another node; a file that was put back is the same one in a new epoch. */
 static void copies_and_restores_are_noticed(void **state)
 {
     app_fixture *t = *state;
@@ -178,7 +178,7 @@ static void copies_and_restores_are_noticed(void **state)
     tide_node_close(copy);
 }
 
-/* R9: the shell's .restore is a transaction like any other, under a node that is open. */
+/* The shell's .restore is a transaction like any other, under a node that is open. */
 static void a_restore_into_an_open_file_begins_an_epoch(void **state)
 {
     app_fixture *t = *state;

@@ -145,7 +145,7 @@ static void send(run *r, flying *f, int *count)
     int64_t after = world_prefix(&r->w, to, &of->origin, of->epoch);
     if (after < of->floor)
         after = of->floor;
-    if (of->prefix > after && prng_chance(&r->random, 1, 3)) /* a hole (R1) */
+    if (of->prefix > after && prng_chance(&r->random, 1, 3)) /* a hole */
         after += below(r, (int)(of->prefix - after));
     flying *out = &f[*count];
     out->to = to;
@@ -181,7 +181,7 @@ static void collect(run *r)
     r->has_collected = true;
 }
 
-/* R13: every write is shown, was replaced by somebody who saw it, or is listed; on every node. */
+/* Every write is shown, was replaced by somebody who saw it, or is listed; on every node. */
 static void assert_nothing_lost(run *r)
 {
     for (int node = 0; node < r->w.count; node++) {
@@ -251,7 +251,7 @@ static void run_seed(uint64_t seed)
     world_done(&r.w);
 }
 
-/* R1, R2, R7, R10, R11, R13: after any run all nodes show the same rows, byte for byte, and nothing is lost. */
+/* After any run all nodes show the same rows, byte for byte, and nothing is lost. */
 static void any_run_converges(void **state)
 {
     (void)state;

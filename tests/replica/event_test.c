@@ -28,7 +28,7 @@ static void assert_comes_back(const tide_any *value)
     }
 }
 
-/* R12: row images, bit for bit: what JSON and quote() lose (doubles, BLOBs, NUL in text) comes back. */
+/* Row images, bit for bit: what JSON and quote() lose (doubles, BLOBs, NUL in text) comes back. */
 static void every_value_of_sqlite_comes_back(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void a_padded_number_is_no_value(void **state)
 
 /* ---- stamps ---- */
 
-/* R15: a node's stamps rise whatever its clock does, and lie above everything it has met. */
+/* A node's stamps rise whatever its clock does, and lie above everything it has met. */
 static void stamps_rise_whatever_the_clock_does(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void many_stamps_of_one_moment_rise(void **state)
     }
 }
 
-/* R15: a stamp from far in the future waits, and does not drag our own clock along. */
+/* A stamp from far in the future waits, and does not drag our own clock along. */
 static void a_stamp_beyond_the_drift_bound_waits(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void altered_events_are_refused(void **state)
     }
 }
 
-/* R6: the same id wherever it is computed, and another one for another event. */
+/* The same id wherever it is computed, and another one for another event. */
 static void an_id_is_made_of_the_identity(void **state)
 {
     (void)state;

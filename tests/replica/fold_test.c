@@ -37,7 +37,7 @@ static tide_origin_mark own_mark(world *w, int node)
     return found[0];
 }
 
-/* R4, R5: change, number and log are one transaction of the program that wrote; the fold loses and doubles nothing. */
+/* Change, number and log are one transaction of the program that wrote; the fold loses and doubles nothing. */
 static void changes_become_events_once_and_in_order(void **state)
 {
     world *w = *state;
@@ -100,7 +100,7 @@ static void events_say_what_they_follow(void **state)
     world_page_done(&page);
 }
 
-/* Changes of a key are a delete and a create; what REPLACE removes unseen is deleted too (DECISIONS 25). */
+/* Changes of a key are a delete and a create; what REPLACE removes unseen is deleted too. */
 static void key_changes_and_replaced_rows_are_deletes(void **state)
 {
     world *w = *state;

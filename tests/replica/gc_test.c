@@ -36,7 +36,7 @@ static void write_some(world *w, int node, int first, int last)
     world_fold(w, node);
 }
 
-/* The test plan's GC safety: nothing goes that a live peer has not, nor within retention (R8). */
+/* GC safety of the replication document: nothing goes that a live peer has not, nor within retention. */
 static void events_stay_until_they_are_old_and_everywhere(void **state)
 {
     world *w = *state;
@@ -55,7 +55,7 @@ static void events_stay_until_they_are_old_and_everywhere(void **state)
                      world_number(w, 0, "SELECT floor FROM tide_replica_origins WHERE floor > 0"));
 }
 
-/* R8: a dead peer expires; who comes below the floor is told, never given less. */
+/* A dead peer expires; who comes below the floor is told, never given less. */
 static void a_dead_peer_expires_and_a_new_one_needs_a_snapshot(void **state)
 {
     world *w = *state;
@@ -75,7 +75,7 @@ static void a_dead_peer_expires_and_a_new_one_needs_a_snapshot(void **state)
     assert_int_equal(0, page.count);
 }
 
-/* R7: an event that comes again after it was collected is a duplicate by its position. */
+/* An event that comes again after it was collected is a duplicate by its position. */
 static void what_was_collected_is_not_applied_again(void **state)
 {
     world *w = *state;
@@ -151,7 +151,7 @@ static void a_late_row_stands_everywhere_or_nowhere(void **state)
     assert_int_equal(events + 1, world_number(w, 0, "SELECT count(*) FROM tide_replica_events"));
 }
 
-/* What never came is not gone: a hole below what is here raises no floor (R1, R8). */
+/* What never came is not gone: a hole below what is here raises no floor. */
 static void a_hole_raises_no_floor(void **state)
 {
     world *w = *state;
@@ -188,7 +188,7 @@ static void a_turn_is_bounded(void **state)
     assert_int_equal(3, turns);
 }
 
-/* R9: an origin that was put back says how much of its own log it still has: the rest stays for it. */
+/* An origin that was put back says how much of its own log it still has: the rest stays for it. */
 static void events_stay_for_their_origin_that_was_put_back(void **state)
 {
     world *w = *state;

@@ -100,7 +100,7 @@ static void create(change *c, uint64_t time, uint8_t node, int64_t value)
 
 /* ---- cases ---- */
 
-/* R10: node A updates a row that B created, and A's event arrives first. */
+/* Node A updates a row that B created, and A's event arrives first. */
 static void an_update_before_its_create_is_not_lost(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void an_update_before_its_create_is_not_lost(void **state)
     assert_int_equal(100, late.values[0]);
 }
 
-/* R11: a delete and a concurrent update of one row: the greater stamp decides, whichever comes first. */
+/* A delete and a concurrent update of one row: the greater stamp decides, whichever comes first. */
 static void a_delete_and_an_update_meet(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void a_delete_that_knew_is_no_conflict(void **state)
     tide_merge_done(&merge);
 }
 
-/* R13: two nodes create the same key: the greater stamp wins, and the lost version is told, in both orders. */
+/* Two nodes create the same key: the greater stamp wins, and the lost version is told, in both orders. */
 static void two_creates_of_one_key_are_a_conflict(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ static void draw(prng *random, change *c, int number)
     }
 }
 
-/* R11: any events, in any order, any of them twice: one state; and once it has everything, nothing changes it any more. */
+/* Any events, in any order, any of them twice: one state; and once it has everything, nothing changes it any more. */
 static void any_order_gives_one_state(void **state)
 {
     (void)state;

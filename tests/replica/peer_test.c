@@ -31,7 +31,7 @@ static void assert_equal_rows(world *w, int a, int b)
     assert_string_equal(x, y);
 }
 
-/* R6: over a node in the middle everything reaches everybody, and a sync that finds nothing new moves nothing. */
+/* Over a node in the middle everything reaches everybody, and a sync that finds nothing new moves nothing. */
 static void changes_travel_through_a_third_node(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void repair(world *w, int by, int with)
     assert_ok_err(tide_self_repaired(w->nodes[by].node, &theirs, &w->err), &w->err);
 }
 
-/* R9: neither the file nor its twin can tell; the peer's marks do. Numbers that were given twice are noticed, too. */
+/* Neither the file nor its twin can tell; the peer's marks do. Numbers that were given twice are noticed, too. */
 static void a_node_that_is_put_back_with_its_twin_is_told_by_its_peers(void **state)
 {
     (void)state;

@@ -275,7 +275,7 @@ static void sound_files_with_bad_intentions_are_refused_and_change_nothing(void 
     world_done(&t.w);
 }
 
-/* R20: the digest is checked before the load commits. */
+/* The digest is checked before the load commits. */
 static void rows_that_do_not_have_the_digest_of_the_cut_are_not_committed(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Snapshots: one cut of rows, tombstones, conflicts and marks (R20); with the tail they are the whole history (R8). */
+/* Snapshots: one cut of rows, tombstones, conflicts and marks; with the tail they are the whole history. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -160,7 +160,7 @@ static void a_restore_into_a_node_with_its_own_data_equals_applying_all_events(v
     }
 }
 
-/* ---- one cut (R20) ---- */
+/* ---- one cut ---- */
 
 typedef struct writer {
     int number;
@@ -282,7 +282,7 @@ static void r20_a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks(v
     world_done(&t.w);
 }
 
-/* ---- below the floor (R8) ---- */
+/* ---- below the floor ---- */
 
 static void collect_all(snapshots *t, int node)
 {

@@ -252,7 +252,7 @@ static void a_pull_changes_nothing_there(void **state)
     assert_int_equal(prefix_of(&b->logs[1]), 20);
 }
 
-/* R1: what came before its predecessor is kept, and the predecessor is asked for. */
+/* What came before its predecessor is kept, and the predecessor is asked for. */
 static void a_hole_is_asked_for_and_filled(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void a_hole_is_asked_for_and_filled(void **state)
     assert_int_equal(result.pulled.events, 1);
 }
 
-/* R6: a third node gets them from whoever has them. */
+/* A third node gets them from whoever has them. */
 static void peers_relay_for_each_other(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void peers_relay_for_each_other(void **state)
     assert_int_equal(prefix_of(&a->logs[3]), 5);
 }
 
-/* R17: a request that fails is not a sync; the next one goes on from there, and ends. */
+/* A request that fails is not a sync; the next one goes on from there, and ends. */
 static void a_broken_sync_is_not_proven_and_goes_on(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void a_broken_sync_is_not_proven_and_goes_on(void **state)
     }
 }
 
-/* R2: who does not get on is told why, at once. */
+/* Who does not get on is told why, at once. */
 static void a_sync_that_does_not_move_says_why(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static tide_status bring_snapshot(void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* R8: below the floor it is a snapshot or a failure, never silently less; own numbers survive. */
+/* Below the floor it is a snapshot or a failure, never silently less; own numbers survive. */
 static void below_the_floor_a_snapshot_is_required(void **state)
 {
     (void)state;

@@ -151,7 +151,7 @@ static void an_event_has_all_nine_columns(void **state)
     world_done(&w);
 }
 
-/* R16: both ways give every event once, in order; whatever comes meanwhile does not shift pages by token. */
+/* Both ways give every event once, in order; whatever comes meanwhile does not shift pages by token. */
 static void pages_by_token_and_by_number_cover_everything(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void bad_questions_are_refused(void **state)
 
 /* ---- the client ---- */
 
-/* Seed 002, mixed-version peers: fallback to timestamp works and remains idempotent. */
+/* Test of the replication document, mixed-version peers: fallback to timestamp works and remains idempotent. */
 static void a_peer_without_cursors_is_pulled_by_time(void **state)
 {
     (void)state;

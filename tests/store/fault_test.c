@@ -1,5 +1,5 @@
 /* A disk that fails, fills up or decays under the store. Whatever a writer is told is true afterwards: success
- * means the row is there, a failure means it is not, and only "outcome unknown" leaves it open (DECISIONS 9). */
+ * means the row is there, a failure means it is not, and only "outcome unknown" leaves it open. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -87,7 +87,7 @@ static tide_status add_poison(tide_tx *tx, void *arg, tide_error *err)
         err);
 }
 
-/* DECISIONS 9: RAISE(ROLLBACK) undoes the whole group silently; the others run again and are kept. */
+/* RAISE(ROLLBACK) undoes the whole group silently; the others run again and are kept. */
 static void a_rollback_of_the_whole_transaction_takes_nobody_else_along(void **state)
 {
     store_test *t = *state;
@@ -139,7 +139,7 @@ static tide_status write_under_a_reader(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* DECISIONS 12: a reader that pins the log holds writers back at a stated size, not for ever. */
+/* A reader that pins the log holds writers back at a stated size, not for ever. */
 static void a_log_that_cannot_be_emptied_holds_writers_back(void **state)
 {
     store_test *t = *state;

@@ -20,7 +20,7 @@ static tide_status claim_lease(tide_tx *tx, void *arg, tide_error *err)
     return tide_lease_claim(tx, "job", "a", SECOND_US, arg, err);
 }
 
-/* FAULTS rule 4: counters and tokens only rise; what identifies history stays. */
+/* Counters and tokens only rise; what identifies history stays. */
 static void counters_tokens_and_history_are_guarded(void **state)
 {
     store_test *t = *state;

@@ -1,4 +1,4 @@
-/* Which history a store's numbers belong to (DECISIONS 8, 15). */
+/* Which history a store's numbers belong to. */
 #include "support/store_fixture.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* FAULTS, rules 1, 4 and 5: transactions in forced orders. */
+/* Transactions in forced orders. */
 #include "support/interleave.h"
 
 #include "base/cleanup.h"
@@ -170,7 +170,7 @@ static void two_who_both_want_to_add_a_row_add_it_once(void **state)
     assert_int_equal(1, count);
 }
 
-/* DECISIONS 2: closures that declare two sequences in opposite orders do not deadlock: keys decide. */
+/* Closures that declare two sequences in opposite orders do not deadlock: keys decide. */
 typedef struct crossing {
     tide_store *store;
     const char *first;

@@ -76,7 +76,7 @@ static void closing_waits_for_calls_under_way(void **state)
     assert_ok(c.status);
 }
 
-/* DECISIONS: every wait has an end. */
+/* Every wait has an end. */
 static void a_pool_that_stays_empty_is_busy_and_not_for_ever(void **state)
 {
     store_test *t = *state;

@@ -141,7 +141,7 @@ static tide_status touch_from(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* FAULTS rule 6 rests on it: zero rows changed is seen. */
+/* Fencing rests on it: zero rows changed is seen. */
 static void changed_rows_are_counted(void **state)
 {
     store_test *t = *state;
@@ -219,7 +219,7 @@ static tide_status defer_too_much(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* DECISIONS 12: a closure has a byte budget, not each of its statements. */
+/* A closure has a byte budget, not each of its statements. */
 static void deferred_statements_share_the_budget(void **state)
 {
     store_test *t = *state;

@@ -105,7 +105,7 @@ static tide_status put_orphan(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
-/* DECISIONS 9: a deferred foreign key is this closure's failure, not its whole group's. */
+/* A deferred foreign key is this closure's failure, not its whole group's. */
 static void a_dangling_reference_fails_its_own_closure(void **state)
 {
     store_test *t = *state;
@@ -164,7 +164,7 @@ static tide_status work_too_long(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_one(query, err);
 }
 
-/* DECISIONS 12: a closure has a time budget. */
+/* A closure has a time budget. */
 static void a_closure_that_works_too_long_is_stopped(void **state)
 {
     store_test *t = *state;

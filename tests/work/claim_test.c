@@ -20,7 +20,7 @@ static void higher_priority_comes_first_then_the_older_one(void **state)
     assert_string_equal("high old new low", claim_ids(t->store, all_jobs));
 }
 
-/* FAULTS A19: age raises: ten minutes weigh as much as one step of priority. */
+/* Age raises: ten minutes weigh as much as one step of priority. */
 static void a_low_priority_does_not_starve(void **state)
 {
     store_test *t = *state;
@@ -139,7 +139,7 @@ static void a_claim_by_task_keeps_to_it(void **state)
                         claim_ids(t->store, (tide_work_claim_request){.task_id = "u", .limit = 9}));
 }
 
-/* FAULTS A19: a paused type is not claimed, in any of the three ways; resumed, it is. */
+/* A paused type is not claimed, in any of the three ways; resumed, it is. */
 static void a_paused_type_is_not_claimed(void **state)
 {
     store_test *t = *state;
@@ -162,7 +162,7 @@ static void a_paused_type_is_not_claimed(void **state)
     assert_string_equal("a", claim_ids(t->store, requests[0]));
 }
 
-/* FAULTS A19: items of a task that has ended are not claimed, not even when plain SQL ended it: they end with it. */
+/* Items of a task that has ended are not claimed, not even when plain SQL ended it: they end with it. */
 static void items_of_an_ended_task_are_not_claimed(void **state)
 {
     store_test *t = *state;

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-/* FAULTS A6: max_retries = 3 means one first run and at most three more; failures are counted as failures. */
+/* max_retries = 3 means one first run and at most three more; failures are counted as failures. */
 static void a_failing_item_runs_four_times_with_growing_waits(void **state)
 {
     store_test *t = *state;
@@ -101,7 +101,7 @@ static void error_texts_are_cut_and_cleaned(void **state)
     assert_contains(look(t, "b").error, "no reason");
 }
 
-/* FAULTS A19: a cancelled item is not claimed; whoever held it is fenced off. */
+/* A cancelled item is not claimed; whoever held it is fenced off. */
 static void cancelling_ends_an_item_and_fences_its_holder(void **state)
 {
     store_test *t = *state;

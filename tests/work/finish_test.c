@@ -31,7 +31,7 @@ static void finishing_ends_the_item_and_its_attempt(void **state)
     assert_string_equal("ended", reasons_of(t, "a", NULL));
 }
 
-/* FAULTS A11: token, output, last checkpoint, idempotent response, follow-up items: one commit. */
+/* Token, output, last checkpoint, idempotent response, follow-up items: one commit. */
 static void finish_does_everything_at_once(void **state)
 {
     store_test *t = *state;
@@ -75,7 +75,7 @@ static void finish_does_everything_at_once(void **state)
     tide_idempotency_state_done(&key);
 }
 
-/* FAULTS A11: whatever part is refused, nothing of it happens. */
+/* Whatever part is refused, nothing of it happens. */
 static void one_refused_part_undoes_all(void **state)
 {
     store_test *t = *state;
@@ -206,7 +206,7 @@ static void bad_results_are_refused(void **state)
     assert_item(t, "a", "in_progress");
 }
 
-/* FAULTS A7: two workers that append to one task get distinct, rising numbers. */
+/* Two workers that append to one task get distinct, rising numbers. */
 static void checkpoints_of_one_task_are_numbered_without_gaps(void **state)
 {
     store_test *t = *state;

@@ -46,7 +46,7 @@ static void assert_all_lost(store_test *t, const held *h)
     assert_status(TIDE_E_LEASE_LOST, tide_work_release(t->store, h->id, h->token, 0, &t->err));
 }
 
-/* FAULTS A1: a worker that stalls past its lease must not do anything to what another now holds. */
+/* A worker that stalls past its lease must not do anything to what another now holds. */
 static void a_stalled_worker_is_refused_after_another_took_over(void **state)
 {
     store_test *t = *state;
@@ -67,7 +67,7 @@ static void a_stalled_worker_is_refused_after_another_took_over(void **state)
     assert_string_equal("expired completed", outcomes_of(t, "a"));
 }
 
-/* FAULTS A2: the same under the same worker name. */
+/* The same under the same worker name. */
 static void the_same_name_does_not_help(void **state)
 {
     store_test *t = *state;
@@ -82,7 +82,7 @@ static void the_same_name_does_not_help(void **state)
     assert_ok(finish(t, &fast, NULL));
 }
 
-/* FAULTS A3: a lease that has run out is not renewed, also when nobody has noticed yet. */
+/* A lease that has run out is not renewed, also when nobody has noticed yet. */
 static void an_expired_lease_is_lost_before_anybody_sweeps(void **state)
 {
     store_test *t = *state;
@@ -202,7 +202,7 @@ static void a_released_item_keeps_its_attempts(void **state)
     assert_status(TIDE_E_INVALID, tide_work_release(t->store, "a", 1, -1, &t->err));
 }
 
-/* DECISIONS 18: a reboot ends the leases of everybody who ran before it. */
+/* A reboot ends the leases of everybody who ran before it. */
 static void a_reboot_ends_all_leases(void **state)
 {
     store_test *t = *state;
@@ -216,7 +216,7 @@ static void a_reboot_ends_all_leases(void **state)
     assert_string_equal("a", claim(t, "w").id);
 }
 
-/* DECISIONS 18: setting the wall clock neither ends nor prolongs a lease. */
+/* Setting the wall clock neither ends nor prolongs a lease. */
 static void setting_the_wall_clock_changes_no_lease(void **state)
 {
     store_test *t = *state;
@@ -231,7 +231,7 @@ static void setting_the_wall_clock_changes_no_lease(void **state)
     assert_status(TIDE_E_LEASE_LOST, renew(t, &h));
 }
 
-/* DECISIONS 19: a claim by plain SQL is fenced like any other. */
+/* A claim by plain SQL is fenced like any other. */
 static void a_plain_claim_is_fenced_too(void **state)
 {
     store_test *t = *state;

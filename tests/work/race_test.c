@@ -85,7 +85,7 @@ static void run_both(interleave *x)
     interleave_done(x);
 }
 
-/* FAULTS A4: never the same item. What one claimer has in hand, another passes by without waiting. */
+/* Never the same item. What one claimer has in hand, another passes by without waiting. */
 static void a_claimer_passes_by_what_another_has_in_hand(void **state)
 {
     store_test *t = *state;
@@ -111,7 +111,7 @@ static void a_claimer_passes_by_what_another_has_in_hand(void **state)
     assert_string_equal("a", claim(t, "w").id);
 }
 
-/* FAULTS A3: the sweep meets a renewal that is under way, and leaves it alone. */
+/* The sweep meets a renewal that is under way, and leaves it alone. */
 static void the_sweep_passes_by_a_renewal_under_way(void **state)
 {
     store_test *t = *state;

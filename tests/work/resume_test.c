@@ -86,7 +86,7 @@ static void answer(store_test *t, const char *key, const char *response)
     tide_idempotency_state_done(&state);
 }
 
-/* FAULTS A17: what was done after the last iteration_end is handed over, not run again. */
+/* What was done after the last iteration_end is handed over, not run again. */
 static void a_resumer_is_told_everything_it_needs(void **state)
 {
     store_test *t = *state;
@@ -126,7 +126,7 @@ static void a_resumer_is_told_everything_it_needs(void **state)
     assert_true(r.expires_at_us == VIRTUAL_ENV_WALL_US + 2 + 2 * LEASE_US);
 }
 
-/* FAULTS A17: a task lease keeps the second resumer out; the token fences like any other. */
+/* A task lease keeps the second resumer out; the token fences like any other. */
 static void the_second_resumer_is_kept_out(void **state)
 {
     store_test *t = *state;
@@ -224,7 +224,7 @@ static void what_cannot_be_resumed_is_refused(void **state)
 
 /* ---- retention ---- */
 
-/* FAULTS A12: ended items go after a while, live ones stay, checkpoints stay. */
+/* Ended items go after a while, live ones stay, checkpoints stay. */
 static void ended_items_are_cleaned_in_steps(void **state)
 {
     store_test *t = *state;

@@ -1,5 +1,5 @@
 /* The schema of tasks, work items, attempts and idempotency keys, met with plain SQL on both engines: the database itself
- * refuses what would break a promise (FAULTS A13), and fences claims that carry no token (A1, A2). */
+ * refuses what would break a promise, and fences claims that carry no token. */
 #include "work/foreign/raw_work.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const bool is_allowed[STATUSES][STATUSES] = {
     {true, false, false, true, true},
 };
 
-/* FAULTS A13. The whole matrix, by plain SQL (revision stays) and as the library writes (revision rises). */
+/* The whole matrix, by plain SQL (revision stays) and as the library writes (revision rises). */
 static void every_transition_is_allowed_or_refused_as_stated(void **state)
 {
     schema_case c;
@@ -122,7 +122,7 @@ static void tasks_do_not_go_back(void **state)
 
 /* ---- leases ---- */
 
-/* FAULTS A1, A2: plain SQL carries no token, so its claims raise it. */
+/* Plain SQL carries no token, so its claims raise it. */
 static void a_plain_claim_raises_the_token_and_opens_an_attempt(void **state)
 {
     schema_case c;
@@ -219,7 +219,7 @@ static void an_end_by_the_library_closes_the_attempt_as_told(void **state)
     raw_work_end(&c);
 }
 
-/* DECISIONS 19: under a lease of the library plain SQL may neither end nor change it. */
+/* Under a lease of the library plain SQL may neither end nor change it. */
 static void a_lease_of_the_library_is_not_ended_by_plain_sql(void **state)
 {
     schema_case c;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* FAULTS A5, A6: expired is an outcome of the attempt; the item goes back to pending, with a checkpoint. */
+/* Expired is an outcome of the attempt; the item goes back to pending, with a checkpoint. */
 static void a_lease_that_ran_out_is_requeued_at_once_and_recorded(void **state)
 {
     store_test *t = *state;
@@ -33,7 +33,7 @@ static void a_lease_that_ran_out_is_requeued_at_once_and_recorded(void **state)
     assert_int_equal(2, claim(t, "w").attempt);
 }
 
-/* FAULTS A6: one first run and three retries, then failed; an item that kept killing its workers is quarantined. */
+/* One first run and three retries, then failed; an item that kept killing its workers is quarantined. */
 static void an_item_that_kills_its_workers_is_quarantined(void **state)
 {
     store_test *t = *state;
@@ -122,7 +122,7 @@ static void a_timeout_counts_as_a_failure(void **state)
     assert_contains(boundaries_of(t, "t"), "\"error\":\"Timed out\"");
 }
 
-/* FAULTS A3: a lease renewed a moment ago is left alone. */
+/* A lease renewed a moment ago is left alone. */
 static void the_sweep_takes_what_is_over_and_nothing_else(void **state)
 {
     store_test *t = *state;
@@ -141,7 +141,7 @@ static void the_sweep_takes_what_is_over_and_nothing_else(void **state)
     assert_ok(finish(t, &kept, NULL));
 }
 
-/* FAULTS A5: rows that plain SQL left in 'expired' are taken up; nothing rests in a state no one claims. */
+/* Rows that plain SQL left in 'expired' are taken up; nothing rests in a state no one claims. */
 static void rows_left_expired_are_taken_up(void **state)
 {
     store_test *t = *state;

@@ -149,7 +149,7 @@ static void items_are_counted_by_status(void **state)
     assert_string_equal("running", c.status);
 }
 
-/* FAULTS A19: items of a cancelled task end with it; who holds one is fenced off. */
+/* Items of a cancelled task end with it; who holds one is fenced off. */
 static void cancelling_a_task_ends_its_items(void **state)
 {
     store_test *t = *state;

@@ -3,7 +3,7 @@
  * A front may have several, each below a path of its own: /replica/NAME/tidemark.replica.v1.ReplicaService/GetMarks.
  *
  * One thread looks after the peers: when something was committed to the file, by anybody, and every every_us in any case, it syncs with each (anti-entropy
- * goes on for ever, not only at the start, R17). Now and then it collects what nobody needs any more, and makes snapshots
+ * goes on for ever, not only at the start). Now and then it collects what nobody needs any more, and makes snapshots
  * (snapshot_service.h); a peer below whose floor this node has come is asked for one (bootstrap.h). /readyz is 200 once every
  * peer was synced with to a proven cut; without peers at once.
  *

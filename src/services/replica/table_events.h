@@ -1,7 +1,7 @@
 /* table_events.h - events of one table, for clients that state a number per origin, or a time.
  *
  * Logs follow each other by origin and epoch, events of a log by number. A page ends at page_size events, those behind the first also at 4 MiB; its
- * token names the last event, so that the next page goes on behind it whatever came or went meanwhile (R16). Clients that only count pages get
+ * token names the last event, so that the next page goes on behind it whatever came or went meanwhile. Clients that only count pages get
  * them by counting; what is collected meanwhile may shift those. A page that is too large is TIDE_E_LIMIT: ask for fewer.
  *
  * Before its first page the node looks at its file: what was captured by then is among the events.

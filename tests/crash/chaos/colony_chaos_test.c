@@ -1,7 +1,7 @@
 /* 20 agents and 3 colonies on PostgreSQL, real processes, each agent and colony on a network of its own: cut off, stopped,
  * killed, with clocks that are wrong, their stores copied, restored and removed, while clients write into the agents. Then
  * everything is healed, and a program that shares nothing with ours (tests/check/delivery.py) finds every acknowledged record exactly
- * once, or its loss explained (FAULTS C2, C3, C6, C10, C19, C21, C22; rules 2, 3, 6, 8, 13).
+ * once, or its loss explained.
  *
  * As long as TIDEMARK_CHAOS_SECONDS says, two minutes where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
 #include <inttypes.h>

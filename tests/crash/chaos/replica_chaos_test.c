@@ -1,7 +1,7 @@
 /* Three replicas, real processes, each on a network of its own: cut off, killed, stopped, one with a clock that is an hour off, while
  * Python's sqlite3 and the sqlite3 shell write into their files and are killed too. Then everything is healed, and a program
  * that shares nothing with ours (replica_chaos_state.py, tests/check/convergence.py) finds the same rows in all files, and every acknowledged value shown, replaced
- * by who had seen it, or listed (FAULTS R2, R4, R5, R10, R11, R13, R15, R17).
+ * by who had seen it, or listed.
  *
  * As long as TIDEMARK_CHAOS_SECONDS says, 25 where nobody says; ten minutes in a soak. TIDEMARK_KEEP leaves all files. */
 #include <fcntl.h>

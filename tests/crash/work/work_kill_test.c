@@ -1,6 +1,5 @@
 /* Workers and those who add work are killed with kill -9, and PostgreSQL itself is: no acknowledged item is lost, no
- * finished item is lost or finished twice, attempts stay within bounds, the journal stays sound (FAULTS A1, A5, A6,
- * A7, A11). */
+ * finished item is lost or finished twice, attempts stay within bounds, the journal stays sound. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,7 +257,7 @@ static void saying_done_before_the_finish_is_found_out(void **state)
     expect_found_out(*state, "hasty", "finished");
 }
 
-/* The checks can see: an effect outside of the commit that finishes comes twice (A11). */
+/* The checks can see: an effect outside of the commit that finishes comes twice. */
 static void an_effect_outside_of_the_finish_is_found_out(void **state)
 {
     expect_found_out(*state, "split", "effect: ");

@@ -1,6 +1,6 @@
 /* A simulated world: producers append through a bad network to a source that loses power; readers follow. Every
  * append is acknowledged in the end, exactly one row each, numbers without gaps, and no reader believes to have
- * what it has not (FAULTS rules 1, 2, 3, 5, 13; C6, C22, F6). */
+ * what it has not. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

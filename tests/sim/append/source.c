@@ -138,7 +138,7 @@ typedef struct append_request {
     tide_sequence_range range;
 } append_request;
 
-/* Check, act and record in one transaction (FAULTS rule 5). */
+/* Check, act and record in one transaction. */
 static tide_status append(tide_tx *tx, void *arg, tide_error *err)
 {
     append_request *r = arg;

@@ -1,4 +1,4 @@
-/* Simulated worlds of agents and colonies (world.h). FAULTS C6, C7, C10, C18, C19, C21, C22; rules 2, 3, 5, 6, 8, 11. */
+/* Simulated worlds of agents and colonies (world.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -288,7 +288,7 @@ static void tell_differing_event(world *w, int other, sqlite3_stmt *here, sqlite
                 sqlite3_column_text(there, column));
 }
 
-/* An event is the same wherever it is (R6). */
+/* An event is the same wherever it is. */
 static void expect_same_events(world *w, int other)
 {
     static const char columns[] =

@@ -51,7 +51,7 @@ static tide_status keep_mark(void *arg, const tide_origin_mark *mark, tide_error
     return TIDE_OK;
 }
 
-/* Any page of any log: below what the other has, or above a hole (R1, R2, R7). */
+/* Any page of any log: below what the other has, or above a hole. */
 void world_send_page(world_node *n)
 {
     tide_error err;
@@ -208,7 +208,7 @@ static tide_status make_snapshot(const bringing *b, const tempdir *dir, const ch
     return status;
 }
 
-/* What lies below a floor (R8, R20). */
+/* What lies below a floor. */
 static tide_status bring_snapshot(void *arg, tide_error *err)
 {
     const bringing *b = arg;

@@ -1,4 +1,4 @@
-/* Simulated worlds of replicas (world.h). FAULTS R1, R2, R4 to R13, R15 to R18. */
+/* Simulated worlds of replicas (world.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

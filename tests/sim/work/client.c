@@ -22,7 +22,7 @@ struct work_client {
 
 /* ---- the statements ----
  *
- * As the design document has them; on SQLite the times given as parameters are left out, so that its own words
+ * As the recovery document has them; on SQLite the times given as parameters are left out, so that its own words
  * (CURRENT_TIMESTAMP) are what is tried. */
 
 typedef struct statement {

@@ -1,6 +1,6 @@
 /* client.h - a foreign program on the same database: plain SQL, without the library.
  *
- * Two uses. The stranger of the simulated world works with the statements of the design document: it claims, beats,
+ * Two uses. The stranger of the simulated world works with the statements of the recovery document: it claims, beats,
  * completes, fails and sweeps without a token. And the invariants read what really stands in the tables, not what the
  * library says.
  *

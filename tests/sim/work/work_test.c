@@ -2,7 +2,7 @@
  * sweep; the wall clock is set forward and back, the machine is rebooted; a stranger works by plain SQL. Behind every
  * request: at most one effective holder of an item, every write under a lost lease refused, every item finished once
  * and by the token that held it, attempts within 1 + max_retries, tokens that only rise, checkpoints without gaps,
- * dependents after what they depend on; and in the end nothing rests unclaimed (FAULTS A1, A2, A3, A5, A6, A7, A11, A19). */
+ * dependents after what they depend on; and in the end nothing rests unclaimed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -245,21 +245,21 @@ static void find_and_replay(mistake has, const char *words)
     assert_int_equal(counts[0], counts[1]);
 }
 
-/* A copy of a message must not become a second delivery (FAULTS rule 11). */
+/* A copy of a message must not become a second delivery. */
 static void a_receiver_without_dedup_is_found_and_replayed(void **state)
 {
     (void)state;
     find_and_replay(NO_DEDUP, "delivered once, in order");
 }
 
-/* Only a power cut between the answer and the sync shows this one (FAULTS rule 13). */
+/* Only a power cut between the answer and the sync shows this one. */
 static void an_answer_before_the_sync_is_found_and_replayed(void **state)
 {
     (void)state;
     find_and_replay(ACK_BEFORE_SYNC, "acknowledged is delivered");
 }
 
-/* A counter kept in memory gives a number twice after a crash (FAULTS rule 4). */
+/* A counter kept in memory gives a number twice after a crash. */
 static void a_receiver_that_forgets_in_a_crash_is_found_and_replayed(void **state)
 {
     (void)state;

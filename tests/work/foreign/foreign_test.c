@@ -1,6 +1,6 @@
 /* Foreign clients in their own processes: Python's sqlite3, with whatever SQLite it brings, on a store that the program
- * made. Every statement of the contract runs and means what it says (meaning.py); what would break a promise is
- * refused (refusal.py, refusal_journal.py). FAULTS A12, A13, A14. */
+ * made. Every statement of the recovery document runs and means what it says (meaning.py); what would break a promise is
+ * refused (refusal.py, refusal_journal.py). */
 #include "support/check.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""Every statement of the contract runs unchanged from a foreign client, and means what it says."""
+"""Every statement of the recovery document runs unchanged from a foreign client, and means what it says."""
 
 import json
 import sqlite3

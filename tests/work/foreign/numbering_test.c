@@ -1,5 +1,5 @@
 /* The schema of checkpoints, met with plain SQL on both engines: numbers that only rise and are never used twice, rows
- * that never change (FAULTS A7, A12, F5, F7). */
+ * that never change. */
 #include "work/foreign/raw_sql.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ static void bad_numbers_types_and_parents_are_refused(void **state)
     end(&c);
 }
 
-/* DECISIONS 19: explicit global numbers are refused, used or not. */
+/* Explicit global numbers are refused, used or not. */
 static void explicit_global_numbers_are_refused(void **state)
 {
     numbering_case c;
@@ -120,7 +120,7 @@ static void numbers_that_were_issued_are_accepted_once(void **state)
     end(&c);
 }
 
-/* FAULTS A12. */
+/* Append-only, whatever statement a client uses. */
 static void checkpoints_never_change(void **state)
 {
     numbering_case c;
@@ -151,7 +151,7 @@ static void remove_with_permit(raw_sql *raw, const char *statement)
     raw_ok(raw, "COMMIT");
 }
 
-/* FAULTS F5, F7: what was removed stays removed, and its numbers stay used. */
+/* What was removed stays removed, and its numbers stay used. */
 static void removed_numbers_are_recorded_and_never_used_again(void **state)
 {
     numbering_case c;

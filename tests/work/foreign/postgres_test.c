@@ -70,7 +70,7 @@ static bool receive(raw_sql *waiter)
     "SELECT work_item_id FROM work_items WHERE status = 'pending' "                                \
     "ORDER BY priority DESC, created_at ASC LIMIT 1" more ") RETURNING work_item_id"
 
-/* FAULTS A4: the contract's claim, adapted, by two clients at once. Written carelessly, the second is refused; with SKIP
+/* The recovery document's claim, adapted, by two clients at once. Written carelessly, the second is refused; with SKIP
  * LOCKED it gets the next. Nobody gets what another has. */
 static void two_plain_claimers_never_hold_the_same_item(void **state)
 {
@@ -101,7 +101,7 @@ static void two_plain_claimers_never_hold_the_same_item(void **state)
     end(&c);
 }
 
-/* FAULTS A7: two writers on one task; without a number the row gets the next. */
+/* Two writers on one task; without a number the row gets the next. */
 static void two_plain_writers_get_distinct_rising_numbers(void **state)
 {
     pg_case c;

@@ -1,4 +1,4 @@
-"""The statements that foreign clients rely on, word for word: they are the contract.
+"""The statements that foreign clients rely on, word for word as in the recovery document: they are the contract.
 
 Placeholders are the contract's own ('task-01KG4XYZ', ?, ...). A statement that is not valid SQL stands apart.
 """

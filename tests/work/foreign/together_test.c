@@ -136,7 +136,7 @@ static void depend(raw_sql *raw, const char *waiting, const char *on)
            raw->engine == TIDE_ENGINE_SQLITE ? "1" : "true", on);
 }
 
-/* FAULTS A5: nothing rests in a state that no one claims. */
+/* Nothing rests in a state that no one claims. */
 static void nobody_waits_for_ever(void **state)
 {
     schema_case c;
@@ -184,7 +184,7 @@ static void only_one_live_item_has_a_unique_key(void **state)
     raw_work_end(&c);
 }
 
-/* DECISIONS 21: ten minutes of age weigh as much as one step of priority. */
+/* Ten minutes of age weigh as much as one step of priority. */
 static void the_claim_key_weighs_priority_against_age(void **state)
 {
     schema_case c;
@@ -249,7 +249,7 @@ static void a_plain_key_is_locked_and_can_be_answered(void **state)
     raw_refuse(raw, "tokens only rise", "UPDATE idempotency_keys SET lock_token = lock_token + 1");
     raw_ok(raw, "UPDATE idempotency_keys SET status = 'completed', response_data = '1'");
     raw_ok(raw, "UPDATE idempotency_keys SET expires_at = %s", raw_time(raw, -1));
-    raw_ok(raw, add, raw_time(raw, 3600)); /* FAULTS A9: an expired one is born again */
+    raw_ok(raw, add, raw_time(raw, 3600)); /* An expired one is born again */
     assert_true(raw_number(raw, "SELECT lock_token FROM idempotency_keys") > token);
     raw_ok(raw, "UPDATE idempotency_keys SET expires_at = %s", raw_time(raw, -1));
     raw_ok(raw, "DELETE FROM idempotency_keys WHERE expires_at < %s", raw_time(raw, 0));
@@ -257,7 +257,7 @@ static void a_plain_key_is_locked_and_can_be_answered(void **state)
     raw_work_end(&c);
 }
 
-/* FAULTS A9: never cleaned while its lease is live; DECISIONS 19. */
+/* Never cleaned while its lease is live. */
 static void a_key_locked_through_the_library_is_left_alone(void **state)
 {
     schema_case c;
@@ -294,7 +294,7 @@ static tide_status ask_lease_clock(tide_tx *tx, void *arg, tide_error *err)
     return tide_lease_now(tx, arg, err);
 }
 
-/* DECISIONS 18: a new boot id ends all leases: of work items and of keys, too. */
+/* A new boot id ends all leases: of work items and of keys, too. */
 static void a_reboot_ends_the_leases_of_work_and_of_keys(void **state)
 {
     schema_case c;
