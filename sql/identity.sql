@@ -8,6 +8,11 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 -- statement: metadata_all
 SELECT key, value FROM db_metadata ORDER BY key;
 
+-- statement: identity_get
+SELECT (SELECT value FROM db_metadata WHERE key = 'session_id'),
+       CAST((SELECT value FROM db_metadata WHERE key = 'epoch') AS bigint),
+       (SELECT value FROM db_metadata WHERE key = 'epoch_id');
+
 -- statement: identity_lock  engine: sqlite
 -- Read under the write lock that every SQLite write transaction already holds.
 SELECT value FROM db_metadata WHERE key = 'epoch';

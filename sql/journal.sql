@@ -326,6 +326,19 @@ SELECT checkpoint_id FROM checkpoints WHERE global_sequence = :global_sequence;
 -- What is added to a checkpoint must not meet its removal.
 SELECT checkpoint_id FROM checkpoints WHERE global_sequence = :global_sequence FOR KEY SHARE;
 
+-- ---- epochs ----
+
+-- statement: journal_epoch_common
+-- How much of a position of an epoch still exists: the smallest head of all later epochs. An epoch
+-- that this store does not have began behind the newest older one that it has, so what that one
+-- began with is common.
+SELECT min(h.journal_head), min(h.journal_event) FROM epoch_heads h
+WHERE h.epoch > coalesce((SELECT e.epoch FROM epochs e WHERE e.epoch_id = :epoch_id),
+                         (SELECT max(e.epoch) - 1 FROM epochs e WHERE e.epoch < :epoch), 0);
+
+-- statement: journal_epoch_known
+SELECT count(*) FROM epochs WHERE epoch_id = :epoch_id;
+
 -- ---- events, annotations ----
 
 -- statement: journal_event_add

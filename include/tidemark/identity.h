@@ -53,6 +53,11 @@ TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_read(tide_tx *tx, tide_identity *out,
                                                         tide_error *err);
 
+/* The same without a query where the engine guards each transaction by the epoch that the process
+ * knows (PostgreSQL): for labels of what this transaction writes or reads. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_tx_identity(tide_tx *tx, tide_identity *out,
+                                                      tide_error *err);
+
 /* Begin a new epoch. reason as above. The new identity is in *out (may be NULL). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, const char *reason,
                                                          const char *evidence, tide_identity *out,

@@ -20,6 +20,7 @@
 #ifndef TIDEMARK_JOURNAL_H
 #define TIDEMARK_JOURNAL_H
 
+#include <tidemark/identity.h>
 #include <tidemark/store.h>
 
 TIDE_BEGIN_DECLS
@@ -70,7 +71,8 @@ typedef struct tide_checkpoint_numbers {
     int64_t
         sequence_number; /* filled when the numbers are taken; final when tide_store_write succeeds */
     int64_t global_sequence;
-    bool is_existing; /* the id was there already, with the same content */
+    tide_identity identity; /* the epoch that the numbers belong to */
+    bool is_existing;       /* the id was there already, with the same content */
 } tide_checkpoint_numbers;
 
 /* In a transaction of its own. TIDE_E_NOT_FOUND: no such task. TIDE_E_INVALID: bad type, JSON, UTF-8, length.
@@ -130,6 +132,8 @@ typedef struct tide_checkpoint {
     const char *origin_session; /* NULL: born here */
     int64_t origin_global;
     int64_t origin_number;
+    /* The epoch in force when it was read; with global_sequence it is a position. */
+    const tide_identity *identity;
 } tide_checkpoint;
 
 /* Everything is borrowed until the call returns; return a failure to stop. */
@@ -168,9 +172,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_find(tide_store *store, const 
                                                        bool with_snapshot, tide_checkpoint_fn *fn,
                                                        void *arg, tide_error *err);
 
-/* The last global number ever issued; 0: none. */
+/* The last global number ever issued, and the epoch it belongs to; 0: none. identity may be NULL. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_head(tide_store *store, int64_t *global_sequence,
-                                                       tide_error *err);
+                                                       tide_identity *identity, tide_error *err);
 
 /* What happened besides appends, for those who follow: numbered in order, 1, 2, 3, ... */
 typedef enum tide_journal_event_kind {
@@ -179,30 +183,43 @@ typedef enum tide_journal_event_kind {
     TIDE_JOURNAL_DELETED,
     TIDE_JOURNAL_COMPACTED,
     TIDE_JOURNAL_IMPORTED,
+    TIDE_JOURNAL_EPOCH_CHANGED, /* only from tide_journal_tail: history was cut behind last_global */
 } tide_journal_event_kind;
+
+/* created, restored, deleted, compacted, imported, epoch_changed. */
+TIDE_API const char *tide_journal_event_name(tide_journal_event_kind kind);
 
 typedef struct tide_journal_event {
     tide_journal_event_kind kind;
-    int64_t event_id;     /* 0 for CREATED */
+    int64_t event_id;     /* 0 for CREATED and EPOCH_CHANGED */
     int64_t first_global; /* of what it is about */
-    int64_t last_global;
-    int64_t count;       /* checkpoints it is about */
-    const char *task_id; /* NULL: several */
+    int64_t last_global;  /* EPOCH_CHANGED: the last number that is common to both epochs */
+    int64_t count;        /* checkpoints it is about */
+    const char *task_id;  /* NULL: several */
     int64_t at_us;
     const tide_checkpoint *checkpoint; /* CREATED only */
+    const tide_identity *identity;     /* EPOCH_CHANGED only: the epoch that follows */
 } tide_journal_event;
 
-/* Where a follower stands. Begin with zeroes to see everything, or with tide_journal_head's number. */
+/* The position of a follower. Begin with zeroes to see everything, or with tide_journal_head's
+ * number and identity. tide_journal_tail fills in the identity; keep it with the numbers. */
 typedef struct tide_journal_position {
     int64_t global_sequence;
     int64_t event_id;
+    tide_identity identity; /* zeroes: not known, so a cut of history is not noticed */
 } tide_journal_position;
 
 typedef tide_status tide_journal_event_fn(void *arg, const tide_journal_event *event,
                                           tide_error *err);
 
 /* One bounded step: up to limit events after *position, which moves. TIDE_NONE: nothing new; wait on
- * TIDE_JOURNAL_TOPIC and come again. A follower that lost its place reads tide_journal_list by range and goes on. */
+ * TIDE_JOURNAL_TOPIC and call again.
+ *
+ * When the store has begun an epoch since the one of the position (a restored file, a failover), the
+ * step hands out one EPOCH_CHANGED: what the follower has seen above last_global no longer exists, or
+ * other checkpoints have those numbers. The position moves back to last_global and continues there.
+ * TIDE_E_MISMATCH: the position is of another store, or of an epoch that this store lacks although
+ * it is newer: a primary that returned, or an older copy. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_tail(tide_store *store,
                                                        tide_journal_position *position,
                                                        int64_t limit, bool with_snapshot,

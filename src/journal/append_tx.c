@@ -311,11 +311,16 @@ static tide_status defer_item(const tide_append *a, const tide_append_item *it, 
 tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_append *a = arg;
+    tide_identity identity;
+    if (a->out)
+        TIDE_TRY(tide_tx_identity(tx, &identity, err));
     for (int i = 0; i < a->count; i++) {
         tide_append_item *it = &a->items[i];
         it->is_existing = false;
-        if (a->out)
+        if (a->out) {
             a->out[i].is_existing = false;
+            a->out[i].identity = identity;
+        }
         if (it->given->checkpoint_id)
             TIDE_TRY(find_same(it, a->out ? &a->out[i] : NULL, tx, err));
         if (!it->is_existing)

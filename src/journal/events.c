@@ -10,8 +10,13 @@
 static const char *const kind_names[] = {
     [TIDE_JOURNAL_CREATED] = "created",   [TIDE_JOURNAL_RESTORED] = "restored",
     [TIDE_JOURNAL_DELETED] = "deleted",   [TIDE_JOURNAL_COMPACTED] = "compacted",
-    [TIDE_JOURNAL_IMPORTED] = "imported",
+    [TIDE_JOURNAL_IMPORTED] = "imported", [TIDE_JOURNAL_EPOCH_CHANGED] = "epoch_changed",
 };
+
+const char *tide_journal_event_name(tide_journal_event_kind kind)
+{
+    return kind_names[kind];
+}
 
 bool tide_journal_event_parse(tide_journal_event_kind *kind, tide_view name)
 {
@@ -32,7 +37,7 @@ tide_status tide_journal_event_declare(tide_tx *tx, tide_sequence_range *range, 
 
 tide_status tide_journal_event_defer(tide_tx *tx, const tide_journal_event *event, tide_error *err)
 {
-    assert(event->kind != TIDE_JOURNAL_CREATED);
+    assert(event->kind >= TIDE_JOURNAL_RESTORED && event->kind <= TIDE_JOURNAL_IMPORTED);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_ADD, err));
     tide_query_bind_text(query, "kind", kind_names[event->kind]);

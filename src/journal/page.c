@@ -191,6 +191,7 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
     tide_buffer_init(&list, TIDE_JOURNAL_PAGE_MAX * 24);
     TIDE_TRY(list_numbers(&list, numbers, count, err));
+    TIDE_TRY(tide_tx_identity(tx, &page->identity, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ROWS, err));
     tide_query_bind_bool(query, "with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0);
@@ -200,6 +201,8 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
     TIDE_TRY(status);
+    for (int i = 0; i < page->count; i++)
+        page->rows[i].checkpoint.identity = &page->identity;
     for (int i = 0; (what & TIDE_PAGE_SNAPSHOTS) && i < page->count; i++)
         TIDE_TRY(complete_row(&page->rows[i], page, tx, err));
     return TIDE_OK;

@@ -33,6 +33,7 @@ typedef struct tide_journal_row {
 typedef struct tide_journal_page {
     tide_arena arena;
     tide_chunk_coder coder;
+    tide_identity identity;                       /* the epoch in force when it was read */
     tide_journal_row rows[TIDE_JOURNAL_PAGE_MAX]; /* by global sequence */
     int count;
 } tide_journal_page;

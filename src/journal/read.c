@@ -55,19 +55,28 @@ tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool 
     return fn(arg, &page->rows[0].checkpoint, err);
 }
 
+typedef struct head_request {
+    int64_t last;
+    tide_identity identity;
+} head_request;
+
 static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
 {
+    head_request *head = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
     TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_query_col_i64(query);
-    return TIDE_OK;
+    head->last = tide_query_col_i64(query);
+    return tide_identity_read(tx, &head->identity, err);
 }
 
-tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_error *err)
+tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_identity *identity,
+                              tide_error *err)
 {
-    int64_t last = 0;
-    TIDE_TRY(tide_store_read(store, read_head, &last, err));
-    *global_sequence = last;
+    head_request head = {0};
+    TIDE_TRY(tide_store_read(store, read_head, &head, err));
+    *global_sequence = head.last;
+    if (identity)
+        *identity = head.identity;
     return TIDE_OK;
 }

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "journal/events.h"
@@ -20,10 +21,12 @@ typedef struct happening {
 } happening;
 
 typedef struct tail_step {
-    tide_journal_position from;
+    tide_journal_position asked;
+    tide_journal_position from; /* asked, moved to the store's present epoch */
     int64_t limit;
     bool with_snapshot;
     tide_journal_page *page;
+    bool is_epoch_changed; /* from has moved to what is common; nothing else was read */
     happening happenings[TIDE_JOURNAL_PAGE_MAX];
     int happening_count;
     bool is_page_full; /* there may be checkpoints behind it */
@@ -89,9 +92,61 @@ static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
+/* Does the store have the epoch of the position? An epoch that is older than the store's by its
+ * number has been left behind by an operator (store new-epoch), and is known to be cut. */
+static tide_status check_known(const tide_identity *seen, const tide_identity *now, tide_tx *tx,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EPOCH_KNOWN, err));
+    tide_query_bind_text(query, "epoch_id", seen->epoch_id);
+    TIDE_TRY(tide_query_one(query, err));
+    if (tide_query_col_i64(query) > 0 || (seen->epoch > 0 && seen->epoch < now->epoch))
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_MISMATCH,
+                     "the position is of epoch %" PRId64
+                     " (%s), which this store does not have; it "
+                     "is at epoch %" PRId64 " (%s). It may be an older copy or a primary that "
+                     "returned: use the newer store, or run tidemark store new-epoch",
+                     seen->epoch, seen->epoch_id, now->epoch, now->epoch_id);
+}
+
+/* Moves step->from to the last numbers that its epoch and the store's have in common. */
+static tide_status check_epoch(tail_step *step, tide_tx *tx, tide_error *err)
+{
+    tide_identity now;
+    tide_identity *seen = &step->from.identity;
+    TIDE_TRY(tide_identity_read(tx, &now, err));
+    if (seen->session_id[0] && strcmp(seen->session_id, now.session_id) != 0)
+        return tide_fail(err, TIDE_E_MISMATCH,
+                         "the position is of another store: session %s, this one is %s",
+                         seen->session_id, now.session_id);
+    step->is_epoch_changed = seen->epoch_id[0] && strcmp(seen->epoch_id, now.epoch_id) != 0;
+    if (step->is_epoch_changed) {
+        TIDE_TRY(check_known(seen, &now, tx, err));
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err));
+        tide_query_bind_text(query, "epoch_id", seen->epoch_id);
+        tide_query_bind_i64(query, "epoch", seen->epoch);
+        TIDE_TRY(tide_query_one(query, err));
+        const int64_t head = tide_query_col_i64(query);
+        const int64_t event = tide_query_col_i64(query);
+        if (head < step->from.global_sequence)
+            step->from.global_sequence = head;
+        if (event < step->from.event_id)
+            step->from.event_id = event;
+    }
+    *seen = now;
+    return TIDE_OK;
+}
+
 static tide_status read_step(tide_tx *tx, void *arg, tide_error *err)
 {
     tail_step *step = arg;
+    step->from = step->asked; /* a closure may run more than once */
+    TIDE_TRY(check_epoch(step, tx, err));
+    if (step->is_epoch_changed)
+        return TIDE_OK;
     int64_t numbers[TIDE_JOURNAL_PAGE_MAX];
     int count = 0;
     TIDE_TRY(pick(step, tx, numbers, &count, err));
@@ -150,7 +205,8 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
                               bool with_snapshot, tide_journal_event_fn *fn, void *arg,
                               tide_error *err)
 {
-    if (limit < 1 || position->global_sequence < 0 || position->event_id < 0)
+    if (limit < 1 || position->global_sequence < 0 || position->event_id < 0 ||
+        position->identity.epoch < 0)
         return tide_fail(err, TIDE_E_INVALID,
                          "a limit of %" PRId64 " from position %" PRId64 "/%" PRId64, limit,
                          position->global_sequence, position->event_id);
@@ -158,11 +214,23 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     if (!step || !page)
         return tide_no_memory(err);
-    step->from = *position;
+    step->asked = *position;
     step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
     step->with_snapshot = with_snapshot;
     step->page = page;
     TIDE_TRY(tide_store_read(store, read_step, step, err));
+    if (step->is_epoch_changed) {
+        const tide_journal_event event = {
+            .kind = TIDE_JOURNAL_EPOCH_CHANGED,
+            .first_global = step->from.global_sequence,
+            .last_global = step->from.global_sequence,
+            .identity = &step->from.identity,
+        };
+        TIDE_TRY(fn(arg, &event, err));
+        *position = step->from;
+        return TIDE_OK;
+    }
+    *position = step->from;
     if (page->count == 0 && step->happening_count == 0)
         return TIDE_NONE;
     return hand_out(step, position, fn, arg, err);

@@ -58,16 +58,22 @@ static tide_status get_required(tide_tx *tx, const char *key, char *out, size_t 
 }
 
 /* What is read back is input: an id becomes a file's name, a number a token. */
+static tide_status copy_id(char out[TIDE_SESSION_ID_SIZE], tide_view text, const char *key,
+                           tide_error *err)
+{
+    tide_uuid ignored;
+    if (text.len != TIDE_SESSION_ID_SIZE - 1 || tide_uuid_parse(&ignored, text) != TIDE_OK)
+        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: %s is not a UUID", key);
+    copy_view(out, TIDE_SESSION_ID_SIZE, text);
+    return TIDE_OK;
+}
+
 static tide_status get_id(tide_tx *tx, const char *key, char out[TIDE_SESSION_ID_SIZE],
                           tide_error *err)
 {
-    tide_uuid ignored;
     char text[TIDE_SESSION_ID_SIZE + 1] = "";
     TIDE_TRY(get_required(tx, key, text, sizeof text, err));
-    if (tide_uuid_parse(&ignored, tide_view_of(text)) != TIDE_OK)
-        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: %s is not a UUID", key);
-    memcpy(out, text, TIDE_SESSION_ID_SIZE);
-    return TIDE_OK;
+    return copy_id(out, tide_view_of(text), key, err);
 }
 
 static tide_status get_number(tide_tx *tx, const char *key, int64_t least, int64_t most,
@@ -102,9 +108,24 @@ static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 
 tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
 {
-    record stored;
-    TIDE_TRY(read_record(&stored, tx, err));
-    *out = stored.identity;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_GET, err));
+    TIDE_TRY(tide_query_one(query, err));
+    tide_identity found = {0};
+    TIDE_TRY(copy_id(found.session_id, tide_query_col_text(query), "session_id", err));
+    found.epoch = tide_query_col_i64(query);
+    TIDE_TRY(copy_id(found.epoch_id, tide_query_col_text(query), "epoch_id", err));
+    if (found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX)
+        return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: epoch is %" PRId64, found.epoch);
+    *out = found;
+    return TIDE_OK;
+}
+
+tide_status tide_tx_identity(tide_tx *tx, tide_identity *out, tide_error *err)
+{
+    if (tx->store->ops->engine == TIDE_ENGINE_SQLITE)
+        return tide_identity_read(tx, out, err);
+    tide_store_identity(tx->store, out);
     return TIDE_OK;
 }
 

@@ -168,7 +168,7 @@ int64_t head_of(tide_store *store)
 {
     int64_t head = -1;
     tide_error err;
-    assert_ok_err(tide_journal_head(store, &head, &err), &err);
+    assert_ok_err(tide_journal_head(store, &head, NULL, &err), &err);
     return head;
 }
 

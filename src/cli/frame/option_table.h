@@ -40,6 +40,8 @@ enum {
     X(ALL, "all", 0, NULL, NULL, NULL, FLAG, 0, 0, "all of them")                                  \
     X(STATUS, "status", 0, "STATUS", NULL, NULL, TEXT, 0, 0, "only those in this status")          \
     X(FROM, "from", 0, "N", NULL, NULL, NUMBER, 0, INT64_MAX, "from this number on")               \
+    X(EPOCH_ID, "epoch-id", 0, "ID", NULL, NULL, TEXT, 0, 0,                                       \
+      "the epoch in which --from was read; a cut of history since then is reported")               \
     X(TO, "to", 0, "N", NULL, NULL, NUMBER, 0, INT64_MAX, "up to this number, which counts too")   \
     X(SINCE, "since", 0, "TIME", NULL, NULL, PAST, 0, 0, "from this time on")                      \
     X(UNTIL, "until", 0, "TIME", NULL, NULL, PAST, 0, 0, "up to this time")                        \

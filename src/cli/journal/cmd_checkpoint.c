@@ -128,8 +128,14 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_checkpoint_head},
     {.name = "tail",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(FROM, FOLLOW),
+     .takes = TIDE_CLI_LIST(FROM, EPOCH_ID, FOLLOW),
      .summary = "what happened in order, and with --follow what happens",
+     .details = "A reader that goes on later keeps the epoch_id beside the last number. If the "
+                "store was restored or\n"
+                "failed over since, the first line is the event epoch_changed: what was read above "
+                "its last_common no\n"
+                "longer exists, and what follows begins behind it. An epoch that the store does "
+                "not have ends with 4.",
      .run = tide_cli_checkpoint_tail},
     {.name = "annotate",
      .arguments = "ID",

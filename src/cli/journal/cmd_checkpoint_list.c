@@ -1,4 +1,4 @@
-/* cmd_checkpoint_look.c - tidemark checkpoint show|ls|range|head|tail|diff|verify. */
+/* cmd_checkpoint_list.c - tidemark checkpoint show|ls|range|head|tail|diff|verify. */
 #include "cli/journal/cmd_checkpoint.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "base/text/uuid.h"
 #include "cli/work/work_output.h"
 
 /* ---- one ---- */
@@ -159,11 +160,12 @@ tide_status tide_cli_checkpoint_range(tide_cli *cli, tide_error *err)
 tide_status tide_cli_checkpoint_head(tide_cli *cli, tide_error *err)
 {
     int64_t head = 0;
+    tide_identity identity = {0};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     const tide_status opened = tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err);
     if (opened != TIDE_E_NOT_FOUND) { /* where there is no store, none was ever issued */
         TIDE_TRY(opened);
-        TIDE_TRY(tide_journal_head(store, &head, err));
+        TIDE_TRY(tide_journal_head(store, &head, &identity, err));
     }
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "%" PRId64 "\n", head);
@@ -171,44 +173,58 @@ tide_status tide_cli_checkpoint_head(tide_cli *cli, tide_error *err)
     }
     tide_cli_json_begin(&cli->out);
     tide_cli_json_i64(&cli->out, "global_sequence", head);
+    tide_cli_json_identity(&cli->out, identity.epoch > 0 ? &identity : NULL);
     return tide_cli_json_end(&cli->out, err);
 }
 
 /* ---- tail ---- */
-
-static const char *name_event(tide_journal_event_kind kind)
-{
-    static const char *const names[] = {
-        [TIDE_JOURNAL_CREATED] = "created",   [TIDE_JOURNAL_RESTORED] = "restored",
-        [TIDE_JOURNAL_DELETED] = "deleted",   [TIDE_JOURNAL_COMPACTED] = "compacted",
-        [TIDE_JOURNAL_IMPORTED] = "imported",
-    };
-    return names[kind];
-}
 
 typedef struct following {
     tide_cli_output *out;
     int64_t from;
 } following;
 
+static tide_status print_epoch_changed(tide_cli_output *out, const tide_journal_event *event,
+                                       tide_error *err)
+{
+    if (!out->is_json) {
+        tide_cli_print(out->file,
+                       "%10" PRId64 "  epoch %" PRId64
+                       " (%s): history was cut; what was read above "
+                       "%" PRId64 " no longer exists\n",
+                       event->last_global, event->identity->epoch, event->identity->epoch_id,
+                       event->last_global);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(out);
+    tide_cli_json_text(out, "event", tide_journal_event_name(event->kind));
+    tide_cli_json_identity(out, event->identity);
+    tide_cli_json_i64(out, "last_common", event->last_global);
+    return tide_cli_json_end(out, err);
+}
+
 static tide_status print_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
-    const following *f = arg;
+    following *f = arg;
     tide_cli_output *out = f->out;
     const tide_checkpoint *checkpoint = event->checkpoint;
+    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED) {
+        f->from = event->last_global + 1;
+        return print_epoch_changed(out, event, err);
+    }
     if (event->last_global < f->from) /* about what lies before the place asked for */
         return TIDE_OK;
     if (!out->is_json) {
         char at[TIDE_CLI_TIME_SIZE];
         tide_cli_time_text(at, event->at_us);
         tide_cli_print(out->file, "%10" PRId64 "  %s  %-9s  %s  %s\n", event->last_global, at,
-                       name_event(event->kind), event->task_id ? event->task_id : "-",
+                       tide_journal_event_name(event->kind), event->task_id ? event->task_id : "-",
                        checkpoint ? (checkpoint->message ? checkpoint->message : checkpoint->type)
                                   : "");
         return TIDE_OK;
     }
     tide_cli_json_begin(out);
-    tide_cli_json_text(out, "event", name_event(event->kind));
+    tide_cli_json_text(out, "event", tide_journal_event_name(event->kind));
     if (checkpoint) {
         tide_cli_json_checkpoint(out, checkpoint);
     } else {
@@ -220,6 +236,21 @@ static tide_status print_event(void *arg, const tide_journal_event *event, tide_
         tide_cli_json_time(out, "at", event->at_us);
     }
     return tide_cli_json_end(out, err);
+}
+
+static tide_status read_epoch_id(const tide_cli *cli, tide_identity *out, tide_error *err)
+{
+    tide_uuid id;
+    const char *text = tide_cli_text(cli, TIDE_CLI_EPOCH_ID);
+    if (!text)
+        return TIDE_OK;
+    if (tide_uuid_parse(&id, tide_view_of(text)) != TIDE_OK)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "--epoch-id \"%s\" is not a UUID; pass the epoch_id that was printed "
+                         "beside the last number",
+                         text);
+    tide_uuid_format(&id, out->epoch_id);
+    return TIDE_OK;
 }
 
 tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
@@ -234,6 +265,7 @@ tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
     /* --from N begins with N. */
     const int64_t from = tide_cli_number(cli, TIDE_CLI_FROM);
     tide_journal_position position = {.global_sequence = from > 0 ? from - 1 : 0};
+    TIDE_TRY(read_epoch_id(cli, &position.identity, err));
     following f = {.out = &cli->out, .from = from};
     for (;;) {
         const tide_status status =

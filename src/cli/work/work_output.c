@@ -101,6 +101,14 @@ void tide_cli_json_checkpoint(tide_cli_output *out, const tide_checkpoint *check
         tide_cli_json_i64(out, "origin_global", checkpoint->origin_global);
         tide_cli_json_i64(out, "origin_number", checkpoint->origin_number);
     }
+    tide_cli_json_identity(out, checkpoint->identity);
+}
+
+void tide_cli_json_identity(tide_cli_output *out, const tide_identity *identity)
+{
+    tide_cli_json_text(out, "session_id", identity ? identity->session_id : NULL);
+    print_optional(out, "epoch", identity ? identity->epoch : 0);
+    tide_cli_json_text(out, "epoch_id", identity ? identity->epoch_id : NULL);
 }
 
 tide_status tide_cli_print_id(tide_cli_output *out, const char *key, const char *id,
@@ -139,6 +147,7 @@ tide_status tide_cli_print_numbers(tide_cli_output *out, const tide_checkpoint_n
     tide_cli_json_text(out, "checkpoint_id", numbers->checkpoint_id);
     tide_cli_json_i64(out, "sequence_number", numbers->sequence_number);
     tide_cli_json_i64(out, "global_sequence", numbers->global_sequence);
+    tide_cli_json_identity(out, &numbers->identity);
     if (numbers->is_existing)
         tide_cli_json_bool(out, "existing", true);
     return tide_cli_json_end(out, err);

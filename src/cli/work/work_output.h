@@ -4,6 +4,7 @@
 #ifndef TIDE_CLI_WORK_WORK_OUTPUT_H
 #define TIDE_CLI_WORK_WORK_OUTPUT_H
 
+#include <tidemark/identity.h>
 #include <tidemark/work.h>
 
 #include "cli/frame/cli.h"
@@ -20,6 +21,9 @@ void tide_cli_json_moment(tide_cli_output *out, const char *key, int64_t us);
 /* The members of an item (all columns) and of a checkpoint, into the object under way. */
 void tide_cli_json_item(tide_cli_output *out, const tide_work_item *item);
 void tide_cli_json_checkpoint(tide_cli_output *out, const tide_checkpoint *checkpoint);
+
+/* session_id, epoch and epoch_id: with a number they are a position. NULL: null. */
+void tide_cli_json_identity(tide_cli_output *out, const tide_identity *identity);
 
 /* {"task_id":"..."}, or the id alone. */
 TIDE_MUST_CHECK tide_status tide_cli_print_id(tide_cli_output *out, const char *key, const char *id,

@@ -1,12 +1,37 @@
 #include "services/api/messages.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/text/uuid.h"
 #include "services/api/rpc.h"
 
 char *tide_rpc_borrow(const char *text)
 {
     return (char *)text;
+}
+
+static tide_status read_id(char out[TIDE_SESSION_ID_SIZE], const char *text, const char *name,
+                           tide_error *err)
+{
+    tide_uuid id;
+    if (!*text)
+        return TIDE_OK;
+    if (strlen(text) >= TIDE_SESSION_ID_SIZE || tide_uuid_parse(&id, tide_view_of(text)) != TIDE_OK)
+        return tide_fail(err, TIDE_E_INVALID, "%s \"%s\" is not a UUID", name, text);
+    memcpy(out, text, strlen(text) + 1);
+    return TIDE_OK;
+}
+
+tide_status tide_rpc_read_identity(tide_identity *out, const char *session_id, int64_t epoch,
+                                   const char *epoch_id, tide_error *err)
+{
+    *out = (tide_identity){.epoch = epoch};
+    if (epoch < 0 || epoch > TIDE_EPOCH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "epoch %" PRId64 ", want 0 to %d", epoch,
+                         TIDE_EPOCH_MAX);
+    TIDE_TRY(read_id(out->session_id, session_id, "session_id", err));
+    return read_id(out->epoch_id, epoch_id, "epoch_id", err);
 }
 
 void tide_rpc_task(WORK(Task) * out, const tide_task *task)
@@ -106,6 +131,7 @@ static void describe_checkpoint(JOURNAL(Checkpoint) * out, const tide_checkpoint
     out->origin_session = tide_rpc_borrow(checkpoint->origin_session);
     out->origin_global = checkpoint->origin_global;
     out->origin_number = checkpoint->origin_number;
+    TIDE_RPC_PUT_IDENTITY(out, checkpoint->identity);
 }
 
 tide_status tide_rpc_encode_checkpoint(tide_buffer *out, const tide_checkpoint *checkpoint,
@@ -127,6 +153,7 @@ void tide_rpc_numbers(JOURNAL(Numbers) * out, const tide_checkpoint_numbers *num
     out->sequence_number = numbers->sequence_number;
     out->global_sequence = numbers->global_sequence;
     out->is_existing = numbers->is_existing;
+    TIDE_RPC_PUT_IDENTITY(out, &numbers->identity);
 }
 
 void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoint) * given)

@@ -27,6 +27,22 @@
 
 char *tide_rpc_borrow(const char *text); /* generated messages have no const */
 
+/* The members session_id, epoch, epoch_id of a message; identity NULL: left empty. */
+#define TIDE_RPC_PUT_IDENTITY(message_, identity_)                                                 \
+    do {                                                                                           \
+        const tide_identity *put_ = (identity_);                                                   \
+        if (put_) {                                                                                \
+            (message_)->session_id = tide_rpc_borrow(put_->session_id);                            \
+            (message_)->epoch = put_->epoch;                                                       \
+            (message_)->epoch_id = tide_rpc_borrow(put_->epoch_id);                                \
+        }                                                                                          \
+    } while (0)
+
+/* The other way. TIDE_E_INVALID: an id that is no UUID, an epoch out of range. */
+TIDE_MUST_CHECK tide_status tide_rpc_read_identity(tide_identity *out, const char *session_id,
+                                                   int64_t epoch, const char *epoch_id,
+                                                   tide_error *err);
+
 void tide_rpc_task(WORK(Task) * out, const tide_task *task);
 void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item);
 void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key);

@@ -53,7 +53,9 @@ static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *mes
         tide_rpc_numbers(&row, &a.numbers[i]);
         TIDE_TRY(tide_rpc_put(rpc, 1, &row.base, err));
     }
-    return TIDE_OK;
+    JOURNAL(AppendResponse) response = JOURNAL_INIT(APPEND_RESPONSE);
+    TIDE_RPC_PUT_IDENTITY(&response, &a.numbers[0].identity);
+    return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(append_checkpoints)
 
@@ -67,9 +69,16 @@ TIDE_RPC(add_type)
 
 /* ---- read ---- */
 
+typedef struct listing {
+    tide_rpc *rpc;
+    tide_identity identity; /* of the last row */
+} listing;
+
 static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
-    tide_rpc *rpc = arg;
+    listing *l = arg;
+    tide_rpc *rpc = l->rpc;
+    l->identity = *checkpoint->identity;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&bytes, checkpoint, err));
@@ -92,8 +101,12 @@ static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
         .order = request->newest_first ? TIDE_JOURNAL_NEWEST_FIRST : TIDE_JOURNAL_OLDEST_FIRST,
         .with_snapshot = request->with_snapshot,
     };
-    const tide_status status = tide_journal_list(rpc->store, &filter, put_checkpoint, rpc, err);
-    return status == TIDE_NONE ? TIDE_OK : status;
+    listing l = {.rpc = rpc};
+    tide_store_identity(rpc->store, &l.identity);
+    TIDE_TRY(tide_journal_list(rpc->store, &filter, put_checkpoint, &l, err));
+    JOURNAL(ListResponse) response = JOURNAL_INIT(LIST_RESPONSE);
+    TIDE_RPC_PUT_IDENTITY(&response, &l.identity);
+    return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(list)
 
@@ -130,8 +143,10 @@ TIDE_RPC(restore)
 static tide_status head(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     (void)message;
+    tide_identity identity;
     JOURNAL(HeadResponse) response = JOURNAL_INIT(HEAD_RESPONSE);
-    TIDE_TRY(tide_journal_head(rpc->store, &response.global_sequence, err));
+    TIDE_TRY(tide_journal_head(rpc->store, &response.global_sequence, &identity, err));
+    TIDE_RPC_PUT_IDENTITY(&response, &identity);
     return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(head)

@@ -42,20 +42,18 @@ typedef struct sender {
 
 static tide_status send_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
-    static const char *const kinds[] = {[TIDE_JOURNAL_CREATED] = "created",
-                                        [TIDE_JOURNAL_RESTORED] = "restored",
-                                        [TIDE_JOURNAL_DELETED] = "deleted",
-                                        [TIDE_JOURNAL_COMPACTED] = "compacted",
-                                        [TIDE_JOURNAL_IMPORTED] = "imported"};
     sender *s = arg;
     JOURNAL(Event) row = JOURNAL_INIT(EVENT);
-    row.kind = tide_rpc_borrow(kinds[event->kind]);
+    row.kind = tide_rpc_borrow(tide_journal_event_name(event->kind));
     row.event_id = event->event_id;
     row.first_global = event->first_global;
     row.last_global = event->last_global;
     row.count = event->count;
     row.task_id = tide_rpc_borrow(event->task_id);
     row.at = event->at_us;
+    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED)
+        row.last_common = event->last_global;
+    TIDE_RPC_PUT_IDENTITY(&row, event->identity);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
@@ -100,6 +98,12 @@ static tide_status park_tail(const tide_rpc_context *context, tide_call *call,
     *f = (follower){
         .position = {.global_sequence = request->global_sequence, .event_id = request->event_id},
         .with_snapshot = request->with_snapshot};
+    tide_status status = tide_rpc_read_identity(&f->position.identity, request->session_id,
+                                                request->epoch, request->epoch_id, err);
+    if (status < TIDE_OK) {
+        free(f);
+        return status;
+    }
     return tide_long_poll_park(context->journal, call, step_tail, f, INT64_MAX, err);
 }
 
