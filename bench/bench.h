@@ -82,7 +82,7 @@ void bench_latencies_done(bench_latencies *latencies);
 
 /* ---- Tidemark as a contestant ---- */
 
-/* Open a store with the tables of tests/support/test.sql; its twin lives in dir. */
+/* Open a store with the tables of tests/support/test.sql; its identity marker lives in dir. */
 tide_store *bench_open_store(const char *url, const tempdir *dir);
 
 /* One durable row of `appended`, numbered by the sequence of that name; context is the store. */

@@ -32,7 +32,7 @@ SELECT epoch_id, reason FROM epochs WHERE epoch = :epoch;
 SELECT epoch, epoch_id, started_at, reason, evidence FROM epochs ORDER BY epoch;
 
 -- statement: identity_mark  only: sqlite
--- One step of the mark that the twin outside the file repeats; see identity.h.
+-- One step of the mark that the identity marker outside the file repeats; see identity.h.
 UPDATE db_metadata SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT) WHERE key = 'mark'
 RETURNING CAST(value AS INTEGER);
 

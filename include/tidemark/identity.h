@@ -8,9 +8,9 @@
  *
  *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
  *                others. On PostgreSQL: cluster, timeline, database and table, looked at on every connect.
- *   2. beside    A *twin* in a directory of this host repeats a mark that rises as the store is written.
- *                Twin ahead of the file: the file was put back to an earlier state, and the epoch rises.
- *                Twin behind by one: a crash between the two writes. Missing, or further behind: no evidence.
+ *   2. beside    A *identity marker* in a directory of this host repeats a mark that rises as the store is written.
+ *                Marker ahead of the file: the file was put back to an earlier state, and the epoch rises.
+ *                Marker behind by one: a crash between the two writes. Missing, or further behind: no evidence.
  *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
  *                Only this sees a whole volume rolled back; who finds it calls tide_identity_raise.
  *

@@ -90,7 +90,7 @@ typedef struct tide_store_options {
     bool is_inline;       /* SQLite: no writer thread; closures run on the caller's thread */
     bool is_env_clock;    /* PostgreSQL: tide_tx_now comes from env, not from the server (tests) */
     const char *sqlite_vfs; /* the default VFS */
-    const char *state_dir;  /* where the twin lives; "" for none; see identity.h */
+    const char *state_dir;  /* where the identity marker lives; "" for none; see identity.h */
 } tide_store_options;
 
 /* Open by URL: `sqlite:PATH`, a bare path, `postgres://...` or `postgresql://...`. options may be NULL.

@@ -169,8 +169,8 @@ struct tide_store {
 
     pthread_mutex_t identity_lock;
     tide_identity identity;
-    tide_host host;  /* what the identity was checked against */
-    char *twin_path; /* NULL: no twin is kept */
+    tide_host host;    /* what the identity was checked against */
+    char *marker_path; /* NULL: no identity marker is kept */
 };
 
 extern const tide_engine_ops tide_sqlite_ops;

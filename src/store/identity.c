@@ -10,7 +10,7 @@
 #include "base/text/uuid.h"
 #include "store/engine.h"
 #include "store/identity.h"
-#include "store/twin.h"
+#include "store/identity_marker.h"
 #include "tidemark_sql.h"
 
 enum { EVIDENCE_SIZE = 320 };
@@ -184,8 +184,8 @@ static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const 
 typedef struct check {
     record stored;
     tide_host host;
-    int64_t twin_mark;  /* -1: no twin */
-    int64_t twin_epoch; /* 0: not known */
+    int64_t marker_mark;  /* -1: no identity marker */
+    int64_t marker_epoch; /* 0: not known */
     bool is_cut;
 } check;
 
@@ -210,11 +210,11 @@ static void find_cut(check *c, tide_engine engine, const char **reason,
     if (strcmp(c->stored.host, c->host.text) != 0) {
         *reason = name_reason(engine, c->stored.host, c->host.text);
         (void)snprintf(evidence, EVIDENCE_SIZE, "host was %s, is %s", c->stored.host, c->host.text);
-    } else if (c->twin_mark > c->stored.mark) {
+    } else if (c->marker_mark > c->stored.mark) {
         *reason = "restored";
         (void)snprintf(evidence, EVIDENCE_SIZE,
-                       "mark %" PRId64 " in the file, %" PRId64 " in its twin", c->stored.mark,
-                       c->twin_mark);
+                       "mark %" PRId64 " in the file, %" PRId64 " in its identity marker",
+                       c->stored.mark, c->marker_mark);
     }
 }
 
@@ -243,10 +243,10 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (!reason)
         return TIDE_OK;
-    TIDE_TRY(next_epoch(tx, &c->stored, c->twin_epoch, reason, evidence, err));
-    /* The mark passes the twin's, or the next open would find the same cut again. */
-    if (c->twin_mark > c->stored.mark)
-        c->stored.mark = c->twin_mark;
+    TIDE_TRY(next_epoch(tx, &c->stored, c->marker_epoch, reason, evidence, err));
+    /* The mark passes the identity marker's, or the next open would find the same cut again. */
+    if (c->marker_mark > c->stored.mark)
+        c->stored.mark = c->marker_mark;
     c->stored.mark++;
     TIDE_TRY(put_number(tx, "mark", c->stored.mark, err));
     return put_metadata(tx, "host", c->host.text, err);
@@ -262,27 +262,28 @@ static void remember(tide_store *store, const check *c)
 
 tide_status tide_identity_establish(tide_store *store, tide_error *err)
 {
-    check c = {.twin_mark = -1};
+    check c = {.marker_mark = -1};
     TIDE_TRY(store->ops->read(store, look, &c, true, err));
     remember(store, &c);
     if (store->options.mode == TIDE_STORE_AS_IS || c.host.is_standby)
         return TIDE_OK;
-    if (store->ops->engine == TIDE_ENGINE_SQLITE && !store->twin_path)
-        tide_twin_init(store);
-    const bool is_twin_ahead = tide_twin_read(store, &c.twin_mark, &c.twin_epoch) == TIDE_OK &&
-                               c.twin_mark > c.stored.mark;
-    if (!c.is_cut && !is_twin_ahead)
+    if (store->ops->engine == TIDE_ENGINE_SQLITE && !store->marker_path)
+        tide_identity_marker_init(store);
+    const bool is_marker_ahead =
+        tide_identity_marker_read(store, &c.marker_mark, &c.marker_epoch) == TIDE_OK &&
+        c.marker_mark > c.stored.mark;
+    if (!c.is_cut && !is_marker_ahead)
         return TIDE_OK;
     TIDE_TRY(store->ops->write(store, raise_when_cut, &c, err));
     remember(store, &c);
-    tide_twin_write(store, c.stored.mark);
+    tide_identity_marker_write(store, c.stored.mark);
     return TIDE_OK;
 }
 
 tide_status tide_identity_recheck(tide_store *store, tide_identity_runner *run, void *arg,
                                   tide_error *err)
 {
-    check c = {.twin_mark = -1};
+    check c = {.marker_mark = -1};
     TIDE_TRY(run(arg, raise_when_cut, &c, err));
     remember(store, &c);
     return TIDE_OK;
@@ -325,7 +326,7 @@ tide_status tide_identity_raise_above(tide_store *store, int64_t above, const ch
                                       const char *evidence, tide_identity *out, tide_error *err)
 {
     raise_request request = {
-        .above = above, .reason = reason, .evidence = evidence, .check = {.twin_mark = -1}};
+        .above = above, .reason = reason, .evidence = evidence, .check = {.marker_mark = -1}};
     TIDE_TRY(tide_store_write(store, raise_as_asked, &request, err));
     remember(store, &request.check);
     if (out)

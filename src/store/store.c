@@ -128,7 +128,7 @@ void tide_store_close(tide_store *store)
     (void)pthread_mutex_destroy(&store->user_lock);
     (void)pthread_mutex_destroy(&store->identity_lock);
     (void)pthread_mutex_destroy(&store->watch_lock);
-    free(store->twin_path);
+    free(store->marker_path);
     free(store->name);
     free(store);
 }

@@ -59,7 +59,7 @@ typedef struct rig_agent {
     const char *vfs; /* NULL: the default */
     tempdir dir;
     char path[TEMPDIR_PATH_MAX];
-    char state_dir[TEMPDIR_PATH_MAX]; /* of the twin; "": none */
+    char state_dir[TEMPDIR_PATH_MAX]; /* of the identity marker; "": none */
     tide_store *store;
     tide_feed *feed;
     tide_feed_options feed_options;
@@ -119,7 +119,7 @@ void rig_agent_restart(rig_agent *agent);
 /* A new, empty store: another session. */
 void rig_agent_wipe(rig_agent *agent);
 /* A copy of the file, to be put back later. with_evidence: as a new file, which the agent notices when it opens; without: the bytes of the
- * old one are overwritten and the twin is gone, as a volume put back does. */
+ * old one are overwritten and the identity marker is gone, as a volume put back does. */
 void rig_agent_backup(rig_agent *agent);
 void rig_agent_restore(rig_agent *agent, bool with_evidence);
 /* Retention runs until there is nothing to do. */

@@ -90,7 +90,7 @@ static void repair(world *w, int by, int with)
     assert_ok_err(tide_self_repaired(w->nodes[by].node, &theirs, &w->err), &w->err);
 }
 
-/* Neither the file nor its twin can tell; the peer's marks do. Numbers that were given twice are noticed, too. */
+/* Neither the file nor its identity marker can tell; the peer's marks do. Numbers that were given twice are noticed, too. */
 static void a_node_that_is_put_back_with_its_twin_is_told_by_its_peers(void **state)
 {
     (void)state;

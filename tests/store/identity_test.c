@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
-#include "store/twin.h"
+#include "store/identity_marker.h"
 #include "tidemark_sql.h"
 
 static tide_identity identity_of(tide_store *store)
@@ -110,7 +110,7 @@ static void a_copied_file_begins_a_new_epoch_and_the_original_does_not(void **st
     assert_int_equal(copied.epoch, identity_of(open_at(t, copy)).epoch);
 }
 
-/* cp backup.db live.db keeps the inode; the twin knows better. */
+/* cp backup.db live.db keeps the inode; the identity marker knows better. */
 static void a_file_put_back_in_place_begins_a_new_epoch(void **state)
 {
     store_test *t = *state;
@@ -150,24 +150,24 @@ static void a_file_put_back_twice_does_not_begin_one_epoch_twice(void **state)
     }
 }
 
-/* A crash between the commit and the twin: the file is ahead by one. Nothing was cut. */
+/* A crash between the commit and the identity marker: the file is ahead by one. Nothing was cut. */
 static void a_twin_that_is_behind_or_missing_is_no_evidence(void **state)
 {
     store_test *t = *state;
     take_one(t, t->store);
     take_one(t, t->store);
     const tide_identity before = identity_of(t->store);
-    char twin[TEMPDIR_PATH_MAX];
-    (void)snprintf(twin, sizeof twin, "%s", t->store->twin_path);
+    char marker[TEMPDIR_PATH_MAX];
+    (void)snprintf(marker, sizeof marker, "%s", t->store->marker_path);
     tide_store_closep(&t->store);
-    FILE *out = fopen(twin, "w");
+    FILE *out = fopen(marker, "w");
     assert_non_null(out);
     (void)fprintf(out, "%s 1\n", before.session_id);
     (void)fclose(out);
     assert_int_equal(before.epoch, identity_of(store_test_open(t)).epoch);
-    assert_int_equal(0, unlink(twin));
+    assert_int_equal(0, unlink(marker));
     assert_int_equal(before.epoch, identity_of(store_test_open(t)).epoch);
-    out = fopen(twin, "w");
+    out = fopen(marker, "w");
     assert_non_null(out);
     (void)fprintf(out, "garbage");
     (void)fclose(out);

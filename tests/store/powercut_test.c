@@ -42,7 +42,7 @@ typedef struct cut_case {
     prng chance;
     tempdir dir;   /* the disk */
     tempdir image; /* what is left of it */
-    tempdir state; /* of twins: another disk, which keeps everything */
+    tempdir state; /* of identity markers: another disk, which keeps everything */
     fault_vfs *disk;
     virtual_env clock;
     tide_store *store;
@@ -121,7 +121,8 @@ static void *write_until_cut(void *arg)
         tide_error err;
         status = tide_store_write(c->store, add_row, &r, &err);
         note(c, w, n, status, r.row.range.first);
-        virtual_env_advance(&c->clock, TICK_US); /* so that the mark and its twin move too */
+        virtual_env_advance(&c->clock,
+                            TICK_US); /* so that the mark and its identity marker move too */
     }
     return NULL;
 }

@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "cli/machine/doctor.h"
 #include "store/duckdb/duckdb.h"
+#include "store/identity_marker.h"
 #include "store/postgres/pq_library.h"
-#include "store/twin.h"
 
 #define YEAR_2024_US INT64_C(1704067200000000)
 
@@ -155,8 +155,8 @@ void tide_doctor_check_state_directory(tide_doctor *doctor)
 {
     static const char advice[] = "without it a file put back to an earlier state may go unnoticed; "
                                  "set TIDEMARK_STATE_DIR";
-    char path[TIDE_TWIN_PATH_SIZE];
-    if (!tide_twin_state_directory(NULL, path)) {
+    char path[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    if (!tide_identity_marker_state_directory(NULL, path)) {
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "state directory", advice, "none");
         return;
     }

@@ -263,7 +263,7 @@ void tide_foreign_close(tide_foreign_db *app)
     (void)pthread_mutex_destroy(&app->write_lock);
     (void)pthread_mutex_destroy(&app->pool_lock);
     (void)pthread_mutex_destroy(&app->watch_lock);
-    free(app->twin_path);
+    free(app->marker_path);
     free(app->vfs);
     free(app->state_dir);
     free(app->path);
@@ -336,7 +336,7 @@ tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, vo
         return status;
     }
     TIDE_TRY(commit(writer, err));
-    tide_foreign_mark_twin(app, &tx);
+    tide_foreign_write_marker(app, &tx);
     return done;
 }
 

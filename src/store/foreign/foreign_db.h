@@ -15,7 +15,7 @@
  * Statements are texts made from templates (sql_template.h), prepared once per connection and cached by text.
  *
  * Which file is this? Its inode and birth time are kept in tide_metadata inside the file, a mark that rises with every write of ours there
- * and in a twin outside (identity.h has the reasons): tide_foreign_look_back tells whether the file was copied or put back. A file that is put
+ * and in an identity marker outside (identity.h has the reasons): tide_foreign_look_back tells whether the file was copied or put back. A file that is put
  * back under another inode (by rename) cannot be told from a copy, and is called one.
  *
  * Threads: a tide_foreign_db is safe from any thread: one writes at a time, readers have connections of their own.
@@ -40,7 +40,7 @@ typedef struct tide_foreign_options {
     bool is_as_is;         /* change nothing: no WAL switch, no tables of ours */
     int64_t wait_us;       /* for the write lock; 0: 10 s */
     const char *vfs;       /* NULL: the default (tests) */
-    const char *state_dir; /* where the twin lives; NULL: as store.h; "": none */
+    const char *state_dir; /* where the identity marker lives; NULL: as store.h; "": none */
 } tide_foreign_options;
 
 /* TIDE_E_NOT_FOUND: no file. TIDE_E_FOREIGN: not SQLite, or a store of Tidemark's own. TIDE_E_UNSUPPORTED: a schema we cannot read
@@ -105,8 +105,8 @@ typedef enum tide_foreign_history {
     TIDE_FOREIGN_RESTORED, /* this file, put back to an earlier state */
 } tide_foreign_history;
 
-/* Compare file and twin with what the file says of itself, inside a write transaction; the caller acts on it and then calls
- * tide_foreign_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or twin know of (0: none):
+/* Compare file and identity marker with what the file says of itself, inside a write transaction; the caller acts on it and then calls
+ * tide_foreign_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none):
  * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_FOREIGN_SAME. */
 TIDE_MUST_CHECK tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *out,
                                                    int64_t *epoch, char evidence[256],

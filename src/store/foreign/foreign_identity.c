@@ -12,10 +12,10 @@
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "store/foreign/foreign_internal.h"
+#include "store/identity_marker.h"
 #include "store/sql_template.h"
 #include "store/sqlite/sqlite_file.h"
 #include "store/sqlite/sqlite_watch.h"
-#include "store/twin.h"
 #include "tidemark_templates.h"
 
 enum {
@@ -126,22 +126,23 @@ tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *ou
         return TIDE_OK;
     }
     int64_t mark = 0;
-    int64_t twin_mark = 0;
-    int64_t twin_epoch = 0;
+    int64_t marker_mark = 0;
+    int64_t marker_epoch = 0;
     TIDE_TRY(get_number(tx, "mark", &mark, err));
-    TIDE_CLEANUP(tide_freep) char *twin = tide_twin_path_of(app->state_dir, file_id, host);
-    TIDE_IGNORE(tide_twin_read_at(twin, file_id, &twin_mark, &twin_epoch));
-    if (twin_epoch > *epoch)
-        *epoch = twin_epoch;
+    TIDE_CLEANUP(tide_freep)
+    char *marker = tide_identity_marker_path_of(app->state_dir, file_id, host);
+    TIDE_IGNORE(tide_identity_marker_read_at(marker, file_id, &marker_mark, &marker_epoch));
+    if (marker_epoch > *epoch)
+        *epoch = marker_epoch;
     if (app->seen_epoch > *epoch)
         *epoch = app->seen_epoch;
-    const bool is_below_us = app->seen_mark > twin_mark;
+    const bool is_below_us = app->seen_mark > marker_mark;
     if (is_below_us)
-        twin_mark = app->seen_mark;
-    if (twin_mark > mark) {
+        marker_mark = app->seen_mark;
+    if (marker_mark > mark) {
         *out = TIDE_FOREIGN_RESTORED;
         (void)snprintf(evidence, 256, "mark %" PRId64 " in the file, %" PRId64 " %s", mark,
-                       twin_mark, is_below_us ? "was written" : "in its twin");
+                       marker_mark, is_below_us ? "was written" : "in its identity marker");
     }
     return TIDE_OK;
 }
@@ -172,7 +173,7 @@ tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err)
     return app->on_returned(tx, app->on_returned_arg, err);
 }
 
-/* A copy gets an id of its own, so that its twin is another; the mark passes the twin's. */
+/* A copy gets an id of its own, so that its identity marker is another; the mark passes the identity marker's. */
 tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *err)
 {
     tide_foreign_db *app = tide_foreign_of(tx);
@@ -180,7 +181,7 @@ tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *
     char stored[TIDE_FOREIGN_NOTE_SIZE] = "";
     char file_id[TIDE_FOREIGN_ID_SIZE];
     int64_t mark = 0;
-    int64_t twin_mark = 0;
+    int64_t marker_mark = 0;
     TIDE_TRY(tide_foreign_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
     TIDE_TRY(get_host(app, host, err));
     TIDE_TRY(get_file_id(tx, file_id, err));
@@ -196,10 +197,11 @@ tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *
     TIDE_TRY(put_number(tx, "epoch", epoch, err));
     memcpy(app->file_id, file_id, sizeof app->file_id);
     memcpy(app->host, host, sizeof app->host);
-    free(app->twin_path);
-    app->twin_path = tide_twin_path_of(app->state_dir, file_id, host);
-    if (tide_twin_read_at(app->twin_path, file_id, &twin_mark, NULL) == TIDE_OK && twin_mark > mark)
-        mark = twin_mark;
+    free(app->marker_path);
+    app->marker_path = tide_identity_marker_path_of(app->state_dir, file_id, host);
+    if (tide_identity_marker_read_at(app->marker_path, file_id, &marker_mark, NULL) == TIDE_OK &&
+        marker_mark > mark)
+        mark = marker_mark;
     if (app->seen_mark > mark)
         mark = app->seen_mark;
     return put_number(tx, "mark", mark, err);
@@ -216,13 +218,13 @@ tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err)
     return put_number(tx, "mark", tx->mark, err);
 }
 
-void tide_foreign_mark_twin(tide_foreign_db *app, const tide_foreign_tx *tx)
+void tide_foreign_write_marker(tide_foreign_db *app, const tide_foreign_tx *tx)
 {
     if (tx->mark == 0)
         return;
     app->seen_mark = tx->mark;
     app->seen_epoch = tx->epoch;
-    tide_twin_write_at(app->twin_path, app->file_id, tx->mark, tx->epoch);
+    tide_identity_marker_write_at(app->marker_path, app->file_id, tx->mark, tx->epoch);
 }
 
 /* ---- waiting for others ---- */

@@ -66,7 +66,7 @@ struct tide_foreign_db {
     int64_t watch_version;
     /* written under write_lock */
     char file_id[TIDE_FOREIGN_ID_SIZE]; /* "": not settled */
-    char *twin_path;
+    char *marker_path;
     char host[TIDE_FOREIGN_NOTE_SIZE]; /* of the file that was settled */
     int64_t seen_mark;                 /* after our last commit */
     int64_t seen_epoch;
@@ -98,6 +98,6 @@ TIDE_MUST_CHECK tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_er
 /* Raise the mark of a file that was settled; at the end of a write transaction. */
 TIDE_MUST_CHECK tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err);
 /* ... and repeat it outside, after the commit. */
-void tide_foreign_mark_twin(tide_foreign_db *app, const tide_foreign_tx *tx);
+void tide_foreign_write_marker(tide_foreign_db *app, const tide_foreign_tx *tx);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "store/twin.h"
+#include "store/identity_marker.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -12,7 +12,7 @@ enum {
     CHECKPOINT_FRAMES = 800, /* below the 1,000 at which foreign programs start to checkpoint */
     CHECKPOINT_STEP = 100,   /* frames between two tries while a reader is in the way */
     MARK_EVERY_US =
-        1000000, /* how far a restored file can be from its twin without being noticed */
+        1000000, /* how far a restored file can be from its identity marker without being noticed */
 };
 
 static tide_status exec(tide_sqlite_writer *writer, const char *text, tide_error *err)
@@ -259,7 +259,7 @@ static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *job
     tide_env *env = writer->store->env;
     int64_t mark = 0;
     const bool is_mark_due =
-        tide_twin_is_kept(writer->store) && env->mono_us(env) >= writer->mark_due_us;
+        tide_identity_marker_is_kept(writer->store) && env->mono_us(env) >= writer->mark_due_us;
     tide_error err;
     tide_status status = TIDE_OK;
     if (is_mark_due) {
@@ -282,7 +282,7 @@ static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *job
         if (jobs[i]->status >= TIDE_OK)
             tide_watch_signal_topics(writer->store, &jobs[i]->topics);
     if (is_mark_due && status >= TIDE_OK && mark > 0)
-        tide_twin_write(writer->store, mark);
+        tide_identity_marker_write(writer->store, mark);
 }
 
 /* A closure failed that nothing shields the others from: undo all, and run the group again in savepoints. */

@@ -29,7 +29,7 @@ class Marked:
     def marker(self):
         """(path, session, mark, epoch)"""
         session = self.w.identity()[0]
-        for path in glob.glob(self.g.path("state/twins/*")):
+        for path in glob.glob(self.g.path("state/identity-markers/*")):
             with open(path, encoding="utf-8") as file:
                 fields = file.read().split()
             if fields and fields[0] == session:
@@ -231,7 +231,7 @@ def disk_full(g):
     before = marked.w.identity()
     marked.w.begin_fault(marked.w.url)
     disk.fill()
-    for path in glob.glob(disk.path + "/state/twins/*"):
+    for path in glob.glob(disk.path + "/state/identity-markers/*"):
         os.remove(path)
     disk.fill()
     marked.w.serve.stop()

@@ -59,7 +59,7 @@ typedef struct append_source {
     int64_t calm_from_us; /* no cuts any more */
     tempdir dir;
     tempdir scratch;
-    tempdir state;     /* of twins: it keeps everything */
+    tempdir state;     /* of identity markers: it keeps everything */
     fault_vfs *disk;   /* NULL while down */
     tide_store *store; /* NULL while down */
     int64_t epoch;     /* of the last start that succeeded */

@@ -77,7 +77,7 @@ typedef struct world_agent {
     fault_vfs *disk; /* NULL while down */
     tempdir scratch;
     tempdir backup;
-    tempdir state; /* of the twin */
+    tempdir state; /* of the identity marker */
     bool has_backup;
     parked parked[WORLD_PARKED];
     put_record puts[WORLD_PUTS_MAX + 1]; /* by the number in their name */

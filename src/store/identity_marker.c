@@ -1,4 +1,4 @@
-#include "store/twin.h"
+#include "store/identity_marker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,21 +18,25 @@ static void closep(const int *fd)
         (void)close(*fd);
 }
 
-bool tide_twin_state_directory(const char *given, char out[TIDE_TWIN_PATH_SIZE])
+bool tide_identity_marker_state_directory(const char *given,
+                                          char out[TIDE_IDENTITY_MARKER_PATH_SIZE])
 {
     if (!given)
         given = getenv("TIDEMARK_STATE_DIR");
     if (given)
-        return *given && snprintf(out, TIDE_TWIN_PATH_SIZE, "%s", given) < TIDE_TWIN_PATH_SIZE;
+        return *given && snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "%s", given) <
+                             TIDE_IDENTITY_MARKER_PATH_SIZE;
     if (geteuid() == 0)
-        return snprintf(out, TIDE_TWIN_PATH_SIZE, "/var/lib/tidemark") < TIDE_TWIN_PATH_SIZE;
+        return snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "/var/lib/tidemark") <
+               TIDE_IDENTITY_MARKER_PATH_SIZE;
     const char *state = getenv("XDG_STATE_HOME");
     if (state && *state == '/')
-        return snprintf(out, TIDE_TWIN_PATH_SIZE, "%s/tidemark", state) < TIDE_TWIN_PATH_SIZE;
+        return snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "%s/tidemark", state) <
+               TIDE_IDENTITY_MARKER_PATH_SIZE;
     const char *home = getenv("HOME");
     return home && *home == '/' &&
-           snprintf(out, TIDE_TWIN_PATH_SIZE, "%s/.local/state/tidemark", home) <
-               TIDE_TWIN_PATH_SIZE;
+           snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "%s/.local/state/tidemark", home) <
+               TIDE_IDENTITY_MARKER_PATH_SIZE;
 }
 
 static bool make_directories(char *path)
@@ -49,32 +53,32 @@ static bool make_directories(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-char *tide_twin_path_of(const char *state_dir, const char *session_id, const char *host)
+char *tide_identity_marker_path_of(const char *state_dir, const char *session_id, const char *host)
 {
-    char directory[TIDE_TWIN_PATH_SIZE];
-    char twins[TIDE_TWIN_PATH_SIZE + 16];
-    if (!tide_twin_state_directory(state_dir, directory))
+    char directory[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    char folder[TIDE_IDENTITY_MARKER_PATH_SIZE + 32];
+    if (!tide_identity_marker_state_directory(state_dir, directory))
         return NULL;
-    (void)snprintf(twins, sizeof twins, "%s/twins", directory);
-    if (!make_directories(twins) || access(twins, W_OK) != 0)
+    (void)snprintf(folder, sizeof folder, "%s/identity-markers", directory);
+    if (!make_directories(folder) || access(folder, W_OK) != 0)
         return NULL;
     char *path = NULL;
-    if (asprintf(&path, "%s/%s-%s", twins, session_id, host) < 0)
+    if (asprintf(&path, "%s/%s-%s", folder, session_id, host) < 0)
         return NULL;
-    for (char *at = path + strlen(twins) + 1; *at; at++)
+    for (char *at = path + strlen(folder) + 1; *at; at++)
         if (*at == '/')
             *at = '-';
     return path;
 }
 
-void tide_twin_init(tide_store *store)
+void tide_identity_marker_init(tide_store *store)
 {
-    store->twin_path =
-        tide_twin_path_of(store->options.state_dir, store->identity.session_id, store->host.text);
+    store->marker_path = tide_identity_marker_path_of(store->options.state_dir,
+                                                      store->identity.session_id, store->host.text);
 }
 
-tide_status tide_twin_read_at(const char *path, const char *session_id, int64_t *mark,
-                              int64_t *epoch)
+tide_status tide_identity_marker_read_at(const char *path, const char *session_id, int64_t *mark,
+                                         int64_t *epoch)
 {
     if (!path)
         return TIDE_NONE;
@@ -98,24 +102,27 @@ tide_status tide_twin_read_at(const char *path, const char *session_id, int64_t 
     return TIDE_OK;
 }
 
-tide_status tide_twin_read(const tide_store *store, int64_t *mark, int64_t *epoch)
+tide_status tide_identity_marker_read(const tide_store *store, int64_t *mark, int64_t *epoch)
 {
-    return tide_twin_read_at(store->twin_path, store->identity.session_id, mark, epoch);
+    return tide_identity_marker_read_at(store->marker_path, store->identity.session_id, mark,
+                                        epoch);
 }
 
-void tide_twin_write_at(const char *path, const char *session_id, int64_t mark, int64_t epoch)
+void tide_identity_marker_write_at(const char *path, const char *session_id, int64_t mark,
+                                   int64_t epoch)
 {
     if (!path)
         return;
-    char lock_path[TIDE_TWIN_PATH_SIZE * 2];
-    char new_path[TIDE_TWIN_PATH_SIZE * 2];
+    char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     (void)snprintf(new_path, sizeof new_path, "%s.new", path);
     TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     int64_t current = 0;
-    if (tide_twin_read_at(path, session_id, &current, NULL) == TIDE_OK && current >= mark)
+    if (tide_identity_marker_read_at(path, session_id, &current, NULL) == TIDE_OK &&
+        current >= mark)
         return;
     char text[128];
     const int len =
@@ -125,9 +132,9 @@ void tide_twin_write_at(const char *path, const char *session_id, int64_t mark, 
         (void)rename(new_path, path);
 }
 
-void tide_twin_write(tide_store *store, int64_t mark)
+void tide_identity_marker_write(tide_store *store, int64_t mark)
 {
     tide_identity identity;
     tide_store_identity(store, &identity);
-    tide_twin_write_at(store->twin_path, identity.session_id, mark, identity.epoch);
+    tide_identity_marker_write_at(store->marker_path, identity.session_id, mark, identity.epoch);
 }
