@@ -7,7 +7,7 @@ WHERE name LIKE 'tide\_replica\_%' ESCAPE '\' OR name LIKE 'tide\_log\_%' ESCAPE
 ORDER BY name LIMIT 1;
 
 -- template: replica_check_meta
--- Prepared to see whether tables of the document's names have its columns.
+-- Prepared to see whether tables of the replication document's names have its columns.
 SELECT m.key, m.value, c.table_name, c.origin_node_id, c.origin_seq
 FROM replication_meta m, replication_checkpoints c LIMIT 0;
 

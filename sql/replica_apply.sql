@@ -103,7 +103,7 @@ INSERT OR REPLACE INTO tide_replica_cursors (table_name, origin, epoch, cursor, 
 VALUES (:table, :origin, :epoch, :cursor, :last);
 
 -- template: apply_checkpoint_put
--- The document's key has no epoch: the newest one stands there.
+-- The replication document's key has no epoch: the newest one stands there.
 INSERT OR REPLACE INTO replication_checkpoints (table_name, origin_node_id, origin_seq)
 SELECT :table, :node, :seq
 WHERE NOT EXISTS (SELECT 1 FROM tide_replica_origins WHERE origin = :origin AND epoch > :epoch);

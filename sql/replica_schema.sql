@@ -1,5 +1,5 @@
 -- What replication keeps in an application's file. Foreign programs open this file too: nothing here needs a SQLite newer than 3.8.2 to be parsed.
--- Names: tide_replica_*, tide_log_<id>, tide_wide_<id>, tide_gone_<id>; replication_meta and replication_checkpoints are those of the document.
+-- Names: tide_replica_*, tide_log_<id>, tide_wide_<id>, tide_gone_<id>; replication_meta and replication_checkpoints are those of the replication document.
 -- Ids of nodes are 16 bytes; times are microseconds unless a column says ms; keys and values are encoded as in replica/value.h.
 
 -- template: replica_schema_1

@@ -272,7 +272,7 @@ WHERE table_name IN (SELECT name FROM tide_replica_tables WHERE id = {{id}}
 DROP VIEW IF EXISTS {{view}};
 
 -- template: seed_events
--- In order of (timestamp, id); what the document's columns may not lack is given. The first two columns are the place in that order.
+-- In order of (timestamp, id); what the replication document's columns may not lack is given. The first two columns are the place in that order.
 SELECT timestamp, id, coalesce(id, ''), coalesce(operation_type, ''), coalesce(record_id, ''), data, coalesce(timestamp, 0), {{node}},
     coalesce(processed, 0)
 FROM {{renamed}} ORDER BY timestamp, id;

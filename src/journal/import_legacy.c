@@ -1,4 +1,4 @@
-/* import_legacy.c - the older document: one JSON object with an array "checkpoints".
+/* import_legacy.c - an export as the journal document has it: one JSON object with an array "checkpoints".
  *
  *     {"checkpoints":[{"id":..,"session_id":..,"sequence_number":..,"message":..,"tags":[..],
  *                      "trigger":..,"timestamp":..,"state":{..}}, ...],

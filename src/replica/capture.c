@@ -344,7 +344,7 @@ static tide_status settle_table(void *arg, const tide_table *table, tide_error *
                : TIDE_OK;
 }
 
-/* The document's counter: origin_seq::<database name>. */
+/* The replication document's counter: origin_seq::<database name>. */
 static tide_status put_meta(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *last = NULL;

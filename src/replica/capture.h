@@ -10,7 +10,7 @@
  * are logged always, and fold compares them with the print.
  *
  * REPLACE removes rows without firing their DELETE triggers (unless recursive_triggers is on). A row with the same key is simply created anew. Rows
- * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes
+ * that it removes by another unique key were noted before; when the log is folded, those of them that do not stand in the table become deletes.
  * That they are settled there, not by an AFTER trigger, makes it right in every nesting: INSERT OR IGNORE leaves notes behind that no
  * AFTER trigger would see, and triggers of the application may write to the same table between ours.
  *
@@ -76,7 +76,7 @@ TIDE_MUST_CHECK tide_status tide_capture_scan_wanted(tide_foreign_tx *tx, int64_
 TIDE_MUST_CHECK tide_status tide_capture_want_scan(tide_foreign_tx *tx, int64_t table_id,
                                                    tide_error *err);
 
-/* import.c: a table <table>_Events of the document's own kind is renamed, to be imported; the view of that name is made. */
+/* import.c: a table <table>_Events of the replication document's own kind is renamed, to be imported; the view of that name is made. */
 TIDE_MUST_CHECK tide_status tide_capture_take_events(tide_foreign_tx *tx, const tide_table *table,
                                                      tide_error *err);
 /* Events of such a table are taken over as history, in bounded transactions; what an earlier call has left is gone on with. *imported: how many. */

@@ -346,7 +346,7 @@ static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
     return cut_numbers(desk->tx, through, err);
 }
 
-/* The document's counter: origin_seq::<database name>. */
+/* The replication document's counter: origin_seq::<database name>. */
 static tide_status put_meta(tide_node *node, tide_foreign_tx *tx, int64_t last, tide_error *err)
 {
     const char *path = tide_foreign_path(tide_node_file(node));

@@ -1,4 +1,4 @@
-/* import.c - the names <table>_Events: our view, and tables of the document's own kind that were there before (capture.h). */
+/* import.c - the names <table>_Events: our view, and tables of the replication document's own kind that were there before (capture.h). */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -54,7 +54,7 @@ static tide_status look(standing *out, tide_foreign_tx *tx, const char *name, ti
     return TIDE_OK;
 }
 
-/* Which column names the origin: the document calls it origin_node_id, source_node_id before. NULL: not a table of that kind. */
+/* Which column names the origin: the replication document calls it origin_node_id, source_node_id before. NULL: not a table of that kind. */
 static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const char *name,
                                     tide_error *err)
 {

@@ -48,13 +48,13 @@ TIDE_MUST_CHECK tide_status tide_node_establish(tide_node *node, tide_error *err
 
 typedef struct tide_tracked {
     int64_t rows;     /* that were there already, and became events */
-    int64_t imported; /* events of a seed-style <table>_Events table */
+    int64_t imported; /* events of a table <table>_Events as the replication document has it */
     bool was_tracked;
     char advice[512]; /* what the application should know; "": nothing */
 } tide_tracked;
 
 /* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. TIDE_E_CONFLICT: the application
- * has a table <table>_Events that is not the document's, or the name is another tracked table's in the events of all nodes. As tide_table_read. */
+ * has a table <table>_Events that is not the replication document's, or the name is another tracked table's in the events of all nodes. As tide_table_read. */
 TIDE_MUST_CHECK tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,
                                             tide_tracked *out, tide_error *err);
 /* Compare a tracked table with what is known of its rows: what was written past the triggers (incremental BLOB I/O, a connection with triggers off) becomes

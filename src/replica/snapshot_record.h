@@ -7,7 +7,7 @@
  *               an event; it ends a batch (a batch that the maker does not have whole, spool.h, lies above it and comes with the tail)
  *     table*    name, schema digest, columns, key, how it is created, and what it was like before (schemas.h: events that are still on their
  *               way may be of an earlier schema); parents of foreign keys before their children
- *     cursor*   how far each table is, by log: the document's checkpoints
+ *     cursor*   how far each table is, by log: the replication document's checkpoints
  *     event*    what is in the log and not (or not only) in the rows: events that wait in quarantine, events of tables that
  *               are not tracked at the maker, events beyond a hole. Below a floor nobody could ever ask for them again.
  *     row*      per table, ascending by encoded key: the clock; the values, of a row that does not stand in its table those that are known (image:

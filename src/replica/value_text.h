@@ -12,7 +12,7 @@
 #include "base/text/json.h"
 #include "replica/value.h"
 
-/* The document's record_id: the key's values with a colon between. */
+/* The replication document's record_id: the key's values with a colon between. */
 TIDE_MUST_CHECK tide_status tide_key_text(tide_buffer *out, const tide_any *key, int count);
 /* The same of an encoded key. TIDE_E_DAMAGED: it is none. */
 TIDE_MUST_CHECK tide_status tide_key_text_encoded(tide_buffer *out, tide_view key);

@@ -15,7 +15,7 @@ function pagesBelow(folder) {
 }
 const pages = [
     'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'examples/README.md',
-    ...pagesBelow('docs'), ...pagesBelow('docs/internals'), ...pagesBelow('docs/reference'),
+    ...pagesBelow('docs'), ...pagesBelow('docs/decisions'), ...pagesBelow('docs/internals'), ...pagesBelow('docs/reference'),
 ];
 const textOf = (page) => readFileSync(path.join(source, page), 'utf8');
 const proseOf = (page) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
@@ -59,7 +59,10 @@ const tests = readdirSync(path.join(source, 'tests'), { recursive: true })
     .join('\n');
 
 // Pages, and behind which heading of theirs cases are named.
-const NAMING = [['docs/internals/proof.md', ''], ['docs/colony.md', '## How it is tested'], ['docs/lake.md', '## How it is tested']];
+const NAMING = [
+    ['docs/internals/proof.md', ''], ['docs/lake.md', '## How it is tested'], ['docs/decisions/document-telemetry.md', '## Its tests'],
+    ['docs/decisions/document-replication.md', '## Its tests'], ['docs/decisions/document-lake.md', '## Its tests'],
+];
 for (const [page, heading] of NAMING)
     test(`${page}: the cases that it names exist`, async () => {
         const text = textOf(page);

@@ -222,7 +222,7 @@ static void a_file_that_was_replaced_is_not_written(void **state)
     assert_contains(t->err.text, "start again");
 }
 
-/* A table of the document's own kind is kept under another name and shown as history, in order of (timestamp, id). */
+/* A table of the replication document's own kind is kept under another name and shown as history, in order of (timestamp, id). */
 static void events_of_another_implementation_are_imported(void **state)
 {
     app_fixture *t = *state;

@@ -86,7 +86,7 @@ static void write_some(snapshots *t, int node, prng *chance, int count)
 
 /* ---- the whole history ---- */
 
-/* The document's own test. */
+/* The replication document's own test. */
 static void snapshot_bootstrap_applying_snapshot_and_post_cut_events_yields_identical_state(
     void **state)
 {
@@ -243,7 +243,7 @@ static void let_write(writer writers[2], int more)
             (void)sched_yield();
 }
 
-static void r20_a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks(void **state)
+static void a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks(void **state)
 {
     (void)state;
     enum { SNAPSHOTS = 5 };
@@ -332,7 +332,7 @@ static void part_ways(snapshots *t)
     world_run(&t->w, 0, "INSERT INTO todos VALUES('tail', 'after the floor', 1, NULL)");
 }
 
-static void r8_below_the_floor_a_snapshot_is_required_and_with_it_own_events_survive(void **state)
+static void below_the_floor_a_snapshot_is_required_and_with_it_own_events_survive(void **state)
 {
     (void)state;
     snapshots t;
@@ -608,8 +608,8 @@ int main(void)
         cmocka_unit_test(
             snapshot_bootstrap_applying_snapshot_and_post_cut_events_yields_identical_state),
         cmocka_unit_test(a_restore_into_a_node_with_its_own_data_equals_applying_all_events),
-        cmocka_unit_test(r20_a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks),
-        cmocka_unit_test(r8_below_the_floor_a_snapshot_is_required_and_with_it_own_events_survive),
+        cmocka_unit_test(a_snapshot_while_writes_go_on_is_exactly_the_rows_at_its_marks),
+        cmocka_unit_test(below_the_floor_a_snapshot_is_required_and_with_it_own_events_survive),
         cmocka_unit_test(events_that_wait_in_quarantine_travel_with_a_snapshot),
         cmocka_unit_test(what_waits_for_its_rest_knows_nothing_yet),
         cmocka_unit_test(an_event_that_a_snapshot_overtakes_tells_its_data),

@@ -27,7 +27,7 @@ typedef struct asking {
     tide_node *node;
     tide_arena arena;
     tide_buffer bytes;
-    bool is_old; /* knows no cursors and no tokens: the document's own kind */
+    bool is_old; /* knows no cursors and no tokens: the replication document's own kind */
     int questions;
     int64_t from_timestamp; /* of the last question */
     bool is_bodyless;
@@ -108,7 +108,7 @@ static void sync_nodes(world *w, int here, int there)
 
 /* ---- the server ---- */
 
-/* The nine columns of the document, as the view shows them. */
+/* The nine columns of the replication document, as the view shows them. */
 static void an_event_has_all_nine_columns(void **state)
 {
     (void)state;
