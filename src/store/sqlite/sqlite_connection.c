@@ -8,6 +8,7 @@
 
 #include "store/sqlite/sqlite_file.h"
 #include "store/sqlite/sqlite_function.h"
+#include "store/sqlite/sqlite_locks.h"
 
 enum {
     BUSY_SPIN_US = 50,       /* the first waits for somebody else's short write */
@@ -70,6 +71,8 @@ tide_status tide_sqlite_fail(tide_error *err, sqlite3 *db, int code, const char 
 {
     if (code == SQLITE_CONSTRAINT_DATATYPE)
         return tide_fail(err, TIDE_E_EXHAUSTED, "%s: beyond 9223372036854775807", what);
+    if (tide_sqlite_locks_refused(code))
+        return tide_sqlite_locks_fail(err, what);
     return tide_fail(err, status_of(code), "%s: %s", what,
                      db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "store/sqlite/sqlite_locks.h"
 
 enum {
     HEADER_LEN = 100,
@@ -118,8 +119,8 @@ static tide_status look_inside(tide_sqlite_kind *out, const char *path, tide_err
     return TIDE_OK;
 }
 
-/* The first bytes, read through SQLite's own VFS: POSIX locks belong to the process, and closing a descriptor of
- * ours would drop the locks that other connections of this process hold on the file. */
+/* Reads the first bytes through SQLite's VFS. A plain close() would drop the POSIX locks that the
+ * application holds on the file (sqlite_locks.h). */
 static int read_header(const char *path, unsigned char *header, int *got)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
@@ -360,6 +361,8 @@ tide_status tide_sqlite_door_enter(tide_sqlite_door *door, tide_env *env, int64_
 {
     int64_t wait = DOOR_SPIN_US;
     while (set_lock(door->fd, F_WRLCK) != 0) {
+        if (tide_sqlite_locks_unsupported(errno))
+            return tide_sqlite_locks_fail(err, "the door file");
         if (errno != EAGAIN && errno != EACCES)
             return tide_fail(err, TIDE_E_IO, "cannot lock the door file: %s", strerror(errno));
         if (env->mono_us(env) >= until_us)
