@@ -116,7 +116,7 @@ static double median_write(field *f)
     for (int i = 0; i < SAMPLES; i++) {
         tide_sequence_range range;
         const int64_t before_us = bench_now_us();
-        bench_must(tide_sequence_next(f->store, "scale", 1, &range, &err), &err, "a number");
+        bench_must(tide_sequence_next(f->store, "scale", 1, &range, NULL, &err), &err, "a number");
         bench_latencies_add(&latencies, bench_now_us() - before_us);
     }
     const double us = (double)bench_latencies_at(&latencies, 0.5);

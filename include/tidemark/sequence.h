@@ -21,6 +21,7 @@
 #ifndef TIDEMARK_SEQUENCE_H
 #define TIDEMARK_SEQUENCE_H
 
+#include <tidemark/identity.h>
 #include <tidemark/store.h>
 
 TIDE_BEGIN_DECLS
@@ -57,10 +58,11 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_raise(tide_store *store, cons
                                                          int64_t last, int64_t *now_last,
                                                          tide_error *err);
 
-/* Take numbers in a transaction of their own: for numbers that no row carries. */
+/* Take numbers in a transaction of their own: for numbers that no row carries. *identity (may be
+ * NULL) is the epoch that they belong to. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_next(tide_store *store, const char *name,
                                                         int64_t count, tide_sequence_range *range,
-                                                        tide_error *err);
+                                                        tide_identity *identity, tide_error *err);
 
 typedef struct tide_sequence {
     char name[TIDE_SEQUENCE_NAME_MAX + 1];

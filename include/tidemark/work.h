@@ -167,6 +167,7 @@ typedef struct tide_work_claims {
     int count;
     int64_t
         next_due_us; /* when nothing was found: how long until a delayed item is due; -1: none waits */
+    tide_identity identity; /* the epoch that the tokens belong to */
     void *memory;
 } tide_work_claims;
 

@@ -39,20 +39,24 @@ typedef struct next_request {
     const char *name;
     int64_t count;
     tide_sequence_range range;
+    tide_identity identity;
 } next_request;
 
 static tide_status take_numbers(tide_tx *tx, void *arg, tide_error *err)
 {
     next_request *request = arg;
+    TIDE_TRY(tide_tx_identity(tx, &request->identity, err));
     return tide_sequence_declare(tx, request->name, request->count, &request->range, err);
 }
 
 tide_status tide_sequence_next(tide_store *store, const char *name, int64_t count,
-                               tide_sequence_range *range, tide_error *err)
+                               tide_sequence_range *range, tide_identity *identity, tide_error *err)
 {
     next_request request = {.name = name, .count = count};
     TIDE_TRY(tide_store_write(store, take_numbers, &request, err));
     *range = request.range;
+    if (identity)
+        *identity = request.identity;
     return TIDE_OK;
 }
 

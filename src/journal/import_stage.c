@@ -64,7 +64,7 @@ static tide_status add_run(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_import_run_begin(tide_import_run *run, tide_error *err)
 {
     tide_sequence_range range = {0};
-    TIDE_TRY(tide_sequence_next(run->store, "journal/imports", 1, &range, err));
+    TIDE_TRY(tide_sequence_next(run->store, "journal/imports", 1, &range, NULL, err));
     run->import_id = range.first;
     return tide_store_write(run->store, add_run, run, err);
 }

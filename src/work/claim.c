@@ -289,12 +289,13 @@ static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item
     return TIDE_OK;
 }
 
-static void start_afresh(claim *c)
+static tide_status start_afresh(claim *c, tide_tx *tx, tide_error *err)
 {
     c->out->count = 0;
     c->out->next_due_us = -1;
     c->failure = TIDE_OK;
     tide_arena_reset(c->out->memory);
+    return tide_tx_identity(tx, &c->out->identity, err);
 }
 
 static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
@@ -302,7 +303,7 @@ static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
     claim *c = arg;
     tide_item_wakes wakes = {.count = 0};
     int64_t promoted = 0;
-    start_afresh(c);
+    TIDE_TRY(start_afresh(c, tx, err));
     TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
@@ -335,7 +336,7 @@ static tide_status defer_turn(tide_tx *tx, const char *type, tide_error *err)
 static tide_status claim_at_once(tide_tx *tx, void *arg, tide_error *err)
 {
     claim *c = arg;
-    start_afresh(c);
+    TIDE_TRY(start_afresh(c, tx, err));
     if (c->limit >= TURN_LIMIT && choose_statement(c->request) == TIDE_SQL_WORK_CLAIM_TYPE)
         TIDE_TRY(defer_turn(tx, c->request->types[0], err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;

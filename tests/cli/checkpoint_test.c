@@ -10,11 +10,11 @@
 static void add_prints_id_and_both_numbers(void **state)
 {
     cli_fixture *t = *state;
-    assert_string_equal("{\"global_sequence\":0}\n", work_ok(t, "$T checkpoint head --json"));
+    assert_string_equal("0\n", work_ok(t, "$T checkpoint head"));
     json_t *object =
         work_object(t, "$T checkpoint add --task t --type iteration_end --data '{\"i\": 3}' "
                        "--message 'so far' --tag good --tag old --json");
-    assert_int_equal(3, json_object_size(object));
+    assert_int_equal(6, json_object_size(object));
     assert_int_equal(36, strlen(json_text(object, "checkpoint_id")));
     assert_int_equal(1, json_number(object, "sequence_number"));
     assert_int_equal(1, json_number(object, "global_sequence"));
@@ -25,7 +25,7 @@ static void add_prints_id_and_both_numbers(void **state)
     assert_int_equal(1, json_number(object, "sequence_number"));
     assert_int_equal(2, json_number(object, "global_sequence"));
     json_decref(object);
-    assert_string_equal("{\"global_sequence\":2}\n", work_ok(t, "$T checkpoint head --json"));
+    assert_string_equal("2\n", work_ok(t, "$T checkpoint head"));
     object = work_object(t, "$T checkpoint show 1 --json");
     assert_string_equal("iteration_end", json_text(object, "checkpoint_type"));
     assert_string_equal("so far", json_text(object, "message"));
@@ -87,9 +87,36 @@ static void an_expected_number_is_taken_or_refused(void **state)
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
     assert_non_null(strstr(work_ok(t, "$T checkpoint add --task t --data 1 --key k --json"),
-                           "\"global_sequence\":3,\"existing\":true}"));
+                           "\"existing\":true}"));
     work_refuses(t, 4, "", "$T checkpoint add --task t --data 2 --key k");
     work_refuses(t, 2, "", "$T checkpoint add --task t --data 1 --expect 0");
+}
+
+/* A position of another epoch: what is common is named once, and the tail continues behind it. */
+static void a_tail_reports_that_history_was_cut(void **state)
+{
+    cli_fixture *t = *state;
+    work_ok(t, "$T checkpoint add --task t --data 1 && $T checkpoint add --task t --data 2");
+    json_t *object = work_object(t, "$T checkpoint head --json");
+    const char *epoch_id = work_value(t, object, "epoch_id");
+    assert_int_equal(2, json_number(object, "global_sequence"));
+    json_decref(object);
+    assert_string_equal("", work_ok(t, "$T checkpoint tail --from 3 --epoch-id %s", epoch_id));
+    work_ok(t, "$T store new-epoch --why test");
+    work_ok(t, "$T checkpoint add --task t --data 3");
+    object =
+        work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | head -n 1", epoch_id);
+    assert_string_equal("epoch_changed", json_text(object, "event"));
+    assert_int_equal(2, json_number(object, "last_common"));
+    assert_string_not_equal(epoch_id, json_text(object, "epoch_id"));
+    json_decref(object);
+    object =
+        work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | tail -n 1", epoch_id);
+    assert_int_equal(3, json_number(object, "global_sequence"));
+    json_decref(object);
+    work_refuses(t, 4, "",
+                 "$T checkpoint tail --epoch-id 00000000-0000-4000-8000-000000000000 --json");
+    work_refuses(t, 2, "", "$T checkpoint tail --epoch-id x");
 }
 
 static void a_tail_follows_what_comes(void **state)
@@ -146,10 +173,11 @@ static void an_export_is_imported_once_and_keeps_its_numbers(void **state)
     assert_int_equal(5, json_number(object, "checkpoints"));
     assert_int_equal(0, json_number(object, "renumbered"));
     json_decref(object);
-    assert_string_equal(work_ok(t, "$T checkpoint range 1 9 --json | sed "
-                                   "'s/,\"created_at.*snapshot_len/ /; s/,\"origin_.*/}/'"),
-                        work_ok(t, "TIDEMARK_STORE=other.db $T checkpoint range 1 9 --json | sed "
-                                   "'s/,\"created_at.*snapshot_len/ /; s/,\"origin_.*/}/'"));
+    assert_string_equal(
+        work_ok(t, "$T checkpoint range 1 9 --json | sed "
+                   "'s/,\"created_at.*snapshot_len/ /; s/,\"origin_.*/}/; s/,\"session_id.*/}/'"),
+        work_ok(t, "TIDEMARK_STORE=other.db $T checkpoint range 1 9 --json | sed "
+                   "'s/,\"created_at.*snapshot_len/ /; s/,\"origin_.*/}/; s/,\"session_id.*/}/'"));
     work_ok(t, "TIDEMARK_STORE=other.db $T checkpoint verify");
     assert_string_equal(
         "6\n",
@@ -179,7 +207,7 @@ static void an_import_into_a_used_store_gets_new_numbers(void **state)
     assert_string_equal("7", work_value(t, object, "snapshot_data"));
     assert_int_equal(1, json_number(object, "origin_global"));
     json_decref(object);
-    assert_string_equal("{\"global_sequence\":3}\n", work_ok(t, "$T checkpoint head --json"));
+    assert_string_equal("3\n", work_ok(t, "$T checkpoint head"));
     work_ok(t, "$T checkpoint verify");
 }
 
@@ -272,8 +300,7 @@ static void a_fork_shares_the_history_up_to_its_point(void **state)
     json_t *object = work_object(t, "$T checkpoint fork a --title branch --json");
     const char *fork = work_value(t, object, "task_id");
     json_decref(object);
-    assert_string_equal("{\"global_sequence\":2}\n",
-                        work_ok(t, "$T checkpoint head --json")); /* nothing is copied */
+    assert_string_equal("2\n", work_ok(t, "$T checkpoint head")); /* nothing is copied */
     object = work_object(t, "$T checkpoint add --task %s --data '{\"n\":3}' --key c --json", fork);
     assert_int_equal(2, json_number(object, "sequence_number"));
     json_decref(object);
@@ -439,6 +466,7 @@ int main(void)
         WORK_EVERY_ENGINE(add_prints_id_and_both_numbers),
         WORK_EVERY_ENGINE(ranges_include_both_ends_across_tasks_in_order),
         WORK_EVERY_ENGINE(an_expected_number_is_taken_or_refused),
+        WORK_EVERY_ENGINE(a_tail_reports_that_history_was_cut),
         WORK_EVERY_ENGINE(a_tail_follows_what_comes),
         WORK_EVERY_ENGINE(large_states_come_back_whole),
         WORK_EVERY_ENGINE(an_export_is_imported_once_and_keeps_its_numbers),

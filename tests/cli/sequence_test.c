@@ -21,18 +21,20 @@ static void numbers_go_on_from_process_to_process(void **state)
     assert_string_equal("", result.err);
 }
 
-/* Scripts rely on these three members and no others. */
+/* Scripts rely on these members and no others: name, first, last and the position's epoch. */
 static void next_prints_name_first_and_last(void **state)
 {
     cli_fixture *t = *state;
     cli_result result = cli_run(t, "sequence", "next", "orders", "--count", "3", "--json", NULL);
     json_t *object = cli_json(&result);
-    assert_int_equal(3, json_object_size(object));
+    assert_int_equal(6, json_object_size(object));
     assert_string_equal("orders", json_text(object, "name"));
     assert_int_equal(1, json_number(object, "first"));
     assert_int_equal(3, json_number(object, "last"));
+    assert_int_equal(1, json_number(object, "epoch"));
+    assert_int_equal(36, strlen(json_text(object, "epoch_id")));
+    assert_int_equal(36, strlen(json_text(object, "session_id")));
     json_decref(object);
-    assert_string_equal("{\"name\":\"orders\",\"first\":1,\"last\":3}\n", result.out);
 }
 
 static void show_prints_the_last_number_and_changes_nothing(void **state)
@@ -42,7 +44,7 @@ static void show_prints_the_last_number_and_changes_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         cli_result result = cli_run(t, "sequence", "show", "orders", "--json", NULL);
         json_t *object = cli_json(&result);
-        assert_int_equal(3, json_object_size(object));
+        assert_int_equal(6, json_object_size(object));
         assert_string_equal("orders", json_text(object, "name"));
         assert_int_equal(7, json_number(object, "last"));
         const char *at = json_text(object, "last_at");

@@ -9,7 +9,7 @@
 static int64_t next(store_test *t, const char *name, int64_t count)
 {
     tide_sequence_range range = {0};
-    assert_ok_err(tide_sequence_next(t->store, name, count, &range, &t->err), &t->err);
+    assert_ok_err(tide_sequence_next(t->store, name, count, &range, NULL, &t->err), &t->err);
     assert_true(tide_sequence_range_last(&range) == range.first + (count - 1));
     return range.first;
 }
@@ -44,7 +44,7 @@ static void numbers_go_on_after_the_store_was_closed(void **state)
     assert_int_equal(1, next(t, "orders", 5));
     tide_store *again = store_test_open(t);
     tide_sequence_range range;
-    assert_ok(tide_sequence_next(again, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(again, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(6, range.first);
 }
 
@@ -130,12 +130,13 @@ static void numbers_end_at_two_to_the_63_minus_one(void **state)
     store_test *t = *state;
     assert_ok(tide_sequence_raise(t->store, "orders", INT64_MAX - 5, NULL, &t->err));
     tide_sequence_range range;
-    assert_status_err(TIDE_E_EXHAUSTED, tide_sequence_next(t->store, "orders", 6, &range, &t->err),
-                      &t->err);
+    assert_status_err(TIDE_E_EXHAUSTED,
+                      tide_sequence_next(t->store, "orders", 6, &range, NULL, &t->err), &t->err);
     assert_true(last_of(t, "orders") == INT64_MAX - 5);
     assert_true(next(t, "orders", 5) == INT64_MAX - 4);
     assert_true(last_of(t, "orders") == INT64_MAX);
-    assert_status(TIDE_E_EXHAUSTED, tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_status(TIDE_E_EXHAUSTED,
+                  tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
 }
 
 static void bad_names_and_counts_change_nothing(void **state)
@@ -147,11 +148,12 @@ static void bad_names_and_counts_change_nothing(void **state)
     const char *const names[] = {"", NULL, long_name, "a\nb", "\xff", " a", "a "};
     tide_sequence_range range;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_status(TIDE_E_INVALID, tide_sequence_next(t->store, names[i], 1, &range, &t->err));
+        assert_status(TIDE_E_INVALID,
+                      tide_sequence_next(t->store, names[i], 1, &range, NULL, &t->err));
     const int64_t counts[] = {0, -1, TIDE_SEQUENCE_BATCH_MAX + 1, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         assert_status(TIDE_E_INVALID,
-                      tide_sequence_next(t->store, "orders", counts[i], &range, &t->err));
+                      tide_sequence_next(t->store, "orders", counts[i], &range, NULL, &t->err));
     assert_status(TIDE_E_INVALID, tide_sequence_raise(t->store, "orders", -1, NULL, &t->err));
     tide_sequence found;
     assert_status(TIDE_NONE, tide_sequence_show(t->store, "orders", &found, &t->err));

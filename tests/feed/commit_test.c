@@ -88,7 +88,7 @@ static void bad_commits_are_refused(void **state)
     assert_status(TIDE_E_EXISTS, tide_feed_declare(feed, "telemetry", &t->err));
     assert_status(TIDE_E_EXISTS, tide_feed_declare(feed, "otel_spans", &t->err));
     tide_sequence_range range;
-    assert_ok_err(tide_sequence_next(t->store, "seq_mine", 1, &range, &t->err), &t->err);
+    assert_ok_err(tide_sequence_next(t->store, "seq_mine", 1, &range, NULL, &t->err), &t->err);
     assert_status(TIDE_E_EXISTS, tide_feed_declare(feed, "mine", &t->err));
     assert_int_equal(1, put_logs(feed, 1, "api", 1));
     tide_record_batch_done(&batch);
@@ -101,13 +101,15 @@ static void numbers_of_a_stream_cannot_be_taken_from_outside(void **state)
     store_test *t = *state;
     tide_feed *feed = feed_test_open(t, NULL);
     tide_sequence_range range;
-    assert_status(TIDE_E_CONFLICT, tide_sequence_next(t->store, "seq_logs", 1, &range, &t->err));
+    assert_status(TIDE_E_CONFLICT,
+                  tide_sequence_next(t->store, "seq_logs", 1, &range, NULL, &t->err));
     assert_contains(t->err.text, "belong to a stream");
     assert_int_equal(1, put_logs(feed, 1, "api", 1));
-    assert_status(TIDE_E_CONFLICT, tide_sequence_next(t->store, "seq_logs", 1, &range, &t->err));
+    assert_status(TIDE_E_CONFLICT,
+                  tide_sequence_next(t->store, "seq_logs", 1, &range, NULL, &t->err));
     assert_status(TIDE_E_CONFLICT, tide_sequence_raise(t->store, "seq_logs", 10, NULL, &t->err));
     assert_int_equal(2, put_logs(feed, 1, "api", 1));
-    assert_ok_err(tide_sequence_next(t->store, "other", 1, &range, &t->err), &t->err);
+    assert_ok_err(tide_sequence_next(t->store, "other", 1, &range, NULL, &t->err), &t->err);
     tide_feed_close(feed);
 }
 

@@ -581,7 +581,7 @@ static void nextval_takes_numbers_and_currval_tells_the_last(void **state)
     assert_int_equal(2, number(r.db, "SELECT nextval('orders')"));
     assert_int_equal(2, number(r.db, "SELECT currval('orders')"));
     tide_sequence_range range;
-    assert_ok_err(tide_sequence_next(r.t->store, "orders", 10, &range, &r.t->err), &r.t->err);
+    assert_ok_err(tide_sequence_next(r.t->store, "orders", 10, &range, NULL, &r.t->err), &r.t->err);
     assert_int_equal(3, range.first);
     assert_int_equal(12, number(r.db, "SELECT currval('orders')"));
     assert_int_equal(13, number(r.db, "SELECT nextval('orders')"));

@@ -26,7 +26,7 @@ static void counters_tokens_and_history_are_guarded(void **state)
     store_test *t = *state;
     tide_sequence_range range;
     tide_lease lease;
-    assert_ok(tide_sequence_next(t->store, "orders", 10, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 10, &range, NULL, &t->err));
     assert_ok(tide_store_write(t->store, claim_lease, &lease, &t->err));
     static const char *const bad[] = {
         "UPDATE sequences SET last = 9 WHERE name = 'orders'",
@@ -46,7 +46,7 @@ static void counters_tokens_and_history_are_guarded(void **state)
         "DELETE FROM db_metadata",
     };
     refuse_all(t, bad, (int)(sizeof bad / sizeof bad[0]));
-    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(11, range.first);
 }
 
@@ -56,7 +56,7 @@ static void replacing_does_not_slip_past(void **state)
     store_test *t = *state;
     tide_sequence_range range;
     tide_lease lease;
-    assert_ok(tide_sequence_next(t->store, "orders", 10, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 10, &range, NULL, &t->err));
     assert_ok(tide_store_write(t->store, claim_lease, &lease, &t->err));
     static const char *const bad[] = {
         "INSERT OR REPLACE INTO sequences VALUES ('orders', 3, '2025-01-01 00:00:00')",

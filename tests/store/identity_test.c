@@ -59,7 +59,7 @@ static tide_store *open_at(store_test *t, const char *path)
 static void take_one(store_test *t, tide_store *store)
 {
     tide_sequence_range range;
-    assert_ok_err(tide_sequence_next(store, "orders", 1, &range, &t->err), &t->err);
+    assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &t->err), &t->err);
     virtual_env_advance(&t->clock, 2 * SECOND_US); /* the mark rises at most once a second */
 }
 

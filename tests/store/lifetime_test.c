@@ -100,7 +100,7 @@ static void a_child_process_is_told_to_open_its_own(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         tide_sequence_range range;
-        const tide_status status = tide_sequence_next(t->store, "orders", 1, &range, NULL);
+        const tide_status status = tide_sequence_next(t->store, "orders", 1, &range, NULL, NULL);
         tide_store_close(t->store);
         _exit(status == TIDE_E_INVALID ? 0 : 1);
     }
@@ -108,7 +108,7 @@ static void a_child_process_is_told_to_open_its_own(void **state)
     assert_int_equal(child, waitpid(child, &status, 0));
     assert_int_equal(0, status);
     tide_sequence_range range;
-    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
 }
 
 static tide_status read_epoch(tide_tx *tx, void *arg, tide_error *err)

@@ -30,7 +30,7 @@ static tide_status take(store_test *t, const char *path, int64_t *number)
     tide_store *store = NULL;
     TIDE_TRY(tide_store_open(&store, path, &options, &t->err));
     tide_sequence_range range = {0};
-    const tide_status status = tide_sequence_next(store, "orders", 1, &range, &t->err);
+    const tide_status status = tide_sequence_next(store, "orders", 1, &range, NULL, &t->err);
     *number = range.first;
     tide_store_close(store);
     return status;
@@ -115,11 +115,11 @@ static void writes_to_a_file_that_was_moved_away_are_refused(void **state)
     tide_sequence_range range;
     char away[TEMPDIR_PATH_MAX];
     tempdir_join(&t->dir, "away.db", away);
-    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(0, rename(t->url, away));
-    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(0, rename(away, t->url));
-    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(2, range.first);
 }
 
@@ -129,9 +129,9 @@ static void writes_beside_a_deleted_log_are_refused(void **state)
     tide_sequence_range range;
     char log[PG_CLUSTER_URL_MAX + 8];
     (void)snprintf(log, sizeof log, "%s-wal", t->url);
-    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
     assert_int_equal(0, unlink(log));
-    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
 }
 
 static void names_that_are_no_files_are_refused(void **state)

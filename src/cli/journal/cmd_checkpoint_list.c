@@ -262,20 +262,30 @@ tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
     const bool is_following = tide_cli_is_given(cli, TIDE_CLI_FOLLOW);
     if (is_following)
         TIDE_TRY(tide_watch_open(&watch, store, TIDE_JOURNAL_TOPIC, err));
+    tide_env *env = tide_store_env(store);
     /* --from N begins with N. */
     const int64_t from = tide_cli_number(cli, TIDE_CLI_FROM);
     tide_journal_position position = {.global_sequence = from > 0 ? from - 1 : 0};
     TIDE_TRY(read_epoch_id(cli, &position.identity, err));
     following f = {.out = &cli->out, .from = from};
+    bool is_away = false;
     for (;;) {
-        const tide_status status =
+        tide_status status =
             tide_journal_tail(store, &position, 500, cli->out.is_json, print_event, &f, err);
-        TIDE_TRY(status);
+        if (status < TIDE_OK && !(is_following && tide_status_get(status)->is_retryable))
+            return status;
         TIDE_TRY(tide_cli_output_flush(&cli->out, err));
+        if (is_away != (status < TIDE_OK)) {
+            is_away = status < TIDE_OK;
+            (void)fprintf(stderr, "tidemark: checkpoint tail: %s\n",
+                          is_away ? err->text : "the store is back; continuing");
+        }
         if (status == TIDE_NONE && !is_following)
             return TIDE_OK;
-        if (status == TIDE_NONE)
-            TIDE_TRY(tide_watch_wait(watch, second_us, err));
+        if (is_away)
+            env->sleep_us(env, second_us);
+        else if (status == TIDE_NONE)
+            TIDE_IGNORE(tide_watch_wait(watch, second_us, NULL)); /* a hint: the tail says why */
     }
 }
 

@@ -6,9 +6,10 @@
 #include <tidemark/sequence.h>
 
 #include "base/cleanup.h"
+#include "cli/work/work_output.h"
 
 static tide_status print_range(tide_cli *cli, const char *name, const tide_sequence_range *range,
-                               tide_error *err)
+                               const tide_identity *identity, tide_error *err)
 {
     const int64_t last = tide_sequence_range_last(range);
     if (cli->out.is_json) {
@@ -16,6 +17,7 @@ static tide_status print_range(tide_cli *cli, const char *name, const tide_seque
         tide_cli_json_text(&cli->out, "name", name);
         tide_cli_json_i64(&cli->out, "first", range->first);
         tide_cli_json_i64(&cli->out, "last", last);
+        tide_cli_json_identity(&cli->out, identity);
         return tide_cli_json_end(&cli->out, err);
     }
     if (range->count == 1)
@@ -30,11 +32,13 @@ static tide_status next(tide_cli *cli, tide_error *err)
 {
     const char *name = cli->args[0];
     tide_sequence_range range = {0};
+    tide_identity identity;
     TIDE_TRY(tide_sequence_check_name(name, err));
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
-    TIDE_TRY(tide_sequence_next(store, name, tide_cli_number(cli, TIDE_CLI_COUNT), &range, err));
-    return print_range(cli, name, &range, err);
+    TIDE_TRY(tide_sequence_next(store, name, tide_cli_number(cli, TIDE_CLI_COUNT), &range,
+                                &identity, err));
+    return print_range(cli, name, &range, &identity, err);
 }
 
 static tide_status show(tide_cli *cli, tide_error *err)
@@ -57,6 +61,9 @@ static tide_status show(tide_cli *cli, tide_error *err)
     tide_cli_json_text(&cli->out, "name", found.name);
     tide_cli_json_i64(&cli->out, "last", found.last);
     tide_cli_json_time(&cli->out, "last_at", found.last_at_us);
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    tide_cli_json_identity(&cli->out, &identity);
     return tide_cli_json_end(&cli->out, err);
 }
 

@@ -289,6 +289,9 @@ static tide_status resume(tide_cli *cli, tide_error *err)
     tide_cli_json_text(&cli->out, "holder", name);
     tide_cli_json_i64(&cli->out, "lease_token", token);
     tide_cli_json_time(&cli->out, "lease_expires_at", expires_at_us);
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    tide_cli_json_identity(&cli->out, &identity);
     return tide_cli_json_end(&cli->out, err);
 }
 

@@ -44,6 +44,7 @@ static tide_status print_claimed(tide_cli *cli, const tide_work_claims *claims, 
         tide_cli_json_i64(&cli->out, "priority", item->priority);
         tide_cli_json_text(&cli->out, "worker", item->worker);
         tide_cli_json_data(&cli->out, "input_data", item->input);
+        tide_cli_json_identity(&cli->out, &claims->identity);
         TIDE_TRY(tide_cli_json_end(&cli->out, err));
     }
     return cli->out.is_json ? TIDE_OK : tide_cli_table_done(&table, err);

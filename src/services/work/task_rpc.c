@@ -128,6 +128,9 @@ static tide_status resume_task(tide_rpc *rpc, const ProtobufCMessage *message, t
     WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
     TIDE_TRY(tide_task_resume(rpc->store, request->task_id, request->holder, lease_us,
                               &part.lease_token, &part.lease_expires_at, &fns, rpc, err));
+    tide_identity identity;
+    tide_store_identity(rpc->store, &identity);
+    TIDE_RPC_PUT_IDENTITY(&part, &identity);
     return tide_rpc_answer(rpc, &part.base, err);
 }
 TIDE_RPC(resume_task)

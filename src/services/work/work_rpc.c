@@ -101,7 +101,8 @@ typedef struct waiting_claim {
     int64_t lease_us;
 } waiting_claim;
 
-static tide_status put_claimed(tide_rpc *rpc, const tide_work_claimed *item, tide_error *err)
+static tide_status put_claimed(tide_rpc *rpc, const tide_work_claimed *item,
+                               const tide_identity *identity, tide_error *err)
 {
     WORK(ClaimedItem) row = WORK_INIT(CLAIMED_ITEM);
     row.work_item_id = tide_rpc_borrow(item->work_item_id);
@@ -114,7 +115,15 @@ static tide_status put_claimed(tide_rpc *rpc, const tide_work_claimed *item, tid
     row.priority = item->priority;
     row.lease_expires_at = item->lease_expires_at_us;
     row.deadline_at = item->deadline_at_us;
+    TIDE_RPC_PUT_IDENTITY(&row, identity);
     return tide_rpc_put(rpc, 1, &row.base, err);
+}
+
+static tide_status put_identity(tide_rpc *rpc, const tide_identity *identity, tide_error *err)
+{
+    WORK(ClaimResponse) response = WORK_INIT(CLAIM_RESPONSE);
+    TIDE_RPC_PUT_IDENTITY(&response, identity);
+    return tide_rpc_answer(rpc, &response.base, err);
 }
 
 /* An answer that does not fit, or has no memory, must not swallow what was claimed. */
@@ -144,7 +153,9 @@ static tide_status claim_once(tide_rpc *rpc, const waiting_claim *w, int64_t *ne
         return found;
     tide_status status = TIDE_OK;
     for (int i = 0; i < claims.count && status >= TIDE_OK; i++)
-        status = put_claimed(rpc, &claims.items[i], err);
+        status = put_claimed(rpc, &claims.items[i], &claims.identity, err);
+    if (status >= TIDE_OK)
+        status = put_identity(rpc, &claims.identity, err);
     if (status < TIDE_OK)
         give_back(rpc->store, &claims);
     return status;
@@ -154,6 +165,9 @@ static tide_status answer_nothing(tide_rpc *rpc, int64_t next_due_us, tide_error
 {
     WORK(ClaimResponse) response = WORK_INIT(CLAIM_RESPONSE);
     response.next_due_ms = next_due_us < 0 ? -1 : (next_due_us + 999) / 1000;
+    tide_identity identity;
+    tide_store_identity(rpc->store, &identity);
+    TIDE_RPC_PUT_IDENTITY(&response, &identity);
     return tide_rpc_answer(rpc, &response.base, err);
 }
 
