@@ -15,8 +15,8 @@
 #ifndef TIDEMARK_BENCH_COLONY_PLACE_H
 #define TIDEMARK_BENCH_COLONY_PLACE_H
 
-#include "agent/running_agent.h"
 #include "feed_load.h"
+#include "services/agent/running_agent.h"
 #include "support/postgres/pg_cluster.h"
 #include "support/tempdir.h"
 

@@ -14,7 +14,7 @@
 #include "bench.h"
 #include "lake/data.h"
 
-#include "../tests/colony/duckdb_place.h"
+#include "colony/duckdb/duckdb_place.h"
 
 typedef struct contest {
     tempdir dir;

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/running_agent.h"
 #include "bench.h"
+#include "services/agent/running_agent.h"
 
 enum { STOP_MS = 30000, VERSION_MS = 10000, ARGS = 24, STARTED_MAX = 8 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/running_agent.h"
 #include "base/cleanup.h"
+#include "services/agent/running_agent.h"
 #include "support/check.h"
 #include "support/history.h"
 #include "support/prng.h"

@@ -8,7 +8,7 @@
 
 #include <sqlite3.h>
 
-#include "cli/replica_calls.h"
+#include "cli/replica/replica_calls.h"
 #include "crash/copying.h"
 
 enum { ROUNDS = 4, ROWS = 300 };

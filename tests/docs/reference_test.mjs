@@ -1,4 +1,4 @@
-// docs/reference is what the headers, the services and a new store's tables say now. (What the program's tables say: tests/cli/reference_test.c.)
+// docs/reference is what the headers, the services and a new store's tables say now. (What the program's tables say: tests/cli/help/reference_test.c.)
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 

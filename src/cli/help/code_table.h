@@ -3,7 +3,7 @@
  * X(kind, code, meaning, what to do next or "")
  *
  * Statuses are not here: they have their own table (tidemark/status.h). `tidemark explain` and docs/reference/errors.md read both.
- * tests/cli/explain_test.c holds the table against the sources: a reason that is not explained fails there. */
+ * tests/cli/help/explain_test.c holds the table against the sources: a reason that is not explained fails there. */
 #ifndef TIDE_CLI_HELP_CODE_TABLE_H
 #define TIDE_CLI_HELP_CODE_TABLE_H
 

@@ -1,7 +1,7 @@
 /* duckdb_api.h - the part of DuckDB's C interface that we call, as tables.
  *
  * The library is opened at run time (duckdb_library.c), so nothing of DuckDB is needed to compile:
- * its own header comes in a package of 4,400 others. tests/store/duckdb_api_test.c compares
+ * its own header comes in a package of 4,400 others. tests/store/duckdb/duckdb_api_test.c compares
  * every row here with that header: constants, layouts of structs, and types of functions.
  *
  * DuckDB keeps its C interface compatible from 1.0 on; the newest function here is of 1.4. */

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/running_agent.h"
 #include "base/cleanup.h"
+#include "services/agent/running_agent.h"
 #include "support/history.h"
 
 enum {

@@ -1,0 +1,40 @@
+/* colony_calls.h - a colony on the case's store, with real agents beside it.
+ *
+ * An agent has the name and the store file NAME.db in the case's directory, and looks at nothing by itself: what is in it was sent by the case. The
+ * colony is `tidemark colony`, as a daemon or as commands.
+ *
+ * Threads: one. */
+#ifndef TIDEMARK_TESTS_CLI_COLONY_COLONY_CALLS_H
+#define TIDEMARK_TESTS_CLI_COLONY_COLONY_CALLS_H
+
+#include "cli/cli_run.h"
+#include "services/agent/running_agent.h"
+
+enum { COLONY_WAIT_MS = 60000 };
+
+/* Processes live until they are stopped, or the case ends (kill_all). */
+const running_agent *start_agent(cli_fixture *t, const char *name);
+/* NAME=HOST:PORT; lives until the next call. */
+const char *agent_option(const running_agent *agent, const char *name);
+/* one span per call, acknowledged */
+void send_spans(const running_agent *agent, int count);
+/* one record of each of the 8 data types */
+void send_everything(const running_agent *agent);
+
+running_agent *start_colony(cli_fixture *t, const char *const *more);
+void stop_colony(cli_fixture *t, running_agent *colony);
+void kill_all(cli_fixture *t);
+/* colony poll --once, which must succeed */
+void poll_once(cli_fixture *t, const running_agent *agent, const char *name);
+
+/* The whole numbers of a query's only row, in its column n. */
+json_int_t query_number(cli_fixture *t, const char *sql);
+/* Ask again until it is this, or the test fails: for what a daemon does in its own time. */
+void wait_for_number(cli_fixture *t, const char *sql, json_int_t want);
+
+/* The lines of an output as an array of objects, for json_decref; whatever the exit code was. */
+json_t *json_lines(const char *text);
+/* The line with these values; NULL: there is none. */
+const json_t *find_line(const json_t *lines, const char *key, const char *value);
+
+#endif

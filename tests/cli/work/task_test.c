@@ -1,0 +1,205 @@
+/* tidemark task, on every engine; and resuming a task under its lease. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/work/work_calls.h"
+
+/* Scripts rely on it: one member, the id. */
+static void create_prints_the_id_and_nothing_else(void **state)
+{
+    cli_fixture *t = *state;
+    json_t *object = work_object(t, "$T task create 'nightly import' --json");
+    assert_int_equal(1, json_object_size(object));
+    const char *id = work_value(t, object, "task_id");
+    json_decref(object);
+    assert_int_equal(36, strlen(id));
+    object = work_object(t, "$T task show %s --json", id);
+    assert_string_equal("nightly import", json_text(object, "title"));
+    assert_string_equal("pending", json_text(object, "status"));
+    assert_true(json_is_null(json_object_get(object, "completed_at")));
+    json_decref(object);
+    assert_string_equal("mine\n",
+                        work_ok(t, "$T task create x --task mine --metadata '{\"a\": 1}'"));
+    object = work_object(t, "$T task show mine --json");
+    assert_string_equal("{\"a\":1}", work_value(t, object, "metadata"));
+    json_decref(object);
+}
+
+static void ls_lists_the_newest_first_and_by_status(void **state)
+{
+    cli_fixture *t = *state;
+    work_ok(t, "$T task create second --task u");
+    work_ok(t, "$T task cancel u");
+    json_t *list = work_objects(t, "$T task ls --json");
+    assert_int_equal(2, json_array_size(list));
+    assert_string_equal("u", json_text(json_array_get(list, 0), "task_id"));
+    assert_string_equal("cancelled", json_text(json_array_get(list, 0), "status"));
+    json_decref(list);
+    list = work_objects(t, "$T task ls --status pending --json");
+    assert_int_equal(1, json_array_size(list));
+    assert_string_equal("t", json_text(json_array_get(list, 0), "task_id"));
+    json_decref(list);
+    assert_contains(work_ok(t, "$T task ls"), "STATUS");
+    assert_string_equal("", work_ok(t, "$T task ls --status failed --json"));
+}
+
+/* Its items go with it: pending ones end, held ones are fenced off. */
+static void cancel_ends_the_items_and_fences_their_holders(void **state)
+{
+    cli_fixture *t = *state;
+    const char *pending = work_add(t, "--type b");
+    work_add(t, "--type a");
+    const work_held held = work_claim(t, "--type a");
+    assert_string_equal("{\"task_id\":\"t\",\"result\":\"cancelled\"}\n",
+                        work_ok(t, "$T task cancel t --json"));
+    assert_member(t, pending, "failure_kind", "cancelled");
+    assert_member(t, held.id, "status", "failed");
+    work_refuses(t, 4, "", "$T work finish %s --token %lld", held.id, held.token);
+    work_ok(t, "$T task cancel t"); /* again: fine */
+    work_refuses(t, 4, "", "$T task finish t");
+    work_refuses(t, 4, "ended", "$T work add --task t --type a");
+}
+
+static void finish_is_refused_while_items_are_unfinished(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type a");
+    work_refuses(t, 4, "", "$T task finish t");
+    work_refuses(t, 2, "succeeded or failed", "$T task finish t --status cancelled");
+    assert_string_equal("t succeeded\n", work_ok(t, "$T task finish t --cancel-rest"));
+    json_t *object = work_object(t, "$T task show t --json");
+    assert_string_equal("succeeded", json_text(object, "status"));
+    assert_string_equal(
+        "{\"completed\":0,\"expired\":0,\"failed\":1,\"in_progress\":0,\"pending\":0}",
+        work_value(t, object, "items"));
+    json_decref(object);
+    work_refuses(t, 4, "", "$T task cancel t");
+}
+
+static void delete_removes_everything_of_it(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type a");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "$T checkpoint add --task t --data '{}'");
+    work_refuses(t, 4, "", "$T task delete t");
+    work_ok(t, "$T task delete t --force");
+    work_refuses(t, 3, "'t'", "$T task show t");
+    work_refuses(t, 3, "", "$T work show %s", held.id);
+    assert_string_equal("0", work_query(t, "SELECT count(*) FROM checkpoints"));
+    assert_string_equal("0", work_query(t, "SELECT count(*) FROM work_attempts"));
+    work_ok(t, "$T checkpoint verify"); /* its numbers are known to be gone */
+}
+
+/* Everything needed to go on, in one answer: what is unfinished, how far it came, what need not be done again. */
+static void resume_hands_over_what_is_needed(void **state)
+{
+    cli_fixture *t = *state;
+    const char *pending = work_add(t, "--type later --input '{\"n\":1}'");
+    work_add(t, "--type done");
+    const work_held done = work_claim(t, "--type done");
+    work_ok(t, "$T work finish %s --token %lld --output '{\"ok\":true}'", done.id, done.token);
+    work_ok(t, "$T checkpoint add --task t --type tool_executed --data '{\"old\":true}'");
+    work_ok(t, "$T checkpoint add --task t --type iteration_end --data '{\"iteration\":3}'");
+    work_ok(t, "$T checkpoint add --task t --type tool_executed --data '{\"tool\":\"grep\"}'");
+    work_ok(t, "$T checkpoint add --task t --type llm_response --data '{\"text\":\"yes\"}'");
+    work_add(t, "--type run --work-item r");
+    work_ok(t, "$T work run --type run --until-empty -- echo '[1]'");
+    json_t *object = work_object(t, "$T task resume t --holder me --lease 5m --json");
+    const json_t *items = json_object_get(object, "items");
+    assert_int_equal(1, json_array_size(items));
+    assert_string_equal(pending, json_text(json_array_get(items, 0), "work_item_id"));
+    assert_string_equal("{\"iteration\":3}",
+                        work_value(t, json_object_get(object, "iteration_end"), "snapshot_data"));
+    assert_int_equal(4, json_number(object, "next_iteration"));
+    const json_t *later = json_object_get(object, "checkpoints");
+    assert_int_equal(3, json_array_size(later)); /* the two, and that of the run */
+    assert_string_equal("{\"tool\":\"grep\"}",
+                        work_value(t, json_array_get(later, 0), "snapshot_data"));
+    assert_string_equal("llm_response", json_text(json_array_get(later, 1), "checkpoint_type"));
+    const json_t *responses = json_object_get(object, "responses");
+    assert_int_equal(1, json_array_size(responses));
+    assert_string_equal("work-r", json_text(json_array_get(responses, 0), "idempotency_key"));
+    assert_string_equal("[1]", work_value(t, json_array_get(responses, 0), "response_data"));
+    assert_string_equal("me", json_text(object, "holder"));
+    assert_true(json_number(object, "lease_token") > 0);
+    json_decref(object);
+}
+
+static void resume_of_a_new_task_begins_with_iteration_1(void **state)
+{
+    cli_fixture *t = *state;
+    json_t *object = work_object(t, "$T task resume t --json");
+    assert_int_equal(1, json_number(object, "next_iteration"));
+    assert_true(json_is_null(json_object_get(object, "iteration_end")));
+    assert_string_equal("[]", work_value(t, object, "items"));
+    assert_string_equal("[]", work_value(t, object, "checkpoints"));
+    assert_string_equal("[]", work_value(t, object, "responses"));
+    json_decref(object);
+}
+
+/* One resumer at a time; the lease can be kept and given back, by its token only. */
+static void a_second_resumer_is_refused_while_the_lease_lasts(void **state)
+{
+    cli_fixture *t = *state;
+    json_t *object = work_object(t, "$T task resume t --holder me --json");
+    const long long token = json_number(object, "lease_token");
+    json_decref(object);
+    work_refuses(t, 4, "me", "$T task resume t --holder you --json");
+    work_refuses(t, 4, "", "$T task renew t --token %lld", token + 1);
+    work_ok(t, "$T task renew t --token %lld --lease 10m", token);
+    work_refuses(t, 4, "", "$T task release t --token %lld", token + 1);
+    assert_string_equal("t released\n", work_ok(t, "$T task release t --token %lld", token));
+    object = work_object(t, "$T task resume t --holder you --json");
+    assert_true(json_number(object, "lease_token") > token);
+    json_decref(object);
+    work_refuses(t, 4, "", "$T task renew t --token %lld", token);
+}
+
+static void unknown_and_doubled_ids_are_refused(void **state)
+{
+    cli_fixture *t = *state;
+    work_refuses(t, 4, "", "$T task create again --task t");
+    work_refuses(t, 3, "nobody", "$T task show nobody --json");
+    work_refuses(t, 3, "nobody", "$T task cancel nobody");
+    work_refuses(t, 3, "nobody", "$T task finish nobody");
+    work_refuses(t, 3, "nobody", "$T task delete nobody");
+    work_refuses(t, 3, "nobody", "$T task resume nobody --json");
+    work_refuses(t, 4, "nobody", "$T task renew nobody --token 1");
+}
+
+static void bad_words_are_refused_and_change_nothing(void **state)
+{
+    cli_fixture *t = *state;
+    work_refuses(t, 2, "JSON", "$T task create x --metadata '{\"a\":'");
+    work_refuses(t, 2, "", "$T task create \"$(printf 'a\\377b')\"");
+    work_refuses(t, 2, "", "$T task create x --task \"$(printf 'a\\377b')\"");
+    work_refuses(t, 2, "", "$T task create x --task ''");
+    work_refuses(t, 2, "128", "$T task create x --task \"$(printf '%%0129d' 0)\"");
+    work_refuses(t, 2, "", "$T task create x --metadata \"$(printf '\"\\377\"')\"");
+    work_refuses(t, 2, "",
+                 "head -c 1100000 /dev/zero | tr '\\0' 1 > big; $T task create x --metadata @big");
+    work_refuses(t, 2, "", "$T task renew t --token 0");
+    work_refuses(t, 2, "", "$T task renew t --token -1");
+    work_refuses(t, 2, "--token", "$T task renew t");
+    work_refuses(t, 2, "", "$T task resume t --lease 0s");
+    work_refuses(t, 2, "", "$T task ls --limit -1");
+    work_refuses(t, 2, "", "$T task create");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORK_EVERY_ENGINE(create_prints_the_id_and_nothing_else),
+        WORK_EVERY_ENGINE(ls_lists_the_newest_first_and_by_status),
+        WORK_EVERY_ENGINE(cancel_ends_the_items_and_fences_their_holders),
+        WORK_EVERY_ENGINE(finish_is_refused_while_items_are_unfinished),
+        WORK_EVERY_ENGINE(delete_removes_everything_of_it),
+        WORK_EVERY_ENGINE(resume_hands_over_what_is_needed),
+        WORK_EVERY_ENGINE(resume_of_a_new_task_begins_with_iteration_1),
+        WORK_EVERY_ENGINE(a_second_resumer_is_refused_while_the_lease_lasts),
+        WORK_EVERY_ENGINE(unknown_and_doubled_ids_are_refused),
+        WORK_TEST_SQLITE(bad_words_are_refused_and_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,557 @@
+/* tidemark work, on every engine: what scripts rely on, word for word; bad input; a store with work in it is sound. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/work/work_calls.h"
+
+/* ---- add ---- */
+
+static void add_prints_the_id_and_nothing_else(void **state)
+{
+    cli_fixture *t = *state;
+    json_t *object = work_object(t, "$T work add --task t --type import --input '{\"day\": 1.50}' "
+                                    "--priority -5 --max-retries 0 --json");
+    assert_int_equal(1, json_object_size(object));
+    const char *id = work_value(t, object, "work_item_id");
+    json_decref(object);
+    assert_member(t, id, "status", "pending");
+    assert_member(t, id, "priority", "-5");
+    assert_member(t, id, "max_retries", "0");
+    /* What was given is kept as it was written. */
+    assert_contains(work_ok(t, "$T work show %s --json", id), "\"input_data\":{\"day\": 1.50}");
+    assert_string_equal("mine\n", work_ok(t, "$T work add --task t --type x --work-item mine"));
+}
+
+/* Given again with the same content it is the same item; a live item of the same key stands for the new one. */
+static void add_of_what_is_there_says_so(void **state)
+{
+    cli_fixture *t = *state;
+    const char *again = "{\"work_item_id\":\"a\",\"existing\":true}\n";
+    work_ok(t, "$T work add --task t --type x --work-item a --input 1 --unique-key k");
+    assert_string_equal(again, work_ok(t, "$T work add --task t --type x --work-item a --input 1 "
+                                          "--unique-key k --json"));
+    assert_string_equal(again, work_ok(t, "$T work add --task t --type x --unique-key k --json"));
+    work_refuses(t, 4, "", "$T work add --task t --type x --work-item a --input 2");
+    assert_string_equal("1", work_query(t, "SELECT count(*) FROM work_items"));
+}
+
+static void a_batch_is_read_from_stdin(void **state)
+{
+    cli_fixture *t = *state;
+    work_ok(t, "$T task create other --task u");
+    json_t *list = work_objects(t, "printf '%%s\\n' '{\"type\":\"x\",\"input\":[1, "
+                                   "2],\"priority\":7,\"work_item_id\":\"a\"}' ''"
+                                   " '{\"work_type\":\"y\",\"task\":\"u\",\"max_retries\":0,"
+                                   "\"timeout\":\"5m\",\"work_item_id\":\"b\"}'"
+                                   " '{\"type\":\"x\",\"depends_on\":[\"a\"],\"delay\":\"1h\","
+                                   "\"unique_key\":\"k\",\"work_item_id\":\"c\"}'"
+                                   " | $T work add --task t --batch - --json");
+    assert_int_equal(3, json_array_size(list));
+    assert_string_equal("b", json_text(json_array_get(list, 1), "work_item_id"));
+    json_decref(list);
+    assert_member(t, "a", "priority", "7");
+    assert_member(t, "b", "task_id", "u");
+    assert_member(t, "b", "timeout_us", "300000000");
+    assert_member(t, "c", "waits_for", "1");
+    assert_member(t, "a", "has_dependents", "true");
+    assert_string_equal("", work_ok(t, "$T work add --task t --batch - --json"));
+}
+
+/* All or nothing, and the line is named. */
+static void a_bad_line_refuses_the_whole_batch(void **state)
+{
+    cli_fixture *t = *state;
+    static const struct {
+        const char *line, *part;
+    } bad[] = {
+        {"{\"type\":\"x\"", "line 2"},
+        {"[1]", "line 2"},
+        {"{\"type\":\"x\",\"priority\":\"high\"}", "priority"},
+        {"{\"type\":\"x\",\"prioritty\":1}", "prioritty"},
+        {"{\"type\":\"x\",\"max_retries\":-1}", "max_retries"},
+        {"{\"priority\":1}", "type"},
+        {"{\"type\":\"x\",\"delay\":\"soon\"}", "delay"},
+        {"{\"type\":\"x\",\"depends_on\":\"a\"}", "depends_on"},
+        {"{\"type\":\"x\",\"input\":1}\\377", "line 2"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        work_refuses(
+            t, 2, bad[i].part,
+            "{ echo '{\"type\":\"x\"}'; printf '%s\\n'; } | $T work add --task t --batch -",
+            bad[i].line);
+    work_refuses(t, 3, "nobody",
+                 "{ echo '{\"type\":\"x\"}'; echo '{\"type\":\"x\",\"task\":\"nobody\"}'; } "
+                 "| $T work add --task t --batch -");
+    work_refuses(t, 2, "task", "echo '{\"type\":\"x\"}' | $T work add --batch -");
+}
+
+/* Dependencies in a circle would wait for ever. */
+static void cyclic_dependencies_are_refused(void **state)
+{
+    cli_fixture *t = *state;
+    work_refuses(t, 4, "",
+                 "printf '%%s\\n' '{\"type\":\"x\",\"work_item_id\":\"a\",\"depends_on\":[\"b\"]}' "
+                 "'{\"type\":\"x\",\"work_item_id\":\"b\",\"depends_on\":[\"a\"]}' "
+                 "| $T work add --task t --batch -");
+    work_refuses(t, 4, "", "$T work add --task t --type x --work-item a --depends-on a");
+    work_refuses(t, 3, "nobody", "$T work add --task t --type x --depends-on nobody");
+}
+
+/* ---- claim ---- */
+
+static void claim_prints_what_scripts_rely_on(void **state)
+{
+    cli_fixture *t = *state;
+    const char *low = work_add(t, "--type x --input '{\"n\":1}'");
+    const char *high = work_add(t, "--type x --priority 9");
+    json_t *list =
+        work_objects(t, "$T work claim --worker me --type x --limit 5 --lease 30s --json");
+    assert_int_equal(2, json_array_size(list));
+    const json_t *first = json_array_get(list, 0);
+    const json_t *second = json_array_get(list, 1);
+    assert_string_equal(high, json_text(first, "work_item_id"));
+    assert_true(json_is_null(json_object_get(first, "input_data")));
+    assert_string_equal(low, json_text(second, "work_item_id"));
+    assert_string_equal("{\"n\":1}", work_value(t, second, "input_data"));
+    assert_int_equal(1, json_number(second, "attempt"));
+    assert_true(json_number(second, "lease_token") > 0);
+    assert_string_equal("t", json_text(second, "task_id"));
+    assert_string_equal("x", json_text(second, "work_type"));
+    assert_int_equal(27, strlen(json_text(second, "lease_expires_at")));
+    json_decref(list);
+    assert_member(t, low, "lease_holder", "me");
+    assert_member(t, low, "status", "in_progress");
+    json_t *task = work_object(t, "$T task show t --json");
+    assert_string_equal("running", json_text(task, "status"));
+    json_decref(task);
+}
+
+static void claim_ends_with_3_when_there_is_nothing(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --run-after 1h");
+    work_add(t, "--type paused");
+    work_ok(t, "$T work pause paused --reason 'being mended'");
+    static const char *const wants[] = {"", "--type nothing", "--type paused", "--task t --type x"};
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        const cli_result result = work_run(t, "$T work claim --worker w %s --json", wants[i]);
+        assert_int_equal(3, result.exit_code);
+        assert_string_equal("", result.out);
+        assert_string_equal("", result.err);
+    }
+    work_ok(t, "$T work resume paused");
+    work_claim(t, "--type paused");
+}
+
+/* The token, not the name, says who holds it. The attempt counts from 1, and a failure spends one. */
+static void attempts_count_from_1_and_tokens_rise(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --max-retries 1");
+    const work_held first = work_claim(t, "");
+    assert_int_equal(1, first.attempt);
+    json_t *failed =
+        work_object(t, "$T work fail %s --token %lld --error 'no network' --retry-after 0s --json",
+                    first.id, first.token);
+    assert_string_equal("pending", json_text(failed, "result"));
+    json_decref(failed);
+    const work_held second = work_claim(t, "");
+    assert_string_equal(first.id, second.id);
+    assert_int_equal(2, second.attempt);
+    assert_true(second.token > first.token);
+    work_refuses(t, 4, "", "$T work finish %s --token %lld", first.id, first.token);
+    work_ok(t, "$T work release %s --token %lld", second.id, second.token);
+    const work_held third = work_claim(t, "");
+    assert_int_equal(2, third.attempt); /* a release spends none */
+    failed = work_object(t, "$T work fail %s --token %lld --error 'again' --json", third.id,
+                         third.token);
+    assert_string_equal("failed", json_text(failed, "result"));
+    json_decref(failed);
+    assert_member(t, third.id, "failure_kind", "exhausted");
+    assert_member(t, third.id, "error_message", "again");
+}
+
+/* ---- finish, fail ---- */
+
+/* One commit: the output, a last checkpoint, what follows. Again with the same token and output is an answer, not a loss. */
+static void finish_stores_output_checkpoint_and_what_follows(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x");
+    const work_held held = work_claim(t, "");
+    const char *again = work_text(
+        t, "$T work finish %s --token %lld --output '{\"rows\": 42}' --json", held.id, held.token);
+    work_ok(t,
+            "echo '{\"type\":\"next\",\"work_item_id\":\"n\"}' > follow; %s --data '{\"page\":9}' "
+            "--batch follow",
+            again);
+    assert_string_equal(
+        work_text(t, "{\"work_item_id\":\"%s\",\"result\":\"completed\"}\n", held.id),
+        work_ok(t, "%s", again));
+    assert_member(t, held.id, "status", "completed");
+    assert_member(t, held.id, "output_data", "{\"rows\":42}");
+    assert_member(t, "n", "task_id", "t");
+    assert_string_equal("1|tool_executed",
+                        work_query(t, "SELECT count(*), min(checkpoint_type) FROM checkpoints"));
+    work_refuses(t, 4, "", "$T work finish %s --token %lld --output 43", held.id, held.token);
+    work_refuses(t, 4, "", "$T work fail %s --token %lld --error x", held.id, held.token);
+    work_refuses(t, 4, "", "$T work release %s --token %lld", held.id, held.token);
+    work_refuses(t, 4, "", "$T work cancel %s", held.id);
+}
+
+static void a_final_failure_ends_the_item(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --max-retries 9");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "$T work fail %s --token %lld --error 'bad input' --final", held.id, held.token);
+    assert_member(t, held.id, "status", "failed");
+    assert_member(t, held.id, "failure_kind", "error");
+    /* A new item like it, linked to it. */
+    json_t *object = work_object(t, "$T work retry %s --json", held.id);
+    assert_member(t, json_text(object, "work_item_id"), "retried_from", held.id);
+    json_decref(object);
+    work_refuses(t, 4, "", "$T work retry %s", work_claim(t, "").id);
+}
+
+/* The lease ran out: nobody may go on under its token, and the sweep says what it did. */
+static void a_lease_that_ran_out_is_lost(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x");
+    const work_held held = work_claim(t, "--lease 1ms");
+    work_refuses(t, 4, "", "$T work finish %s --token %lld", held.id, held.token);
+    work_refuses(t, 4, "", "$T work fail %s --token %lld --error x", held.id, held.token);
+    work_refuses(t, 4, "", "$T work release %s --token %lld", held.id, held.token);
+    work_refuses(t, 4, "", "$T work checkpoint %s --token %lld --data '{}'", held.id, held.token);
+    work_refuses(t, 4, "", "$T work progress %s --token %lld --progress 5", held.id, held.token);
+    json_t *swept = work_object(t, "$T work sweep --json");
+    assert_int_equal(1, json_number(swept, "requeued"));
+    assert_int_equal(0, json_number(swept, "failed"));
+    static const char *const counts[] = {"quarantined", "promoted", "blocked", "scheduled"};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        assert_int_equal(0, json_number(swept, counts[i]));
+    json_decref(swept);
+    assert_contains(work_ok(t, "$T work sweep"), "0 requeued");
+    assert_member(t, held.id, "crash_count", "1");
+    assert_string_equal("error_boundary", work_query(t, "SELECT checkpoint_type FROM checkpoints"));
+    assert_true(work_claim(t, "").token > held.token);
+}
+
+/* ---- renew ---- */
+
+static void renew_tells_which_leases_are_lost(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x");
+    work_add(t, "--type x");
+    const work_held a = work_claim(t, "--lease 30s");
+    const work_held b = work_claim(t, "--lease 30s");
+    assert_string_equal(
+        work_text(t, "%s renewed\n%s renewed\n", a.id, b.id),
+        work_ok(t, "$T work renew %s=%lld %s=%lld --lease 1h", a.id, a.token, b.id, b.token));
+    work_ok(t, "$T work cancel %s", b.id);
+    cli_result result =
+        work_run(t, "$T work renew %s=%lld %s=%lld --json", a.id, a.token, b.id, b.token);
+    assert_int_equal(7, result.exit_code);
+    assert_string_equal(
+        work_text(t,
+                  "{\"work_item_id\":\"%s\",\"lease_token\":%lld,\"result\":\"renewed\"}\n"
+                  "{\"work_item_id\":\"%s\",\"lease_token\":%lld,\"result\":\"lost\"}\n",
+                  a.id, a.token, b.id, b.token),
+        result.out);
+    assert_contains(result.err, "tidemark: work renew: ");
+    result =
+        work_run(t, "$T work renew %s=%lld nobody=1 %s=%lld", b.id, b.token, a.id, a.token + 1);
+    assert_int_equal(4, result.exit_code);
+    assert_string_equal(work_text(t, "%s lost\nnobody lost\n%s lost\n", b.id, a.id), result.out);
+    work_refuses(t, 2, "ID=TOKEN", "$T work renew %s", a.id);
+    work_refuses(t, 2, "", "$T work renew %s=-1", a.id);
+    work_refuses(t, 2, "", "$T work renew %s=", a.id);
+    work_refuses(t, 2, "", "$T work renew %s=99999999999999999999", a.id);
+    work_refuses(t, 2, "", "$T work renew");
+}
+
+/* ---- looking ---- */
+
+/* Every column of the table, whatever columns there are. */
+static void show_prints_all_columns(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --timeout 1h --unique-key k");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "$T work progress %s --token %lld --progress 40", held.id, held.token);
+    json_t *object = work_object(t, "$T work show %s --json", held.id);
+    const char *names =
+        cli_is_postgres(t)
+            ? work_query(t, "SELECT string_agg(column_name, ' ') FROM information_schema.columns "
+                            "WHERE table_name = 'work_items' AND table_schema = current_schema()")
+            : work_query(t, "SELECT group_concat(name, ' ') FROM pragma_table_info('work_items')");
+    char *left = strdup(names);
+    int count = 0;
+    for (char *at = left, *name; (name = strsep(&at, " "));) {
+        if (!json_object_get(object, name))
+            fail_msg("show leaves out %s", name);
+        count++;
+    }
+    free(left);
+    assert_true(count >= 18);
+    assert_string_equal("{\"percent\":40}", work_value(t, object, "progress"));
+    const json_t *attempt = json_array_get(json_object_get(object, "attempts"), 0);
+    assert_int_equal(held.token, json_number(attempt, "lease_token"));
+    assert_true(json_is_null(json_object_get(attempt, "outcome")));
+    json_decref(object);
+    assert_contains(work_ok(t, "$T work show %s", held.id), "held by      w\n");
+}
+
+static void ls_lists_the_newest_first_and_filters(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --work-item a");
+    work_add(t, "--type x --work-item b");
+    work_add(t, "--type y --work-item c");
+    work_ok(t, "$T work cancel b");
+    work_claim(t, "--type y");
+    static const struct {
+        const char *options, *ids;
+    } lists[] = {{"", "c b a "},
+                 {"--limit 2", "c b "},
+                 {"--type x", "b a "},
+                 {"--status pending", "a "},
+                 {"--reason cancelled", "b "},
+                 {"--holder w", "c "},
+                 {"--task nobody", ""}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        assert_string_equal(lists[i].ids,
+                            work_ok(t,
+                                    "$T work ls %s --json | sed "
+                                    "'s/{\"work_item_id\":\"\\([a-z]*\\)\".*/\\1/' | tr '\\n' ' '",
+                                    lists[i].options));
+    assert_contains(work_ok(t, "$T work ls"), "HELD BY");
+}
+
+static void explain_tells_why_it_is_not_running(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --work-item a");
+    work_add(t, "--type y --work-item b --depends-on a --run-after 1h");
+    work_ok(t, "$T work pause y");
+    json_t *object = work_object(t, "$T work explain b --json");
+    const char *reasons = work_value(t, object, "reasons");
+    json_decref(object);
+    assert_contains(reasons, "\"code\":\"paused\"");
+    assert_contains(reasons, "\"code\":\"delayed\"");
+    assert_contains(reasons, "\"code\":\"waiting\"");
+    assert_contains(work_ok(t, "$T work explain a"), "ready: ");
+    json_t *types = work_objects(t, "$T work types --json");
+    assert_int_equal(2, json_array_size(types));
+    json_decref(types);
+    work_refuses(t, 3, "nobody", "$T work explain nobody");
+}
+
+/* The three questions of whoever watches the queue. */
+static void stats_count_items_leases_and_checkpoints(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x");
+    work_add(t, "--type x");
+    work_add(t, "--type y");
+    work_claim(t, "--type y");
+    work_ok(t, "$T checkpoint add --task t --data '{}'; $T checkpoint add --task t --data '{}'");
+    json_t *object = work_object(t, "$T work stats --json");
+    const json_t *items = json_object_get(object, "items");
+    assert_int_equal(2, json_array_size(items));
+    assert_string_equal("x", json_text(json_array_get(items, 0), "work_type"));
+    assert_string_equal("pending", json_text(json_array_get(items, 0), "status"));
+    assert_int_equal(2, json_number(json_array_get(items, 0), "count"));
+    assert_true(json_is_number(json_object_get(json_array_get(items, 0), "avg_age_hours")));
+    const json_t *leases = json_object_get(object, "leases");
+    assert_int_equal(1, json_number(leases, "active_leases"));
+    assert_int_equal(0, json_number(leases, "stale_leases"));
+    const json_t *top = json_array_get(json_object_get(object, "tasks"), 0);
+    assert_int_equal(2, json_number(top, "checkpoint_count"));
+    assert_int_equal(2, json_number(top, "max_sequence"));
+    json_decref(object);
+    assert_contains(work_ok(t, "$T work stats"), "1 active");
+}
+
+/* ---- delete, clean ---- */
+
+/* The checkpoints of an item that is gone stay, with its id as evidence. */
+static void delete_and_clean_leave_checkpoints_untouched(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --work-item a");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "$T work checkpoint a --token %lld --data '{\"p\":1}' --tag good", held.token);
+    work_refuses(t, 4, "", "$T work delete a");
+    work_ok(t, "$T work finish a --token %lld", held.token);
+    assert_string_equal("{\"removed\":0}\n", work_ok(t, "$T work clean --json"));
+    assert_string_equal("{\"removed\":1}\n", work_ok(t, "$T work clean --older-than 0s --json"));
+    work_refuses(t, 3, "", "$T work show a");
+    assert_string_equal("a", work_query(t, "SELECT work_item_id FROM checkpoints"));
+    work_add(t, "--type x --work-item b");
+    work_ok(t, "$T work delete b --json");
+    work_refuses(t, 3, "", "$T work delete b");
+}
+
+/* ---- bad input ---- */
+
+typedef struct refusal {
+    int code;
+    const char *part, *words;
+} refusal;
+
+/* What cannot be right whatever the store holds. */
+static void bad_words_are_refused_and_change_nothing(void **state)
+{
+    cli_fixture *t = *state;
+    static const refusal bad[] = {
+        {2, "--type", "work add --task t"},
+        {2, "--task", "work add --type x"},
+        {2, "JSON", "work add --task t --type x --input '{\"a\":}'"},
+        {2, "JSON", "work add --task t --type x --input ''"},
+        {2, "UTF-8", "work add --task t --type x --input \"$(printf '\"\\377\"')\""},
+        {2, "", "work add --task t --type \"$(printf 'x\\377')\""},
+        {2, "", "work add --task t --type ''"},
+        {2, "", "work add --task t --type x --work-item ''"},
+        {2, "", "work add --task t --type x --max-retries -1"},
+        {2, "", "work add --task t --type x --max-retries many"},
+        {2, "", "work add --task t --type x --priority 99999999999"},
+        {2, "", "work add --task t --type x --run-after yesterday"},
+        {2, "", "work add --task t --type x --timeout -1s"},
+        {2, "longer", "work add --task t --type x --input @big"},
+        {2, "missing.json", "work add --task t --type x --input @missing.json"},
+        {2, "", "work claim --worker w --limit 0"},
+        {2, "", "work claim --worker w --limit -3"},
+        {2, "", "work claim --worker w --limit 1001"},
+        {2, "", "work claim --worker w --lease 0s"},
+        {2, "", "work claim --worker w --lease forever"},
+        {2, "", "work claim --worker \"$(printf '%0300d' 0)\""},
+        {2, "", "work claim --worker \"$(printf 'w\\377')\""},
+        {2, "--token", "work finish a"},
+        {2, "", "work finish a --token 0"},
+        {2, "", "work finish a --token 1.5"},
+        {2, "--error", "work fail a --token 1"},
+        {2, "", "work pause ''"},
+        {2, "", "work clean --older-than -1d"},
+        {2, "", "work sweep --crash-limit 0"},
+        {2, "", "work run --type x"},
+        {2, "there is no program", "work run --type x -- ./no-such-program"},
+        {2, "", "work run --type x --parallel 0 -- true"},
+        {2, "NAME=VALUE", "work run --type x --env novalue -- true"},
+    };
+    work_add(t, "--type x --work-item a");
+    work_ok(t, "head -c 17000000 /dev/zero | tr '\\0' 1 > big");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        work_refuses(t, bad[i].code, bad[i].part, "$T %s", bad[i].words);
+}
+
+/* Unknown ids, wrong tokens, and what only the holder is refused. */
+static void bad_ids_and_tokens_are_refused_and_change_nothing(void **state)
+{
+    cli_fixture *t = *state;
+    static const refusal bad[] = {
+        {3, "nobody", "work add --task nobody --type x"},
+        {4, "", "work finish a --token 1"},
+        {4, "", "work fail a --token 9223372036854775807 --error x"},
+        {3, "nobody", "work finish nobody --token 1"},
+        {3, "nobody", "work fail nobody --token 1 --error x"},
+        {3, "nobody", "work release nobody --token 1"},
+        {3, "nobody", "work checkpoint nobody --token 1 --data 1"},
+        {3, "nobody", "work show nobody --json"},
+        {3, "nobody", "work cancel nobody"},
+        {3, "nobody", "work retry nobody"},
+        {3, "nobody", "work delete nobody"},
+    };
+    work_add(t, "--type x --work-item a");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "head -c 17000000 /dev/zero | tr '\\0' 1 > big");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        work_refuses(t, bad[i].code, bad[i].part, "$T %s", bad[i].words);
+    work_refuses(t, 2, "JSON", "$T work finish a --token %lld --output '[1,'", held.token);
+    work_refuses(t, 2, "longer", "$T work finish a --token %lld --output @big", held.token);
+    work_refuses(t, 2, "", "$T work checkpoint a --token %lld --type nonsense --data 1",
+                 held.token);
+    work_refuses(t, 2, "", "$T work progress a --token %lld --progress 101", held.token);
+    work_refuses(t, 2, "", "$T work finish a --token %lld --output - --data - < /dev/null",
+                 held.token);
+    work_refuses(t, 2, "", "echo '{\"type\":\"\"}' | $T work finish a --token %lld --batch -",
+                 held.token);
+    work_ok(t, "$T work finish a --token %lld", held.token);
+}
+
+/* ---- the store ---- */
+
+/* Work of every kind in it: the store is sound, the doctor has nothing to say, and so it is elsewhere. */
+static void a_store_with_work_in_it_is_sound(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type x --work-item a");
+    work_add(t, "--type x --work-item b");
+    work_add(t, "--type x --work-item c --depends-on b");
+    work_claim(t, "--lease 1ms");
+    work_ok(t, "$T work sweep");
+    work_ok(t, "$T work run --type x --limit 1 -- echo '{\"n\":1}'");
+    work_ok(t, "$T schedule add s --task t --type x --every 1h");
+    work_ok(t, "head -c 300000 /dev/urandom | base64 -w0 | sed 's/.*/\"&\"/' | $T checkpoint add "
+               "--task t --data -");
+    work_ok(t, "$T checkpoint fork 1 --task f");
+    json_t *report = work_object(t, "$T store check --json");
+    assert_string_equal("[]", work_value(t, report, "findings"));
+    json_decref(report);
+    const cli_result doctor = work_run(t, "$T doctor");
+    assert_null(strstr(doctor.out, "bad"));
+    assert_string_equal("0 invalid",
+                        strstr(work_ok(t, "$T checkpoint verify"), "0 invalid") ? "0 invalid" : "");
+    if (cli_is_postgres(t))
+        return;
+    work_ok(t, "$T store backup copy.db");
+    assert_contains(work_ok(t, "TIDEMARK_STORE=copy.db $T work ls"), "completed");
+}
+
+/* Many programs call it list. */
+static void list_is_another_name_of_ls(void **state)
+{
+    cli_fixture *t = *state;
+    (void)work_add(t, "--type job");
+    static const char *const nouns[] = {"task",     "work",     "checkpoint", "idempotency",
+                                        "schedule", "sequence", "store"};
+    for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++) {
+        const cli_result ls = work_run(t, "$T %s ls --json", nouns[i]);
+        const cli_result list = work_run(t, "$T %s list --json", nouns[i]);
+        assert_int_equal(ls.exit_code, list.exit_code);
+        assert_string_equal(ls.out, list.out);
+    }
+    assert_contains(work_ok(t, "$T help work list"), "tidemark work ls");
+    work_refuses(t, 2, "ends before it begins", "$T checkpoint ls --from 5 --to 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORK_EVERY_ENGINE(add_prints_the_id_and_nothing_else),
+        WORK_EVERY_ENGINE(add_of_what_is_there_says_so),
+        WORK_EVERY_ENGINE(a_batch_is_read_from_stdin),
+        WORK_EVERY_ENGINE(a_bad_line_refuses_the_whole_batch),
+        WORK_EVERY_ENGINE(cyclic_dependencies_are_refused),
+        WORK_EVERY_ENGINE(claim_prints_what_scripts_rely_on),
+        WORK_EVERY_ENGINE(claim_ends_with_3_when_there_is_nothing),
+        WORK_EVERY_ENGINE(attempts_count_from_1_and_tokens_rise),
+        WORK_EVERY_ENGINE(finish_stores_output_checkpoint_and_what_follows),
+        WORK_EVERY_ENGINE(a_final_failure_ends_the_item),
+        WORK_EVERY_ENGINE(a_lease_that_ran_out_is_lost),
+        WORK_EVERY_ENGINE(renew_tells_which_leases_are_lost),
+        WORK_EVERY_ENGINE(show_prints_all_columns),
+        WORK_EVERY_ENGINE(ls_lists_the_newest_first_and_filters),
+        WORK_EVERY_ENGINE(explain_tells_why_it_is_not_running),
+        WORK_EVERY_ENGINE(stats_count_items_leases_and_checkpoints),
+        WORK_EVERY_ENGINE(delete_and_clean_leave_checkpoints_untouched),
+        WORK_TEST_SQLITE(bad_words_are_refused_and_change_nothing),
+        WORK_EVERY_ENGINE(bad_ids_and_tokens_are_refused_and_change_nothing),
+        WORK_EVERY_ENGINE(a_store_with_work_in_it_is_sound),
+        WORK_EVERY_ENGINE(list_is_another_name_of_ls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,3 @@
+#include "colony/duckdb/duckdb_conformance.h"
+
+#include "colony/sink_gap_test.c" /* NOLINT(bugprone-suspicious-include) */

@@ -1,3 +1,0 @@
-#include "duckdb_conformance.h"
-
-#include "sink_test.c" /* NOLINT(bugprone-suspicious-include) */
