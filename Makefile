@@ -115,10 +115,12 @@ release: ## tarball, image, packages, list of parts, notes and checksums, in bui
 	@scripts/setup/setup build deb
 	@scripts/release/make-release
 
-dist-test: image ## start the tarball and the image on nothing but glibc, and build the tarball again elsewhere (root)
+release-again: release ## build the release again in another directory without ccache, and compare the bytes
+	@scripts/release/dist-again --release
+
+dist-test: image ## start the tarball and the image on nothing but glibc (root)
 	@scripts/release/dist-test
 	@scripts/release/image-test
-	@scripts/release/dist-again
 
 fresh-machine: ## README's commands on a fresh Debian 12 (root)
 	@scripts/setup/packages --install deb

@@ -1,7 +1,8 @@
 // What people meet first: README's first screen, workflows, templates and policies.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 import { runCases, test } from '../clients/cases.mjs';
@@ -65,6 +66,52 @@ test('fresh-machine refuses what it does not know with exit status 2', () => {
         assert.equal(run.status, 2, words.join(' '));
         assert.equal(run.stdout, '');
     }
+});
+
+// ---- release ----
+
+// A tree with this script alone, two releases of two files each, and what a comparison of them says.
+const compareReleases = (change) => {
+    const root = mkdtempSync(path.join(tmpdir(), 'tidemark-again-'));
+    try {
+        mkdirSync(path.join(root, 'scripts/release'), { recursive: true });
+        copyFileSync(inTree('scripts/release/dist-again'), path.join(root, 'scripts/release/dist-again'));
+        const releases = [path.join(root, 'build/dist'), path.join(root, 'other')];
+        for (const place of releases) {
+            mkdirSync(path.join(place, 'tree/lib'), { recursive: true });
+            writeFileSync(path.join(place, 'tree/lib/same.so'), 'same');
+            writeFileSync(path.join(place, 'tree/lib/changed.so'), 'as it was');
+            if (place === releases[1]) change(place);
+            const pack = 'tar --sort=name --mtime=@0 -cf - tree | gzip -n >one.tar.gz && rm -r tree && echo notes >notes.md && sha256sum * >SHA256SUMS';
+            execFileSync('sh', ['-c', pack], { cwd: place });
+        }
+        const words = ['scripts/release/dist-again', '--release', '--against', 'other'];
+        return spawnSync('bash', words, { cwd: root, encoding: 'utf8' });
+    } finally {
+        rmSync(root, { recursive: true });
+    }
+};
+
+test('dist-again accepts a release that is the same', () => {
+    const run = compareReleases(() => {});
+    assert.equal(run.status, 0, run.stderr);
+    assert.match(run.stdout, /^dist-again: 3 files are the same/);
+});
+
+test('dist-again names every file that differs, and what differs in it', () => {
+    const run = compareReleases((place) => {
+        writeFileSync(path.join(place, 'tree/lib/changed.so'), 'with another path');
+        writeFileSync(path.join(place, 'extra.md'), 'only here');
+    });
+    assert.equal(run.status, 1, run.stdout);
+    const lines = run.stderr.trim().split('\n');
+    assert.deepEqual(lines, [
+        'dist-again: SHA256SUMS differs when it is built again',
+        'dist-again: extra.md is in one of the two builds only',
+        'dist-again: one.tar.gz differs when it is built again',
+        '    tree/lib/changed.so',
+        'dist-again: 3 of 4 files differ',
+    ]);
 });
 
 // ---- workflows ----
