@@ -78,4 +78,19 @@ for (const page of pages)
             if (!existsSync(path.join(source, 'bench', `${name}.c`))) wrong.push(`bench/${name}.c is not there`);
         if (wrong.length > 0) throw wrong.join('\n');
     });
+
+// The design notes of the beginning are not part of the tree: comments say the fact, or name a page of docs/decisions.
+const OUTSIDE = /\b(?:FAULTS|DECISIONS),? (?:rules? )?[A-Z]?\d|\b(?:DESIGN|TYPES|DUCKLAKE|FAULTS|DECISIONS|PEERS)\.md\b|\bseeds? 00[0-4]\b|\/work\/shared/;
+const FOLDERS = ['bench', 'demo', 'docs', 'examples', 'fuzz', 'include', 'models', 'packaging', 'proto', 'scripts', 'sql', 'src', 'tests', 'tools', 'web/src'];
+test('nothing refers to a document outside of the tree', async () => {
+    const wrong = [];
+    for (const folder of FOLDERS)
+        for (const name of readdirSync(path.join(source, folder), { recursive: true })) {
+            const file = path.join(folder, name);
+            if (file === 'tests/docs/links_test.mjs' || !/\.(c|h|sql|py|mjs|md|proto|toml|build|sh|jsx)$/.test(name)) continue;
+            const lines = textOf(file).split('\n');
+            lines.forEach((line, i) => OUTSIDE.test(line) && wrong.push(`${file}:${i + 1}: ${line.trim()}`));
+        }
+    if (wrong.length > 0) throw wrong.join('\n');
+});
 await runCases();
