@@ -1,5 +1,4 @@
 /* check_cert.c - tidemark check cert: how long a certificate lasts, of a file or of a service. */
-#include <curl/curl.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cli/machine/check.h"
+#include "net/client/curl_api.h"
 
 enum { FILE_MAX = 1 << 20, NAME_MAX_LEN = 200, TIMEOUT_S = 10 };
 

@@ -1,9 +1,9 @@
 /* check_ready.c - tidemark check ready: does a service answer GET /readyz with 200? */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/machine/check.h"
+#include "net/client/curl_api.h"
 
 enum { TIMEOUT_S = 10, HTTP_OK = 200, HTTP_UNAVAILABLE = 503 };
 

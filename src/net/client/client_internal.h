@@ -16,13 +16,13 @@
 #ifndef TIDE_NET_CLIENT_CLIENT_INTERNAL_H
 #define TIDE_NET_CLIENT_CLIENT_INTERNAL_H
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "net/client/client.h"
 #include "net/client/client_hub.h"
+#include "net/client/curl_api.h"
 #include "net/codec/inflate.h"
 #include "net/http/grpc.h"
 
