@@ -79,6 +79,18 @@ for (const page of pages)
         if (wrong.length > 0) throw wrong.join('\n');
     });
 
+for (const folder of ['docs/decisions', 'docs/internals'])
+    test(`${folder}: its index has every page`, async () => {
+        const index = textOf(path.join(folder, 'README.md'));
+        const missing = pagesBelow(folder).map((page) => path.basename(page)).filter((name) => name !== 'README.md' && !index.includes(`(${name})`));
+        if (missing.length > 0) throw missing.join(', ');
+    });
+const NARROW = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/glossary.md', ...pagesBelow('docs/decisions'), ...pagesBelow('docs/internals')];
+test('lines of pages for contributors fit into 100 columns', async () => {
+    const wide = NARROW.flatMap((page) => textOf(page).split('\n').flatMap((line, i) => ([...line].length > 100 ? [`${page}:${i + 1}`] : [])));
+    if (wide.length > 0) throw wide.join('\n');
+});
+
 // The design notes of the beginning are not part of the tree: comments say the fact, or name a page of docs/decisions.
 const OUTSIDE = /\b(?:FAULTS|DECISIONS),? (?:rules? )?[A-Z]?\d|\b(?:DESIGN|TYPES|DUCKLAKE|FAULTS|DECISIONS|PEERS)\.md\b|\bseeds? 00[0-4]\b|\/work\/shared/;
 const FOLDERS = ['bench', 'demo', 'docs', 'examples', 'fuzz', 'include', 'models', 'packaging', 'proto', 'scripts', 'sql', 'src', 'tests', 'tools', 'web/src'];
