@@ -100,7 +100,7 @@ static tide_status put_faults(tide_buffer *out, tide_error *err)
         UP(DemoFault) fault = UP_INIT(DEMO_FAULT);
         fill_words(words, faults[i].words, "an agent");
         fault.name = tide_rpc_borrow(faults[i].name);
-        fault.words = words;
+        fault.text = words;
         fault.wants_agent = faults[i].is_agents;
         TIDE_TRY(tide_rpc_put_bytes(out, 2, tide_view_of(faults[i].name), err));
         TIDE_TRY(put_message(out, 4, &fault.base, err));
@@ -215,7 +215,7 @@ static void run_disturb(tide_call *call, tide_view message, void *arg)
     }
     UP(DisturbResponse) response = UP_INIT(DISTURB_RESPONSE);
     response.agent = tide_rpc_borrow(agent);
-    response.words = words;
+    response.text = words;
     tide_call_reply_message(call, &response.base);
 }
 

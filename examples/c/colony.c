@@ -10,11 +10,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "http.h"
 
-enum { PATH_SIZE = 128, ID_SIZE = 32 };
+enum { PATH_SIZE = 128 };
 
 static json_t *ask(const char *url, const char *method, json_t *request)
 {
@@ -26,14 +25,6 @@ static json_t *ask(const char *url, const char *method, json_t *request)
     return answer;
 }
 
-/* A cell has the one field that its value needs: whole, text, ... Whole numbers are texts, which lose no digit. */
-static const char *cell_text(const json_t *row, size_t column)
-{
-    json_t *cell = json_array_get(json_object_get(row, "cells"), column);
-    const char *text = http_text(cell, "whole");
-    return *text ? text : http_text(cell, "text");
-}
-
 static void say_rows(const char *url)
 {
     size_t i;
@@ -42,29 +33,31 @@ static void say_rows(const char *url)
                          json_pack("{s:s, s:i}", "sql",
                                    "SELECT service_name, count(*) FROM spans"
                                    " GROUP BY service_name ORDER BY 1",
-                                   "maxRows", 1000));
+                                   "max_rows", 1000));
     if (json_is_true(json_object_get(answer, "cut")))
         (void)fputs("only the first 1000 rows\n", stderr);
     json_array_foreach(json_object_get(answer, "rows"), i, row)
-        printf("%s: %s spans\n", cell_text(row, 0), cell_text(row, 1));
+        printf("%s: %lld spans\n", json_string_value(json_array_get(row, 0)),
+               (long long)json_integer_value(json_array_get(row, 1)));
     json_decref(answer);
 }
 
 /* All of them, page by page: behind the last id, so that none is missed or told twice while others come. */
 static void say_gaps(const char *url)
 {
-    char after[ID_SIZE] = "0";
+    long long after = 0;
     for (bool has_more = true; has_more;) {
         size_t i;
         json_t *gap;
-        json_t *page =
-            ask(url, "ListGaps", json_pack("{s:s, s:i}", "afterId", after, "limit", 100));
+        json_t *page = ask(url, "ListGaps",
+                           json_pack("{s:I, s:i}", "after_id", (json_int_t)after, "limit", 100));
         json_array_foreach(json_object_get(page, "gaps"), i, gap)
         {
-            printf("gap %s %s %s..%s %s (%s)\n", http_text(gap, "agentId"),
-                   http_text(gap, "dataType"), http_text(gap, "startSeqId"),
-                   http_text(gap, "endSeqId"), http_text(gap, "status"), http_text(gap, "reason"));
-            (void)snprintf(after, sizeof after, "%s", http_text(gap, "id"));
+            printf("gap %s %s %lld..%lld %s (%s)\n", http_text(gap, "agent_id"),
+                   http_text(gap, "data_type"), http_number(gap, "start_seq_id"),
+                   http_number(gap, "end_seq_id"), http_text(gap, "status"),
+                   http_text(gap, "reason"));
+            after = http_number(gap, "id");
         }
         has_more = json_is_true(json_object_get(page, "more"));
         json_decref(page);
@@ -79,10 +72,10 @@ static bool say_books(const char *url)
     json_array_foreach(json_object_get(audit, "lines"), i, line)
     {
         const json_t *books = json_object_get(line, "books");
-        if (strcmp(http_text(books, "head"), "0") != 0)
-            printf("books %s %s: head %s stored %s lost %s\n", http_text(line, "agentId"),
-                   http_text(line, "dataType"), http_text(books, "head"),
-                   http_text(books, "stored"), http_text(books, "lost"));
+        if (http_number(books, "head") != 0)
+            printf("books %s %s: head %lld stored %lld lost %lld\n", http_text(line, "agent_id"),
+                   http_text(line, "data_type"), http_number(books, "head"),
+                   http_number(books, "stored"), http_number(books, "lost"));
     }
     const bool is_balanced = json_is_true(json_object_get(audit, "balanced"));
     puts(is_balanced ? "the books close" : "THE BOOKS DO NOT CLOSE");
@@ -97,10 +90,10 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /* What agents have now is here when this is answered. */
-    json_t *polled = ask(argv[1], "Poll", json_pack("{s:s}", "waitMs", "10000"));
-    printf("%s of %s agents caught up\n", http_text(polled, "caughtUp"),
-           http_text(polled, "agents"));
-    if (strcmp(http_text(polled, "failed"), "0") != 0)
+    json_t *polled = ask(argv[1], "Poll", json_pack("{s:i}", "wait_ms", 10000));
+    printf("%lld of %lld agents caught up\n", http_number(polled, "caught_up"),
+           http_number(polled, "agents"));
+    if (http_number(polled, "failed") != 0)
         (void)fprintf(stderr, "not all: %s\n", http_text(polled, "failure"));
     json_decref(polled);
     say_rows(argv[1]);

@@ -29,6 +29,11 @@ const char *http_text(const json_t *object, const char *member)
     return text ? text : "";
 }
 
+long long http_number(const json_t *object, const char *member)
+{
+    return json_integer_value(json_object_get(object, member));
+}
+
 void http_give_up(void)
 {
     (void)fprintf(stderr, "%s: %s\n", reason, message);

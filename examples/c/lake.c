@@ -40,11 +40,11 @@ static json_t *need(json_t *answer)
 static void prepare(const lake *l)
 {
     json_decref(
-        need(ask(l, "CreateCatalog", json_pack("{s:s, s:b}", "name", l->catalog, "mayExist", 1))));
+        need(ask(l, "CreateCatalog", json_pack("{s:s, s:b}", "name", l->catalog, "may_exist", 1))));
     json_t *made = ask(l, "CreateTable",
                        json_pack("{s:s, s:{s:s, s:s, s:s, s:b}}", "catalog", l->catalog,
                                  "operation", "schema", "sales", "table", "orders", "columns",
-                                 "id BIGINT, day DATE, amount DECIMAL(18,2)", "createSchema", 1));
+                                 "id BIGINT, day DATE, amount DECIMAL(18,2)", "create_schema", 1));
     /* CONFLICT: somebody makes it at this moment. */
     if (!made && strcmp(http_reason(), "EXISTS") != 0 && strcmp(http_reason(), "CONFLICT") != 0)
         http_give_up();
@@ -62,28 +62,28 @@ static void load(const lake *l, char snapshot[ID_SIZE])
         ask(l, "Append",
             json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:{s:o, s:s, s:o}}", "catalog", l->catalog,
                       "operation", "schema", "sales", "table", "orders", "format", "csv", "text",
-                      rows, "commit", "requestKey", json_sprintf("orders-%s", l->day), "author",
+                      rows, "commit", "request_key", json_sprintf("orders-%s", l->day), "author",
                       "lake.c", "message", json_sprintf("orders of %s", l->day))));
-    (void)snprintf(snapshot, ID_SIZE, "%s", http_text(done, "snapshotId"));
+    (void)snprintf(snapshot, ID_SIZE, "%lld", http_number(done, "snapshot_id"));
     if (json_is_true(json_object_get(done, "replayed")))
         printf("snapshot %s (was there)\n", snapshot);
     else
-        printf("snapshot %s: %s rows\n", snapshot, http_text(done, "rowsAdded"));
+        printf("snapshot %s: %lld rows\n", snapshot, http_number(done, "rows_added"));
     json_decref(done);
 }
 
 /* Delete and append as one snapshot, made from what has been seen. */
-static json_t *correction(const lake *l, const char *seen)
+static json_t *correction(const lake *l, long long seen)
 {
     json_t *operations =
         json_pack("[{s:{s:s, s:s, s:o}}, {s:{s:s, s:s, s:s, s:o}}]", "delete", "schema", "sales",
                   "table", "orders", "where", json_sprintf("id = 3 AND day = '%s'", l->day),
                   "append", "schema", "sales", "table", "orders", "format", "csv", "text",
                   json_sprintf("id,day,amount\n3,%s,100\n", l->day));
-    return json_pack("{s:s, s:o, s:{s:o, s:s, s:s}}", "catalog", l->catalog, "operations",
-                     operations, "commit", "requestKey",
-                     json_sprintf("correct-%s-%s", l->day, seen), "baseSnapshotId", seen, "message",
-                     "order 3");
+    return json_pack("{s:s, s:o, s:{s:o, s:I, s:s}}", "catalog", l->catalog, "operations",
+                     operations, "commit", "request_key",
+                     json_sprintf("correct-%s-%lld", l->day, seen), "base_snapshot_id",
+                     (json_int_t)seen, "message", "order 3");
 }
 
 /* Who changed these rows since we looked makes it a conflict: nothing was changed, and we look again. */
@@ -92,11 +92,11 @@ static void correct(const lake *l, char snapshot[ID_SIZE])
     for (int i = 0; i < TRIES; i++) {
         json_t *tables = need(ask(l, "ListTables",
                                   json_pack("{s:s, s:s, s:b}", "catalog", l->catalog, "schema",
-                                            "sales", "withoutColumns", 1)));
-        json_t *done = ask(l, "Commit", correction(l, http_text(tables, "snapshotId")));
+                                            "sales", "without_columns", 1)));
+        json_t *done = ask(l, "Commit", correction(l, http_number(tables, "snapshot_id")));
         json_decref(tables);
         if (done) {
-            (void)snprintf(snapshot, ID_SIZE, "%s", http_text(done, "snapshotId"));
+            (void)snprintf(snapshot, ID_SIZE, "%lld", http_number(done, "snapshot_id"));
             json_decref(done);
             return;
         }
@@ -114,10 +114,9 @@ static void say_total(const lake *l, const char *what, const char *at)
                                         "SELECT CAST(count(*) AS VARCHAR),"
                                         " CAST(sum(amount) AS VARCHAR) FROM sales.orders",
                                         "catalog", l->catalog, "at", at)));
-    const json_t *cells =
-        json_object_get(json_array_get(json_object_get(answer, "rows"), 0), "cells");
-    printf("%s: %s orders, %s\n", what, http_text(json_array_get(cells, 0), "text"),
-           http_text(json_array_get(cells, 1), "text"));
+    const json_t *row = json_array_get(json_object_get(answer, "rows"), 0);
+    printf("%s: %s orders, %s\n", what, json_string_value(json_array_get(row, 0)),
+           json_string_value(json_array_get(row, 1)));
     json_decref(answer);
 }
 

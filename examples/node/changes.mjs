@@ -11,19 +11,19 @@ const replica = service(url, 'tidemark.replica.v1.ReplicaService');
 const position = await loadPosition(path, {});
 
 // The same question for all pages; a token leads from one to the next, and is not shifted by what comes meanwhile.
-const fromByOrigin = Object.entries(position).map(([origin, originSeq]) => {
-    const [originNodeId, epoch] = origin.split('/');
-    return { originNodeId, epoch, originSeq };
+const from_by_origin = Object.entries(position).map(([origin, origin_seq]) => {
+    const [origin_node_id, epoch] = origin.split('/');
+    return { origin_node_id, epoch, origin_seq };
 });
-for (let pageToken = ''; ; ) {
-    const page = await replica.TableEvents({ table, fromByOrigin, pageToken });
+for (let page_token = ''; ; ) {
+    const page = await replica.TableEvents({ table, from_by_origin, page_token });
     for (const event of page.events) {
         // Events may come twice (a page that was read before a crash): origin, epoch and number tell that it is the same one.
-        console.log(`${event.operationType} ${event.recordId} ${event.data}`);
-        const origin = `${event.originNodeId}/${event.epoch}`;
-        if (BigInt(event.originSeq) > BigInt(position[origin] ?? 0)) position[origin] = event.originSeq;
+        console.log(`${event.operation_type} ${event.record_id} ${JSON.stringify(event.data)}`);
+        const origin = `${event.origin_node_id}/${event.epoch}`;
+        if (event.origin_seq > (position[origin] ?? 0)) position[origin] = event.origin_seq;
     }
-    pageToken = page.nextPageToken;
-    if (!page.hasMore) break;
+    page_token = page.next_page_token;
+    if (!page.has_more) break;
 }
 await savePosition(path, position);

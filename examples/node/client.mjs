@@ -1,9 +1,10 @@
 // client.mjs - calls of Tidemark's services as JSON by POST, and a position that outlives the program. Needs Node alone.
 //
 //     const work = service('http://127.0.0.1:4319', 'tidemark.work.v1.WorkService');
-//     const { items } = await work.Claim({ worker: 'w1', waitMs: 1000 });
+//     const { items } = await work.Claim({ worker: 'w1', wait_ms: 1000 });
 //
-// Fields are named as in proto/tidemark/*/v1/*.proto, in lowerCamelCase; 64-bit numbers come as decimal texts, which lose no digit.
+// Members are named as the fields in proto/tidemark/*/v1/*.proto (docs/protocol.md, Plain JSON). tidemark.agent.v1 has protobuf's own
+// mapping: lowerCamelCase, and 64-bit numbers as decimal texts.
 //
 // Every call is sent again when its answer was lost or the service is away. That is safe because the examples make only calls
 // that may be repeated: with an id, a key or a token that tells the service "this is the same one".

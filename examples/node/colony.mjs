@@ -8,33 +8,32 @@ import { service } from './client.mjs';
 
 const colony = service(process.argv[2], 'tidemark.colony.v1.ColonyService');
 
-async function* rows(sql, maxRows = 1000) {
-    const answer = await colony.Query({ sql, maxRows });
-    if (answer.cut) console.error(`only the first ${maxRows} rows`);
-    // A cell has the one field that its value needs: whole, number, text, ...
-    for (const { cells } of answer.rows) yield cells.map((cell) => ('isNull' in cell ? null : Object.values(cell)[0]));
+async function* rows(sql, max_rows = 1000) {
+    const answer = await colony.Query({ sql, max_rows });
+    if (answer.cut) console.error(`only the first ${max_rows} rows`);
+    yield* answer.rows; // each an array of values
 }
 
 // All of them, page by page: behind the last id, so that none is missed or told twice while others come.
 async function* gaps() {
-    for (let page = { more: true }, afterId = '0'; page.more; afterId = page.gaps.at(-1)?.id ?? afterId) {
-        page = await colony.ListGaps({ afterId, limit: 100 });
+    for (let page = { more: true }, after_id = 0; page.more; after_id = page.gaps.at(-1)?.id ?? after_id) {
+        page = await colony.ListGaps({ after_id, limit: 100 });
         yield* page.gaps;
     }
 }
 
-const polled = await colony.Poll({ waitMs: 10_000 }); // what agents have now is here when this is answered
-console.log(`${polled.caughtUp} of ${polled.agents} agents caught up`);
-if (polled.failed !== '0') console.error(`not all: ${polled.failure}`);
+const polled = await colony.Poll({ wait_ms: 10_000 }); // what agents have now is here when this is answered
+console.log(`${polled.caught_up} of ${polled.agents} agents caught up`);
+if (polled.failed !== 0) console.error(`not all: ${polled.failure}`);
 
 for await (const [name, count] of rows('SELECT service_name, count(*) FROM spans GROUP BY service_name ORDER BY 1'))
     console.log(`${name}: ${count} spans`);
 
 for await (const gap of gaps())
-    console.log(`gap ${gap.agentId} ${gap.dataType} ${gap.startSeqId}..${gap.endSeqId} ${gap.status} (${gap.reason})`);
+    console.log(`gap ${gap.agent_id} ${gap.data_type} ${gap.start_seq_id}..${gap.end_seq_id} ${gap.status} (${gap.reason})`);
 
 const audit = await colony.Audit();
-for (const { agentId, dataType, books } of audit.lines)
-    if (books.head !== '0') console.log(`books ${agentId} ${dataType}: head ${books.head} stored ${books.stored} lost ${books.lost}`);
+for (const { agent_id, data_type, books } of audit.lines)
+    if (books.head !== 0) console.log(`books ${agent_id} ${data_type}: head ${books.head} stored ${books.stored} lost ${books.lost}`);
 console.log(audit.balanced ? 'the books close' : 'THE BOOKS DO NOT CLOSE');
 process.exitCode = audit.balanced ? 0 : 1;

@@ -11,9 +11,9 @@ const lake = service(url, 'tidemark.lake.v1.LakeService');
 const table = { schema: 'sales', table: 'orders' };
 
 async function prepare() {
-    await lake.CreateCatalog({ name: catalog, mayExist: true });
+    await lake.CreateCatalog({ name: catalog, may_exist: true });
     const columns = 'id BIGINT, day DATE, amount DECIMAL(18,2)';
-    await lake.CreateTable({ catalog, operation: { ...table, columns, createSchema: true } }).catch((refusal) => {
+    await lake.CreateTable({ catalog, operation: { ...table, columns, create_schema: true } }).catch((refusal) => {
         if (!['EXISTS', 'CONFLICT'].includes(refusal.reason)) throw refusal; // CONFLICT: somebody makes it at this moment
     });
 }
@@ -24,16 +24,16 @@ async function load() {
     const done = await lake.Append({
         catalog,
         operation: { ...table, format: 'json', text: JSON.stringify(rows) },
-        commit: { requestKey: `orders-${day}`, author: 'lake.mjs', message: `orders of ${day}` },
+        commit: { request_key: `orders-${day}`, author: 'lake.mjs', message: `orders of ${day}` },
     });
-    console.log(`snapshot ${done.snapshotId}${done.replayed ? ' (was there)' : `: ${done.rowsAdded} rows`}`);
-    return done.snapshotId;
+    console.log(`snapshot ${done.snapshot_id}${done.replayed ? ' (was there)' : `: ${done.rows_added} rows`}`);
+    return done.snapshot_id;
 }
 
 // Delete and append as one snapshot, made from what we have seen. Who changed these rows since then makes it a conflict.
 async function correct() {
     for (let attempt = 1; ; attempt++) {
-        const { snapshotId: seen } = await lake.ListTables({ catalog, schema: 'sales', withoutColumns: true });
+        const { snapshot_id: seen } = await lake.ListTables({ catalog, schema: 'sales', without_columns: true });
         try {
             const done = await lake.Commit({
                 catalog,
@@ -41,9 +41,9 @@ async function correct() {
                     { delete: { ...table, where: `id = 3 AND day = '${day}'` } },
                     { append: { ...table, format: 'json', text: JSON.stringify([{ id: 3, day, amount: 100 }]) } },
                 ],
-                commit: { requestKey: `correct-${day}-${seen}`, baseSnapshotId: seen, message: 'order 3' },
+                commit: { request_key: `correct-${day}-${seen}`, base_snapshot_id: seen, message: 'order 3' },
             });
-            return done.snapshotId;
+            return done.snapshot_id;
         } catch (refusal) {
             if (refusal.reason !== 'CONFLICT' || attempt === 5) throw refusal;
             console.error(`again: ${refusal.message}`); // nothing was changed: look at what is there now, and decide anew
@@ -53,8 +53,8 @@ async function correct() {
 
 async function total(at) {
     const sql = 'SELECT count(*), CAST(sum(amount) AS VARCHAR) FROM sales.orders';
-    const { rows } = await lake.Query({ sql, catalog, at });
-    const [count, amount] = rows[0].cells.map((cell) => Object.values(cell)[0]);
+    const { rows } = await lake.Query({ sql, catalog, at: String(at) });
+    const [count, amount] = rows[0];
     return `${count} orders, ${amount}`;
 }
 

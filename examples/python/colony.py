@@ -13,19 +13,17 @@ from tidemark_json import Service
 
 
 def rows(colony, sql, limit=1000):
-    answer = colony.Query(sql=sql, maxRows=limit)
+    answer = colony.Query(sql=sql, max_rows=limit)
     if answer["cut"]:
         print(f"only the first {limit} rows", file=sys.stderr)
-    # A cell has the one field that its value needs: whole, number, text, ...; whole numbers are texts, which lose no digit.
-    for row in answer["rows"]:
-        yield [None if "isNull" in cell else next(iter(cell.values())) for cell in row["cells"]]
+    yield from answer["rows"]  # each a list of values
 
 
 def gaps(colony):
     """All of them, page by page: behind the last id, so that none is missed or told twice while others come."""
-    after = "0"
+    after = 0
     while True:
-        page = colony.ListGaps(afterId=after, limit=100)
+        page = colony.ListGaps(after_id=after, limit=100)
         for gap in page["gaps"]:
             yield gap
             after = gap["id"]
@@ -35,22 +33,22 @@ def gaps(colony):
 
 def main(url):
     colony = Service(url, "tidemark.colony.v1.ColonyService")
-    polled = colony.Poll(waitMs="10000")  # what agents have now is here when this is answered
-    print(f"{polled['caughtUp']} of {polled['agents']} agents caught up")
-    if polled["failed"] != "0":
+    polled = colony.Poll(wait_ms=10000)  # what agents have now is here when this is answered
+    print(f"{polled['caught_up']} of {polled['agents']} agents caught up")
+    if polled["failed"] != 0:
         print(f"not all: {polled['failure']}", file=sys.stderr)
 
     for service, count in rows(colony, "SELECT service_name, count(*) FROM spans GROUP BY service_name ORDER BY 1"):
         print(f"{service}: {count} spans")
 
     for gap in gaps(colony):
-        print(f"gap {gap['agentId']} {gap['dataType']} {gap['startSeqId']}..{gap['endSeqId']} {gap['status']} ({gap['reason']})")
+        print(f"gap {gap['agent_id']} {gap['data_type']} {gap['start_seq_id']}..{gap['end_seq_id']} {gap['status']} ({gap['reason']})")
 
     audit = colony.Audit()
     for line in audit["lines"]:
         books = line["books"]
-        if books["head"] != "0":
-            print(f"books {line['agentId']} {line['dataType']}: head {books['head']} stored {books['stored']} lost {books['lost']}")
+        if books["head"] != 0:
+            print(f"books {line['agent_id']} {line['data_type']}: head {books['head']} stored {books['stored']} lost {books['lost']}")
     print("the books close" if audit["balanced"] else "THE BOOKS DO NOT CLOSE")
     return 0 if audit["balanced"] else 1
 

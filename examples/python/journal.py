@@ -29,7 +29,7 @@ def compile_messages(*names):
         return [importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2") for name in names]
 
 
-journal_pb2, work_pb2 = compile_messages("tidemark/journal/v1/journal.proto", "tidemark/work/v1/work.proto")
+_, journal_pb2, work_pb2 = compile_messages("tidemark/options.proto", "tidemark/journal/v1/journal.proto", "tidemark/work/v1/work.proto")
 
 
 class Stub:

@@ -17,8 +17,8 @@ def lake_of(url):
 
 
 def prepare(lake, catalog):
-    lake.CreateCatalog(name=catalog, mayExist=True)
-    table = {"schema": "sales", "table": "orders", "columns": "id BIGINT, day DATE, amount DECIMAL(18,2)", "createSchema": True}
+    lake.CreateCatalog(name=catalog, may_exist=True)
+    table = {"schema": "sales", "table": "orders", "columns": "id BIGINT, day DATE, amount DECIMAL(18,2)", "create_schema": True}
     try:
         lake.CreateTable(catalog=catalog, operation=table)
     except Refused as refusal:
@@ -32,16 +32,16 @@ def load(lake, catalog, day):
     done = lake.Append(
         catalog=catalog,
         operation={"schema": "sales", "table": "orders", "format": "csv", "text": rows},
-        commit={"requestKey": f"orders-{day}", "author": "lake.py", "message": f"orders of {day}"},
+        commit={"request_key": f"orders-{day}", "author": "lake.py", "message": f"orders of {day}"},
     )
-    print(f"snapshot {done['snapshotId']}" + (" (was there)" if done["replayed"] else f": {done['rowsAdded']} rows"))
-    return done["snapshotId"]
+    print(f"snapshot {done['snapshot_id']}" + (" (was there)" if done["replayed"] else f": {done['rows_added']} rows"))
+    return done["snapshot_id"]
 
 
 def correct(lake, catalog, day):
     """Delete and append as one snapshot, made from what we have seen. Who changed these rows since then makes it a conflict."""
     for _ in range(5):
-        seen = lake.ListTables(catalog=catalog, schema="sales", withoutColumns=True)["snapshotId"]
+        seen = lake.ListTables(catalog=catalog, schema="sales", without_columns=True)["snapshot_id"]
         operations = [
             {"delete": {"schema": "sales", "table": "orders", "where": f"id = 3 AND day = '{day}'"}},
             {"append": {"schema": "sales", "table": "orders", "format": "csv", "text": f"id,day,amount\n3,{day},100\n"}},
@@ -50,8 +50,8 @@ def correct(lake, catalog, day):
             return lake.Commit(
                 catalog=catalog,
                 operations=operations,
-                commit={"requestKey": f"correct-{day}-{seen}", "baseSnapshotId": seen, "message": "order 3"},
-            )["snapshotId"]
+                commit={"request_key": f"correct-{day}-{seen}", "base_snapshot_id": seen, "message": "order 3"},
+            )["snapshot_id"]
         except Refused as refusal:
             if refusal.reason != "CONFLICT":
                 raise
@@ -60,8 +60,8 @@ def correct(lake, catalog, day):
 
 
 def total(lake, catalog, at):
-    answer = lake.Query(sql="SELECT count(*), CAST(sum(amount) AS VARCHAR) FROM sales.orders", catalog=catalog, at=at)
-    count, amount = (next(iter(cell.values())) for cell in answer["rows"][0]["cells"])
+    answer = lake.Query(sql="SELECT count(*), CAST(sum(amount) AS VARCHAR) FROM sales.orders", catalog=catalog, at=str(at))
+    count, amount = answer["rows"][0]
     return f"{count} orders, {amount}"
 
 

@@ -10,7 +10,6 @@ Stop it, kill it or pull its cable at any point and start another: it goes on be
 """
 
 import argparse
-import json
 import signal
 import socket
 import sys
@@ -25,13 +24,13 @@ PAGE_S = 0.05
 
 def add(work, item, pages):
     try:
-        work.CreateTask(taskId=TASK, title="invoices of the month")
+        work.CreateTask(task_id=TASK, title="invoices of the month")
     except Refused as refusal:
         if refusal.reason != "EXISTS":  # somebody was first: fine
             raise
     # Ids of our own make this repeatable: an item that is there already is not added twice.
-    answer = work.AddItems(items=[{"workItemId": item, "taskId": TASK, "workType": "invoice", "inputData": json.dumps({"pages": pages})}])
-    print("was there" if answer["items"][0]["isExisting"] else "added")
+    answer = work.AddItems(items=[{"work_item_id": item, "task_id": TASK, "work_type": "invoice", "input_data": {"pages": pages}}])
+    print("was there" if answer["items"][0]["is_existing"] else "added")
 
 
 class LeaseLost(Exception):
@@ -49,7 +48,7 @@ class Keeper(threading.Thread):
     def run(self):
         while not self.stopped.wait(self.lease_ms / 3000):
             try:
-                if not self.work.Renew(leases=[self.lease], leaseMs=self.lease_ms)["lost"]:
+                if not self.work.Renew(leases=[self.lease], lease_ms=self.lease_ms)["lost"]:
                     continue
             except Refused:
                 pass  # it could not be renewed in time: as good as lost
@@ -70,19 +69,19 @@ class Worker:
         while not self.stopping.is_set() and done != self.options.items:
             self.work.Sweep()  # puts back what lost its worker; any number of workers may do so
             # A claim whose answer is lost costs one lease's time: the item comes back when it has run out.
-            claimed = self.work.Claim(worker=self.options.name, workTypes=["invoice"], leaseMs=self.options.lease_ms, waitMs=200)
+            claimed = self.work.Claim(worker=self.options.name, work_types=["invoice"], lease_ms=self.options.lease_ms, wait_ms=200)
             for item in claimed["items"]:
                 done += self.work_on(item)
 
     def work_on(self, item):
         """Whether it was finished here."""
-        lease = {"workItemId": item["workItemId"], "leaseToken": item["leaseToken"]}
+        lease = {"work_item_id": item["work_item_id"], "lease_token": item["lease_token"]}
         keeper = Keeper(self.work, lease, self.options.lease_ms)
         keeper.start()
         try:
             page = self.last_page(item)
-            print(f"{item['workItemId']} attempt {item['attempt']} behind page {page}", flush=True)
-            while page < json.loads(item["inputData"])["pages"]:
+            print(f"{item['work_item_id']} attempt {item['attempt']} behind page {page}", flush=True)
+            while page < item["input_data"]["pages"]:
                 if self.stopping.is_set():
                     self.work.Release(lease=lease)  # another goes on, and no attempt is spent
                     print("released", flush=True)
@@ -98,41 +97,41 @@ class Worker:
                 self.work.Fail(lease=lease, error=str(failure))  # tried again, with a back-off
                 raise
             # Another may be at it by now. Nothing is to be put right: the store has refused what we said too late.
-            print(f"{item['workItemId']} lease lost", flush=True)
+            print(f"{item['work_item_id']} lease lost", flush=True)
             return False
         finally:
             keeper.stopped.set()
 
     def last_page(self, item):
-        found = self.journal.List(workItemId=item["workItemId"], type="manual_checkpoint", newestFirst=True, limit=1, withSnapshot=True)
-        return json.loads(found["checkpoints"][0]["snapshot"])["page"] if found["checkpoints"] else 0
+        found = self.journal.List(work_item_id=item["work_item_id"], type="manual_checkpoint", newest_first=True, limit=1, with_snapshot=True)
+        return found["checkpoints"][0]["snapshot"]["page"] if found["checkpoints"] else 0
 
     def checkpoint(self, lease, page):
         # Under an id of our own: sent again after a lost answer, it is there once.
-        checkpoint = {"checkpointId": f"{lease['workItemId']}-page-{page}", "type": "manual_checkpoint", "snapshot": json.dumps({"page": page})}
+        checkpoint = {"checkpoint_id": f"{lease['work_item_id']}-page-{page}", "type": "manual_checkpoint", "snapshot": {"page": page}}
         self.work.Checkpoint(lease=lease, checkpoint=checkpoint)
         print(f"page {page}", flush=True)
 
     def finish(self, lease, pages):
         """Does what the outside world sees (a mail, a payment) under an idempotency key; key and item end in one commit. Whether it did."""
-        response = json.dumps({"sent": lease["workItemId"]})
-        begun = self.keys.Begin(scope="invoice", key=lease["workItemId"], request=str(pages), holder=self.options.name, lockMs=self.options.lease_ms)
+        response = {"sent": lease["work_item_id"]}
+        begun = self.keys.Begin(scope="invoice", key=lease["work_item_id"], request=pages, holder=self.options.name, lock_ms=self.options.lease_ms)
         key = {}
         if begun["outcome"] in ("NEW", "TAKEOVER"):
             # TAKEOVER: somebody began and did not end. Pass the key on to those who do the deed, that they may recognise it.
             with open(self.options.effects, "a", encoding="utf-8") as file:
-                file.write(f"{lease['workItemId']} {pages} pages\n")
-            key = {"idempotencyKey": f"invoice/{lease['workItemId']}", "idempotencyToken": begun["token"], "response": response}
+                file.write(f"{lease['work_item_id']} {pages} pages\n")
+            key = {"idempotency_key": f"invoice/{lease['work_item_id']}", "idempotency_token": begun["token"], "response": response}
         elif begun["outcome"] == "IN_PROGRESS":
             # Another is at it; or we are, and the answer to our Begin was lost. It is over when the lock is: look again then.
-            self.work.Release(lease=lease, delayMs=self.options.lease_ms)
-            print(f"{lease['workItemId']} later", flush=True)
+            self.work.Release(lease=lease, delay_ms=self.options.lease_ms)
+            print(f"{lease['work_item_id']} later", flush=True)
             return False
         elif begun["outcome"] == "MISMATCH":  # the same key for another request: a mistake that repeating does not mend
-            raise Refused("MISMATCH", f"the key of {lease['workItemId']}")
+            raise Refused("MISMATCH", f"the key of {lease['work_item_id']}")
         # The same token with the same output is answered with success again: a lost answer does no harm.
-        self.work.Finish(lease=lease, outputData=response, **key)
-        print(f"{lease['workItemId']} finished", flush=True)
+        self.work.Finish(lease=lease, output_data=response, **key)
+        print(f"{lease['work_item_id']} finished", flush=True)
         return True
 
 

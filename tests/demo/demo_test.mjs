@@ -27,10 +27,10 @@ async function ask(...words) {
 }
 
 async function count(sql) {
-    return Number((await up.call(`${colony}/Query`, { sql })).rows[0].cells[0].whole);
+    return Number((await up.call(`${colony}/Query`, { sql })).rows[0][0]);
 }
 
-const gapsOf = async (agentId) => (await up.call(`${colony}/ListGaps`, { agentId })).gaps;
+const gapsOf = async (agent_id) => (await up.call(`${colony}/ListGaps`, { agent_id })).gaps;
 const lake = (sql) => up.call('tidemark.lake.v1.LakeService/Query', { sql });
 const replica = (name, method) => up.call(`replica/${name}/tidemark.replica.v1.ReplicaService/${method}`);
 const digests = async (name) => (await replica(name, 'Digests')).tables;
@@ -54,13 +54,13 @@ test('real agents and simulated ones are read, all data types', async () => {
 });
 
 test('how checkpoints and heads have gone is remembered', async () => {
-    const history = await until(() => up.call(`${colony}/CheckpointHistory`, { agentId: 'shop-berlin-1' }), ({ courses }) => courses?.some((one) => one.dataType === 'telemetry' && one.timeMs.length > 1));
-    for (const { timeMs, lastSeqId, headSeqId } of history.courses) {
-        assert.equal(lastSeqId.length, timeMs.length);
-        assert.equal(headSeqId.length, timeMs.length);
-        timeMs.forEach((time, at) => {
-            assert(Math.abs(Date.now() - Number(time)) < 900000);
-            assert(BigInt(lastSeqId[at]) <= BigInt(headSeqId[at]));
+    const history = await until(() => up.call(`${colony}/CheckpointHistory`, { agent_id: 'shop-berlin-1' }), ({ courses }) => courses?.some((one) => one.data_type === 'telemetry' && one.times.length > 1));
+    for (const { times, last_seq_id, head_seq_id } of history.courses) {
+        assert.equal(last_seq_id.length, times.length);
+        assert.equal(head_seq_id.length, times.length);
+        times.forEach((time, at) => {
+            assert(Math.abs(Date.now() - Date.parse(time)) < 900000);
+            assert(BigInt(last_seq_id[at]) <= BigInt(head_seq_id[at]));
         });
     }
     await assert.rejects(up.call(`${colony}/CheckpointHistory`, {}), /agent_id/);
@@ -85,9 +85,9 @@ test('who is disturbed is shown, and a pause is ended', async () => {
     // Its head is told, its records are not given: a lag that grows.
     const lagOf = async () => {
         const fleet = await up.call(`${colony}/Fleet`, { brief: true });
-        const at = fleet.dataTypes.indexOf('telemetry');
-        const line = fleet.agents.find((one) => one.agentId === 'shop-lyon-2');
-        return { records: Number(line.lagRecords?.[at] ?? 0), ms: Number(line.lagMs?.[at] ?? 0) };
+        const at = fleet.data_types.indexOf('telemetry');
+        const line = fleet.agents.find((one) => one.agent_id === 'shop-lyon-2');
+        return { records: Number(line.lag_records?.[at] ?? 0), ms: Number(line.lag_ms?.[at] ?? 0) };
     };
     const first = await until(lagOf, (lag) => lag.records > 0 && lag.ms > 0);
     await until(lagOf, (lag) => lag.ms > first.ms);
@@ -136,7 +136,7 @@ test('any program may sync with a database by its path', async () => {
 test('a lake has rows, snapshots and a fork', async () => {
     await until(() => up.call('tidemark.lake.v1.LakeService/ListCatalogs'), ({ catalogs }) =>
         catalogs.some((row) => row.name === 'demo') && catalogs.some((row) => row.parent === 'demo'));
-    const rows = (await lake('SELECT count(*) FROM demo.shop.orders')).rows[0].cells[0].whole;
+    const rows = (await lake('SELECT count(*) FROM demo.shop.orders')).rows[0][0];
     assert(Number(rows) >= 20);
 });
 
@@ -147,13 +147,13 @@ test('the dashboard is told which views there are', async () => {
 
 test('what was late is recovered, nothing is unexplained', async () => {
     const [gap] = await until(() => gapsOf('shop-turin-1'), ([found]) => found.status === 'recovered');
-    assert.notEqual(gap.recoveredAtUs, '0');
-    const numbers = Number(gap.endSeqId) - Number(gap.startSeqId) + 1;
-    const stored = await count(`SELECT count(*) FROM spans WHERE agent_id = 'shop-turin-1' AND seq_id BETWEEN ${gap.startSeqId} AND ${gap.endSeqId}`);
+    assert.notEqual(gap.recovered_at, null);
+    const numbers = Number(gap.end_seq_id) - Number(gap.start_seq_id) + 1;
+    const stored = await count(`SELECT count(*) FROM spans WHERE agent_id = 'shop-turin-1' AND seq_id BETWEEN ${gap.start_seq_id} AND ${gap.end_seq_id}`);
     const [row] = await ask('gaps', 'ls', '--agent', 'shop-turin-1');
     assert.equal(row.status, 'recovered');
     assert.equal(stored, numbers);
-    assert.equal((await up.call(`${colony}/Fleet`)).unexplained, '0');
+    assert.equal((await up.call(`${colony}/Fleet`)).unexplained, 0);
 });
 
 // ---- refusals ----
@@ -175,7 +175,7 @@ test('a fault that cannot be is refused, with what to do', async () => {
 // Positions that are open, by agent and type: the session that they are of, and how far they are.
 async function positions() {
     const { checkpoints } = await up.call(`${colony}/ListCheckpoints`);
-    return new Map(checkpoints.map((row) => [`${row.agentId} ${row.dataType}`, { session: row.sessionId, last: Number(row.lastSeqId) }]));
+    return new Map(checkpoints.map((row) => [`${row.agent_id} ${row.data_type}`, { session: row.session_id, last: Number(row.last_seq_id) }]));
 }
 
 async function goesOn(before, lostBefore) {
@@ -187,7 +187,7 @@ async function goesOn(before, lostBefore) {
     const moving = ['shop-berlin-1 telemetry', 'shop-turin-1 telemetry'];
     await until(positions, (now) => moving.every((key) => now.get(key).last > before.get(key).last));
     const fleet = await up.call(`${colony}/Fleet`);
-    assert.equal(fleet.unexplained, '0');
+    assert.equal(fleet.unexplained, 0);
     assert.equal(await lost(), lostBefore);
     assert.equal(fleet.agents.length, 21);
 }

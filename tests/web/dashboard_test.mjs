@@ -55,7 +55,7 @@ test('hostile commits and names of a lake are shown as texts, and a refused comm
     const base = await up.call(`${lake}/CreateTable`, { catalog: 'books', operation: { schema: 'main', table: 't', columns: 'a BIGINT' } });
     await up.call(`${lake}/ForkCatalog`, { parent: 'books', name: 'books_what_if' });
     await up.call(`${lake}/DropTable`, { catalog: 'books', operation: { schema: 'main', table: 't' }, commit });
-    await assert.rejects(up.call(`${lake}/AlterTable`, { catalog: 'books', operation: { schema: 'main', table: 't', addColumn: 'b BIGINT' }, commit: { author: 'bob', baseSnapshotId: base.snapshotId } }));
+    await assert.rejects(up.call(`${lake}/AlterTable`, { catalog: 'books', operation: { schema: 'main', table: 't', add_column: 'b BIGINT' }, commit: { author: 'bob', base_snapshot_id: base.snapshot_id } }));
     const page = await browser.open();
     await show(page, 'lake');
     await says(page, 'books_what_if');
@@ -77,7 +77,7 @@ test('databases, their marks, and a hostile write that was lost are shown', asyn
     sql('east', ['CREATE TABLE notes (id TEXT NOT NULL PRIMARY KEY, t TEXT)', []], ['INSERT INTO notes VALUES (?, ?)', ['1', 'one']]);
     const status = (name) => up.call(`replica/${name}/tidemark.replica.v1.ReplicaService/GetStatus`);
     execFileSync(tidemark, ['replica', 'track', file('east'), 'notes']);
-    await until(() => status('west'), (now) => now.logs?.some((log) => log.prefix === '1'));
+    await until(() => status('west'), (now) => now.logs?.some((log) => log.prefix === 1));
     // Two writes that do not know of each other: whichever comes later wins, on both.
     for (let turn = 0; ; turn++) {
         sql('east', ['UPDATE notes SET t = ?', [`${HOSTILE} of east ${turn}`]]);

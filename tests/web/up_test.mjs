@@ -17,7 +17,7 @@ after(async () => {
 });
 
 const spanCount = async () =>
-    Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM spans' })).rows[0].cells[0].whole);
+    Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM spans' })).rows[0][0]);
 
 test('a page comes with a policy that allows this origin alone', async () => {
     for (const [path, type] of [['/', 'text/html'], ['/dashboard.js', 'text/javascript'], ['/dashboard.css', 'text/css'], ['/dashboard.svg', 'image/svg+xml']]) {
@@ -42,14 +42,14 @@ test('what is sent by OTLP is in the colony', async () => {
     await up.sendSpans([span('checkout', 'GET /cart'), span('checkout', 'GET /pay')]);
     await until(spanCount, (count) => count === 2);
     const fleet = await up.call('tidemark.colony.v1.ColonyService/Fleet');
-    assert.equal(fleet.agents[0].agentId, 'local');
-    assert.equal(fleet.unexplained, '0');
+    assert.equal(fleet.agents[0].agent_id, 'local');
+    assert.equal(fleet.unexplained, 0);
 });
 
 test('the fleet counts what is behind, and a second question gets the same answer', async () => {
     const [one, two] = await Promise.all([up.call('tidemark.colony.v1.ColonyService/Fleet'), up.call('tidemark.colony.v1.ColonyService/Fleet')]);
     assert.deepEqual(one, two);
-    assert.equal(one.dataTypes.length, one.agents[0].lagRecords.length);
+    assert.equal(one.data_types.length, one.agents[0].lag_records.length);
 });
 
 // Compressed it is made once for everybody (the first asker, those behind it); who takes no gzip, and who speaks protobuf, gets the same.
@@ -59,17 +59,17 @@ test('the fleet is the same however it is asked for', async () => {
     assert.deepEqual(answers.map((one) => one.headers.get('content-encoding')), ['gzip', 'gzip', null]);
     assert.deepEqual(answers.map((one) => one.headers.get('content-type')), Array(3).fill('application/json'));
     const texts = await Promise.all(answers.map((one) => one.text()));
-    assert.deepEqual(JSON.parse(texts[0]).dataTypes, JSON.parse(texts[2]).dataTypes);
+    assert.deepEqual(JSON.parse(texts[0]).data_types, JSON.parse(texts[2]).data_types);
     assert.equal(texts[0], texts[1]);
 });
 
 test('work and checkpoints are served on the same port', async () => {
     const work = 'tidemark.work.v1.WorkService';
-    const { taskId } = await up.call(`${work}/CreateTask`, { title: 'hello' });
-    await up.call(`${work}/AddItems`, { items: [{ taskId, workType: 'test.hello' }] });
+    const { task_id } = await up.call(`${work}/CreateTask`, { title: 'hello' });
+    await up.call(`${work}/AddItems`, { items: [{ task_id, work_type: 'test.hello' }] });
     const { items } = await up.call(`${work}/Stats`);
-    assert.deepEqual(items.map((row) => [row.workType, row.status, row.count]), [['test.hello', 'pending', '1']]);
-    assert.deepEqual((await up.call('tidemark.journal.v1.JournalService/List', { taskId })).checkpoints ?? [], []);
+    assert.deepEqual(items.map((row) => [row.work_type, row.status, row.count]), [['test.hello', 'pending', 1]]);
+    assert.deepEqual((await up.call('tidemark.journal.v1.JournalService/List', { task_id })).checkpoints ?? [], []);
 });
 
 test('the lake is served on the same port, and its news are told', async () => {
@@ -80,7 +80,7 @@ test('the lake is served on the same port, and its news are told', async () => {
     await up.call(`${lake}/CreateTable`, { catalog: 'books', operation: { schema: 'main', table: 't', columns: 'a BIGINT' } });
     await up.call(`${lake}/Append`, { catalog: 'books', operation: { schema: 'main', table: 't', text: 'a\n1\n2\n' } });
     const sum = await up.call(`${lake}/Query`, { sql: 'SELECT sum(a) FROM books.main.t' });
-    assert.equal(sum.rows[0].cells[0].whole, '3');
+    assert.equal(sum.rows[0][0], 3);
     let text = '';
     await until(async () => (text += (await reader.read()).value), (heard) => heard.includes('data: lake\n'));
     abort.abort();
@@ -160,7 +160,7 @@ test('kill -9, and a second start goes on where it stopped', async () => {
     await up.again();
     await until(spanCount, (count) => count === before + 1);
     const fleet = await up.call('tidemark.colony.v1.ColonyService/Fleet');
-    assert.equal(fleet.unexplained, '0');
+    assert.equal(fleet.unexplained, 0);
 });
 
 test('where tokens are demanded of others, its own parts still reach each other', async () => {
@@ -170,7 +170,7 @@ test('where tokens are demanded of others, its own parts still reach each other'
     await up.again(['--require-token']);
     assert.equal(await post({}), 401);
     const count = async () =>
-        Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM system_metrics' }, shown)).rows[0].cells[0].whole);
+        Number((await up.call('tidemark.colony.v1.ColonyService/Query', { sql: 'SELECT count(*) FROM system_metrics' }, shown)).rows[0][0]);
     const before = await count();
     await until(count, (now) => now > before); // the agent's own collector goes on, and the colony reads it
     assert.equal(statSync(path.join(up.data, 'inside.sock')).mode & 0o777, 0o600);

@@ -24,7 +24,7 @@ after(async () => {
 });
 
 const rowsOf = async (sql) => (await up.call(`${colony}/Query`, { sql })).rows ?? [];
-const textOf = (row) => row.cells[0].text;
+const textOf = (row) => row[0];
 
 // ---- something that heals: it takes its time, so it begins here and is looked at last ----
 
@@ -54,10 +54,10 @@ async function fits(page, width) {
 // Addresses, asked for when they are needed: the demonstration makes what they name.
 const first = async (ask) => (await until(ask, (rows) => rows?.length > 0))[0];
 const hasRows = (table) => first(() => rowsOf(`SELECT agent_id FROM ${table} LIMIT 1`));
-const itemOf = async () => (await first(async () => (await up.call(`${work}/ListItems`, { status: 'completed', workType: 'demo.report', limit: 1 })).items)).workItemId;
-const checkpointOf = async () => (await first(async () => (await up.call('tidemark.journal.v1.JournalService/List', { limit: 1 })).checkpoints)).globalSequence;
+const itemOf = async () => (await first(async () => (await up.call(`${work}/ListItems`, { status: 'completed', work_type: 'demo.report', limit: 1 })).items)).work_item_id;
+const checkpointOf = async () => (await first(async () => (await up.call('tidemark.journal.v1.JournalService/List', { limit: 1 })).checkpoints)).global_sequence;
 const traceOf = async () => textOf(await first(() => rowsOf('SELECT trace_id FROM spans LIMIT 1')));
-const snapshotOf = async () => (await first(async () => (await up.call(`${lake}/ListSnapshots`, { catalog: 'demo', newestFirst: true, limit: 1 })).snapshots)).snapshotId;
+const snapshotOf = async () => (await first(async () => (await up.call(`${lake}/ListSnapshots`, { catalog: 'demo', newest_first: true, limit: 1 })).snapshots)).snapshot_id;
 const views = {
     fleet: () => 'fleet',
     agent: () => `agent/${LATE}`,
@@ -97,7 +97,7 @@ for (const [name, addressOf] of Object.entries(views))
 
 // The colony remembers: the first picture has a past.
 test('the course of an agent is there at once', async () => {
-    const points = async () => Math.min(...((await up.call('tidemark.colony.v1.ColonyService/CheckpointHistory', { agentId: LATE })).courses || []).map((one) => one.timeMs.length));
+    const points = async () => Math.min(...((await up.call('tidemark.colony.v1.ColonyService/CheckpointHistory', { agent_id: LATE })).courses || []).map((one) => one.times.length));
     await until(points, (count) => count >= 3 && Number.isFinite(count));
     const page = await browser.open();
     await show(page, `agent/${LATE}`);
@@ -124,20 +124,20 @@ test('the command that a view names does what it says, typed anywhere', async ()
 // ---- things that one does ----
 
 test('a failed item is retried', async () => {
-    const { taskId } = await up.call(`${work}/CreateTask`, { title: 'to be retried' });
-    const { items: [added] } = await up.call(`${work}/AddItems`, { items: [{ taskId, workType: 'test.retry' }] });
-    const { items: [claimed] } = await up.call(`${work}/Claim`, { worker: 'a test', workTypes: ['test.retry'] });
-    await up.call(`${work}/Fail`, { lease: { workItemId: added.workItemId, leaseToken: claimed.leaseToken }, error: 'it did not work', final: true });
+    const { task_id } = await up.call(`${work}/CreateTask`, { title: 'to be retried' });
+    const { items: [added] } = await up.call(`${work}/AddItems`, { items: [{ task_id, work_type: 'test.retry' }] });
+    const { items: [claimed] } = await up.call(`${work}/Claim`, { worker: 'a test', work_types: ['test.retry'] });
+    await up.call(`${work}/Fail`, { lease: { work_item_id: added.work_item_id, lease_token: claimed.lease_token }, error: 'it did not work', final: true });
     const page = await browser.open();
     await show(page, 'work?status=failed&type=test.retry');
-    await page.check(`input[aria-label="choose ${added.workItemId}"]`);
+    await page.check(`input[aria-label="choose ${added.work_item_id}"]`);
     await page.click('button:has-text("retry 1")');
     await says(page, 'Tried again as');
     await page.click('a.made');
     await says(page, 'retry of');
-    const again = await up.call(`${work}/GetItem`, { workItemId: decodeURIComponent(page.url().split('/').at(-1)) });
-    assert.deepEqual([again.status, again.retriedFrom], ['pending', added.workItemId]);
-    await page.click(`a:has-text("${added.workItemId}")`);
+    const again = await up.call(`${work}/GetItem`, { work_item_id: decodeURIComponent(page.url().split('/').at(-1)) });
+    assert.deepEqual([again.status, again.retried_from], ['pending', added.work_item_id]);
+    await page.click(`a:has-text("${added.work_item_id}")`);
     await says(page, 'it did not work');
     await page.click('button:has-text("retry")');
     await says(page, 'retry of');
@@ -147,7 +147,7 @@ test('a failed item is retried', async () => {
 test('two checkpoints are compared', async () => {
     const page = await browser.open();
     const { checkpoints } = await up.call('tidemark.journal.v1.JournalService/List', { limit: 2 });
-    await show(page, `checkpoints?task=${checkpoints[0].taskId}`);
+    await show(page, `checkpoints?task=${checkpoints[0].task_id}`);
     await page.click('button:has-text("compare") >> nth=0');
     await page.waitForSelector('button[aria-pressed=true]');
     await page.click('button[aria-pressed=false] >> nth=1');

@@ -67,7 +67,13 @@ async function post(service, method, request, abort) {
     signal: abort,
   });
   if (!answer.ok) await refuse(answer);
-  return answer.json();
+  const text = await answer.text();
+  return /\d{16}/.test(text) ? JSON.parse(text, exact) : JSON.parse(text);
+}
+
+// Integers beyond 2^53 become texts: a wrong digit is worse than an odd alignment. (Browsers without the source of a number round.)
+function exact(key, value, context) {
+  return typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source) ? context.source : value;
 }
 
 export const colony = (method, request, abort) => call("tidemark.colony.v1.ColonyService", method, request, abort);
@@ -93,28 +99,9 @@ export async function askPlace() {
   if (answer.ok) store.value = (await answer.json()).store || store.value;
 }
 
-function cellValue(cell) {
-  if ("text" in cell) return cell.text;
-  if ("number" in cell) return cell.number;
-  if ("whole" in cell) return exact(cell.whole);
-  if ("truth" in cell) return cell.truth;
-  if ("data" in cell) return `\\x${cell.data}`;
-  return null;
-}
-
-// Numbers beyond 2^53 stay texts: a wrong digit is worse than an odd alignment.
-export function exact(text) {
-  const number = Number(text);
-  return Number.isSafeInteger(number) ? number : text;
-}
-
 export async function select(sql, abort, maxRows = 1000) {
-  const answer = await colony("Query", { sql, maxRows, timeoutMs: 10000 }, abort);
-  return {
-    columns: answer.columns || [],
-    rows: (answer.rows || []).map((row) => (row.cells || []).map(cellValue)),
-    isCut: !!answer.cut,
-  };
+  const { columns, rows, cut } = await colony("Query", { sql, max_rows: maxRows, timeout_ms: 10000 }, abort);
+  return { columns, rows, isCut: cut };
 }
 
 // A literal in a statement of ours.

@@ -16,17 +16,21 @@ export function duration(seconds) {
   return `${sign}${rest.toFixed(1)} s`;
 }
 
-export const micros = (text) => Number(text || 0) / 1e6;
+// A time of a service (RFC 3339, or null) as Unix seconds; numbers are that already. 0: none.
+export const seconds = (time) => (typeof time === "number" ? time : time ? Date.parse(time) / 1000 : 0);
 
-export function when(microseconds) {
-  const seconds = micros(microseconds);
-  return seconds > 0 ? new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, 19) : "–";
+export function when(time) {
+  const at = seconds(time);
+  return at > 0 ? new Date(at * 1000).toISOString().replace("T", " ").slice(0, 19) : "–";
 }
 
-export function ago(microseconds, now = Date.now() / 1000) {
-  const seconds = micros(microseconds);
-  return seconds > 0 ? `${duration(Math.max(0, now - seconds))} ago` : "never";
+export function ago(time, now = Date.now() / 1000) {
+  const at = seconds(time);
+  return at > 0 ? `${duration(Math.max(0, now - at))} ago` : "never";
 }
+
+// A document (any JSON value, null: none) as text.
+export const json = (value, indent) => (value === null || value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, null, indent));
 
 const grouped = new Intl.NumberFormat("en");
 export const count = (value) => grouped.format(typeof value === "string" ? BigInt(value || 0) : value || 0);

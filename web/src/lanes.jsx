@@ -6,14 +6,14 @@ const DAY = 86400;
 // With the date only where the day is not the same one, with tenths where seconds are too coarse.
 function tick(seconds, isLong, isFine) {
   const tenth = isFine ? `.${Math.floor(seconds * 10) % 10}` : "";
-  return `${when(seconds * 1e6).slice(isLong ? 5 : 11, 19)}${tenth}`;
+  return `${when(seconds).slice(isLong ? 5 : 11, 19)}${tenth}`;
 }
 
 // rows: [{ key, label, bars: [{ key, from, until, tone, title }], dots: [{ key, at, tone, title, href, isChosen }] }]; times in seconds
 export function Lanes({ caption, words, rows, from, until }) {
   const span = Math.max(0.001, until - from);
   const at = (time) => Math.min(100, Math.max(0, ((time - from) / span) * 100));
-  const isLong = span > DAY || when(from * 1e6).slice(0, 10) !== when(until * 1e6).slice(0, 10);
+  const isLong = span > DAY || when(from).slice(0, 10) !== when(until).slice(0, 10);
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => tick(from + span * part, isLong, span < 20));
   return (
     <figure class="lanes">

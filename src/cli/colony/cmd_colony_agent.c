@@ -13,9 +13,9 @@ static tide_status print_agent(tide_cli *cli, const COLONY(Agent) * agent, tide_
     tide_cli_json_text(out, "origin", agent->origin);
     tide_cli_json_text(out, "health", agent->health);
     tide_cli_json_bool(out, "removed", agent->removed);
-    tide_cli_json_moment(out, "added_at", agent->added_at_us);
-    tide_cli_json_moment(out, "seen_at", agent->seen_at_us);
-    tide_cli_json_moment(out, "failed_at", agent->failed_at_us);
+    tide_cli_json_moment(out, "added_at", agent->added_at);
+    tide_cli_json_moment(out, "seen_at", agent->seen_at);
+    tide_cli_json_moment(out, "failed_at", agent->failed_at);
     tide_cli_json_text(out, "error", *agent->error ? agent->error : NULL);
     tide_cli_json_text(out, "holder", *agent->holder ? agent->holder : NULL);
     tide_cli_json_i64(out, "lease_token", (int64_t)agent->lease_token);
@@ -73,7 +73,7 @@ static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * l
         tide_cli_table_cell(&table, agent->agent_id);
         tide_cli_table_cell(&table, agent->address);
         tide_cli_table_cell(&table, agent->removed ? "removed" : agent->health);
-        tide_cli_table_time(&table, agent->seen_at_us ? agent->seen_at_us : INT64_MAX);
+        tide_cli_table_time(&table, agent->seen_at ? agent->seen_at : INT64_MAX);
         tide_cli_table_cell(&table, *agent->holder ? agent->holder : NULL);
         tide_cli_table_cell(&table, *agent->error ? agent->error : NULL);
     }

@@ -36,10 +36,10 @@ static tide_status print_json(tide_cli_output *out, const COLONY(Checkpoint) * r
     tide_cli_json_i64(out, "epoch", (int64_t)row->epoch);
     tide_cli_json_i64(out, "last_seq_id", (int64_t)row->last_seq_id);
     tide_cli_json_i64(out, "highest_seq_id", (int64_t)row->highest_seq_id);
-    tide_cli_json_moment(out, "last_poll_time", row->last_poll_time_us);
-    tide_cli_json_moment(out, "created_at", row->created_at_us);
-    tide_cli_json_moment(out, "updated_at", row->updated_at_us);
-    tide_cli_json_moment(out, "closed_at", row->closed_at_us);
+    tide_cli_json_moment(out, "last_poll_time", row->last_poll_time);
+    tide_cli_json_moment(out, "created_at", row->created_at);
+    tide_cli_json_moment(out, "updated_at", row->updated_at);
+    tide_cli_json_moment(out, "closed_at", row->closed_at);
     tide_cli_json_text(out, "closed_reason", *row->closed_reason ? row->closed_reason : NULL);
     tide_cli_json_bool(out, "foreign", row->foreign);
     tide_cli_json_i64(out, "expired", (int64_t)row->expired);
@@ -86,7 +86,7 @@ static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t 
         tide_cli_table_number(&table, (int64_t)row->books->head);
         tide_cli_table_number(&table, (int64_t)row->books->pending);
         tide_cli_table_number(&table, (int64_t)row->books->lost);
-        tide_cli_table_time(&table, row->last_poll_time_us ? row->last_poll_time_us : INT64_MAX);
+        tide_cli_table_time(&table, row->last_poll_time ? row->last_poll_time : INT64_MAX);
         tide_cli_table_cell(&table, *row->closed_reason ? row->closed_reason : NULL);
     }
     return tide_cli_table_done(&table, err);

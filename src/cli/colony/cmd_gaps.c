@@ -17,14 +17,14 @@ static tide_status print_gap(tide_cli_output *out, const COLONY(Gap) * gap, tide
     tide_cli_json_i64(out, "epoch", (int64_t)gap->epoch);
     tide_cli_json_i64(out, "start_seq_id", (int64_t)gap->start_seq_id);
     tide_cli_json_i64(out, "end_seq_id", (int64_t)gap->end_seq_id);
-    tide_cli_json_moment(out, "detected_at", gap->detected_at_us);
-    tide_cli_json_moment(out, "recovered_at", gap->recovered_at_us);
+    tide_cli_json_moment(out, "detected_at", gap->detected_at);
+    tide_cli_json_moment(out, "recovered_at", gap->recovered_at);
     tide_cli_json_text(out, "status", gap->status);
     tide_cli_json_i64(out, "recovery_attempts", gap->recovery_attempts);
-    tide_cli_json_moment(out, "last_recovery_attempt", gap->last_recovery_attempt_us);
+    tide_cli_json_moment(out, "last_recovery_attempt", gap->last_recovery_attempt);
     tide_cli_json_text(out, "reason", *gap->reason ? gap->reason : NULL);
     tide_cli_json_text(out, "evidence", *gap->evidence ? gap->evidence : NULL);
-    tide_cli_json_moment(out, "settled_at", gap->settled_at_us);
+    tide_cli_json_moment(out, "settled_at", gap->settled_at);
     return tide_cli_json_end(out, err);
 }
 
@@ -58,7 +58,7 @@ static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, 
         tide_cli_table_cell(&table, gap->status);
         tide_cli_table_cell(&table, *gap->reason ? gap->reason : NULL);
         tide_cli_table_number(&table, gap->recovery_attempts);
-        tide_cli_table_time(&table, gap->detected_at_us);
+        tide_cli_table_time(&table, gap->detected_at);
     }
     return tide_cli_table_done(&table, err);
 }
@@ -153,8 +153,8 @@ static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResp
         const COLONY(Incident) *row = answer->incidents[i];
         if (cli->out.is_json) {
             tide_cli_json_begin(&cli->out);
-            tide_cli_json_time(&cli->out, "began_at", row->began_at_us);
-            tide_cli_json_time(&cli->out, "ended_at", row->ended_at_us);
+            tide_cli_json_time(&cli->out, "began_at", row->began_at);
+            tide_cli_json_time(&cli->out, "ended_at", row->ended_at);
             print_names(&cli->out, "agents", row->agents, row->n_agents);
             print_names(&cli->out, "data_types", row->data_types, row->n_data_types);
             tide_cli_json_i64(&cli->out, "gaps", row->gaps);
@@ -163,8 +163,8 @@ static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResp
             TIDE_TRY(tide_cli_json_end(&cli->out, err));
             continue;
         }
-        tide_cli_table_time(&table, row->began_at_us);
-        tide_cli_table_time(&table, row->ended_at_us);
+        tide_cli_table_time(&table, row->began_at);
+        tide_cli_table_time(&table, row->ended_at);
         tide_cli_table_number(&table, (int64_t)row->n_agents);
         tide_cli_table_number(&table, row->gaps);
         tide_cli_table_number(&table, (int64_t)row->numbers);
@@ -179,7 +179,7 @@ static tide_status list_incidents(tide_cli *cli, tide_error *err)
     ProtobufCMessage *response = NULL;
     COLONY(ListIncidentsRequest) request = COLONY_INIT(LIST_INCIDENTS_REQUEST);
     tide_env *env = tide_env_system();
-    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &request.since_us, err));
+    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &request.since, err));
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
     TIDE_TRY(tide_cli_colony_call(&colony, "ListIncidents", &request.base,
                                   &tidemark__colony__v1__list_incidents_response__descriptor,

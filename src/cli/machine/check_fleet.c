@@ -95,7 +95,7 @@ static tide_status count_lost(tide_cli_colony *colony, int64_t since_us, int64_t
         for (size_t i = 0; i < page->n_gaps; i++) {
             const COLONY(Gap) *gap = page->gaps[i];
             request.after_id = gap->id;
-            if (gap->settled_at_us >= since_us && strcmp(gap->reason, "operator") != 0)
+            if (gap->settled_at >= since_us && strcmp(gap->reason, "operator") != 0)
                 *lost += count_numbers(gap);
         }
         has_more = page->more && page->n_gaps > 0;

@@ -71,10 +71,10 @@ static tide_status disturb(tide_cli *cli, const char *fault, tide_error *err)
         tide_cli_json_begin(&cli->out);
         tide_cli_json_text(&cli->out, "fault", fault);
         tide_cli_json_text(&cli->out, "agent_id", *answer->agent ? answer->agent : NULL);
-        tide_cli_json_text(&cli->out, "words", answer->words);
+        tide_cli_json_text(&cli->out, "words", answer->text);
         status = tide_cli_json_end(&cli->out, err);
     } else {
-        tide_cli_print(cli->out.file, "%s\n", answer->words);
+        tide_cli_print(cli->out.file, "%s\n", answer->text);
     }
     protobuf_c_message_free_unpacked(response, NULL);
     return status;

@@ -175,7 +175,7 @@ static void draw_gaps(tide_top_frame *frame, const tide_top_snapshot *snapshot, 
         char age[TIDE_CLI_DURATION_SIZE];
         (void)snprintf(range, sizeof range, "%" PRIu64 "..%" PRIu64, gap->start_seq_id,
                        gap->end_seq_id);
-        tide_cli_duration_text(age, snapshot->taken_us - gap->detected_at_us);
+        tide_cli_duration_text(age, snapshot->taken_us - gap->detected_at);
         put_number(file, gap->id, 6);
         put_cell(file, gap->agent_id, -16);
         put_cell(file, gap->data_type, -16);

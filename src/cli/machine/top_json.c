@@ -15,7 +15,7 @@ static void put_gaps(tide_cli_output *out, const COLONY(ListGapsResponse) * gaps
         tide_cli_json_text(out, "status", gap->status);
         tide_cli_json_text(out, "reason", gap->reason);
         tide_cli_json_i64(out, "recovery_attempts", gap->recovery_attempts);
-        tide_cli_json_time(out, "detected_at", gap->detected_at_us);
+        tide_cli_json_time(out, "detected_at", gap->detected_at);
         tide_cli_json_object_end(out);
     }
     tide_cli_json_array_end(out);

@@ -2,7 +2,10 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "net/codec/json_format.h"
 
 enum { NAME_MAX_LEN = 64 }; /* bytes of a name that suggestions are made for */
 
@@ -135,12 +138,16 @@ static void copy_json_name(char *out, size_t size, const char *name)
 }
 
 void tide_json_field_suggest(const ProtobufCMessageDescriptor *descriptor, tide_view name,
-                             char *out, size_t size)
+                             bool is_plain, char *out, size_t size)
 {
     out[0] = '\0';
     suggestion s = begin_suggestion(name);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
-        if (is_better(&s, descriptor->fields[i].name))
+        if (!is_better(&s, descriptor->fields[i].name))
+            continue;
+        if (is_plain)
+            (void)snprintf(out, size, "%s", descriptor->fields[i].name);
+        else
             copy_json_name(out, size, descriptor->fields[i].name);
     }
 }
@@ -186,4 +193,18 @@ bool tide_json_field_is_map(const ProtobufCMessageDescriptor *descriptor,
     const size_t outer_len = strlen(descriptor->name);
     return strncmp(entry->name, descriptor->name, outer_len) == 0 &&
            entry->name[outer_len] == '.' && is_entry_name(entry->name + outer_len + 1, field->name);
+}
+
+/* --- formats --- */
+
+static int compare_message(const void *name, const void *message)
+{
+    return strcmp(name, ((const tide_json_message *)message)->name);
+}
+
+const char *tide_json_formats_find(const char *message)
+{
+    const tide_json_message *found = bsearch(message, tide_json_messages, tide_json_messages_count,
+                                             sizeof *tide_json_messages, compare_message);
+    return found ? found->formats : NULL;
 }

@@ -21,10 +21,10 @@
 const ProtobufCFieldDescriptor *tide_json_field_find(const ProtobufCMessageDescriptor *descriptor,
                                                      tide_view name, unsigned *hint);
 
-/* The known name (in the JSON form) that is most like this one, for "did you mean": a text of at
- * most size bytes, "" when none is like it. */
+/* The known name that is most like this one, for "did you mean": a text of at most size bytes, ""
+ * when none is like it. is_plain: in snake_case, otherwise in lowerCamelCase. */
 void tide_json_field_suggest(const ProtobufCMessageDescriptor *descriptor, tide_view name,
-                             char *out, size_t size);
+                             bool is_plain, char *out, size_t size);
 /* The same for the names of an enum's values. */
 void tide_json_enum_suggest(const ProtobufCEnumDescriptor *descriptor, tide_view name, char *out,
                             size_t size);

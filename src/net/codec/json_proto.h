@@ -1,9 +1,12 @@
-/* json_proto.h - protobuf messages as JSON and back (the proto3 JSON mapping), by descriptor.
+/* json_proto.h - protobuf messages as JSON and back, by descriptor: plain JSON or the proto3 mapping.
  *
  * Both directions work on the wire form, in one go and without building the message:
  *
  *     JSON text  ---- tide_json_to_proto ---->  protobuf bytes
  *     JSON text  <---- tide_proto_to_json ----  protobuf bytes
+ *
+ * Messages of .proto files with the option plain_json have the plain form (docs/protocol.md), all
+ * others the mapping that protobuf defines. What follows is the mapping.
  *
  * From JSON
  *   - names in lowerCamelCase or as the .proto has them; an unknown one is refused, with the
@@ -27,6 +30,14 @@
  *   - text that is not UTF-8 gets U+FFFD where it is broken.
  *   Fields that come several times, in any order, mean what protobuf says: the last value, the
  *   merged message, all elements, the last entry of a map's key.
+ *
+ * Plain JSON, where it differs
+ *   - written: names as in the .proto, every integer as a number, every member present; null for
+ *     what is not set and for numbers that JSON does not have. The options of fields
+ *     (tidemark/options.proto) make a default null, a number a time, a text a document, and a
+ *     message its only value;
+ *   - read: all of the above, and times as RFC 3339. Messages that are printed as their value are
+ *     not read in that form: no request has one.
  *
  * Maps: protobuf-c knows map<K, V> x only as `repeated XEntry x`. A repeated message is taken for
  * a map when it is called as protoc calls such entries and has exactly key = 1 and value = 2.

@@ -10,8 +10,10 @@
 #include "base/cleanup.h"
 #include "base/text/json_scan.h"
 #include "base/text/json_tree.h"
+#include "base/text/timefmt.h"
 #include "net/codec/base64.h"
 #include "net/codec/json_field.h"
+#include "net/codec/json_format.h"
 #include "net/codec/json_value.h"
 #include "net/codec/protobuf_wire.h"
 
@@ -30,6 +32,7 @@ typedef struct map_key {
 typedef struct json_reader {
     tide_json_scan scan;
     tide_json_proto_options options;
+    bool is_plain;
     tide_buffer *out;
     tide_error *err;
     tide_buffer text; /* the string at hand, without escapes */
@@ -64,7 +67,7 @@ static tide_status fail_unknown(const json_reader *r, const tide_json_token *tok
                                 const ProtobufCMessageDescriptor *descriptor, tide_view name)
 {
     char near[NAME_SHOWN_MAX];
-    tide_json_field_suggest(descriptor, name, near, sizeof near);
+    tide_json_field_suggest(descriptor, name, r->is_plain, near, sizeof near);
     char words[384];
     (void)snprintf(words, sizeof words, "%s has no field \"%.*s\"%s%s%s", descriptor->name,
                    name.len > NAME_SHOWN_MAX ? NAME_SHOWN_MAX : (int)name.len,
@@ -177,6 +180,23 @@ static tide_status read_scalar(json_reader *r, const ProtobufCFieldDescriptor *f
     return wrong ? fail_at(r, token, field->name, wrong) : TIDE_OK;
 }
 
+/* RFC 3339, or the number of microseconds or milliseconds that the field has. */
+static tide_status read_time(json_reader *r, const ProtobufCFieldDescriptor *field,
+                             tide_json_format format, const tide_json_token *token, uint64_t *out)
+{
+    bool is_left_out = false;
+    tide_view text = token->text;
+    if (token->kind == TIDE_JSON_STRING)
+        TIDE_TRY(read_text(r, token, &text));
+    if (token->kind != TIDE_JSON_STRING || tide_json_is_number(text))
+        return read_scalar(r, field, token, out, &is_left_out);
+    int64_t us = 0;
+    if (tide_time_parse(&us, text) != TIDE_OK)
+        return fail_at(r, token, field->name, "not a time; want 2026-01-31T12:00:00Z");
+    *out = (uint64_t)(format == TIDE_JSON_TIME ? us : us / 1000);
+    return TIDE_OK;
+}
+
 static tide_status append_bare(tide_buffer *out, ProtobufCType type, uint64_t value)
 {
     switch (tide_wire_type_of(type)) {
@@ -193,12 +213,19 @@ static tide_status append_bare(tide_buffer *out, ProtobufCType type, uint64_t va
 
 /* --- one value --- */
 
+static bool is_time(tide_json_format format)
+{
+    return format == TIDE_JSON_TIME || format == TIDE_JSON_TIME_MS;
+}
+
 static tide_status write_scalar(json_reader *r, const ProtobufCFieldDescriptor *field,
-                                const tide_json_token *token, bool is_default_kept)
+                                tide_json_format format, const tide_json_token *token,
+                                bool is_default_kept)
 {
     uint64_t value = 0;
     bool is_left_out = false;
-    TIDE_TRY(read_scalar(r, field, token, &value, &is_left_out));
+    TIDE_TRY(is_time(format) ? read_time(r, field, format, token, &value)
+                             : read_scalar(r, field, token, &value, &is_left_out));
     if (is_left_out || (value == 0 && !is_default_kept))
         return TIDE_OK;
     TIDE_TRY(check(r, tide_wire_append_tag(r->out, field->id, tide_wire_type_of(field->type))));
@@ -225,13 +252,26 @@ static tide_status write_bytes(json_reader *r, const ProtobufCFieldDescriptor *f
     return check(r, tide_wire_end(r->out, content_at));
 }
 
-static tide_status write_value(json_reader *r, const ProtobufCFieldDescriptor *field,
-                               const tide_json_token *token, bool is_default_kept)
+/* The text of a value whose first token was read, as it stands. */
+static tide_status write_document(json_reader *r, const ProtobufCFieldDescriptor *field,
+                                  const tide_json_token *token)
 {
+    const char *first = token->text.ptr;
+    TIDE_TRY(skip_value(r, token));
+    const size_t len = (size_t)(r->scan.text.ptr + r->scan.at - first);
+    return check(r, tide_wire_append_bytes(r->out, field->id, tide_view_bytes(first, len)));
+}
+
+static tide_status write_value(json_reader *r, const ProtobufCFieldDescriptor *field,
+                               tide_json_format format, const tide_json_token *token,
+                               bool is_default_kept)
+{
+    if (format == TIDE_JSON_DOCUMENT || format == TIDE_JSON_TEXT_DOCUMENT)
+        return write_document(r, field, token);
     if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES)
         return write_bytes(r, field, token, is_default_kept);
     if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-        return write_scalar(r, field, token, is_default_kept);
+        return write_scalar(r, field, format, token, is_default_kept);
     if (token->kind != TIDE_JSON_OBJECT_BEGIN)
         return fail_at(r, token, field->name, "an object is wanted");
     size_t content_at;
@@ -254,7 +294,8 @@ static tide_status next_element(json_reader *r, const ProtobufCFieldDescriptor *
     return TIDE_OK;
 }
 
-static tide_status read_packed(json_reader *r, const ProtobufCFieldDescriptor *field)
+static tide_status read_packed(json_reader *r, const ProtobufCFieldDescriptor *field,
+                               tide_json_format format)
 {
     const size_t before_len = r->out->len;
     size_t content_at;
@@ -267,7 +308,8 @@ static tide_status read_packed(json_reader *r, const ProtobufCFieldDescriptor *f
             break;
         uint64_t value = 0;
         bool is_left_out = false;
-        TIDE_TRY(read_scalar(r, field, &token, &value, &is_left_out));
+        TIDE_TRY(is_time(format) ? read_time(r, field, format, &token, &value)
+                                 : read_scalar(r, field, &token, &value, &is_left_out));
         if (!is_left_out)
             TIDE_TRY(check(r, append_bare(r->out, field->type, value)));
     }
@@ -278,19 +320,19 @@ static tide_status read_packed(json_reader *r, const ProtobufCFieldDescriptor *f
 }
 
 static tide_status read_array(json_reader *r, const ProtobufCFieldDescriptor *field,
-                              const tide_json_token *first)
+                              tide_json_format format, const tide_json_token *first)
 {
     if (first->kind != TIDE_JSON_ARRAY_BEGIN)
         return fail_at(r, first, field->name, "an array is wanted");
     if (tide_wire_is_packable(field->type))
-        return read_packed(r, field);
+        return read_packed(r, field, format);
     tide_json_token token;
     for (;;) {
         const tide_status status = next_element(r, field, &token);
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             return TIDE_OK;
-        TIDE_TRY(write_value(r, field, &token, true));
+        TIDE_TRY(write_value(r, field, format, &token, true));
     }
 }
 
@@ -337,14 +379,14 @@ static tide_status read_entry(json_reader *r, const ProtobufCFieldDescriptor *fi
     const size_t before_len = r->out->len;
     size_t content_at;
     TIDE_TRY(check(r, tide_wire_begin(r->out, field->id, &content_at)));
-    TIDE_TRY(write_value(r, &entry->fields[0], key, true));
+    TIDE_TRY(write_value(r, &entry->fields[0], TIDE_JSON_AS_IS, key, true));
     const size_t key_len = r->out->len - content_at;
 
     tide_json_token token;
     TIDE_TRY(next_token(r, &token));
     if (is_literal(&token, "null"))
         return fail_at(r, &token, field->name, "null is no value of a map");
-    TIDE_TRY(write_value(r, &entry->fields[1], &token, true));
+    TIDE_TRY(write_value(r, &entry->fields[1], TIDE_JSON_AS_IS, &token, true));
     const size_t content_len = r->out->len - content_at;
     if (content_len == key_len) { /* an enum's unknown name: the entry is left out */
         tide_buffer_truncate(r->out, before_len);
@@ -381,15 +423,16 @@ static tide_status read_map(json_reader *r, const ProtobufCFieldDescriptor *fiel
 /* --- messages --- */
 
 static tide_status read_field(json_reader *r, const ProtobufCMessageDescriptor *descriptor,
-                              const ProtobufCFieldDescriptor *field, const tide_json_token *token)
+                              const ProtobufCFieldDescriptor *field, tide_json_format format,
+                              const tide_json_token *token)
 {
     if (tide_json_field_is_map(descriptor, field))
         return read_map(r, field, token);
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return read_array(r, field, token);
+        return read_array(r, field, format, token);
     const bool is_default_kept =
         field->label != PROTOBUF_C_LABEL_NONE || (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
-    return write_value(r, field, token, is_default_kept);
+    return write_value(r, field, format, token, is_default_kept);
 }
 
 /* Note that a field came. seen is the innermost message's part: 1 seen, 2 seen with a value. */
@@ -416,12 +459,22 @@ static tide_status note_field(json_reader *r, const ProtobufCMessageDescriptor *
     return TIDE_OK;
 }
 
-static tide_status read_member(json_reader *r, const ProtobufCMessageDescriptor *descriptor,
-                               const tide_json_token *key, unsigned *hint)
+/* What is known of the message under way. */
+typedef struct open_message {
+    const ProtobufCMessageDescriptor *descriptor;
+    const char *formats; /* NULL: none */
+    unsigned hint;
+    bool is_text;                               /* its member is_text is true */
+    const ProtobufCFieldDescriptor *text_field; /* a TEXT_DOCUMENT that is a string, or NULL */
+    tide_json_token text;                       /* that string */
+} open_message;
+
+static tide_status read_member(json_reader *r, open_message *message, const tide_json_token *key)
 {
+    const ProtobufCMessageDescriptor *descriptor = message->descriptor;
     tide_view name;
     TIDE_TRY(read_text(r, key, &name));
-    const ProtobufCFieldDescriptor *field = tide_json_field_find(descriptor, name, hint);
+    const ProtobufCFieldDescriptor *field = tide_json_field_find(descriptor, name, &message->hint);
     if (!field && !r->options.is_unknown_ignored)
         return fail_unknown(r, key, descriptor, name);
     tide_json_token token;
@@ -430,7 +483,29 @@ static tide_status read_member(json_reader *r, const ProtobufCMessageDescriptor 
         return skip_value(r, &token);
     const bool has_value = !is_literal(&token, "null");
     TIDE_TRY(note_field(r, descriptor, field, key, has_value));
-    return has_value ? read_field(r, descriptor, field, &token) : TIDE_OK;
+    if (!has_value)
+        return TIDE_OK;
+    const tide_json_format format =
+        message->formats ? (tide_json_format)message->formats[1 + (field - descriptor->fields)]
+                         : TIDE_JSON_AS_IS;
+    if (format == TIDE_JSON_TEXT_DOCUMENT && token.kind == TIDE_JSON_STRING) {
+        message->text_field = field;
+        message->text = token;
+        return TIDE_OK;
+    }
+    if (field->type == PROTOBUF_C_TYPE_BOOL && strcmp(field->name, "is_text") == 0)
+        message->is_text = is_literal(&token, "true");
+    return read_field(r, descriptor, field, format, &token);
+}
+
+/* A string of a TEXT_DOCUMENT waits for the end of its message: is_text may come behind it. */
+static tide_status write_text_document(json_reader *r, const open_message *message)
+{
+    if (!message->text_field)
+        return TIDE_OK;
+    return message->is_text ? write_bytes(r, message->text_field, &message->text, false)
+                            : check(r, tide_wire_append_bytes(r->out, message->text_field->id,
+                                                              message->text.text));
 }
 
 /* The opening brace was read. */
@@ -440,14 +515,17 @@ static tide_status read_message(json_reader *r, const ProtobufCMessageDescriptor
     TIDE_TRY(check(r, tide_buffer_reserve(&r->seen, descriptor->n_fields)));
     memset(r->seen.ptr + seen_at, 0, descriptor->n_fields);
     r->seen.len += descriptor->n_fields;
-    unsigned hint = 0;
+    open_message message = {.descriptor = descriptor};
+    if (r->is_plain)
+        message.formats = tide_json_formats_find(descriptor->name);
     for (;;) {
         tide_json_token key;
         TIDE_TRY(next_token(r, &key));
         if (key.kind == TIDE_JSON_OBJECT_END)
             break;
-        TIDE_TRY(read_member(r, descriptor, &key, &hint));
+        TIDE_TRY(read_member(r, &message, &key));
     }
+    TIDE_TRY(write_text_document(r, &message));
     tide_buffer_truncate(&r->seen, seen_at);
     return TIDE_OK;
 }
@@ -477,7 +555,9 @@ tide_status tide_json_to_proto_with(const ProtobufCMessageDescriptor *descriptor
 {
     if (json.len > UINT32_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "a JSON text of more than 4 GiB");
-    TIDE_CLEANUP(json_reader_done) json_reader r = {.out = out, .err = err};
+    TIDE_CLEANUP(json_reader_done)
+    json_reader r = {
+        .out = out, .err = err, .is_plain = tide_json_formats_find(descriptor->name) != NULL};
     if (options)
         r.options = *options;
     tide_json_scan_init(&r.scan, json);

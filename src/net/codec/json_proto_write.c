@@ -7,8 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "base/text/json_canon.h"
+#include "base/text/timefmt.h"
 #include "net/codec/base64.h"
 #include "net/codec/json_field.h"
+#include "net/codec/json_format.h"
 #include "net/codec/json_value.h"
 #include "net/codec/protobuf_scan.h"
 #include "net/codec/protobuf_wire.h"
@@ -31,6 +34,7 @@ typedef struct map_entry {
 
 typedef struct json_writer {
     tide_json_proto_options options;
+    bool is_plain;
     tide_buffer *out;
     tide_error *err;
     tide_buffer spans;   /* span of every field of every open message, the innermost last */
@@ -163,7 +167,7 @@ static tide_status write_enum(json_writer *w, const ProtobufCFieldDescriptor *fi
         protobuf_c_enum_descriptor_get_value(field->descriptor, (int32_t)(uint32_t)value);
     if (known)
         return write_text(w, tide_view_of(known->name));
-    return check(w, tide_json_append_number(w->out, PROTOBUF_C_TYPE_ENUM, value));
+    return check(w, tide_json_append_number(w->out, PROTOBUF_C_TYPE_ENUM, value, w->is_plain));
 }
 
 static tide_status write_number(json_writer *w, const ProtobufCFieldDescriptor *field,
@@ -171,12 +175,56 @@ static tide_status write_number(json_writer *w, const ProtobufCFieldDescriptor *
 {
     if (field->type == PROTOBUF_C_TYPE_ENUM)
         return write_enum(w, field, value);
-    return check(w, tide_json_append_number(w->out, field->type, value));
+    return check(w, tide_json_append_number(w->out, field->type, value, w->is_plain));
+}
+
+/* A number that is not a time of the years 0001 to 9999 stays a number. */
+static tide_status write_time(json_writer *w, const ProtobufCFieldDescriptor *field,
+                              int64_t unit_us, uint64_t value)
+{
+    char text[TIDE_TIME_TEXT_SIZE];
+    int64_t us = 0;
+    if (__builtin_mul_overflow((int64_t)value, unit_us, &us) ||
+        tide_time_format(us, text) != TIDE_OK)
+        return write_number(w, field, value);
+    text[10] = 'T';
+    return check(w, tide_buffer_printf(w->out, "\"%sZ\"", text));
+}
+
+/* Programs of others may have written text that is not JSON. In JSON a bare line break is white
+ * space, never part of a text: the document stays on one line. */
+static tide_status write_document(json_writer *w, tide_view text)
+{
+    if (tide_json_check(text, NULL) != TIDE_OK)
+        return write_text(w, text);
+    const size_t at = w->out->len;
+    TIDE_TRY(check(w, tide_buffer_append_view(w->out, text)));
+    for (size_t i = at; i < w->out->len; i++) {
+        if (w->out->ptr[i] == '\n' || w->out->ptr[i] == '\r')
+            w->out->ptr[i] = ' ';
+    }
+    return TIDE_OK;
 }
 
 static tide_status write_value(json_writer *w, const ProtobufCFieldDescriptor *field,
-                               const tide_wire_field *wire)
+                               tide_json_format format, const tide_wire_field *wire)
 {
+    if (format != TIDE_JSON_AS_IS && wire->value == 0 && wire->bytes.len == 0)
+        return put(w, "null");
+    switch (format) {
+    case TIDE_JSON_TIME:
+        return write_time(w, field, 1, wire->value);
+    case TIDE_JSON_TIME_MS:
+        return write_time(w, field, 1000, wire->value);
+    case TIDE_JSON_DOCUMENT:
+    case TIDE_JSON_TEXT_DOCUMENT:
+        return write_document(w, wire->bytes);
+    case TIDE_JSON_ALWAYS_NULL:
+        return put(w, "null");
+    case TIDE_JSON_AS_IS:
+    case TIDE_JSON_NULLABLE:
+        break;
+    }
     if (field->type == PROTOBUF_C_TYPE_STRING)
         return write_text(w, wire->bytes);
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
@@ -207,7 +255,7 @@ static tide_status write_merged(json_writer *w, const ProtobufCFieldDescriptor *
 
 /* A field that is there; of several values the last one counts. */
 static tide_status write_singular(json_writer *w, const ProtobufCFieldDescriptor *field,
-                                  tide_view bytes, const span *found)
+                                  tide_json_format format, tide_view bytes, const span *found)
 {
     if (field->type == PROTOBUF_C_TYPE_MESSAGE && found->count > 1)
         return write_merged(w, field, bytes, found);
@@ -215,7 +263,7 @@ static tide_status write_singular(json_writer *w, const ProtobufCFieldDescriptor
     reader.offset = found->last;
     tide_wire_field wire;
     TIDE_TRY(tide_wire_next(&reader, &wire, w->err));
-    return write_value(w, field, &wire);
+    return write_value(w, field, format, &wire);
 }
 
 /* --- arrays --- */
@@ -239,24 +287,24 @@ static tide_status read_packed(tide_reader *reader, ProtobufCType type, uint64_t
 }
 
 static tide_status write_packed(json_writer *w, const ProtobufCFieldDescriptor *field,
-                                tide_view bytes, bool *is_first)
+                                tide_json_format format, tide_view bytes, bool *is_first)
 {
     tide_reader reader = tide_reader_of(bytes);
     while (tide_reader_left(&reader) > 0) {
-        uint64_t value;
-        if (read_packed(&reader, field->type, &value) != TIDE_OK)
+        tide_wire_field wire = {.number = field->id};
+        if (read_packed(&reader, field->type, &wire.value) != TIDE_OK)
             return tide_fail(w->err, TIDE_E_INVALID, "field %s: half an element at the end",
                              field->name);
         if (!*is_first)
             TIDE_TRY(put(w, ","));
         *is_first = false;
-        TIDE_TRY(write_number(w, field, value));
+        TIDE_TRY(write_value(w, field, format, &wire));
     }
     return TIDE_OK;
 }
 
 static tide_status write_array(json_writer *w, const ProtobufCFieldDescriptor *field,
-                               tide_view bytes, const span *found)
+                               tide_json_format format, tide_view bytes, const span *found)
 {
     TIDE_TRY(put(w, "["));
     tide_reader reader = begin_span(bytes, found);
@@ -268,13 +316,13 @@ static tide_status write_array(json_writer *w, const ProtobufCFieldDescriptor *f
         if (status == TIDE_NONE)
             return put(w, "]");
         if (wire.type == TIDE_WIRE_BYTES && tide_wire_is_packable(field->type)) {
-            TIDE_TRY(write_packed(w, field, wire.bytes, &is_first));
+            TIDE_TRY(write_packed(w, field, format, wire.bytes, &is_first));
             continue;
         }
         if (!is_first)
             TIDE_TRY(put(w, ","));
         is_first = false;
-        TIDE_TRY(write_value(w, field, &wire));
+        TIDE_TRY(write_value(w, field, format, &wire));
     }
 }
 
@@ -371,9 +419,9 @@ static tide_status write_entry(json_writer *w, const ProtobufCFieldDescriptor *f
     const span found = *get_span(w, spans_at, 1);
     tide_buffer_truncate(&w->spans, spans_at);
     if (found.count > 0)
-        return write_singular(w, value, entry->bytes, &found);
+        return write_singular(w, value, TIDE_JSON_AS_IS, entry->bytes, &found);
     const tide_wire_field nothing = {.bytes = tide_view_of("")};
-    return write_value(w, value, &nothing);
+    return write_value(w, value, TIDE_JSON_AS_IS, &nothing);
 }
 
 /* In the order of the keys; of several entries with one key the last one counts. */
@@ -415,7 +463,7 @@ static bool is_left_out(const ProtobufCFieldDescriptor *field, const span *found
 static tide_status write_name(json_writer *w, const ProtobufCFieldDescriptor *field)
 {
     TIDE_TRY(put(w, "\""));
-    if (w->options.has_proto_names)
+    if (w->is_plain || w->options.has_proto_names)
         TIDE_TRY(put(w, field->name));
     else
         TIDE_TRY(check(w, tide_json_field_append_name(w->out, field)));
@@ -423,18 +471,53 @@ static tide_status write_name(json_writer *w, const ProtobufCFieldDescriptor *fi
 }
 
 static tide_status write_field(json_writer *w, const ProtobufCMessageDescriptor *descriptor,
-                               const ProtobufCFieldDescriptor *field, tide_view bytes,
-                               const span *found)
+                               const ProtobufCFieldDescriptor *field, tide_json_format format,
+                               tide_view bytes, const span *found)
 {
-    TIDE_TRY(write_name(w, field));
+    if (is_left_out(field, found) || (format == TIDE_JSON_NULLABLE && found->count == 0))
+        return put(w, "null");
     if (tide_json_field_is_map(descriptor, field))
         return write_map(w, field, bytes, found);
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return write_array(w, field, bytes, found);
+        return write_array(w, field, format, bytes, found);
     if (found->count > 0)
-        return write_singular(w, field, bytes, found);
+        return write_singular(w, field, format, bytes, found);
     const tide_wire_field nothing = {.bytes = tide_view_of("")};
-    return write_value(w, field, &nothing);
+    return write_value(w, field, format, &nothing);
+}
+
+/* A message that stands for its one value. */
+static tide_status write_only_value(json_writer *w, const ProtobufCMessageDescriptor *descriptor,
+                                    const char *formats, tide_view bytes, size_t spans_at)
+{
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const span found = *get_span(w, spans_at, i);
+        if (!is_left_out(&descriptor->fields[i], &found))
+            return write_field(w, descriptor, &descriptor->fields[i],
+                               (tide_json_format)formats[1 + i], bytes, &found);
+    }
+    return put(w, "null");
+}
+
+static tide_status write_members(json_writer *w, const ProtobufCMessageDescriptor *descriptor,
+                                 const char *formats, tide_view bytes, size_t spans_at)
+{
+    TIDE_TRY(put(w, "{"));
+    bool is_first = true;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        const span found = *get_span(w, spans_at, i);
+        if (!w->is_plain && is_left_out(field, &found))
+            continue;
+        if (!is_first)
+            TIDE_TRY(put(w, ","));
+        is_first = false;
+        TIDE_TRY(write_name(w, field));
+        TIDE_TRY(write_field(w, descriptor, field,
+                             formats ? (tide_json_format)formats[1 + i] : TIDE_JSON_AS_IS, bytes,
+                             &found));
+    }
+    return put(w, "}");
 }
 
 static tide_status write_message(json_writer *w, const ProtobufCMessageDescriptor *descriptor,
@@ -446,20 +529,12 @@ static tide_status write_message(json_writer *w, const ProtobufCMessageDescripto
     w->depth++;
     size_t spans_at;
     TIDE_TRY(push_spans(w, descriptor, bytes, &spans_at));
-    TIDE_TRY(put(w, "{"));
-    bool is_first = true;
-    for (unsigned i = 0; i < descriptor->n_fields; i++) {
-        const span found = *get_span(w, spans_at, i);
-        if (is_left_out(&descriptor->fields[i], &found))
-            continue;
-        if (!is_first)
-            TIDE_TRY(put(w, ","));
-        is_first = false;
-        TIDE_TRY(write_field(w, descriptor, &descriptor->fields[i], bytes, &found));
-    }
+    const char *formats = w->is_plain ? tide_json_formats_find(descriptor->name) : NULL;
+    TIDE_TRY(formats && formats[0] ? write_only_value(w, descriptor, formats, bytes, spans_at)
+                                   : write_members(w, descriptor, formats, bytes, spans_at));
     tide_buffer_truncate(&w->spans, spans_at);
     w->depth--;
-    return put(w, "}");
+    return TIDE_OK;
 }
 
 static void json_writer_done(json_writer *w)
@@ -472,7 +547,9 @@ tide_status tide_proto_to_json_with(const ProtobufCMessageDescriptor *descriptor
                                     const tide_json_proto_options *options, tide_buffer *out,
                                     tide_error *err)
 {
-    TIDE_CLEANUP(json_writer_done) json_writer w = {.out = out, .err = err};
+    TIDE_CLEANUP(json_writer_done)
+    json_writer w = {
+        .out = out, .err = err, .is_plain = tide_json_formats_find(descriptor->name) != NULL};
     if (options)
         w.options = *options;
     tide_buffer_init(&w.spans, SPANS_LEN_MAX);

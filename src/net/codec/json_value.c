@@ -181,8 +181,10 @@ const char *tide_json_read_real(ProtobufCType type, tide_view text, uint64_t *ou
 /* --- numbers to text --- */
 
 /* JSON has no word for some of them: those become strings. */
-static tide_status append_real(tide_buffer *out, double number)
+static tide_status append_real(tide_buffer *out, double number, bool is_plain)
 {
+    if (is_plain && !isfinite(number))
+        return tide_buffer_append_text(out, "null");
     if (isnan(number))
         return tide_buffer_append_text(out, "\"NaN\"");
     if (isinf(number))
@@ -208,23 +210,25 @@ static double widen(float number)
     return (double)number;
 }
 
-static tide_status append_float_bits(tide_buffer *out, uint64_t value)
+static tide_status append_float_bits(tide_buffer *out, uint64_t value, bool is_plain)
 {
     const uint32_t bits = (uint32_t)value;
     float number;
     memcpy(&number, &bits, sizeof number);
-    return append_real(out, widen(number));
+    return append_real(out, widen(number), is_plain);
 }
 
-static tide_status append_double_bits(tide_buffer *out, uint64_t value)
+static tide_status append_double_bits(tide_buffer *out, uint64_t value, bool is_plain)
 {
     double number;
     memcpy(&number, &value, sizeof number);
-    return append_real(out, number);
+    return append_real(out, number, is_plain);
 }
 
-tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type, uint64_t value)
+tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type, uint64_t value,
+                                    bool is_plain)
 {
+    const char *quote = is_plain ? "" : "\"";
     switch (type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SFIXED32:
@@ -237,16 +241,16 @@ tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type, uint64
         return tide_buffer_printf(out, "%" PRIu32, (uint32_t)value);
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        return tide_buffer_printf(out, "\"%" PRId64 "\"", (int64_t)value);
+        return tide_buffer_printf(out, "%s%" PRId64 "%s", quote, (int64_t)value, quote);
     case PROTOBUF_C_TYPE_SINT64:
-        return tide_buffer_printf(out, "\"%" PRId64 "\"", tide_wire_unzigzag(value));
+        return tide_buffer_printf(out, "%s%" PRId64 "%s", quote, tide_wire_unzigzag(value), quote);
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return tide_buffer_printf(out, "\"%" PRIu64 "\"", value);
+        return tide_buffer_printf(out, "%s%" PRIu64 "%s", quote, value, quote);
     case PROTOBUF_C_TYPE_FLOAT:
-        return append_float_bits(out, value);
+        return append_float_bits(out, value, is_plain);
     case PROTOBUF_C_TYPE_DOUBLE:
-        return append_double_bits(out, value);
+        return append_double_bits(out, value, is_plain);
     case PROTOBUF_C_TYPE_BOOL:
         return tide_buffer_append_text(out, value != 0 ? "true" : "false");
     case PROTOBUF_C_TYPE_STRING:

@@ -25,9 +25,9 @@ const char *tide_json_read_integer(ProtobufCType type, tide_view number, uint64_
 /* The same for float and double. The text is a number, NaN, Infinity or -Infinity. */
 const char *tide_json_read_real(ProtobufCType type, tide_view text, uint64_t *out);
 
-/* Append a value of the wire as JSON: integers (64 bits in quotes), float, double, bool. Not for
- * enums. */
+/* Append a value of the wire as JSON: integers, float, double, bool. Not for enums. is_plain: every
+ * value as a number, or null where it is none; otherwise 64 bits, NaN and the infinities as strings. */
 TIDE_MUST_CHECK tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type,
-                                                    uint64_t value);
+                                                    uint64_t value, bool is_plain);
 
 #endif

@@ -47,6 +47,11 @@ void tide_rpc_task(WORK(Task) * out, const tide_task *task)
     out->created_at = task->created_at_us;
     out->updated_at = task->updated_at_us;
     out->completed_at = task->completed_at_us;
+}
+
+void tide_rpc_counts(WORK(ItemCounts) * out, const tide_task *task)
+{
+    *out = (WORK(ItemCounts))WORK_INIT(ITEM_COUNTS);
     out->pending = task->pending;
     out->in_progress = task->in_progress;
     out->completed = task->completed;
@@ -88,6 +93,10 @@ void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item)
     out->retried_from = tide_rpc_borrow(item->retried_from);
     out->schedule_name = tide_rpc_borrow(item->schedule_name);
     out->waits_for = item->waits_for;
+    out->revision = item->revision;
+    out->attempt_outcome = tide_rpc_borrow(item->attempt_outcome);
+    out->has_dependents = item->has_dependents;
+    out->claim_key = item->claim_key;
 }
 
 void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key)

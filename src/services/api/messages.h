@@ -44,6 +44,7 @@ TIDE_MUST_CHECK tide_status tide_rpc_read_identity(tide_identity *out, const cha
                                                    tide_error *err);
 
 void tide_rpc_task(WORK(Task) * out, const tide_task *task);
+void tide_rpc_counts(WORK(ItemCounts) * out, const tide_task *task); /* of a task that was found */
 void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item);
 void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key);
 

@@ -9,9 +9,9 @@ static void fill(COLONY(Agent) * out, const tide_agent_row *row)
     out->address = tide_rpc_borrow(row->address);
     out->origin = tide_rpc_borrow(row->origin);
     out->removed = row->is_removed;
-    out->added_at_us = row->added_at_us;
-    out->seen_at_us = row->seen_at_us;
-    out->failed_at_us = row->failed_at_us;
+    out->added_at = row->added_at_us;
+    out->seen_at = row->seen_at_us;
+    out->failed_at = row->failed_at_us;
     out->error = tide_rpc_borrow(row->error);
     out->health = tide_rpc_borrow(tide_agent_health_name(row->health));
     out->holder = tide_rpc_borrow(row->holder);

@@ -41,16 +41,16 @@ static tide_status put_position(void *arg, const tide_position *position, const 
     row.last_seq_id = (uint64_t)position->last_seq;
     row.highest_seq_id = (uint64_t)tide_cursor_highest(&position->cursor);
     row.books = &sums;
-    row.last_poll_time_us = position->last_poll_us;
-    row.created_at_us = position->created_at_us;
-    row.updated_at_us = position->updated_at_us;
-    row.closed_at_us = position->closed_at_us;
+    row.last_poll_time = position->last_poll_us;
+    row.created_at = position->created_at_us;
+    row.updated_at = position->updated_at_us;
+    row.closed_at = position->closed_at_us;
     row.closed_reason = tide_rpc_borrow(position->closed_reason);
     row.expired = (uint64_t)position->expired;
     row.foreign = position->is_foreign;
-    row.next_arrived_ms = position->next_arrived_ms;
-    row.head_arrived_ms = position->head_arrived_ms;
-    row.agent_now_ms = position->agent_now_ms;
+    row.next_arrived = position->next_arrived_ms;
+    row.head_arrived = position->head_arrived_ms;
+    row.agent_now = position->agent_now_ms;
     row.retention_ms = position->retention_ms;
     row.version = (uint64_t)position->version;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
@@ -88,8 +88,8 @@ static void end_course(courses *c)
 {
     COLONY(CheckpointCourse) course = COLONY_INIT(CHECKPOINT_COURSE);
     course.data_type = c->data_type;
-    course.n_time_ms = course.n_last_seq_id = course.n_head_seq_id = c->count;
-    course.time_ms = c->times;
+    course.n_times = course.n_last_seq_id = course.n_head_seq_id = c->count;
+    course.times = c->times;
     course.last_seq_id = c->checkpoints;
     course.head_seq_id = c->heads;
     if (c->count > 0 && c->status >= TIDE_OK)

@@ -20,16 +20,16 @@ static void fill(COLONY(Gap) * out, const tide_gap *gap)
     out->data_type = tide_rpc_borrow(gap->data_type);
     out->start_seq_id = (uint64_t)gap->start_seq;
     out->end_seq_id = (uint64_t)gap->end_seq;
-    out->detected_at_us = gap->detected_at_us;
-    out->recovered_at_us = gap->recovered_at_us;
+    out->detected_at = gap->detected_at_us;
+    out->recovered_at = gap->recovered_at_us;
     out->status = tide_rpc_borrow(tide_gap_status_name(gap->status));
     out->recovery_attempts = (uint32_t)gap->attempts;
-    out->last_recovery_attempt_us = gap->last_attempt_us;
+    out->last_recovery_attempt = gap->last_attempt_us;
     out->session_id = tide_rpc_borrow(gap->session_id);
     out->epoch = (uint64_t)gap->epoch;
     out->reason = tide_rpc_borrow(gap->reason);
     out->evidence = tide_rpc_borrow(gap->evidence);
-    out->settled_at_us = gap->settled_at_us;
+    out->settled_at = gap->settled_at_us;
 }
 
 /* ---- looking ---- */
@@ -256,8 +256,8 @@ static tide_status put_incident(tide_buffer *out, const tide_gap *gaps, size_t c
     }
     if (agents.count < 2)
         return TIDE_OK;
-    row.began_at_us = gaps[0].detected_at_us;
-    row.ended_at_us = gaps[count - 1].detected_at_us;
+    row.began_at = gaps[0].detected_at_us;
+    row.ended_at = gaps[count - 1].detected_at_us;
     row.agents = agents.names;
     row.n_agents = agents.count;
     row.data_types = types.names;
@@ -270,7 +270,7 @@ tide_status tide_colony_list_incidents(tide_colony *colony, const ProtobufCMessa
                                        tide_buffer *out, tide_error *err)
 {
     const COLONY(ListIncidentsRequest) *given = (const COLONY(ListIncidentsRequest) *)request;
-    TIDE_CLEANUP(array_done) gap_array array = {.since_us = given->since_us};
+    TIDE_CLEANUP(array_done) gap_array array = {.since_us = given->since};
     const tide_gap_filter filter = {.epoch = -1, .limit = INCIDENT_GAPS_MAX};
     TIDE_TRY(colony->sink->ops->gaps(colony->sink, &filter, keep_gap, &array, err));
     if (array.count > 0)

@@ -86,9 +86,9 @@ static tide_status put_catalog(void *arg, const tide_lake_catalog *catalog, tide
     row.name = tide_rpc_borrow(catalog->name);
     row.uuid = tide_rpc_borrow(catalog->uuid);
     row.snapshot_id = catalog->head;
-    row.snapshot_time_us = catalog->head_time_us;
+    row.snapshot_time = catalog->head_time_us;
     row.schema_version = catalog->schema_version;
-    row.created_at_us = catalog->created_at_us;
+    row.created_at = catalog->created_at_us;
     row.parent = tide_rpc_borrow(catalog->parent_id != 0 ? catalog->parent_name : "");
     row.parent_snapshot_id = catalog->parent_id != 0 ? catalog->fork_snapshot : 0;
     return tide_rpc_put_message(arg, 1, &row.base, err);

@@ -111,7 +111,7 @@ tide_status tide_laked_list_conflicts(tide_lake_turn *turn, const ProtobufCMessa
             continue;
         limit--;
         LAKE(Conflict) row = LAKE_INIT(CONFLICT);
-        row.time_us = refusal.time_us;
+        row.time = refusal.time_us;
         row.catalog = refusal.catalog;
         row.author = refusal.author;
         row.base_snapshot_id = refusal.base;

@@ -29,7 +29,7 @@ static tide_status put_snapshot(void *arg, const tide_lake_snapshot *snapshot, t
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     LAKE(Snapshot) row = LAKE_INIT(SNAPSHOT);
     row.snapshot_id = snapshot->snapshot_id;
-    row.snapshot_time_us = snapshot->time_us;
+    row.snapshot_time = snapshot->time_us;
     row.schema_version = snapshot->schema_version;
     row.catalog_id = snapshot->catalog_id;
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));

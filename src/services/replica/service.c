@@ -33,7 +33,7 @@ static tide_status get_marks(tide_replica_service *service, tide_call *call,
     answer.node.data = ours.node.bytes;
     answer.node.len = TIDE_NODE_LEN;
     answer.epoch = (uint64_t)ours.epoch;
-    answer.now_us = (uint64_t)env->wall_us(env);
+    answer.now = (uint64_t)env->wall_us(env);
     answer.quarantined = (uint64_t)ours.quarantined;
     answer.waiting = (uint64_t)ours.waiting;
     TIDE_TRY(tide_rpc_pack(out, &answer.base, err));

@@ -173,7 +173,7 @@ static tide_status put_snapshot(tide_buffer *out, const tide_snapshot_info *info
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     message.snapshot_id = (char *)(uintptr_t)info->id;
-    message.created_at_us = (uint64_t)info->created_us;
+    message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
     message.digest.data = (uint8_t *)(uintptr_t)info->digest;
     message.digest.len = sizeof info->digest;

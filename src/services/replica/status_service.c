@@ -99,8 +99,8 @@ static tide_status meet_peer(void *arg, const tide_peer_seen *peer, tide_error *
     name_node(node, &peer->node);
     message.node = node;
     message.name = tide_rpc_borrow(peer->name);
-    message.seen_at_us = (uint64_t)peer->seen_at_us;
-    message.expires_at_us = (uint64_t)peer->expires_at_us;
+    message.seen_at = (uint64_t)peer->seen_at_us;
+    message.expires_at = (uint64_t)peer->expires_at_us;
     message.unlike = tide_rpc_borrow(peer->unlike);
     return tide_rpc_pack(&l->peer_bytes, &message.base, err);
 }
@@ -189,7 +189,7 @@ static tide_status put_snapshot(void *arg, const tide_snapshot_info *info, tide_
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     message.snapshot_id = tide_rpc_borrow(info->id);
-    message.created_at_us = (uint64_t)info->created_us;
+    message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
     message.digest.data = (uint8_t *)info->digest;
     message.digest.len = sizeof info->digest;
@@ -219,7 +219,7 @@ static tide_status put_rest(looking *l, tide_error *err)
     name_node(node, &id);
     answer.node = node;
     answer.epoch = (uint64_t)tide_node_epoch(l->node);
-    answer.now_us = (uint64_t)l->now_us;
+    answer.now = (uint64_t)l->now_us;
     answer.conflicts = (uint64_t)counts.conflicts;
     answer.aside = (uint64_t)counts.aside;
     answer.quarantined = (uint64_t)counts.quarantined;
@@ -326,10 +326,10 @@ static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_e
     message.reason = tide_rpc_borrow(conflict->reason);
     message.column = tide_rpc_borrow(conflict->column);
     message.value = tide_rpc_borrow(tide_buffer_text(&value));
-    message.found_at_us = (uint64_t)conflict->found_at_us;
+    message.found_at = (uint64_t)conflict->found_at_us;
     if (conflict->stamp.time) {
         message.node = node;
-        message.written_at_us = (uint64_t)tide_stamp_us(&conflict->stamp);
+        message.written_at = (uint64_t)tide_stamp_us(&conflict->stamp);
     }
     return put(l->out, 1, &message.base, err);
 }
@@ -382,7 +382,7 @@ static tide_status put_quarantined(void *arg, const tide_quarantined *held, tide
     message.record_id = tide_rpc_borrow(tide_buffer_text(&record));
     message.reason = tide_rpc_borrow(tide_buffer_text(&reason));
     message.detail = tide_rpc_borrow(tide_buffer_text(&detail));
-    message.found_at_us = (uint64_t)held->found_at_us;
+    message.found_at = (uint64_t)held->found_at_us;
     return put(l->out, 1, &message.base, err);
 }
 

@@ -21,7 +21,10 @@ TIDE_RPC(create_task)
 static tide_status answer_task(void *arg, const tide_task *task, tide_error *err)
 {
     WORK(Task) response;
+    WORK(ItemCounts) counts;
     tide_rpc_task(&response, task);
+    tide_rpc_counts(&counts, task);
+    response.items = &counts;
     return tide_rpc_answer(arg, &response.base, err);
 }
 
@@ -126,6 +129,8 @@ static tide_status resume_task(tide_rpc *rpc, const ProtobufCMessage *message, t
     int64_t lease_us = 0;
     TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
     WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
+    part.task_id = request->task_id;
+    part.holder = request->holder;
     TIDE_TRY(tide_task_resume(rpc->store, request->task_id, request->holder, lease_us,
                               &part.lease_token, &part.lease_expires_at, &fns, rpc, err));
     tide_identity identity;

@@ -11,6 +11,32 @@ static tide_status or_not_found(tide_status status, const char *work_item_id, ti
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", work_item_id);
 }
 
+static tide_status put_attempt_as(tide_rpc *rpc, uint32_t field, const tide_work_attempt *attempt,
+                                  tide_error *err)
+{
+    WORK(Attempt) row = WORK_INIT(ATTEMPT);
+    row.attempt = attempt->attempt;
+    row.lease_token = attempt->lease_token;
+    row.worker = tide_rpc_borrow(attempt->worker);
+    row.via = tide_rpc_borrow(attempt->via);
+    row.outcome = tide_rpc_borrow(attempt->outcome);
+    row.error_message = tide_rpc_borrow(attempt->error_message);
+    row.started_at = attempt->started_at_us;
+    row.ended_at = attempt->ended_at_us;
+    return tide_rpc_put(rpc, field, &row.base, err);
+}
+
+static tide_status put_attempt(void *arg, const tide_work_attempt *attempt, tide_error *err)
+{
+    return put_attempt_as(arg, 1, attempt, err);
+}
+
+static tide_status put_item_attempt(void *arg, const tide_work_attempt *attempt, tide_error *err)
+{
+    enum { ATTEMPTS_FIELD = 36 };
+    return put_attempt_as(arg, ATTEMPTS_FIELD, attempt, err);
+}
+
 static tide_status answer_item(void *arg, const tide_work_item *item, tide_error *err)
 {
     WORK(WorkItem) response;
@@ -21,8 +47,10 @@ static tide_status answer_item(void *arg, const tide_work_item *item, tide_error
 static tide_status get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
-    return or_not_found(tide_work_find(rpc->store, request->work_item_id, answer_item, rpc, err),
-                        request->work_item_id, err);
+    TIDE_TRY(or_not_found(tide_work_find(rpc->store, request->work_item_id, answer_item, rpc, err),
+                          request->work_item_id, err));
+    TIDE_TRY(tide_work_attempts(rpc->store, request->work_item_id, put_item_attempt, rpc, err));
+    return TIDE_OK; /* an item that was never claimed has none */
 }
 TIDE_RPC(get_item)
 
@@ -48,20 +76,6 @@ static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, ti
 }
 TIDE_RPC(list_items)
 
-static tide_status put_attempt(void *arg, const tide_work_attempt *attempt, tide_error *err)
-{
-    WORK(Attempt) row = WORK_INIT(ATTEMPT);
-    row.attempt = attempt->attempt;
-    row.lease_token = attempt->lease_token;
-    row.worker = tide_rpc_borrow(attempt->worker);
-    row.via = tide_rpc_borrow(attempt->via);
-    row.outcome = tide_rpc_borrow(attempt->outcome);
-    row.error_message = tide_rpc_borrow(attempt->error_message);
-    row.started_at = attempt->started_at_us;
-    row.ended_at = attempt->ended_at_us;
-    return tide_rpc_put(arg, 1, &row.base, err);
-}
-
 static tide_status list_attempts(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
@@ -79,12 +93,12 @@ typedef struct reasons {
     tide_error *err;
 } reasons;
 
-static void put_reason(void *arg, const char *code, const char *words)
+static void put_reason(void *arg, const char *code, const char *text)
 {
     reasons *r = arg;
     WORK(Reason) row = WORK_INIT(REASON);
     row.code = tide_rpc_borrow(code);
-    row.words = tide_rpc_borrow(words);
+    row.text = tide_rpc_borrow(text);
     if (r->status >= TIDE_OK)
         r->status = tide_rpc_put(r->rpc, 1, &row.base, r->err);
 }
@@ -95,7 +109,10 @@ static tide_status explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_
     reasons r = {.rpc = rpc, .status = TIDE_OK, .err = err};
     TIDE_TRY(or_not_found(tide_work_explain(rpc->store, request->work_item_id, put_reason, &r, err),
                           request->work_item_id, err));
-    return r.status;
+    TIDE_TRY(r.status);
+    WORK(ExplainResponse) part = WORK_INIT(EXPLAIN_RESPONSE);
+    part.work_item_id = request->work_item_id;
+    return tide_rpc_answer(rpc, &part.base, err);
 }
 TIDE_RPC(explain)
 

@@ -39,7 +39,7 @@ class Key(store_faults.State):
         call = self.g.history.call(holder, "finish", item=self.item, token=token,
                                    outcome="completed")
         answer = self.w.call(KEYS + "Complete", {
-            "lock": {"key": KEY, "token": token}, "response": '{"charged":17}'})
+            "lock": {"key": KEY, "token": token}, "response": {"charged": 17}})
         return self.g.history.note(call, answer)
 
     def note(self):

@@ -21,7 +21,7 @@ class Marked:
     def __init__(self, g, hours=None):
         self.g = g
         self.w = Sqlite(g, hours=hours)
-        self.task = self.w.must_call(WORK + "CreateTask", {"title": "grid"})["taskId"]
+        self.task = self.w.must_call(WORK + "CreateTask", {"title": "grid"})["task_id"]
         self.count = 0
         g.check("sequences")
         self.write()
@@ -44,8 +44,8 @@ class Marked:
                                    epoch=epoch, value=value)
         answer = self.w.call(JOURNAL + "Append", {"checkpoints": [
             {"checkpoint_id": value, "task_id": self.task, "type": "manual_checkpoint",
-             "snapshot": "{}"}]})
-        number = int(answer.json["checkpoints"][0]["globalSequence"]) if answer.is_ok else 0
+             "snapshot": {}}]})
+        number = int(answer.json["checkpoints"][0]["global_sequence"]) if answer.is_ok else 0
         return self.g.history.note(call, answer, number=number)
 
     def write_until_marked(self, above):

@@ -1,7 +1,6 @@
 """journal-position: where a reader of the journal is. Contact is the next page.
 checkpoint-key: the id under which a writer sends a checkpoint. Contact is the append."""
 
-import json
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
@@ -17,7 +16,7 @@ class Journal(store_faults.State):
 
     def __init__(self, w):
         super().__init__(w)
-        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["task_id"]
         self.names = self.known = (self.task,)
         self.session, self.epoch = w.identity()[:2]
         self.acknowledged = {}
@@ -33,8 +32,8 @@ class Journal(store_faults.State):
         call = self.g.history.call("writer", "take", value=key, **self.where())
         answer = self.w.call(JOURNAL + "Append", {"checkpoints": [
             {"checkpoint_id": key, "task_id": self.task, "type": "manual_checkpoint",
-             "snapshot": json.dumps({"key": key})}]})
-        number = int(answer.json["checkpoints"][0]["globalSequence"]) if answer.is_ok else 0
+             "snapshot": {"key": key}}]})
+        number = int(answer.json["checkpoints"][0]["global_sequence"]) if answer.is_ok else 0
         if answer.is_ok and key in self.acknowledged:
             self.g.data(self.acknowledged[key] == number,
                         f"{key} was acknowledged as {self.acknowledged[key]}, then as {number}")
@@ -52,15 +51,15 @@ class Journal(store_faults.State):
     def note(self):
         found = self.w.must_call(JOURNAL + "List", {"first_global": 1})
         for row in found["checkpoints"]:
-            self.g.history.found("reader", "row", number=int(row["globalSequence"]),
-                                 value=row["checkpointId"], **self.where())
+            self.g.history.found("reader", "row", number=int(row["global_sequence"]),
+                                 value=row["checkpoint_id"], **self.where())
 
     def epoch_verdict(self, answer):
         """Whether the answer tells its caller that history was cut."""
         if not answer.is_ok:
             return self.g.verdict_of(answer)
         told = answer.json
-        session = told.get("session_id", told.get("sessionId", self.told[0]))
+        session = told.get("session_id", told.get("session_id", self.told[0]))
         epoch = int(told.get("epoch", self.told[1]))
         return "continues" if (session, epoch) == self.told else "begins an epoch"
 
@@ -120,7 +119,7 @@ class Position(Journal):
         """The next page, as a reader that knows its number only."""
         answer = self.w.call(JOURNAL + "List", {"first_global": self.position + 1})
         if answer.is_ok and answer.json["checkpoints"]:
-            self.position = int(answer.json["checkpoints"][-1]["globalSequence"])
+            self.position = int(answer.json["checkpoints"][-1]["global_sequence"])
         return answer
 
     def cut(self):
@@ -176,7 +175,7 @@ def key_this_older(g):
     w.begin_fault(*key.names, known=key.known)
     answer = key.contact()
     key.note()
-    g.data(answer.is_ok and answer.json["checkpoints"][0]["isExisting"],
+    g.data(answer.is_ok and answer.json["checkpoints"][0]["is_existing"],
            f"the checkpoint is stored a second time: {answer}")
     return g.verdict_of(answer)
 
@@ -215,7 +214,7 @@ def position_this_older(g):
     w.begin_fault(*reader.names, known=reader.known)
     reader.position = 2
     answer = reader.contact()
-    keys = [row["checkpointId"] for row in answer.json["checkpoints"]]
+    keys = [row["checkpoint_id"] for row in answer.json["checkpoints"]]
     g.data(keys == [f"checkpoint-1-{n}" for n in (3, 4, 5)], f"the reader is given {keys}")
     reader.note()
     return reader.verdict(answer)

@@ -31,7 +31,7 @@ def other_older(g):
     """The metabase is restored to before the base. Its number is not given to another snapshot."""
     w = SqliteLake(g)
     w.backup()
-    base = int(w.must_append([4])["snapshotId"])
+    base = int(w.must_append([4])["snapshot_id"])
     before = w.identity()
     w.begin_fault(CATALOG, may_vanish=True)
     w.restore()
@@ -40,7 +40,7 @@ def other_older(g):
     w.noticed(FAILED + "|" + EPOCH, log=RESTORED)
     after = w.identity()
     g.answers(after[1] > before[1], f"store info reports no new epoch: {before} and then {after}")
-    g.data(int(other["snapshotId"]) != base, f"snapshot {base} was given to two commits")
+    g.data(int(other["snapshot_id"]) != base, f"snapshot {base} was given to two commits")
     return g.verdict_of(answer)
 
 
@@ -54,7 +54,7 @@ def this_older(g):
         "catalog": CATALOG, "operation": {"schema": "main", "table": "t",
                                           "add_column": "c BIGINT"}})
     answer = w.append([4], base=base)
-    g.answers(altered["snapshotId"] in answer.text,
+    g.answers(altered["snapshot_id"] in answer.text,
               f"the refusal does not name the snapshot in the way: {answer}")
     w.noticed("tidemark_lake_conflicts_total")
     g.healed(lambda: w.append([5], base=w.head()).is_ok, "with the newest base it succeeds", 10)
@@ -86,7 +86,7 @@ def other_copied(g):
     other.backup()
     other.serve.stop()
     w = SqliteLake(g)
-    base = int(w.must_append([4])["snapshotId"])
+    base = int(w.must_append([4])["snapshot_id"])
     before = w.identity()
     w.begin_fault(CATALOG, may_vanish=True)
     w.replace_by(other.backup_path)

@@ -20,7 +20,7 @@ class Key(lake_faults.State):
         answer = self.w.append([4], key=KEY)
         if answer.is_ok:
             self.expected = [1, 2, 3, 4]
-            snapshot = int(answer.json["snapshotId"])
+            snapshot = int(answer.json["snapshot_id"])
             self.g.data(self.snapshot in (0, snapshot),
                         f"snapshot {snapshot} under a key that had {self.snapshot}")
             self.snapshot = snapshot
@@ -29,7 +29,7 @@ class Key(lake_faults.State):
 
 def is_replayed(g, w, first, answer):
     g.answers(answer.is_ok and answer.json["replayed"] and
-              answer.json["snapshotId"] == first["snapshotId"],
+              answer.json["snapshot_id"] == first["snapshot_id"],
               f"the answer is not the first one, replayed: {answer}")
 
 

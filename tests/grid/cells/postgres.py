@@ -1,7 +1,6 @@
 """postgres-identity: what a process knows of its PostgreSQL server: cluster, timeline, epoch.
 Contact is a claim through `tidemark serve`: the token tells in which epoch it was given."""
 
-import json
 import random
 
 from frame import store_faults
@@ -24,13 +23,13 @@ class Known(store_faults.State):
 
     def __init__(self, w):
         super().__init__(w)
-        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["task_id"]
         self.g.check("leases")
         for n in range(8):
             item = f"grid-item-{n}"
             w.must_call(WORK + "AddItems", {"items": [
                 {"work_item_id": item, "task_id": self.task, "work_type": TYPE,
-                 "input_data": "{}"}]})
+                 "input_data": {}}]})
             self.g.history.found("adder", "add", item=item)
         self.epoch = 0
 
@@ -49,9 +48,9 @@ class Known(store_faults.State):
             "worker": "w1", "work_types": [TYPE], "lease_ms": 600_000})
         if answer.is_ok and answer.json["items"]:
             item = answer.json["items"][0]
-            self.epoch = int(item["leaseToken"]) >> 40
-            self.g.history.note(call, answer, item=item["workItemId"],
-                                token=int(item["leaseToken"]))
+            self.epoch = int(item["lease_token"]) >> 40
+            self.g.history.note(call, answer, item=item["work_item_id"],
+                                token=int(item["lease_token"]))
         return answer
 
     def settled(self):
@@ -264,7 +263,7 @@ def disk_full(g):
 
     def refused():
         answer = w.call(WORK + "CreateTask",
-                        {"title": "x", "metadata": json.dumps({"a": _noise(100_000)})})
+                        {"title": "x", "metadata": {"a": _noise(100_000)}})
         return None if answer.is_ok else answer
 
     answer = g.wait(refused, 60, "the store refuses a write")

@@ -54,7 +54,7 @@ def is_well(w):
 
 
 def write(w, title="before"):
-    return w.must_call(WORK + "CreateTask", {"title": title})["taskId"]
+    return w.must_call(WORK + "CreateTask", {"title": title})["task_id"]
 
 
 def is_kept(w, task):

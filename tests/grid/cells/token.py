@@ -24,7 +24,7 @@ class Caller:
         self.token = w.g.must("token", "create", NAME, "--role", "write", *words,
                               store=w.direct_url,
                               **({"environment": environment} if environment else {})).split()[-1]
-        self.task = w.must_call(WORK + "CreateTask", {"title": "token"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "token"})["task_id"]
         if is_known:
             self.g.require(self.read().is_ok, "the token is good")
 

@@ -22,10 +22,10 @@ class Item(store_faults.State):
         super().__init__(w)
         self.lease_ms = lease_ms
         self.token = 0
-        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["task_id"]
         added = w.must_call(WORK + "AddItems", {"items": [
-            {"task_id": self.task, "work_type": TYPE, "input_data": "{}"}]})
-        self.id = added["items"][0]["workItemId"]
+            {"task_id": self.task, "work_type": TYPE, "input_data": {}}]})
+        self.id = added["items"][0]["work_item_id"]
         self.names = (self.id,)
         self.g.history.found("adder", "add", item=self.id)
         self.g.check("leases")
@@ -38,7 +38,7 @@ class Item(store_faults.State):
         answer = self.w.must_call(WORK + "Claim", {
             "worker": worker, "work_types": [TYPE], "lease_ms": self.lease_ms})
         self.g.require(answer["items"], "there is an item to claim")
-        token = int(answer["items"][0]["leaseToken"])
+        token = int(answer["items"][0]["lease_token"])
         call.ok(token=token)
         return token
 
@@ -47,7 +47,7 @@ class Item(store_faults.State):
         call = self.g.history.call(worker, "finish", item=self.id, token=token,
                                    outcome="completed")
         answer = self.w.call(WORK + "Finish", {
-            "lease": {"work_item_id": self.id, "lease_token": token}, "output_data": "{}"})
+            "lease": {"work_item_id": self.id, "lease_token": token}, "output_data": {}})
         return self.g.history.note(call, answer)
 
     def note(self):
@@ -137,7 +137,7 @@ class TaskLease(store_faults.State):
         super().__init__(w)
         self.lease_ms = lease_ms
         self.token = 0
-        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "grid"})["task_id"]
         self.append({"iteration": 1})
         self.names = self.known = (self.task,)
         self.g.history.found("adder", "add", item=self.task)
@@ -146,7 +146,7 @@ class TaskLease(store_faults.State):
     def append(self, state):
         return self.w.call(JOURNAL + "Append", {"checkpoints": [
             {"task_id": self.task, "type": "iteration_end",
-             "snapshot": str(state).replace("'", '"')}]})
+             "snapshot": state}]})
 
     def establish(self):
         self.token = self.resume("r1")
@@ -155,7 +155,7 @@ class TaskLease(store_faults.State):
         call = self.g.history.call(holder, "claim", item=self.task)
         answer = self.w.must_call(WORK + "ResumeTask", {
             "task_id": self.task, "holder": holder, "lease_ms": self.lease_ms})
-        token = int(answer["leaseToken"])
+        token = int(answer["lease_token"])
         call.ok(token=token)
         return token
 

@@ -247,7 +247,7 @@ class Colony(Snapshots):
         answer = self.call("ListAgents", limit=limit)
         if not answer.is_ok:
             return None
-        return next((a for a in answer.json.get("agents", []) if a["agentId"] == name), None)
+        return next((a for a in answer.json.get("agents", []) if a["agent_id"] == name), None)
 
     def position(self, agent):
         """(session, epoch, last number, head) of the open position."""

@@ -31,7 +31,7 @@ class Lake:
         g.must("lake", "table", "create", TABLE, "a BIGINT, b VARCHAR", store=self.direct_url,
                **self.as_serve())
         self.start_serve()
-        self.first = int(self.must_append([1, 2, 3])["snapshotId"])
+        self.first = int(self.must_append([1, 2, 3])["snapshot_id"])
         return self
 
     def as_serve(self):
@@ -56,7 +56,7 @@ class Lake:
             "operation": {"schema": "main", "table": "t", "format": "csv",
                           "text": "a,b\n" + "".join(f"{n},row {n}\n" for n in numbers)},
             "commit": {"request_key": key, "base_snapshot_id": base}}, limit)
-        members = {"snapshot": int(answer.json["snapshotId"])} if answer.is_ok else {}
+        members = {"snapshot": int(answer.json["snapshot_id"])} if answer.is_ok else {}
         return self.g.history.note(call, answer, **members)
 
     def must_append(self, numbers, **options):

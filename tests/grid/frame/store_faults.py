@@ -183,13 +183,13 @@ class Pressure:
 
     def __init__(self, w):
         self.w = w
-        self.task = w.must_call(WORK + "CreateTask", {"title": "pressure"})["taskId"]
+        self.task = w.must_call(WORK + "CreateTask", {"title": "pressure"})["task_id"]
         self.token = int(w.must_call(WORK + "ResumeTask", {
-            "task_id": self.task, "holder": "pressure", "lease_ms": 600_000})["leaseToken"])
+            "task_id": self.task, "holder": "pressure", "lease_ms": 600_000})["lease_token"])
 
     def _large(self):
         return self.w.call(WORK + "CreateTask", {
-            "title": "x" * 100, "metadata": '{"a":"' + "y" * 30_000 + '"}'})
+            "title": "x" * 100, "metadata": {"a": "y" * 30_000}})
 
     def _small(self):
         return self.w.call(WORK + "RenewTask", {

@@ -1,43 +1,43 @@
 // One agent: its checkpoints against its heads, over time, and its sessions and epochs.
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "../chart.jsx";
-import { colony, exact } from "../api.js";
-import { ago, count, duration, plain, when, word } from "../format.js";
+import { colony } from "../api.js";
+import { ago, count, duration, plain, seconds, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Act, State, Table, Text, View } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
 
 const KEPT = 600; // points of a chart
 
-const ask = async (agentId, abort) => {
+const ask = async (agent_id, abort) => {
   const [checkpoints, agents] = await Promise.all([
-    colony("ListCheckpoints", { agentId, withClosed: true }, abort),
-    colony("ListAgents", { withRemoved: true }, abort),
+    colony("ListCheckpoints", { agent_id, with_closed: true }, abort),
+    colony("ListAgents", { with_removed: true }, abort),
   ]);
   return {
     checkpoints: checkpoints.checkpoints || [],
-    agent: (agents.agents || []).find((one) => one.agentId === agentId),
+    agent: (agents.agents || []).find((one) => one.agent_id === agent_id),
   };
 };
 
-const isCurrent = (checkpoint) => checkpoint.closedAtUs === "0" || !checkpoint.closedAtUs;
+const isCurrent = (checkpoint) => checkpoint.closed_at === null;
 const unread = (checkpoint) => Number(checkpoint.books?.pending ?? 0);
 
 // What the colony remembers of the time before: its looks are the same for all data types.
 function remembered(courses) {
-  const times = [...new Set(courses.flatMap((course) => (course.timeMs || []).map(Number)))].sort((a, b) => a - b);
+  const times = [...new Set(courses.flatMap((course) => course.times.map(seconds)))].sort((a, b) => a - b);
   const at = new Map(times.map((time, index) => [time, index]));
   const byType = {};
   for (const course of courses) {
     const points = Array(times.length).fill({});
-    (course.timeMs || []).forEach((time, index) => {
-      const checkpoint = Number(course.lastSeqId[index]);
-      const head = Number(course.headSeqId[index]);
-      points[at.get(Number(time))] = { checkpoint, head, unread: Math.max(0, head - checkpoint) };
+    course.times.forEach((time, index) => {
+      const checkpoint = Number(course.last_seq_id[index]);
+      const head = Number(course.head_seq_id[index]);
+      points[at.get(seconds(time))] = { checkpoint, head, unread: Math.max(0, head - checkpoint) };
     });
-    byType[course.dataType] = points;
+    byType[course.data_type] = points;
   }
-  return { times: times.map((time) => time / 1000), byType };
+  return { times, byType };
 }
 
 // The past as the colony remembers it, and from then on what the page sees.
@@ -46,7 +46,7 @@ function useSeen(name, checkpoints) {
   useEffect(() => {
     const abort = new AbortController();
     setSeen({ times: [], byType: {} });
-    colony("CheckpointHistory", { agentId: name }, abort.signal).then(
+    colony("CheckpointHistory", { agent_id: name }, abort.signal).then(
       ({ courses }) => setSeen((since) => {
         const before = remembered(courses || []);
         const byType = {};
@@ -66,9 +66,9 @@ function useSeen(name, checkpoints) {
       const times = [...before.times, Date.now() / 1000].slice(-KEPT);
       const byType = {};
       for (const checkpoint of checkpoints.filter(isCurrent)) {
-        const old = before.byType[checkpoint.dataType] || Array(before.times.length).fill({});
-        const now = { unread: unread(checkpoint), checkpoint: Number(checkpoint.lastSeqId), head: Number(checkpoint.books?.head ?? 0) };
-        byType[checkpoint.dataType] = [...old, now].slice(-KEPT);
+        const old = before.byType[checkpoint.data_type] || Array(before.times.length).fill({});
+        const now = { unread: unread(checkpoint), checkpoint: Number(checkpoint.last_seq_id), head: Number(checkpoint.books?.head ?? 0) };
+        byType[checkpoint.data_type] = [...old, now].slice(-KEPT);
       }
       return { times, byType };
     });
@@ -79,7 +79,7 @@ function useSeen(name, checkpoints) {
 const line = (name, points, field) => ({ name, values: points.map((point) => point[field] ?? null) });
 
 function Course({ seen, checkpoints }) {
-  const busiest = checkpoints.slice().sort((a, b) => Number(b.books?.head ?? 0) - Number(a.books?.head ?? 0))[0]?.dataType;
+  const busiest = checkpoints.slice().sort((a, b) => Number(b.books?.head ?? 0) - Number(a.books?.head ?? 0))[0]?.data_type;
   const type = place.value.filters.type || busiest || "";
   const points = seen.byType[type] || [];
   return (
@@ -97,24 +97,24 @@ function Course({ seen, checkpoints }) {
 
 // How far the agent's clock was from ours at the last answer.
 function Skew({ checkpoints }) {
-  const last = checkpoints.filter((one) => Number(one.agentNowMs) > 0).sort((a, b) => Number(b.lastPollTimeUs) - Number(a.lastPollTimeUs))[0];
+  const last = checkpoints.filter((one) => one.agent_now).sort((a, b) => seconds(b.last_poll_time) - seconds(a.last_poll_time))[0];
   if (!last) return "not known";
-  const ms = Number(last.agentNowMs) - Number(last.lastPollTimeUs) / 1000;
-  return `${duration(Math.abs(ms) / 1000)} ${ms >= 0 ? "ahead of" : "behind"} ours${Math.abs(ms) < 1000 ? ", the way included" : ""}`;
+  const ahead = seconds(last.agent_now) - seconds(last.last_poll_time);
+  return `${duration(Math.abs(ahead))} ${ahead >= 0 ? "ahead of" : "behind"} ours${Math.abs(ahead) < 1 ? ", the way included" : ""}`;
 }
 
 // One line per session and epoch, whatever the data types; the newest first.
 function sessionsOf(checkpoints) {
   const all = new Map();
   for (const one of checkpoints) {
-    const key = `${one.sessionId} ${one.epoch}`;
-    const known = all.get(key) || { key, sessionId: one.sessionId, epoch: one.epoch, began: Infinity, closed: 0, reasons: new Set(), records: 0n, types: 0, isCurrent: false };
-    known.began = Math.min(known.began, Number(one.createdAtUs));
-    known.closed = Math.max(known.closed, Number(one.closedAtUs || 0));
+    const key = `${one.session_id} ${one.epoch}`;
+    const known = all.get(key) || { key, session_id: one.session_id, epoch: one.epoch, began: Infinity, closed: 0, reasons: new Set(), records: 0n, types: 0, isCurrent: false };
+    known.began = Math.min(known.began, seconds(one.created_at));
+    known.closed = Math.max(known.closed, seconds(one.closed_at));
     known.isCurrent ||= isCurrent(one);
     known.records += BigInt(one.books?.stored ?? 0);
     known.types++;
-    if (one.closedReason) known.reasons.add(one.closedReason);
+    if (one.closed_reason) known.reasons.add(one.closed_reason);
     all.set(key, known);
   }
   return [...all.values()].sort((a, b) => b.began - a.began);
@@ -123,7 +123,7 @@ function sessionsOf(checkpoints) {
 const Sessions = ({ checkpoints }) => (
   <Table caption="Sessions and epochs, newest first" rows={sessionsOf(checkpoints)} rowKey={(row) => row.key} empty="Nothing was read from it yet." columns={[
     { name: "state", cell: (row) => <State value={row.isCurrent ? "current" : "ended"} /> },
-    { name: "sessionId", title: "session", cell: (row) => <code><Text value={row.sessionId} max={36} /></code> },
+    { name: "session_id", title: "session", cell: (row) => <code><Text value={row.session_id} max={36} /></code> },
     { name: "epoch", align: "right" },
     { name: "types", title: "data types", align: "right" },
     { name: "records", title: "records stored", align: "right", cell: (row) => count(String(row.records)) },
@@ -145,25 +145,25 @@ export function Agent({ name }) {
         <dl class="facts">
           <dt>health</dt><dd><State value={agent.health} /></dd>
           <dt>address</dt><dd><code><Text value={agent.address} /></code></dd>
-          <dt>seen</dt><dd>{ago(agent.seenAtUs)}</dd>
+          <dt>seen</dt><dd>{ago(agent.seen_at)}</dd>
           <dt>polled by</dt><dd><Text value={agent.holder || "nobody"} /></dd>
           <dt>its clock</dt><dd><Skew checkpoints={current} /></dd>
-          {agent.error && <><dt>last failure</dt><dd><Text value={agent.error} max={300} /> ({ago(agent.failedAtUs)})</dd></>}
+          {agent.error && <><dt>last failure</dt><dd><Text value={agent.error} max={300} /> ({ago(agent.failed_at)})</dd></>}
         </dl>
       )}
-      <Table caption="Checkpoint against head" rows={current} rowKey={(row) => row.dataType} empty="Nothing was read from it yet." columns={[
-        { name: "dataType", title: "data type" },
-        { name: "last", title: "checkpoint", align: "right", cell: (row) => count(row.lastSeqId) },
+      <Table caption="Checkpoint against head" rows={current} rowKey={(row) => row.data_type} empty="Nothing was read from it yet." columns={[
+        { name: "data_type", title: "data type" },
+        { name: "last", title: "checkpoint", align: "right", cell: (row) => count(row.last_seq_id) },
         { name: "head", align: "right", cell: (row) => count(row.books?.head) },
         { name: "pending", align: "right", cell: (row) => count(row.books?.pending) },
         { name: "stored", align: "right", cell: (row) => count(row.books?.stored) },
         { name: "lost", align: "right", cell: (row) => count(row.books?.lost) },
-        { name: "gaps", title: "open gaps", align: "right", cell: (row) => <a href={address("gaps", [], { agent: name, type: row.dataType })}>{count(row.books?.openGaps)}</a> },
-        { name: "books", cell: (row) => (exact(row.books?.unexplained ?? 0) === 0 ? "close" : <span class="failure">off by {row.books.unexplained}</span>) },
-        { name: "polled", cell: (row) => ago(row.lastPollTimeUs) },
+        { name: "gaps", title: "open gaps", align: "right", cell: (row) => <a href={address("gaps", [], { agent: name, type: row.data_type })}>{count(row.books?.open_gaps)}</a> },
+        { name: "books", cell: (row) => (row.books?.unexplained === 0 ? "close" : <span class="failure">off by {row.books.unexplained}</span>) },
+        { name: "polled", cell: (row) => ago(row.last_poll_time) },
         { name: "act", title: <span class="unseen">what can be done</span>, cell: (row) => (
-          <Act confirm={`Read ${row.dataType} of ${name} again from its start? Rows that are stored are not stored twice.`}
-            run={async () => { await colony("ResetCheckpoints", { agentId: name, dataType: row.dataType }); asked.refresh(); }}>reset</Act>
+          <Act confirm={`Read ${row.data_type} of ${name} again from its start? Rows that are stored are not stored twice.`}
+            run={async () => { await colony("ResetCheckpoints", { agent_id: name, data_type: row.data_type }); asked.refresh(); }}>reset</Act>
         ) },
       ]} />
       <Course seen={seen} checkpoints={current} />

@@ -19,7 +19,7 @@ export function Demo() {
   const [agent, setAgent] = useState("");
   const [done, setDone] = useState("");
   if (!asked.data) return null;
-  const words = Object.fromEntries((asked.data.faultWords || []).map((one) => [one.name, one.words.replace("%s", "the agent")]));
+  const words = Object.fromEntries((asked.data.fault_texts || []).map((one) => [one.name, one.text.replace("%s", "the agent")]));
   return (
     <aside class="demo" aria-label="faults on request">
       <h2>Break something</h2>
@@ -29,7 +29,7 @@ export function Demo() {
       <datalist id="demo-agents">{(asked.data.agents || []).map((name) => <option key={name} value={name} />)}</datalist>
       {(asked.data.faults || []).map((fault) => (
         <span key={fault} class="demo-act" title={words[fault] || ""}>
-          <Act run={async () => setDone((await demo("Disturb", { fault, agent: agent.trim() })).words)}>{TITLES[fault] || fault}</Act>
+          <Act run={async () => setDone((await demo("Disturb", { fault, agent: agent.trim() })).text)}>{TITLES[fault] || fault}</Act>
         </span>
       ))}
       <p role="status"><Text value={done} max={300} /></p>

@@ -30,12 +30,12 @@ function wordsOf(records, lagMs, lossMs, hold) {
 
 // Most cells of a large fleet are caught up: they are one element and one text.
 function Cell({ agent, index }) {
-  const records = number(agent.lagRecords?.[index]);
+  const records = number(agent.lag_records?.[index]);
   const hold = agent.holds?.[index];
   if (!records && !hold && agent.health !== "healthy") return <div role="cell" class="heat" title="It does not answer: what it has is not known">?</div>;
   if (!records && !hold) return <div role="cell" class="heat heat-good heat-ok">caught up</div>;
-  const lagMs = number(agent.lagMs?.[index]);
-  const lossMs = number(agent.untilLossMs?.[index] ?? -1);
+  const lagMs = number(agent.lag_ms?.[index]);
+  const lossMs = number(agent.until_loss_ms?.[index] ?? -1);
   return (
     <div role="cell" class={`heat heat-${hold ? "held" : tone(lagMs, lossMs)}`} title={wordsOf(records, lagMs, lossMs, hold)}>
       {hold ? "held" : duration(lagMs / 1000)}
@@ -52,7 +52,7 @@ class Row extends Component {
   render({ agent, types, index }) {
     return (
       <div role="row" aria-rowindex={index + 2} class="heat-row" style={{ top: `${index * ROW}px` }}>
-        <div role="rowheader"><a href={address("agent", [agent.agentId])}>{plain(agent.agentId).slice(0, 60)}</a></div>
+        <div role="rowheader"><a href={address("agent", [agent.agent_id])}>{plain(agent.agent_id).slice(0, 60)}</a></div>
         <div role="cell"><State value={agent.health} /></div>
         {types.map((type, at) => <Cell key={type} agent={agent} index={at} />)}
       </div>
@@ -109,8 +109,8 @@ export function Fleet() {
   const { health, find } = place.value.filters;
   const all = asked.data?.agents || [];
   const agents = all
-    .filter((agent) => (!health || agent.health === health) && (!find || agent.agentId.includes(find)))
-    .sort((a, b) => (RANK[a.health] ?? 9) - (RANK[b.health] ?? 9) || byName(a.agentId, b.agentId));
+    .filter((agent) => (!health || agent.health === health) && (!find || agent.agent_id.includes(find)))
+    .sort((a, b) => (RANK[a.health] ?? 9) - (RANK[b.health] ?? 9) || byName(a.agent_id, b.agent_id));
   const unexplained = number(asked.data?.unexplained);
   return (
     <View title="Fleet" what="a colony" asked={asked} command="tidemark status">
@@ -118,7 +118,7 @@ export function Fleet() {
         <Figure value={count(unexplained)} label="unexplained gaps, in numbers" tone={unexplained ? "bad big" : "good big"} />
         <Figure value={count(all.length)} label="agents" />
         <Figure value={count(all.filter((agent) => agent.health === "away").length)} label="away" />
-        <Figure value={count(asked.data?.openGaps)} label="open gaps" />
+        <Figure value={count(asked.data?.open_gaps)} label="open gaps" />
         <Figure value={count(asked.data?.pending)} label="numbers pending" />
         <Figure value={count(asked.data?.lost)} label="lost, with a reason" />
       </div>
@@ -128,7 +128,7 @@ export function Fleet() {
           <input type="search" value={find || ""} onInput={(event) => setFilter("find", event.currentTarget.value)} />
         </label>
       </div>
-      {agents.length ? <><Heat agents={agents} types={asked.data.dataTypes || []} /><Legend /></> : (
+      {agents.length ? <><Heat agents={agents} types={asked.data.data_types || []} /><Legend /></> : (
         <p class="note">No agents{health ? ` that are ${health}` : ""}{find ? " of such a name" : ""}. <code>{placed("tidemark colony agent add NAME HOST:PORT")}</code> adds one.</p>
       )}
     </View>

@@ -1,6 +1,6 @@
 // Every missing number: where, since when, what became of it.
 import { colony, quote, select } from "../api.js";
-import { ago, count, micros, plain, word } from "../format.js";
+import { ago, count, seconds, plain, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Lanes } from "../lanes.jsx";
 import { Act, Filter, State, Table, Text, View } from "../parts.jsx";
@@ -12,7 +12,7 @@ const STATES = ["detected", "recovering", "recovered", "void", "permanent"];
 
 const LEGEND = [["detected", "open: detected, recovering"], ["recovered", "recovered"], ["void", "void"], ["permanent", "permanent: lost, with a reason"]];
 
-const width = (gap) => BigInt(gap.endSeqId) - BigInt(gap.startSeqId) + 1n;
+const width = (gap) => BigInt(gap.end_seq_id) - BigInt(gap.start_seq_id) + 1n;
 
 // A line per agent and type, those with the newest gaps first.
 function Timeline({ gaps }) {
@@ -20,10 +20,10 @@ function Timeline({ gaps }) {
   const now = Date.now() / 1000;
   const rows = new Map();
   for (const gap of gaps) {
-    const key = `${gap.agentId} ${gap.dataType}`;
-    if (!rows.has(key)) rows.set(key, { key, label: <a href={address("gaps", [], { agent: gap.agentId, type: gap.dataType })}><Text value={key} max={60} /></a>, bars: [] });
-    const until = Number(gap.settledAtUs) > 0 ? micros(gap.settledAtUs) : now;
-    rows.get(key).bars.push({ key: gap.id, from: micros(gap.detectedAtUs), until, tone: gap.status, title: `${plain(key)} ${gap.startSeqId} – ${gap.endSeqId}: ${gap.status}` });
+    const key = `${gap.agent_id} ${gap.data_type}`;
+    if (!rows.has(key)) rows.set(key, { key, label: <a href={address("gaps", [], { agent: gap.agent_id, type: gap.data_type })}><Text value={key} max={60} /></a>, bars: [] });
+    const until = seconds(gap.settled_at) || now;
+    rows.get(key).bars.push({ key: gap.id, from: seconds(gap.detected_at), until, tone: gap.status, title: `${plain(key)} ${gap.start_seq_id} – ${gap.end_seq_id}: ${gap.status}` });
   }
   const shown = [...rows.values()].slice(0, LINES);
   const from = Math.min(...shown.flatMap((row) => row.bars.map((bar) => bar.from)));
@@ -40,7 +40,7 @@ async function askNewest({ status, agent, type }, abort) {
   const terms = [status && `status = ${quote(status)}`, agent && `agent_id = ${quote(agent)}`, type && `data_type = ${quote(type)}`].filter(Boolean);
   const where = terms.length ? `WHERE ${terms.join(" AND ")}` : "";
   const first = await select(`SELECT id FROM sequence_gaps ${where} ORDER BY id DESC LIMIT 1 OFFSET ${SHOWN}`, abort);
-  return colony("ListGaps", { agentId: agent || "", dataType: type || "", statuses: status ? [status] : [], afterId: String(first.rows[0]?.[0] ?? 0), limit: SHOWN }, abort);
+  return colony("ListGaps", { agent_id: agent || "", data_type: type || "", statuses: status ? [status] : [], after_id: first.rows[0]?.[0] ?? 0, limit: SHOWN }, abort);
 }
 
 export function Gaps() {
@@ -60,18 +60,18 @@ export function Gaps() {
       <Timeline gaps={gaps} />
       <Table caption="Gaps, newest first" rows={gaps} rowKey={(row) => row.id} empty="No number is missing." columns={[
         { name: "id", align: "right" },
-        { name: "agentId", title: "agent", cell: (row) => <a href={address("agent", [row.agentId])}><Text value={row.agentId} max={60} /></a> },
-        { name: "dataType", title: "data type" },
-        { name: "range", cell: (row) => `${count(row.startSeqId)} – ${count(row.endSeqId)}` },
+        { name: "agent_id", title: "agent", cell: (row) => <a href={address("agent", [row.agent_id])}><Text value={row.agent_id} max={60} /></a> },
+        { name: "data_type", title: "data type" },
+        { name: "range", cell: (row) => `${count(row.start_seq_id)} – ${count(row.end_seq_id)}` },
         { name: "width", align: "right", cell: (row) => count(String(width(row))) },
         { name: "status", title: "state", cell: (row) => <State value={row.status} /> },
         { name: "reason", cell: (row) => <Text value={[row.reason, row.evidence].filter(Boolean).join(": ")} max={120} /> },
-        { name: "attempts", align: "right", cell: (row) => row.recoveryAttempts ?? 0 },
-        { name: "detected", cell: (row) => ago(row.detectedAtUs) },
+        { name: "attempts", align: "right", cell: (row) => row.recovery_attempts ?? 0 },
+        { name: "detected", cell: (row) => ago(row.detected_at) },
         { name: "act", title: <span class="unseen">what can be done</span>, cell: (row) => row.status === "recovered" || row.status === "void" ? null : (
           <span class="acts">
             <Act run={change("RetryGap", row.id)}>retry</Act>
-            {row.status !== "permanent" && <Act confirm={`Accept the loss of ${width(row)} numbers of ${row.agentId}?`} run={change("AcceptGap", row.id, { note: "dashboard" })}>accept</Act>}
+            {row.status !== "permanent" && <Act confirm={`Accept the loss of ${width(row)} numbers of ${row.agent_id}?`} run={change("AcceptGap", row.id, { note: "dashboard" })}>accept</Act>}
           </span>
         ) },
       ]} />

@@ -1,6 +1,6 @@
 // Replicated databases: how far each node is in each log, what holds floors down, what collided, what waits, and what a new node could begin with.
 import { replica, replicas } from "../api.js";
-import { ago, bytes, count, duration, when, word } from "../format.js";
+import { ago, bytes, count, duration, seconds, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Command, Figure, State, Table, Text, View } from "../parts.jsx";
 import { address } from "../place.js";
@@ -38,7 +38,7 @@ const logKey = (log) => `${log.origin} ${log.epoch}`;
 // Rows: nodes, those here first. Columns: logs (an origin's epoch). A node that is here tells its own marks; of others counts what they said last, to whomever.
 function matrixOf(databases) {
   const logs = new Map();
-  const nodes = new Map(databases.map((database) => [database.node, { id: database.node, isHere: true, seenAtUs: database.nowUs, marks: new Map() }]));
+  const nodes = new Map(databases.map((database) => [database.node, { id: database.node, isHere: true, seen_at: database.now, marks: new Map() }]));
   for (const database of databases)
     for (const log of database.logs || []) {
       const known = logs.get(logKey(log)) || { ...log, head: 0n };
@@ -48,9 +48,9 @@ function matrixOf(databases) {
   for (const database of databases)
     for (const peer of database.peers || []) {
       const known = nodes.get(peer.node);
-      if (known?.isHere || (known && number(known.seenAtUs) >= number(peer.seenAtUs))) continue;
+      if (known?.isHere || (known && number(known.seen_at) >= number(peer.seen_at))) continue;
       const marks = new Map((peer.marks || []).map((mark) => [logKey(mark), number(mark.mark)]));
-      nodes.set(peer.node, { id: peer.node, isHere: false, seenAtUs: peer.seenAtUs, marks });
+      nodes.set(peer.node, { id: peer.node, isHere: false, seen_at: peer.seen_at, marks });
       for (const [key, mark] of marks) if (logs.has(key)) logs.get(key).head = greater(logs.get(key).head, mark);
     }
   return { logs: [...logs.values()], nodes: [...nodes.values()] };
@@ -61,7 +61,7 @@ const lagOf = (node, log) => log.head - (node.marks.get(logKey(log)) ?? number(l
 // By name; epochs that have ended and are everywhere are history, and left out.
 function shownLogs({ logs, nodes }, name) {
   const isNewest = (log) => !logs.some((other) => other.origin === log.origin && number(other.epoch) > number(log.epoch));
-  const rank = (log) => `${name(log.origin)} ${log.epoch.padStart(20, "0")}`;
+  const rank = (log) => `${name(log.origin)} ${String(log.epoch).padStart(20, "0")}`;
   return logs.filter((log) => isNewest(log) || nodes.some((node) => lagOf(node, log) > 0n)).sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
 }
 const toneOf = (lag) => (lag === 0n ? "good" : lag < 100n ? "near" : lag < 10000n ? "warn" : "bad");
@@ -87,14 +87,14 @@ function Matrix({ matrix, name, now }) {
           <tr>
             <th scope="col">node</th>
             <th scope="col">seen</th>
-            {matrix.logs.map((log) => <th scope="col" key={logKey(log)} title={log.origin}><Text value={name(log.origin)} max={30} />{log.epoch !== "1" && <span class="soft"> epoch {log.epoch}</span>}</th>)}
+            {matrix.logs.map((log) => <th scope="col" key={logKey(log)} title={log.origin}><Text value={name(log.origin)} max={30} />{log.epoch !== 1 && <span class="soft"> epoch {log.epoch}</span>}</th>)}
           </tr>
         </thead>
         <tbody>
           {matrix.nodes.map((node) => (
             <tr key={node.id}>
               <th scope="row" title={node.id}><Text value={name(node.id)} max={40} /> {node.isHere && <span class="soft">here</span>}</th>
-              <td>{node.isHere ? "now" : ago(node.seenAtUs, Number(now) / 1e6)}</td>
+              <td>{node.isHere ? "now" : ago(node.seen_at, seconds(now))}</td>
               {matrix.logs.map((log) => <MarkCell key={logKey(log)} node={node} log={log} name={name} />)}
             </tr>
           ))}
@@ -112,15 +112,15 @@ const Floors = ({ database, name }) => (
     { name: "prefix", title: "through", align: "right", cell: (row) => count(row.prefix) },
     { name: "kept", title: "events kept", align: "right", cell: (row) => count(String(number(row.prefix) - greater(number(row.floor), number(row.start)))) },
     { name: "pin", title: "may rise to", align: "right", cell: (row) => count(row.pin) },
-    { name: "pinnedBy", title: "held down by", cell: (row) => (row.pinnedBy ? <span title={row.pinnedBy}><Text value={name(row.pinnedBy)} max={40} /></span> : <span class="soft">nobody</span>) },
+    { name: "pinned_by", title: "held down by", cell: (row) => (row.pinned_by ? <span title={row.pinned_by}><Text value={name(row.pinned_by)} max={40} /></span> : <span class="soft">nobody</span>) },
   ]} />
 );
 
 const Peers = ({ database, name }) => (
   <Table caption={`Peers of ${database.name}`} rows={database.peers} rowKey={(row) => row.node} empty="No peer has told yet how far it is." columns={[
     { name: "node", title: "peer", cell: (row) => <span title={row.node}><Text value={name(row.node)} max={60} /></span> },
-    { name: "seen", cell: (row) => ago(row.seenAtUs, Number(database.nowUs) / 1e6) },
-    { name: "expires", title: "bounds collection for", cell: (row) => (number(row.expiresAtUs) > number(database.nowUs) ? duration(Number(number(row.expiresAtUs) - number(database.nowUs)) / 1e6) : <State value="expired" />) },
+    { name: "seen", cell: (row) => ago(row.seen_at, seconds(database.now)) },
+    { name: "expires", title: "bounds collection for", cell: (row) => (seconds(row.expires_at) > seconds(database.now) ? duration(seconds(row.expires_at) - seconds(database.now)) : <State value="expired" />) },
     { name: "unlike", title: "tables of other types", cell: (row) => <Text value={row.unlike || "none"} max={80} /> },
   ]} />
 );
@@ -133,7 +133,7 @@ const Conflicts = ({ details, name }) => (
     { name: "column" },
     { name: "value", title: "what was lost", cell: (row) => <code><Text value={row.value} max={80} /></code> },
     { name: "node", title: "written by", cell: (row) => <Text value={row.node ? name(row.node) : ""} max={40} /> },
-    { name: "written", cell: (row) => when(row.writtenAtUs) },
+    { name: "written", cell: (row) => when(row.written_at) },
   ]} />
 );
 
@@ -142,17 +142,17 @@ const Quarantine = ({ details, name }) => (
     { name: "origin", cell: (row) => <Text value={name(row.origin)} max={40} /> },
     { name: "seq", title: "number", align: "right", cell: (row) => count(row.seq) },
     { name: "table" },
-    { name: "recordId", title: "row", cell: (row) => <code><Text value={row.recordId} max={40} /></code> },
+    { name: "record_id", title: "row", cell: (row) => <code><Text value={row.record_id} max={40} /></code> },
     { name: "reason", cell: (row) => <State value={row.reason} /> },
     { name: "detail", title: "why", cell: (row) => <Text value={row.detail} max={120} /> },
-    { name: "found", cell: (row) => ago(row.foundAtUs) },
+    { name: "found", cell: (row) => ago(row.found_at) },
   ]} />
 );
 
 const Snapshots = ({ database, name }) => (
-  <Table caption={`Snapshots of ${database.name}`} rows={(database.snapshots || []).slice().reverse()} rowKey={(row) => row.snapshotId} empty="None was made: as long as no floor has risen, a new peer needs none." columns={[
-    { name: "snapshotId", title: "snapshot", cell: (row) => <code><Text value={row.snapshotId} max={36} /></code> },
-    { name: "made", cell: (row) => ago(row.createdAtUs) },
+  <Table caption={`Snapshots of ${database.name}`} rows={(database.snapshots || []).slice().reverse()} rowKey={(row) => row.snapshot_id} empty="None was made: as long as no floor has risen, a new peer needs none." columns={[
+    { name: "snapshot_id", title: "snapshot", cell: (row) => <code><Text value={row.snapshot_id} max={36} /></code> },
+    { name: "made", cell: (row) => ago(row.created_at) },
     { name: "size", align: "right", cell: (row) => bytes(row.bytes) },
     { name: "verified", cell: (row) => <State value={row.verified ? "verified" : "unverified"} /> },
     { name: "serves", title: "for a new peer", cell: (row) => (row.serves ? "serves" : "below a floor") },
@@ -200,7 +200,7 @@ export function Replication({ chosen }) {
             <Figure value={count(total("aside"))} label="rows aside" tone={total("aside") ? "warn" : ""} />
             <Figure value={count(total("quarantined"))} label="quarantined" tone={total("quarantined") ? "bad" : ""} />
           </div>
-          <Matrix matrix={matrix} name={name} now={shown.nowUs} />
+          <Matrix matrix={matrix} name={name} now={shown.now} />
           {databases.length > 1 && (
             <nav class="tabs" aria-label="databases">
               {databases.map((one) => <a key={one.name} href={address("replication", [one.name])} aria-current={one === shown ? "page" : undefined}><Text value={one.name} max={40} /></a>)}

@@ -1,7 +1,7 @@
 // Work items: what waits, runs, failed and why; and one item with its leases and attempts.
 import { useState } from "preact/hooks";
 import { journal, work } from "../api.js";
-import { ago, count, duration, micros, word } from "../format.js";
+import { ago, count, duration, json, seconds, word } from "../format.js";
 import { useAsked } from "../hooks.js";
 import { Lanes } from "../lanes.jsx";
 import { Act, Figure, Filter, State, Table, Text, View } from "../parts.jsx";
@@ -16,7 +16,7 @@ export function Work() {
   const [made, setMade] = useState([]); // items that a retry has made
   const asked = useAsked(async (abort) => {
     const [items, stats] = await Promise.all([
-      work("ListItems", { status: status || "", workType: type || "", limit: 200 }, abort),
+      work("ListItems", { status: status || "", work_type: type || "", limit: 200 }, abort),
       work("Stats", {}, abort),
     ]);
     return { items: items.items || [], stats: stats.items || [] };
@@ -29,15 +29,15 @@ export function Work() {
     if (!after.delete(id)) after.add(id);
     return after;
   });
-  const chooseAll = (event) => setChosen(new Set(event.currentTarget.checked ? items.map((one) => one.workItemId) : []));
+  const chooseAll = (event) => setChosen(new Set(event.currentTarget.checked ? items.map((one) => one.work_item_id) : []));
   // Only what is seen: one that left the list is not acted on behind somebody's back.
-  const picked = items.map((one) => one.workItemId).filter((id) => chosen.has(id));
+  const picked = items.map((one) => one.work_item_id).filter((id) => chosen.has(id));
   // Each for itself: one that cannot does not keep the others from it, and stays chosen. A retry is an item of its own; the failed one stays as it is.
   const bulk = (method) => async () => {
     const refused = new Map();
     const answers = [];
     for (const id of picked)
-      await work(method, { workItemId: id, ...(method === "Cancel" ? { reason: "dashboard" } : {}) }).then((answer) => answers.push(answer.workItemId), (error) => refused.set(id, error.message));
+      await work(method, { work_item_id: id, ...(method === "Cancel" ? { reason: "dashboard" } : {}) }).then((answer) => answers.push(answer.work_item_id), (error) => refused.set(id, error.message));
     setChosen(new Set(refused.keys()));
     setMade(answers.filter(Boolean));
     asked.refresh();
@@ -48,20 +48,20 @@ export function Work() {
       <div class="figures">{STATES.map((name) => <Figure key={name} value={count(total(name))} label={name.replace("_", " ")} tone={name === "failed" && total(name) ? "warn" : ""} />)}</div>
       <div class="filters">
         <Filter name="status" label="state" options={STATES} />
-        <Filter name="type" label="type" options={[...new Set(stats.map((one) => one.workType).filter(Boolean))].sort()} />
+        <Filter name="type" label="type" options={[...new Set(stats.map((one) => one.work_type).filter(Boolean))].sort()} />
         <Act disabled={!picked.length} run={bulk("Retry")}>retry {picked.length || ""}</Act>
         <Act disabled={!picked.length} confirm={`Cancel ${picked.length} items?`} run={bulk("Cancel")}>cancel {picked.length || ""}</Act>
       </div>
       <p class="note" role="status">{made.length > 0 && <>Tried again as {made.slice(0, 5).map((id) => <a key={id} class="made" href={address("work", [id])}>{id}</a>)}{made.length > 5 && `and ${made.length - 5} more`}</>}</p>
-      <Table caption="Items, newest first" rows={items} rowKey={(row) => row.workItemId} empty="No such items." columns={[
-        { name: "choose", title: <input type="checkbox" aria-label="choose all that are shown" checked={items.length > 0 && items.every((one) => chosen.has(one.workItemId))} onChange={chooseAll} />, cell: (row) => <input type="checkbox" aria-label={`choose ${row.workItemId}`} checked={chosen.has(row.workItemId)} onChange={() => toggle(row.workItemId)} /> },
-        { name: "id", title: "item", cell: (row) => <a href={address("work", [row.workItemId])}><Text value={row.workItemId} max={36} /></a> },
-        { name: "workType", title: "type" },
+      <Table caption="Items, newest first" rows={items} rowKey={(row) => row.work_item_id} empty="No such items." columns={[
+        { name: "choose", title: <input type="checkbox" aria-label="choose all that are shown" checked={items.length > 0 && items.every((one) => chosen.has(one.work_item_id))} onChange={chooseAll} />, cell: (row) => <input type="checkbox" aria-label={`choose ${row.work_item_id}`} checked={chosen.has(row.work_item_id)} onChange={() => toggle(row.work_item_id)} /> },
+        { name: "id", title: "item", cell: (row) => <a href={address("work", [row.work_item_id])}><Text value={row.work_item_id} max={36} /></a> },
+        { name: "work_type", title: "type" },
         { name: "status", title: "state", cell: (row) => <State value={row.status} /> },
-        { name: "holder", title: "held by", cell: (row) => <Text value={row.leaseHolder} max={40} /> },
-        { name: "tries", align: "right", cell: (row) => `${row.retryCount ?? 0}/${row.maxRetries ?? 0}` },
-        { name: "error", cell: (row) => <Text value={row.errorMessage} max={80} /> },
-        { name: "created", cell: (row) => ago(row.createdAt) },
+        { name: "holder", title: "held by", cell: (row) => <Text value={row.lease_holder} max={40} /> },
+        { name: "tries", align: "right", cell: (row) => `${row.retry_count ?? 0}/${row.max_retries ?? 0}` },
+        { name: "error", cell: (row) => <Text value={row.error_message} max={80} /> },
+        { name: "created", cell: (row) => ago(row.created_at) },
       ]} />
     </View>
   );
@@ -70,8 +70,8 @@ export function Work() {
 function Leases({ attempts }) {
   const now = Date.now() / 1000;
   const rows = attempts.map((one) => {
-    const until = micros(one.endedAt) || now;
-    const bar = { key: 1, from: micros(one.startedAt), until, tone: one.outcome || "open", title: `${one.outcome || "open"} after ${duration(until - micros(one.startedAt))}` };
+    const until = seconds(one.ended_at) || now;
+    const bar = { key: 1, from: seconds(one.started_at), until, tone: one.outcome || "open", title: `${one.outcome || "open"} after ${duration(until - seconds(one.started_at))}` };
     return { key: one.attempt, label: <>{one.attempt} <Text value={one.worker} max={30} /></>, bars: [bar] };
   });
   const from = Math.min(...rows.map((row) => row.bars[0].from));
@@ -81,21 +81,20 @@ function Leases({ attempts }) {
 
 export function Item({ id }) {
   const asked = useAsked(async (abort) => {
-    const [item, attempts, reasons, checkpoints] = await Promise.all([
-      work("GetItem", { workItemId: id }, abort),
-      work("ListAttempts", { workItemId: id }, abort),
-      work("Explain", { workItemId: id }, abort),
-      journal("List", { workItemId: id, limit: 100, newestFirst: true }, abort).catch(() => ({})),
+    const [item, reasons, checkpoints] = await Promise.all([
+      work("GetItem", { work_item_id: id }, abort),
+      work("Explain", { work_item_id: id }, abort),
+      journal("List", { work_item_id: id, limit: 100, newest_first: true }, abort).catch(() => ({})),
     ]);
-    return { item, attempts: attempts.attempts || [], reasons: reasons.reasons || [], checkpoints: checkpoints.checkpoints || [] };
+    return { item, attempts: item.attempts || [], reasons: reasons.reasons || [], checkpoints: checkpoints.checkpoints || [] };
   }, [id], ["work", "journal"]);
   const { item, attempts = [], reasons = [], checkpoints = [] } = asked.data || {};
   const act = (method, extra) => async () => {
-    await work(method, { workItemId: id, ...extra });
+    await work(method, { work_item_id: id, ...extra });
     asked.refresh();
   };
   const retry = async () => {
-    location.hash = address("work", [(await work("Retry", { workItemId: id })).workItemId]);
+    location.hash = address("work", [(await work("Retry", { work_item_id: id })).work_item_id]);
   };
   return (
     <View title={<>Item <Text value={id} max={40} /></>} what="work items" asked={asked} command={`tidemark work explain ${word(id)}`}
@@ -103,14 +102,14 @@ export function Item({ id }) {
       {item && (
         <dl class="facts">
           <dt>state</dt><dd><State value={item.status} /></dd>
-          <dt>why</dt><dd>{reasons.map((one) => <Text key={one.code} value={one.words} max={300} />)}</dd>
-          <dt>type</dt><dd><Text value={item.workType} /></dd>
-          <dt>task</dt><dd><a href={address("checkpoints", [], { task: item.taskId })}><Text value={item.taskId} /></a></dd>
-          <dt>held by</dt><dd><Text value={item.leaseHolder || "nobody"} /></dd>
-          {item.retriedFrom && <><dt>retry of</dt><dd><a href={address("work", [item.retriedFrom])}><Text value={item.retriedFrom} /></a></dd></>}
-          <dt>input</dt><dd><pre><Text value={item.inputData} max={2000} /></pre></dd>
-          <dt>output</dt><dd><pre><Text value={item.outputData} max={2000} /></pre></dd>
-          {item.errorMessage && <><dt>error</dt><dd><Text value={item.errorMessage} max={1000} /></dd></>}
+          <dt>why</dt><dd>{reasons.map((one) => <Text key={one.code} value={one.text} max={300} />)}</dd>
+          <dt>type</dt><dd><Text value={item.work_type} /></dd>
+          <dt>task</dt><dd><a href={address("checkpoints", [], { task: item.task_id })}><Text value={item.task_id} /></a></dd>
+          <dt>held by</dt><dd><Text value={item.lease_holder || "nobody"} /></dd>
+          {item.retried_from && <><dt>retry of</dt><dd><a href={address("work", [item.retried_from])}><Text value={item.retried_from} /></a></dd></>}
+          <dt>input</dt><dd><pre><Text value={json(item.input_data)} max={2000} /></pre></dd>
+          <dt>output</dt><dd><pre><Text value={json(item.output_data)} max={2000} /></pre></dd>
+          {item.error_message && <><dt>error</dt><dd><Text value={item.error_message} max={1000} /></dd></>}
         </dl>
       )}
       {attempts.length > 0 && <Leases attempts={attempts} />}
@@ -118,15 +117,15 @@ export function Item({ id }) {
         { name: "attempt", align: "right" },
         { name: "worker" },
         { name: "outcome", cell: (row) => <State value={row.outcome || "open"} /> },
-        { name: "took", cell: (row) => duration(((Number(row.endedAt) || Date.now() * 1000) - Number(row.startedAt)) / 1e6) },
-        { name: "started", cell: (row) => ago(row.startedAt) },
-        { name: "error", cell: (row) => <Text value={row.errorMessage} max={160} /> },
+        { name: "took", cell: (row) => duration((seconds(row.ended_at) || Date.now() / 1000) - seconds(row.started_at)) },
+        { name: "started", cell: (row) => ago(row.started_at) },
+        { name: "error", cell: (row) => <Text value={row.error_message} max={160} /> },
       ]} />
-      <Table caption="Checkpoints of this item" rows={checkpoints} rowKey={(row) => row.globalSequence} empty="It has written no checkpoints." columns={[
-        { name: "globalSequence", title: "number", align: "right", cell: (row) => <a href={address("checkpoints", [row.globalSequence])}>{row.globalSequence}</a> },
+      <Table caption="Checkpoints of this item" rows={checkpoints} rowKey={(row) => row.global_sequence} empty="It has written no checkpoints." columns={[
+        { name: "global_sequence", title: "number", align: "right", cell: (row) => <a href={address("checkpoints", [row.global_sequence])}>{row.global_sequence}</a> },
         { name: "type" },
         { name: "message" },
-        { name: "written", cell: (row) => ago(row.createdAt) },
+        { name: "written", cell: (row) => ago(row.created_at) },
       ]} />
     </View>
   );
