@@ -40,6 +40,11 @@ grid: ## the fault grid: every state that one party keeps about another, against
 	@$(EVERYTHING)
 	@tests/grid/run --json build/grid.json
 
+test-ha: ## PostgreSQL under Patroni: switchover, kill -9, a cut network, under load (root)
+	@$(BUILD) program --sets "build ha" $(OPTIONS)
+	@tests/ha/run
+	@tests/ha/run --asynchronous --faults switchover,kill
+
 check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)
 	@scripts/check/check
