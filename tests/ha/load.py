@@ -99,7 +99,7 @@ class Load:
         while not self.is_over.is_set():
             value = str(uuid.uuid4())
             call = self.history.call(name, "take", sequence="journal", value=value)
-            checkpoint = {"task_id": "t", "type": "manual_checkpoint", "snapshot": "{}",
+            checkpoint = {"task_id": "t", "type": "manual_checkpoint", "snapshot": {},
                           "message": value}
             if is_keyed:
                 checkpoint["checkpoint_id"] = value
@@ -167,7 +167,7 @@ class Load:
             while True:
                 try:
                     service.call("WorkService/Finish", lease={"work_item_id": item,
-                                 "lease_token": token}, output_data=json.dumps({"token": token}))
+                                 "lease_token": token}, output_data={"token": token})
                     call.ok()
                     self.count("acknowledged")
                     break
