@@ -10,10 +10,10 @@ EVERYTHING = $(BUILD) everything --sets "build test" $(OPTIONS)
 CONFIGURE = scripts/build/configure
 TEST = scripts/check/test-report --jobs $(JOBS)
 
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' Makefile)
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 run: ## build the program and start it with a dashboard and demonstration data
 	@TIDEMARK_STEPS=4 $(BUILD) program $(OPTIONS)
@@ -122,6 +122,10 @@ release: ## tarball, image, packages, list of parts, notes and checksums, in bui
 
 release-again: release ## build the release again in another directory without ccache, and compare the bytes
 	@scripts/release/dist-again --release
+
+release-aarch64: ## the release for aarch64 in build/dist/aarch64, cross-built in a disposable Debian (root)
+	@scripts/setup/packages --install deb
+	@scripts/release/cross-machine
 
 dist-test: image ## start the tarball and the image on nothing but glibc (root)
 	@scripts/release/dist-test

@@ -244,7 +244,7 @@ static tide_status take_turn(tide_demo_lake *lake, tide_error *err)
 static void rest(tide_demo_lake *lake, const tide_error *err)
 {
     if (!lake->is_resting && !atomic_load(&lake->is_over))
-        tide_log_write(lake->log, TIDE_LOG_WARN, "the lake of the demonstration rests",
+        tide_log_write(lake->log, TIDE_LOG_WARN, "demonstration lake paused",
                        TIDE_F("why", err->text), TIDE_F_END);
     lake->is_resting = true;
 }

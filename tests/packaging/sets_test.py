@@ -143,7 +143,7 @@ def build_depends():
     with open(f"{SOURCE}/packaging/debian/control", encoding="utf-8") as control:
         field = re.search(r"^Build-Depends:\n((?: .*\n)+)", control.read(), re.M)[1]
     names = re.findall(r"^ ([a-z0-9][a-z0-9+.-]*)", field, re.M)
-    return {PROVIDERS.get(name, name) for name in names}
+    return {PROVIDERS.get(name, name) for name in names} | {"build-essential"}  # never written down
 
 
 def main():

@@ -77,11 +77,12 @@ static void check_duckdb(tide_doctor *doctor)
     const char *version = NULL;
     tide_error err;
     if (tide_duckdb_find(&version, NULL, &err) < TIDE_OK)
-        tide_doctor_tell(
-            doctor, TIDE_DOCTOR_WARN, "duckdb",
-            "needed for lakes and duckdb: stores alone; make duckdb downloads it in a source "
-            "tree, elsewhere install tidemark-libduckdb",
-            "%s", err.text);
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "duckdb",
+                         strstr(err.text, "make duckdb") /* the search names every remedy */
+                             ? "only lakes and duckdb: stores need it"
+                             : "only lakes and duckdb: stores need it; make duckdb downloads it in "
+                               "a source tree, elsewhere install tidemark-libduckdb",
+                         "%s", err.text);
     else
         tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "duckdb", "", "%s", version);
 }
