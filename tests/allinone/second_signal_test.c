@@ -104,7 +104,7 @@ static void what_threads_read_outlives_a_second_signal(void **state)
     assert_ok_err(tempdir_remove(&dir, &err), &err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_threads_read_outlives_a_second_signal),

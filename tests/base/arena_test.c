@@ -103,7 +103,7 @@ static void copies_belong_to_the_arena(void **state)
     assert_non_null(tide_arena_copy(&a, NULL, 0));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_is_aligned_and_its_own),

@@ -71,7 +71,7 @@ static void waits_of_one_attempt_differ(void **state)
     assert_true(same < 5);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_lie_between_half_the_base_and_the_ceiling),

@@ -213,7 +213,7 @@ static void reading_past_the_end_is_damage(void **state)
     assert_ok(tide_reader_bytes(&r, 0, &bytes));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_never_grows_past_its_maximum),

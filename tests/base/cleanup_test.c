@@ -56,7 +56,7 @@ static void freep_takes_any_pointer_and_null(void **state)
     assert_null(nothing);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaving_a_scope_frees_what_it_owns),

@@ -150,7 +150,7 @@ static void who_is_alone_does_its_own(void **state)
     tide_combiner_free(NULL);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_alone_does_its_own),

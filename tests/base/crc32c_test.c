@@ -82,7 +82,7 @@ static void every_flipped_bit_changes_the_checksum(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_bytes_have_known_checksums),

@@ -132,7 +132,7 @@ static void hex_is_read_strictly(void **state)
         assert_status(TIDE_E_INVALID, tide_hex_decode(bytes, 4, tide_view_of(bad[i])));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xxh3_has_its_known_digests),

@@ -62,7 +62,7 @@ static void sleeping_takes_at_least_as_long_as_asked(void **state)
     env->sleep_us(env, INT64_MIN);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_clocks_never_go_back),

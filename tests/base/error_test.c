@@ -183,7 +183,7 @@ static void try_passes_failures_up_and_nothing_else(void **state)
     assert_true(went_on);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failing_fills_the_words_and_returns_the_status),

@@ -63,7 +63,7 @@ static void what_cannot_be_read_is_named(void **state)
     assert_ok(tide_file_read(&text, "/dev/null", &err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_appended_whole_or_not_at_all),

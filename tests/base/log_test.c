@@ -246,7 +246,7 @@ static void levels_and_formats_are_read_by_name(void **state)
     assert_status(TIDE_E_INVALID, tide_log_format_parse(&format, "xml"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_logfmt_line_has_time_level_message_and_fields, close_log),

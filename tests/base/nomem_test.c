@@ -128,7 +128,7 @@ static void logging_without_memory_loses_whole_lines(void **state)
     (void)fclose(file);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_buffer_outlives_a_failed_append, disarm),

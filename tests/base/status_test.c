@@ -70,7 +70,7 @@ static void a_number_outside_the_table_counts_as_failed(void **state)
     assert_int_equal(tide_status_get((tide_status)INT_MAX)->status, TIDE_E_FAILED);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_its_own_row),

@@ -45,7 +45,7 @@ static void an_unmasked_thread_has_the_mask_of_its_caller(void **state)
     assert_int_equal(sigismember(&mask, SIGTERM), 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_starts_with_all_signals_blocked_but_the_faults),

@@ -154,7 +154,7 @@ static void a_question_that_does_not_fit_leaves_nothing(void **state)
     assert_status(TIDE_E_INVALID, tide_ask_encode(&bytes, &bad, &err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_question_says_who_asks_and_from_where),

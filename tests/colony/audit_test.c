@@ -163,7 +163,7 @@ static void closed_positions_and_single_agents_are_audited(void **state)
     rig_free(r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(the_books_of_a_sound_store_close),

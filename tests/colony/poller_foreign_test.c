@@ -499,7 +499,7 @@ static void an_agent_without_a_watch_is_polled_at_intervals(void **state)
     rig_free(r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_row_that_commits_late_is_fetched_and_is_no_gap),

@@ -240,7 +240,7 @@ static void a_watch_answer_with_too_many_streams_is_refused(void **state)
     assert_int_equal(0, t.count);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_shrinks_to_one_record_and_no_further),

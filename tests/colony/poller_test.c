@@ -1106,7 +1106,7 @@ static void lag_and_time_until_loss_are_told(void **state)
     rig_free(r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(everything_is_fetched_once_and_then_only_what_is_new),

@@ -151,7 +151,7 @@ static void an_empty_position_is_balanced(void **state)
     assert_int_equal(b.unexplained, 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_thin_out_with_distance),

@@ -297,7 +297,7 @@ static void recovery_and_polling_do_not_undo_each_other(void **state)
     rig_free(r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(only_what_came_is_recovered),

@@ -413,7 +413,7 @@ static void a_change_of_the_registry_is_told(void **state)
     tide_watch_close(watch);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(an_agent_is_added_moved_removed_and_brought_back),

@@ -418,7 +418,7 @@ static void a_page_may_name_every_frame_of_its_agent(void **state)
     assert_int_equal(reply.frame_count, COUNT);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_read_and_sorted),

@@ -219,7 +219,7 @@ static void a_long_service_name_is_cut_in_the_summary(void **state)
     assert_int_equal(100000, ask_number(sink, "SELECT length(service_name) FROM spans"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_duration_lies_in_the_lowest_bucket_that_holds_it),

@@ -533,7 +533,7 @@ static void a_foreign_agent_that_learns_to_state_its_epoch_goes_on(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(a_new_session_closes_the_old_one_and_begins_at_its_first_number),

@@ -160,7 +160,7 @@ static int disarm(void **state)
     return 0;
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_page_survives_a_lack_of_memory, disarm),

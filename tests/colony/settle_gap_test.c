@@ -449,7 +449,7 @@ static void states_have_their_names(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(an_answer_takes_a_gap_apart),

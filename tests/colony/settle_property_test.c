@@ -580,7 +580,7 @@ static void ledgers_balance_whatever_happens(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ledgers_balance_whatever_happens)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -655,7 +655,7 @@ static void a_head_that_falls_takes_nothing_back(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(a_missing_number_is_held_and_then_a_gap),

@@ -220,7 +220,7 @@ static void a_process_killed_at_any_statement_leaves_everything_as_it_was(void *
     assert_done_once(sink);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(any_statement_that_fails_leaves_everything_as_it_was),

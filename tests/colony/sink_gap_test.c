@@ -600,7 +600,7 @@ static void dead_letters_expire_and_stay_counted(void **state)
     assert_int_equal(1, check_books(c.sink));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_gap_is_found_again_as_it_was_written),

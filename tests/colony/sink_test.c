@@ -539,7 +539,7 @@ static void plain_sql_cannot_move_a_checkpoint(void **state)
     assert_ok_err(store_spans(sink, "a", 6, 7, &t->err), &t->err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(an_unknown_position_is_fresh),

@@ -55,7 +55,7 @@ static void what_is_not_built_in_is_a_users_stream(void **state)
     assert_ptr_equal(tide_colony_type_find(""), tide_colony_type_of(TIDE_STREAM_OPAQUE));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_have_their_tables_and_times),

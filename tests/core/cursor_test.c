@@ -568,7 +568,7 @@ static int disarm(void **state)
     return 0;
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_beyond_a_hole_waits_for_it),

@@ -350,7 +350,7 @@ static void plain_sql_does_not_clean_a_key_in_use(void **state)
     assert_ok_err(complete(t, token, "x"), &t->err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_key_is_shown_with_everything_it_has),

@@ -308,7 +308,7 @@ static void those_who_take_turns_never_run_beside_each_other(void **state)
     assert_true(taken > 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(of_two_who_begin_a_new_key_one_runs),

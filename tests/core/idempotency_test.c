@@ -492,7 +492,7 @@ static void a_reboot_leaves_the_locks_of_plain_sql(void **state)
     (void)begin_as(t, TIDE_IDEMPOTENCY_TAKEOVER);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_key_runs_once_and_is_answered_from_then_on),

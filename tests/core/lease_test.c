@@ -199,7 +199,7 @@ static void bad_input_is_refused(void **state)
     assert_status(TIDE_E_LEASE_LOST, with_token(t, CHECK, 1));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_held_lease_is_refused_to_everybody_also_under_the_same_name),

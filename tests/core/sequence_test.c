@@ -214,7 +214,7 @@ static void rows_carry_number_and_rising_time(void **state)
     assert_true(found.last_at_us >= VIRTUAL_ENV_WALL_US);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(numbers_start_at_one_and_follow_each_other),

@@ -262,7 +262,7 @@ static void plain_sql_cannot_raise_or_revive_a_token(void **state)
     assert_status(TIDE_E_UNAUTHENTICATED, check(t, text, &found));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_token_is_text_of_256_bits_and_known_again),

@@ -253,7 +253,7 @@ static void what_a_killed_agent_acknowledged_is_served_under_its_number(void **s
     assert_ok_err(tempdir_remove(&dir, &err), &err);
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20261116);
     const struct CMUnitTest tests[] = {

@@ -361,7 +361,7 @@ static int take_over_get_result(void **state)
     return 0;
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20250102);
     const struct CMUnitTest tests[] = {

@@ -204,7 +204,7 @@ static void power_cuts_lose_nothing_that_was_acknowledged(void **state)
     assert_true(acknowledged > CUTS);
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20250401);
     const struct CMUnitTest tests[] = {

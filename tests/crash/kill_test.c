@@ -251,7 +251,7 @@ static void sixteen_threads_of_one_store_number_without_gaps(void **state)
     (void)close(history);
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20250101);
     const struct CMUnitTest tests[] = {

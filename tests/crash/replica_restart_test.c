@@ -145,7 +145,7 @@ static void history_comes_back_into_a_file_that_was_put_back(void **state)
     replica_end(server, SIGTERM);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(restarts_replay_history_without_duplicates_and_with_correct_counts),

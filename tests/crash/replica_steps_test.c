@@ -227,7 +227,7 @@ static void an_import_takes_every_event_once_wherever_it_dies(void **state)
                                      "'seed/*' OR key GLOB 'import/*'"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_batch_is_whole_or_not_there_wherever_its_receiver_dies,

@@ -178,7 +178,7 @@ static void agents_go_on_behind_what_was_saved(void **state)
     (void)rmdir(directory);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_answered_as_the_colony_reads_it),

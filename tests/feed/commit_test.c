@@ -353,7 +353,7 @@ static void a_commit_of_many_bytes_becomes_several_batches(void **state)
     tide_feed_close(feed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(records_are_numbered_without_a_gap),

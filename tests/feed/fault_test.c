@@ -177,7 +177,7 @@ static void a_failing_disk_leaves_whole_steps(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lack_of_memory_changes_nothing, rig_setup, rig_teardown),

@@ -600,7 +600,7 @@ static void what_lies_before_an_unreadable_end_is_served(void **state)
     tide_store_close(store);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(pages_of_every_size_join_without_a_seam),

@@ -312,7 +312,7 @@ static void a_record_reads_as_json(void **state)
                         tide_buffer_text(&json));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_body_is_a_query_response),

@@ -488,7 +488,7 @@ static void a_disk_that_stays_full_goes_on(void **state)
     small_disk_done(&d);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(records_are_kept_by_arrival),

@@ -384,7 +384,7 @@ static void a_full_dictionary_costs_names_and_no_samples(void **state)
     tide_feed_close(feed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(verify_finds_every_kind_of_damage),

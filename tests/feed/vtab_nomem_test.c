@@ -93,7 +93,7 @@ static void a_query_ends_cleanly_wherever_memory_runs_out(void **state)
     tide_feed_close(feed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(a_query_ends_cleanly_wherever_memory_runs_out),

@@ -640,7 +640,7 @@ static void a_sequence_that_has_no_number_left_says_so(void **state)
     rig_close(&r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(every_built_in_stream_is_a_table),

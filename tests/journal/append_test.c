@@ -394,7 +394,7 @@ static void a_known_type_can_become_resumable(void **state)
                                       "checkpoint_type = 'mine' AND is_resumable"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_68_global_sequence_starts_at_one),

@@ -587,7 +587,7 @@ static void memory_that_runs_out_is_no_damage(void **state)
     ALLOC_FAULT_SWEEP(code_without_memory, &raw, SWEEP_MAX);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cuts_never_change),

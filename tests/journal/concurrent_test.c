@@ -564,7 +564,7 @@ static void an_import_and_a_compaction_exclude_each_other(void **state)
     assert_sound(t->store);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_71_and_72_concurrent_checkpoints_get_unique_rising_sequences),

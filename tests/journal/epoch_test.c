@@ -198,7 +198,7 @@ static void a_follower_of_a_restored_file_continues_behind_the_cut(void **state)
     assert_int_equal(2, position.identity.epoch);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(numbers_carry_their_epoch),

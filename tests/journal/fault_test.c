@@ -283,7 +283,7 @@ static void an_import_is_whole_or_not_at_all_after_a_power_cut(void **state)
     print_message("cut at calls up to %" PRId64 "\n", nth);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         {"an_import_survives_every_failing_allocation", an_import_survives_every_failing_allocation,

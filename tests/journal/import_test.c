@@ -195,7 +195,7 @@ static void a_fork_made_during_an_export_is_left_out(void **state)
     assert_sound(other);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(numbers_beyond_all_measure_are_refused),

@@ -621,7 +621,7 @@ static void memory_that_runs_out_is_an_error(void **state)
     tide_buffer_done(&pair.after);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_documents_have_no_difference),

@@ -378,7 +378,7 @@ static void a_refused_restore_is_no_event(void **state)
     assert_int_equal(0, ASK(t->store, "SELECT count(*) FROM journal_events"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_76_query_checkpoints_by_sequence_range),

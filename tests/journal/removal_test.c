@@ -314,7 +314,7 @@ static void the_file_shrinks_after_compaction(void **state)
     assert_true(ASK(t->store, "SELECT page_count FROM pragma_page_count()") < before - 10);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_75_sequence_survives_compaction),

@@ -235,7 +235,7 @@ static void old_events_go_in_steps(void **state)
     assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM journal_events"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(nothing_above_the_bound_is_removed),

@@ -650,7 +650,7 @@ static void garbage_of_a_dead_import_is_removed_by_a_later_one(void **state)
     (void)import_ok(other, &file);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_77_export_and_import_preserve_global_sequences),

@@ -476,7 +476,7 @@ static void the_checksum_does_not_depend_on_the_order_of_tags(void **state)
     assert_status(TIDE_E_EXISTS, tide_journal_append(t->store, &row, &numbers, &t->err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_fork_shares_history_and_goes_its_own_way),

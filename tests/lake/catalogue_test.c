@@ -40,7 +40,7 @@ static void every_statement_of_the_lake_prepares(void **state)
     assert_true(seen.prepared > 20);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {STORE_CASE(every_statement_of_the_lake_prepares)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,7 +308,7 @@ static void author_and_message_stand_beside_the_tokens(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(init_again_finds_the_same_metabase_and_refuses_another_directory),

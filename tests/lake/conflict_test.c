@@ -353,7 +353,7 @@ static void another_catalog_neither_waits_nor_hides_a_conflict(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(every_scenario_has_its_outcome),

@@ -89,7 +89,7 @@ static void a_fork_that_waited_begins_after_its_point(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(a_fork_that_waited_begins_after_its_point),

@@ -273,7 +273,7 @@ static void a_fork_taken_while_the_parent_commits_is_exactly_one_snapshot(void *
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_fork_equals_its_parent_at_its_point),

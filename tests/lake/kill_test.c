@@ -83,7 +83,7 @@ static void killed_writers_leave_whole_commits_and_lose_none(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(killed_writers_leave_whole_commits_and_lose_none),

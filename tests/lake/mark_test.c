@@ -131,7 +131,7 @@ static void marks_are_told_in_words(void **state)
     assert_string_equal(tide_lake_mark_words("what"), "changed something");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_matrix_is_the_one_of_ducklake),

@@ -206,7 +206,7 @@ static void values_compare_as_their_types_do(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_parts_and_quotes),

@@ -105,7 +105,7 @@ static void a_directory_without_a_mark_is_marked_by_init(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_directory_belongs_to_one_metabase),

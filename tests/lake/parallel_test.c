@@ -256,7 +256,7 @@ static void catalogs_schemas_and_forks_made_at_once_never_collide(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_published_snapshot_never_changes),

@@ -474,7 +474,7 @@ static void several_may_bootstrap_at_once(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_key_is_committed_once_and_answered_again),

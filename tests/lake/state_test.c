@@ -337,7 +337,7 @@ static void a_pin_is_held_renewed_and_lost(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_time_finds_the_newest_snapshot_at_or_before_it),

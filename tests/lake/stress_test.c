@@ -279,7 +279,7 @@ static void a_commit_that_nobody_asked_for_is_a_phantom(void **state)
     judge_case(state, "run-0-0-1", "", 0, 1);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(what_was_acknowledged_and_is_there_is_fine),

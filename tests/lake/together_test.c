@@ -260,7 +260,7 @@ static void a_group_that_collides_is_refused_member_by_member(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(who_waits_for_the_disk_keeps_nobody_from_writing_behind_him),

@@ -77,7 +77,7 @@ static void who_has_done_something_is_told_to(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(who_has_done_nothing_yet_begins_again),

@@ -114,7 +114,7 @@ static void exported_logs_are_read(void **state)
     expect(TIDE_OTLP_LOGS, "logs", TIDE_STREAM_LOGS, 2, parts);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exported_spans_are_read),

@@ -414,7 +414,7 @@ static void memory_that_runs_out_is_an_error(void **state)
     ALLOC_FAULT_SWEEP(decode_short_of_memory, &metrics, SWEEP_MAX);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(malformed_protobuf_is_refused_as_a_whole, begin, end),

@@ -130,7 +130,7 @@ static void the_longest_answer_fits(void **state)
     assert_int_equal(narrow.len, 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_log_record_fills_every_column, begin, end),

@@ -361,7 +361,7 @@ static void forgotten_series_are_not_taken_for_new(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(http_durations_are_stored_bucket_by_bucket, begin, end),

@@ -314,7 +314,7 @@ static void names_are_made_valid_and_cut(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(a_sample_fills_every_column),

@@ -337,7 +337,7 @@ static void broken_text_is_replaced_and_counted(void **state)
     assert_int_equal(t->output.replaced, 1);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_span_fills_every_column, begin, end),

@@ -150,7 +150,7 @@ static void the_alerts_ask_for_metrics_that_exist(void **state)
     assert_int_equal(9, count);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(promtool_takes_the_rules),

@@ -421,7 +421,7 @@ static void children_that_write_their_parents_key_otherwise_are_found(void **sta
     world_done(&w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_that_write_their_parents_key_otherwise_are_found),

@@ -263,7 +263,7 @@ static void any_run_converges(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_run_converges),

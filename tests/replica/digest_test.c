@@ -116,7 +116,7 @@ static void values_that_look_alike_differ(void **state)
     world_done(&w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_come_by_name),

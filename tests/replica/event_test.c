@@ -251,7 +251,7 @@ static void ids_rise_with_stamps(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_of_sqlite_comes_back),

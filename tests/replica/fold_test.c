@@ -221,7 +221,7 @@ static void turns_of_a_fold_do_not_undo_what_later_ones_bring(void **state)
     assert_int_equal(0, world_number(w, 0, "SELECT count(*) FROM tide_replica_clocks WHERE aside"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(changes_become_events_once_and_in_order, setup, teardown),

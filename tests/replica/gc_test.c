@@ -210,7 +210,7 @@ static void events_stay_for_their_origin_that_was_put_back(void **state)
     assert_int_equal(6, world_number(w, 1, "SELECT count(*) FROM tide_replica_events"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(events_stay_until_they_are_old_and_everywhere, setup,

@@ -359,7 +359,7 @@ static void a_clock_survives_its_bytes(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_before_its_create_is_not_lost),

@@ -221,7 +221,7 @@ static void what_was_written_past_the_triggers_is_found_by_a_rescan(void **state
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         CASE(a_name_that_a_tracked_table_had_is_not_given_to_another),

@@ -113,7 +113,7 @@ static void a_row_that_one_without_a_key_kept_out_comes_back(void **state)
     assert_equal_digests(w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_with_a_key_travel_and_others_stay, setup, teardown),

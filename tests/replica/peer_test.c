@@ -392,7 +392,7 @@ static void a_peers_table_is_created_and_tracked_at_once(void **state)
     world_done(&w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_travel_through_a_third_node),

@@ -391,7 +391,7 @@ static void random_damage_is_healed(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_row_of_many_is_found),

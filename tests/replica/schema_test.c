@@ -559,7 +559,7 @@ static void where_columns_are_added_all_list_the_same_conflicts(void **state)
     migrate_in_any_order(plan_adds, true);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_dropped_column_moves_no_clock, setup, teardown),

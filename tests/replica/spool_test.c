@@ -224,7 +224,7 @@ static void what_waits_tells_its_data_once_its_table_is_known(void **state)
                                      "data = '{\"id\":1,\"v\":\"a\"}'"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_batch_larger_than_a_page_appears_at_once, setup,

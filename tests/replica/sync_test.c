@@ -471,7 +471,7 @@ static void random_syncs_converge(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     static uint64_t seed;
     seed = prng_seed_from_env(20261);

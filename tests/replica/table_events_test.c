@@ -397,7 +397,7 @@ static void events_without_a_body_are_left_and_not_forgotten(void **state)
     world_done(&w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_has_all_nine_columns),

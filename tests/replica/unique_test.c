@@ -167,7 +167,7 @@ static void a_row_that_is_kept_out_is_listed_with_its_values(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_later_row_stands_by_a_stored_generated_column, setup,

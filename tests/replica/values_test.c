@@ -283,7 +283,7 @@ static void a_key_of_two_spellings_that_nobody_sees_is_one(void **state)
         }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_arrive_bit_for_bit),

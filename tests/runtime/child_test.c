@@ -451,7 +451,7 @@ static void it_dies_with_us(void **state)
     (void)close(ends[0]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_come_through),

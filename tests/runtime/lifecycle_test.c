@@ -331,7 +331,7 @@ static void the_signals_are_given_back(void **state)
 
 #define SERVICE_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         SERVICE_CASE(ready_is_one_line_and_a_message),

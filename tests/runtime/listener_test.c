@@ -228,7 +228,7 @@ static void every_limit_of_the_network_is_an_option(void **state)
 
 #define FRONT_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         FRONT_CASE(calls_and_refusals_are_in_the_figures),

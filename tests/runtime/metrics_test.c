@@ -434,7 +434,7 @@ static void every_row_of_the_table_is_fed_somewhere(void **state)
 
 #define METRICS_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         METRICS_CASE(counters_gauges_and_histograms_are_shown),

@@ -158,7 +158,7 @@ static void a_file_is_read_by_its_path(void **state)
     assert_ok_err(tempdir_remove(&dir, &err), &err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_values_are_found_with_their_lines),

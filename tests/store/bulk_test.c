@@ -275,7 +275,7 @@ static void a_connection_lost_while_copying_is_no_loss_and_no_repetition(void **
     assert_int_equal(20000, count_of(t));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_hundred_thousand_rows_are_stored_between_other_statements),

@@ -79,7 +79,7 @@ static void truncating_does_not_slip_past(void **state)
     refuse_all(t, bad, (int)(sizeof bad / sizeof bad[0]));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(counters_tokens_and_history_are_guarded),

@@ -264,7 +264,7 @@ static void a_backup_is_complete_and_begins_its_own_epoch(void **state)
     assert_int_equal(identity_of(t->store).epoch + 1, identity_of(backup).epoch);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(the_session_lasts_and_every_store_has_its_own),

@@ -215,7 +215,7 @@ static void sequences_taken_crosswise_do_not_deadlock(void **state)
     assert_int_equal(400, found.last);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_tailer_never_sees_two_before_one),

@@ -129,7 +129,7 @@ static void a_new_epoch_of_another_process_is_seen_in_the_next_transaction(void 
     assert_string_equal(raised.epoch_id, seen.epoch_id);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(closing_waits_for_calls_under_way),

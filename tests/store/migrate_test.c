@@ -168,7 +168,7 @@ static void a_failing_step_leaves_the_schema_as_it_was(void **state)
     assert_status(TIDE_E_NEWER, reopen(t, TIDE_STORE_CREATE));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(many_who_create_one_store_at_once_all_succeed),

@@ -283,7 +283,7 @@ static void set_limits(void)
 #endif
 }
 
-int main(void)
+TEST_FILE()
 {
     set_limits();
     use_quick_files();

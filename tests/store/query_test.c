@@ -313,7 +313,7 @@ static void a_time_beyond_the_calendar_is_refused(void **state)
     assert_status(TIDE_E_INVALID, tide_store_write(t->store, put_bad_time, NULL, &t->err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(every_type_comes_back_as_it_went_in),

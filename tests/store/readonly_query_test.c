@@ -335,7 +335,7 @@ static void a_long_query_is_stopped(void **state)
     assert_status(TIDE_E_TIMEOUT, tide_store_look(real, &asked, &t->err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(values_come_with_their_kinds),

@@ -31,7 +31,7 @@ static void every_key_finds_its_own_value_while_the_map_grows(void **state)
     assert_int_equal(KEYS, ended);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_finds_its_own_value_while_the_map_grows),

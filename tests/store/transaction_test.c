@@ -190,7 +190,7 @@ static void as_is_opens_for_reading_only(void **state)
     assert_status(TIDE_E_DENIED, tide_store_write(reader, put_and_return, &request, &t->err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_closure_that_fails_changes_nothing),

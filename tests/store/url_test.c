@@ -81,7 +81,7 @@ static void a_password_is_never_shown(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bare_path_and_the_sqlite_scheme_name_a_file),

@@ -143,7 +143,7 @@ static void bad_topics_are_refused(void **state)
     assert_status(TIDE_E_INVALID, tide_store_write(t->store, notify_badly, name, &t->err));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_commit_wakes_who_watches_its_topic),

@@ -277,7 +277,7 @@ static void a_database_on_a_simulated_disk_survives_the_sweep(void **state)
     assert_ok_err(tempdir_remove(&c.dir, &err), &err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_nth_allocation_fails_once, turn_off),

@@ -20,6 +20,8 @@
 #include <tidemark/error.h>
 #include <tidemark/status.h>
 
+#include "support/test_file.h"
+
 /* The call returned TIDE_OK; TIDE_NONE is not ok. */
 #define assert_ok(call) assert_status(TIDE_OK, call)
 #define assert_ok_err(call, err) assert_status_err(TIDE_OK, call, err)

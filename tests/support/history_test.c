@@ -111,7 +111,7 @@ static void what_cannot_be_judged_is_a_failure(void **state)
     end(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read_and_judged),

@@ -52,7 +52,7 @@ static void a_second_taker_waits_until_the_first_commits(void **state)
     assert_int_equal(2, b.row.range.first);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_second_taker_waits_until_the_first_commits),

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_file.h"
+
 static uint64_t next_splitmix(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -114,7 +116,7 @@ uint64_t prng_first_of(uint64_t *count, uint64_t offset)
 void prng_print_seed(uint64_t seed)
 {
     fprintf(stderr, "seed %" PRIu64 "; repeat: TIDEMARK_SEED=%" PRIu64 " %s\n", seed, seed,
-            program_invocation_name);
+            test_file_command());
 }
 
 uint64_t prng_seed_from_env(uint64_t default_seed)

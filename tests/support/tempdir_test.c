@@ -82,7 +82,7 @@ static void removing_refuses_what_is_not_ours(void **state)
     assert_ok_err(tempdir_remove(&ours, &err), &err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directory_goes_with_its_content_and_no_more),

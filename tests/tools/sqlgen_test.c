@@ -110,7 +110,7 @@ static void a_statement_may_exist_for_one_engine_only(void **state)
     done(&t);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_numbered_for_each_engine),

@@ -279,7 +279,7 @@ static void adding_wakes_those_who_watch_the_type(void **state)
     tide_watch_close(watch);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(items_get_ids_and_defaults),

@@ -348,7 +348,7 @@ static void an_id_that_comes_again_does_not_repeat_tokens(void **state)
     assert_ok(finish(t, &h, "\"right\""));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(higher_priority_comes_first_then_the_older_one),

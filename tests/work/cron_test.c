@@ -435,7 +435,7 @@ static void walking_minute_by_minute_finds_the_same_time(void **state)
     assert_true(found > 100);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_time_is_strictly_later),

@@ -217,7 +217,7 @@ static void waiting_for_nothing_is_explained(void **state)
     assert_contains(words, "depends on none");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(an_item_waits_for_everything_it_depends_on),

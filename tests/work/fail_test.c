@@ -213,7 +213,7 @@ static void a_failure_that_is_told_twice_is_one_failure(void **state)
     assert_int_equal(2, look(t, "a").failure_count);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_failing_item_runs_four_times_with_growing_waits),

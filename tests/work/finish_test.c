@@ -227,7 +227,7 @@ static void checkpoints_of_one_task_are_numbered_without_gaps(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(finishing_ends_the_item_and_its_attempt),

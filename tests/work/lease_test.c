@@ -255,7 +255,7 @@ static void a_plain_claim_is_fenced_too(void **state)
     assert_ok(finish(t, &h, NULL));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_stalled_worker_is_refused_after_another_took_over),

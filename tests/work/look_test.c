@@ -234,7 +234,7 @@ static void resuming_a_type_wakes_everybody(void **state)
     tide_watch_close(watch);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(items_are_listed_newest_first_and_filtered),

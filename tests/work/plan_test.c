@@ -163,7 +163,7 @@ static void an_import_goes_from_row_to_row_by_key(void **state)
     assert_int_equal(2, count); /* the first of a task, and the next one */
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(claims_walk_their_index_in_order),

@@ -247,7 +247,7 @@ static void cancelling_a_task_waits_for_items_being_added(void **state)
     assert_string_equal("cancelled", look(t, "late").kind);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(a_claimer_passes_by_what_another_has_in_hand),

@@ -287,7 +287,7 @@ static void a_failure_that_was_not_followed_up_is_kept(void **state)
     assert_int_equal(2, removed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_resumer_is_told_everything_it_needs),

@@ -217,7 +217,7 @@ static void a_schedule_does_not_outlast_a_clock_that_was_ahead(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(an_interval_makes_an_item_each_time),

@@ -30,7 +30,7 @@ static void every_transition_is_allowed_or_refused_as_stated(void **state)
             for (int to = 0; to < STATUSES; to++) {
                 char id[32];
                 (void)snprintf(id, sizeof id, "w-%d-%d-%d", as_library, from, to);
-                add_item(raw, id);
+                add_plainly(raw, id);
                 bring_to(raw, id, statuses[from]);
                 const bool is_done =
                     raw_try(raw,
@@ -61,7 +61,7 @@ static void unknown_statuses_are_refused(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     raw_ok(raw, "INSERT INTO idempotency_keys (idempotency_key, request_hash) VALUES ('k', 'h')");
     static const char *const bad[] = {"done", "", "PENDING", "Completed "};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -87,7 +87,7 @@ static void an_item_that_ended_keeps_status_output_and_lease(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     bring_to(raw, "w", "completed");
     for (int as_library = 0; as_library < 2; as_library++) {
         char raise[32];
@@ -127,7 +127,7 @@ static void a_plain_claim_raises_the_token_and_opens_an_attempt(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     int64_t last = INT64_C(1) << 40;
     for (int attempt = 1; attempt <= 3; attempt++) {
         claim_plainly(raw, "w", "me");
@@ -169,7 +169,7 @@ static void a_plain_end_closes_the_attempt_with_its_outcome(void **state)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "w%zu", i);
-        add_item(raw, id);
+        add_plainly(raw, id);
         claim_plainly(raw, id, "me");
         raw_ok(raw, "UPDATE work_items SET %s WHERE work_item_id = '%s'", ends[i].change, id);
         assert_string_equal(ends[i].outcome,
@@ -197,7 +197,7 @@ static void an_end_by_the_library_closes_the_attempt_as_told(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     claim_by_library(raw, "w", 300);
     const int64_t token = token_of(raw, "w");
     assert_string_equal("1|lib|api|-",
@@ -224,7 +224,7 @@ static void a_lease_of_the_library_is_not_ended_by_plain_sql(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     claim_by_library(raw, "w", 300);
     static const char *const bad[] = {
         "status = 'completed', output_data = '{}', lease_holder = NULL, lease_expires_at = NULL",
@@ -254,7 +254,7 @@ static void a_lease_that_ran_out_may_be_ended_by_plain_sql(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     claim_by_library(raw, "w", -1);
     const int64_t token = token_of(raw, "w");
     raw_refuse(raw, "held through the library", "UPDATE work_items SET status = 'completed'");
@@ -273,7 +273,7 @@ static void a_live_plain_lease_keeps_its_holder(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     claim_plainly(raw, "w", "a");
     const int64_t token = token_of(raw, "w");
     raw_refuse(raw, "another worker", "UPDATE work_items SET lease_holder = 'b'");
@@ -298,7 +298,7 @@ static void a_heartbeat_without_a_lease_is_refused(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     for (int round = 0; round < 2; round++) {
         raw_refuse(raw, "not in progress", "UPDATE work_items SET heartbeat_at = %s",
                    raw_time(raw, 0));
@@ -317,7 +317,7 @@ static void tokens_outlive_their_items(void **state)
     raw_sql *raw = raw_work_begin(&c, state);
     int64_t last = 0;
     for (int round = 0; round < 3; round++) {
-        add_item(raw, "w");
+        add_plainly(raw, "w");
         claim_plainly(raw, "w", "me");
         assert_true(token_of(raw, "w") > last);
         last = token_of(raw, "w");
@@ -325,7 +325,7 @@ static void tokens_outlive_their_items(void **state)
         if (round == 1)
             raw_ok(raw, "INSERT INTO tasks (task_id) VALUES ('t')");
     }
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     assert_true(token_of(raw, "w") >= last); /* so that the library's next claim is above it */
     raw_work_end(&c);
 }
@@ -334,7 +334,7 @@ static void attempts_are_evidence(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     claim_plainly(raw, "w", "me");
     raw_refuse(raw, "live as long", "DELETE FROM work_attempts");
     raw_refuse(raw, "never changes", "UPDATE work_attempts SET worker = 'x'");
@@ -515,7 +515,7 @@ static void bounds_hold_for_everybody(void **state)
                         "claim_key, %s",
                         bad[i]));
     assert_int_equal(0, raw_number(raw, "SELECT count(*) FROM work_items"));
-    add_item(raw, "y");
+    add_plainly(raw, "y");
     if (!is_sqlite) {
         assert_false(raw_try(raw, "UPDATE work_items SET claim_key = NULL"));
         assert_false(raw_try(raw, "UPDATE work_items SET input_data = repeat('x', 17000000)"));
@@ -523,7 +523,7 @@ static void bounds_hold_for_everybody(void **state)
     raw_work_end(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(every_transition_is_allowed_or_refused_as_stated),

@@ -247,7 +247,7 @@ static void a_back_off_does_not_outlast_a_clock_that_was_ahead(void **state)
     assert_true(claim(t, "w").token == 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_lease_that_ran_out_is_requeued_at_once_and_recorded),

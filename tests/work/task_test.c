@@ -280,7 +280,7 @@ static void a_deleted_task_tells_the_followers_of_the_journal(void **state)
     assert_int_equal(5, event.last_global);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_task_is_made_and_found),

@@ -288,7 +288,7 @@ static void a_store_that_hangs_does_not_keep_a_stop_from_being_heard(void **stat
     assert_int_equal(2, totals_of(r).released);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         RIG_CASE(renewal_keeps_items_beyond_their_first_lease),

@@ -333,7 +333,7 @@ static void a_claim_that_can_never_succeed_ends_the_worker(void **state)
     assert_contains(r->err.text, "lease");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         RIG_CASE(what_the_function_returns_decides),

@@ -710,7 +710,7 @@ static void texts_over_the_limit_have_no_form(void **state)
     expect_hash(tide_view_of("1"), at_limit);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_texts_are_accepted),

@@ -212,7 +212,7 @@ static void levels_may_be_as_deep_as_the_limit(void **state)
     assert_memory_equal(out.ptr, "{\"k\":[1,{\"k\":[1,{", 17);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_document_is_written_piece_by_piece),

@@ -168,7 +168,7 @@ static void memory_that_runs_out_is_reported(void **state)
     assert_true(nth > 2 && nth < SWEEP_MAX);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_found_by_name_and_place),

@@ -249,7 +249,7 @@ static void sizes_are_bytes_or_binary_units(void **state)
     expect_refused(parse_size, beyond);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_times_have_known_texts),

@@ -123,7 +123,7 @@ static void a_cut_does_not_split_a_character(void **state)
     assert_int_equal(tide_utf8_cut(tide_view_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 7).len, 4);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_text_is_left_as_it_is),

@@ -116,7 +116,7 @@ static void malformed_text_is_refused(void **state)
     assert_status(TIDE_E_INVALID, tide_uuid_parse(&uuid, (tide_view){0}));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(v4_is_random_but_for_its_marks),

@@ -229,7 +229,7 @@ static int teardown(void **state)
 #define ON_EVERY_STORE(function)                                                                   \
     ON(function, "sqlite"), ON(function, "postgres"), ON(function, "duckdb")
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(names_that_are_not_there_are_told),

@@ -445,7 +445,7 @@ static int teardown(void **state)
 #define ON_EVERY_STORE(function)                                                                   \
     ON(function, "sqlite"), ON(function, "postgres"), ON(function, "duckdb")
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(one_pass_brings_everything_and_the_books_close),

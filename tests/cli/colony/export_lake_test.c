@@ -191,7 +191,7 @@ static int teardown(void **state)
 #function " (" engine ")", function, cli_setup, teardown, (void *)(engine)                 \
     }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         ON(every_row_comes_once, "sqlite"),

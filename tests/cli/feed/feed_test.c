@@ -319,7 +319,7 @@ static void streams_are_for_sqlite(void **state)
         assert_contains(result.err, "SQLite");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(ls_tells_what_is_there_and_who_lags),

@@ -376,7 +376,7 @@ static void an_interrupted_write_leaves_nothing(void **state)
     assert_string_equal("{\"n\":0}\n", result.out);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(rows_are_a_table_for_people),

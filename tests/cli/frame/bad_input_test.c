@@ -259,7 +259,7 @@ static void a_full_output_is_reported(void **state)
     proc_done(&child);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(a_bad_count_is_refused_before_a_store_is_made),

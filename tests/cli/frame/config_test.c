@@ -197,7 +197,7 @@ static void the_id_of_every_option_is_its_name(void **state)
 
 #define CONFIG_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CONFIG_CASE(the_file_counts_before_the_default),

@@ -188,7 +188,7 @@ static void a_damaged_context_is_told_by_its_line(void **state)
     assert_int_equal(0, cli_run(t, "context", "remove", "a", NULL).exit_code);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CONTEXT_TEST(a_context_in_use_is_where_commands_go),

@@ -243,7 +243,7 @@ static void a_member_is_found_as_it_was_written(void **state)
     assert_null(tide_cli_lines_member(&lines, "").ptr);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_value_is_itself_or_what_a_file_holds, setup, teardown),

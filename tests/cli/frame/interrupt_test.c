@@ -118,7 +118,7 @@ static void an_interrupted_backup_leaves_no_file(void **state)
     assert_int_equal(0, result.exit_code);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(waiting_for_the_lock_can_be_interrupted),

@@ -497,7 +497,7 @@ static void every_default_fits_its_row(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_give_a_value_means_the_same),

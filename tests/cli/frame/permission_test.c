@@ -88,7 +88,7 @@ static void doctor_names_the_file_that_may_not_be_written(void **state)
     assert_int_equal(0, chmod(t->dir.path, 0755));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(a_file_that_may_not_be_read_ends_with_5),

@@ -357,7 +357,7 @@ static void no_line_of_any_option_is_wider_than_a_page(void **state)
     free(page);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hidden_command_is_found_and_not_suggested),

@@ -159,7 +159,7 @@ static void manual_pages_are_without_a_warning(void **state)
     cli_assert_fails(&unknown, TIDE_EXIT_USAGE);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(bash_completes_commands_verbs_options_and_values),

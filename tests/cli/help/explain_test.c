@@ -153,7 +153,7 @@ static void the_list_has_everything(void **state)
     assert_contains(list.out, "\"kind\":\"hold\",\"code\":\"back-off\"");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reason_in_the_sources_is_explained),

@@ -140,7 +140,7 @@ static void the_store_stands_in_the_working_directory_by_default(void **state)
     assert_string_equal("1\n", named.out);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(help_is_a_result_only_when_asked_for),

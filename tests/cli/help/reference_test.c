@@ -18,7 +18,7 @@ static void the_reference_is_what_the_tables_say(void **state)
         fail_msg("%s", result->err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {CLI_TEST_SQLITE(the_reference_is_what_the_tables_say)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -483,7 +483,7 @@ static void an_output_that_cannot_be_written_is_said(void **state)
     expect(t, "$T $R --key l -- sh -c 'yes | head -c 1000000; exit 3' | head -n 1; true", 0, "y\n");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         EVERY_ENGINE(a_command_runs_once_and_is_replayed),

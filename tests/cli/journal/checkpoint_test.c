@@ -460,7 +460,7 @@ static void bad_words_are_refused_and_change_nothing(void **state)
         work_refuses(t, 2, bad[i].part, "$T %s", bad[i].words);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(add_prints_id_and_both_numbers),

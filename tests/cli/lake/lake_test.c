@@ -421,7 +421,7 @@ static void a_catalog_is_exported(void **state)
     }
 #define ON_EVERY_STORE(function) ON(function, "sqlite"), ON(function, "postgres")
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(a_catalog_is_made_filled_and_read),

@@ -223,7 +223,7 @@ static void a_service_that_is_gone_is_not_ready(void **state)
     assert_line(&result, 3, "READY UNKNOWN");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(a_colony_that_is_caught_up_is_fine),

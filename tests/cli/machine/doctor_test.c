@@ -158,7 +158,7 @@ static void a_server_that_is_away_is_bad(void **state)
     assert_null(strstr(result.out, "s3cret"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(every_check_of_a_file_is_one_line),

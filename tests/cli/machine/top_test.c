@@ -226,7 +226,7 @@ static void a_program_that_stands_still_lends_the_terminal(void **state)
     terminal_done(&screen);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_frame_is_plain_text),

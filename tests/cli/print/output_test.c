@@ -276,7 +276,7 @@ static void progress_is_for_a_terminal_only(void **state)
     assert_false(elsewhere);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(members_of_every_kind_stand_in_one_line, setup, teardown),

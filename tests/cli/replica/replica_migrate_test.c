@@ -153,7 +153,7 @@ static void a_server_that_is_killed_leaves_nothing_in_the_temporary_directory(vo
     assert_int_equal(0, count_left(tmp));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(a_column_is_dropped_and_the_peer_follows),

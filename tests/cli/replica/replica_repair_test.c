@@ -157,7 +157,7 @@ static void a_peer_without_cursors_is_pulled(void **state)
     replica_end(a, SIGTERM);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(what_differs_is_reported_and_repaired),

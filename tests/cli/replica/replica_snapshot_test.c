@@ -292,7 +292,7 @@ static void run_makes_snapshots_in_time_and_keeps_the_newest_two(void **state)
     replica_end(daemon, SIGTERM);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(a_snapshot_is_made_listed_verified_and_restored),

@@ -108,7 +108,7 @@ static void daemons_in_a_chain_carry_a_music_store(void **state)
     replica_assert_identical(t, files);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(a_music_store_in_three_places_converges),

@@ -216,7 +216,7 @@ static void bad_requests_are_refused(void **state)
     assert_int_not_equal(0, result.exit_code);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(a_sync_into_nothing_makes_the_table),

@@ -131,7 +131,7 @@ static void random_writes_at_both_nodes_converge(void **state)
     replica_end(a, SIGTERM);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         REPLICA_CASE(every_form_of_write_is_captured),

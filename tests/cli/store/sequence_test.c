@@ -176,7 +176,7 @@ static void processes_at_once_share_the_numbers_without_gaps(void **state)
         assert_int_equal(1, seen[i]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_EVERY_ENGINE(numbers_go_on_from_process_to_process),

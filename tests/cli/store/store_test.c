@@ -224,7 +224,7 @@ static void an_operator_can_begin_an_epoch_and_say_why(void **state)
     assert_contains(result.out, "volume rolled back");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_EVERY_ENGINE(info_names_engine_identity_schema_and_durability),

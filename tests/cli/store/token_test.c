@@ -69,7 +69,7 @@ static void mistakes_change_nothing(void **state)
     cli_assert_fails(&result, TIDE_EXIT_NOT_FOUND); /* there is still no store */
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_EVERY_ENGINE(a_token_is_printed_once_and_listed_without_it),

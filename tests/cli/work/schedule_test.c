@@ -90,7 +90,7 @@ static void bad_schedules_are_refused(void **state)
     assert_string_equal("1", work_query(t, "SELECT count(*) FROM work_schedules"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(a_schedule_makes_items_when_it_is_due),

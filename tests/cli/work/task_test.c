@@ -187,7 +187,7 @@ static void bad_words_are_refused_and_change_nothing(void **state)
     work_refuses(t, 2, "", "$T task create");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(create_prints_the_id_and_nothing_else),

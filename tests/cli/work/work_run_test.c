@@ -602,7 +602,7 @@ static void a_cancelled_item_stops_its_command(void **state)
     assert_member(t, id, "error_message", "not wanted");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(the_command_gets_input_and_environment),

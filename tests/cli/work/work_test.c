@@ -528,7 +528,7 @@ static void list_is_another_name_of_ls(void **state)
     work_refuses(t, 2, "ends before it begins", "$T checkpoint ls --from 5 --to 2");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(add_prints_the_id_and_nothing_else),

@@ -51,10 +51,8 @@ __attribute__((unused)) static void close_shared(tide_sink **sink)
 }
 
 /* Triggers are the SQL engines' own. */
-__attribute__((constructor)) static void skip_what_is_not_duckdbs(void)
-{
-    cmocka_set_skip_filter("plain_sql_*");
-}
+#undef TEST_FILE
+#define TEST_FILE() TEST_FILE_WITHOUT("plain_sql_*")
 
 #define tide_sink_open_sql open_duckdb_beside
 #define tide_sink_closep close_shared

@@ -84,7 +84,7 @@ static int64_t run_and_kill(duckdb_rig *r, prng *random, int64_t acked)
 {
     char self[PATH_MAX];
     proc_self_path(self);
-    const char *const argv[] = {self, "--work", r->dir.path, NULL};
+    const char *const argv[] = {self, test_file_name(), "--", r->dir.path, NULL};
     const proc_options options = {.argv = argv, .out = PROC_PIPE};
     proc child;
     assert_ok_err(proc_start(&child, &options, &r->err), &r->err);
@@ -132,10 +132,10 @@ static void a_killed_colony_leaves_whole_changes(void **state)
     (void)printf("%" PRId64 " numbers acknowledged in %d lives\n", acked, ROUNDS);
 }
 
-int main(int argc, char **argv)
+TEST_FILE()
 {
-    if (argc == 3 && strcmp(argv[1], "--work") == 0)
-        return work(argv[2]);
+    if (test_file_argument(0) != NULL)
+        return work(test_file_argument(0));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_killed_colony_leaves_whole_changes, duckdb_rig_setup,
                                         duckdb_rig_teardown),

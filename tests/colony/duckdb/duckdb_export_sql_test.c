@@ -161,7 +161,7 @@ static void files_are_the_same_whatever_the_store(void **state)
     tide_sink_close(duck);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(files_are_the_same_whatever_the_store),

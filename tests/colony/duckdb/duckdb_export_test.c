@@ -273,7 +273,7 @@ static void a_damaged_manifest_stops_the_export(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, duckdb_rig_setup, duckdb_rig_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(each_row_is_exported_once),

@@ -568,7 +568,7 @@ static void a_foreign_database_is_refused(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, duckdb_rig_setup, duckdb_rig_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(an_unknown_position_is_a_fresh_one),

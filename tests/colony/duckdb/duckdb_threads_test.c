@@ -121,7 +121,7 @@ static void pollers_readers_and_clean_up_go_together(void **state)
     tide_sink_close(all.sink);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(pollers_readers_and_clean_up_go_together),

@@ -294,7 +294,7 @@ static void every_acknowledged_record_is_in_the_colony_exactly_once(void **state
     check_promises(c);
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20261116);
     const struct CMUnitTest tests[] = {

@@ -539,7 +539,7 @@ static void every_acknowledged_write_is_in_all_files_or_listed(void **state)
     check_promises(r);
 }
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20261116);
     (void)signal(SIGPIPE,

@@ -352,7 +352,7 @@ static void a_server_crash_loses_no_work_and_doubles_none(void **state)
 
 #define CLUSTER_CASE(f) cmocka_unit_test_setup_teardown(f, set_up_cluster, tear_down_cluster)
 
-int main(void)
+TEST_FILE()
 {
     seed = prng_seed_from_env(20250103);
     const struct CMUnitTest tests[] = {

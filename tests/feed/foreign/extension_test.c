@@ -145,7 +145,7 @@ static void the_extension_works_beside_a_process_that_writes(void **state)
     assert_ok_err(tempdir_remove(&r.dir, &r.err), &r.err);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_extension_works_beside_a_process_that_writes),

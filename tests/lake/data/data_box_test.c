@@ -315,7 +315,7 @@ static void the_data_directory_has_any_name_but_a_patterns(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(a_question_reads_only_the_tables_files),

@@ -303,7 +303,7 @@ static void a_later_file_that_is_gone_is_named(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         /* First: it forks, and DuckDB has threads. */

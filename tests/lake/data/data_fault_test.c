@@ -129,7 +129,7 @@ static int teardown(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(writing_without_memory_leaves_nothing),

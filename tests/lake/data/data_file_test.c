@@ -397,7 +397,7 @@ static void compaction_keeps_partitions_apart(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(a_file_that_is_older_than_a_column_gives_its_initial_default),

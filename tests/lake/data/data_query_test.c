@@ -369,7 +369,7 @@ static void statistics_leave_out_files_that_cannot_have_it(void **state)
     tide_lake_drop_change(change);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(rows_are_found_at_every_snapshot),

@@ -284,7 +284,7 @@ static void files_are_taken_back_when_a_commit_is_refused(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(rows_of_a_csv_file_are_written_by_column_name),

@@ -194,7 +194,7 @@ static void a_file_tells_its_size_and_its_foot(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(every_type_keeps_its_values_and_bounds),

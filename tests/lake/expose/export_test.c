@@ -362,7 +362,7 @@ static void bounds_of_a_column_that_came_later_are_not_known(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(an_exported_file_holds_every_snapshot),

@@ -798,7 +798,7 @@ static void a_metabase_in_sqlite_is_exported_instead(void **state)
     lake_case_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(views_have_ducklakes_tables_columns_and_types),

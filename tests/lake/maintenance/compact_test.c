@@ -364,7 +364,7 @@ static void a_table_that_another_works_on_is_left_to_it(void **state)
     close_case(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_small_files_are_left_alone),

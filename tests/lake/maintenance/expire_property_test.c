@@ -438,7 +438,7 @@ static void no_file_that_can_be_reached_is_ever_removed(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {HAND_CASE(no_file_that_can_be_reached_is_ever_removed)};
     return cmocka_run_group_tests(tests, NULL, hand_group_teardown);

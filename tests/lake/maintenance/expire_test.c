@@ -530,7 +530,7 @@ static void a_fork_of_an_expired_snapshot_is_told_so(void **state)
     hand_lake_done(&l);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         HAND_CASE(all_but_the_newest_snapshots_go),

@@ -481,7 +481,7 @@ static void one_catalog_can_be_checked_alone(void **state)
     with_history(state, no_such_catalog);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         HAND_CASE(a_history_made_by_the_book_is_sound),

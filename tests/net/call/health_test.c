@@ -227,7 +227,7 @@ static void the_last_news_is_the_present_status(void **state)
     tide_health_close(health);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_says_what_was_set),

@@ -228,7 +228,7 @@ static void a_path_that_is_none_is_refused(void **state)
     assert_status(TIDE_E_INVALID, tide_reflection_add_methods(f->reflection, bad, NULL));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_can_be_described_is_listed_once_and_in_order, set_up,

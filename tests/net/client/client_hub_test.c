@@ -445,7 +445,7 @@ static void a_server_that_leaves_under_a_call_is_asked_again(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_of_one_hub_all_get_their_answers),

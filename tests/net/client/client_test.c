@@ -717,7 +717,7 @@ static void advice_is_read_from_any_bytes(void **state)
 
 #define CLIENT_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {

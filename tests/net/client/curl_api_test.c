@@ -36,7 +36,7 @@ static void structs_are_laid_out_as_in_curls_own_header(void **state)
                      curl_layout_theirs[i]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(structs_are_laid_out_as_in_curls_own_header),

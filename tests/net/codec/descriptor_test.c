@@ -212,7 +212,7 @@ static void an_empty_set_knows_nothing(void **state)
     assert_null(tide_descriptors_find_file(d, tide_view_of("a")));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_symbol_is_found),

@@ -169,7 +169,7 @@ static void every_limit_is_within_its_own_range(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_is_as_the_standard_says),

@@ -321,7 +321,7 @@ static void gzip_that_does_not_fit_leaves_the_buffer_alone(void **state)
     assert_ok(tide_gzip_append(&out, tide_view_of("fits"), 9, NULL));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_coding_is_unpacked_in_whatever_pieces_it_comes),

@@ -190,7 +190,7 @@ static void python_agrees_about_thousands_of_messages(void **state)
     assert_ok(tempdir_remove(&dir, NULL));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(python_agrees_about_thousands_of_messages),

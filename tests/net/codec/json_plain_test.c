@@ -192,7 +192,7 @@ static void only_files_with_the_option_are_plain(void **state)
         assert_true(strcmp(tide_json_messages[i - 1].name, tide_json_messages[i].name) < 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(every_member_is_written_and_null_means_none),

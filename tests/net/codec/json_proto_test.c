@@ -616,7 +616,7 @@ static int disarm(void **state)
     return 0;
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_forms_of_a_name_are_known),

@@ -199,7 +199,7 @@ static int disarm(void **state)
     return 0;
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_is_decoded_into_the_arena),

@@ -164,7 +164,7 @@ static void nothing_is_a_message(void **state)
     assert_true(facts.memory_len >= sizeof(Tidemark__Sample__V1__Node));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nesting_is_allowed_up_to_the_limit_and_not_beyond),

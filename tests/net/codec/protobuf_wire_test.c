@@ -135,7 +135,7 @@ static void zigzag_goes_both_ways(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_written_are_read_again),

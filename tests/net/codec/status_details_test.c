@@ -155,7 +155,7 @@ static void what_does_not_fit_leaves_the_buffer_alone(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_and_message_alone),

@@ -805,7 +805,7 @@ static void a_second_message_for_a_unary_call_is_refused(void **state)
 
 #define H2_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         H2_CASE(a_unary_call_is_answered_with_a_message_and_status_0),

@@ -577,7 +577,7 @@ static void an_absolute_target_is_its_path(void **state)
 
 #define HTTP1_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         HTTP1_CASE(a_page_of_another_host_is_refused),

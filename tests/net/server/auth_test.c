@@ -436,7 +436,7 @@ static void where_strangers_are_trusted_names_do_not_matter(void **state)
 
 #define AUTH_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         AUTH_CASE(a_good_token_is_who_the_lookup_says),

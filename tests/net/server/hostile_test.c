@@ -268,7 +268,7 @@ static void slow_clients_do_not_keep_others_out(void **state)
     server_rig_done(&rig);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unauthenticated_uploads_cost_nothing),

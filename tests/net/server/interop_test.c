@@ -47,7 +47,7 @@ static void the_client_is_content(void **state)
         .name = #case_, .test_func = the_client_is_content, .initial_state = (void *)#case_        \
     }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         INTEROP_CASE(empty_unary),

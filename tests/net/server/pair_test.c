@@ -325,7 +325,7 @@ static void an_early_refusal_is_heard_by_who_still_sends(void **state)
 
 #define PAIR_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {

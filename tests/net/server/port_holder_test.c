@@ -44,7 +44,7 @@ static void a_port_that_no_process_listens_on_has_no_holder(void **state)
     assert_string_equal("", holder);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(a_listening_port_is_named_with_its_process),

@@ -327,7 +327,7 @@ static void h2load_finds_no_failed_request(void **state)
     server_rig_done(&rig);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(curl_speaks_both_protocols_to_one_port),

@@ -269,7 +269,7 @@ static void every_limit_has_a_test(void **state)
     globfree(&files);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_exact_path_wins_then_the_longest_prefix),

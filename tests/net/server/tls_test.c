@@ -492,7 +492,7 @@ static void connections_are_made_while_files_are_exchanged(void **state)
 
 #define TLS_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         TLS_CASE(a_client_that_trusts_the_authority_is_served_over_h2),

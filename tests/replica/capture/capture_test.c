@@ -347,7 +347,7 @@ static void rows_that_were_there_become_creates(void **state)
     assert_app(t, "SELECT count(*) FROM tide_log_1", "9001");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(inserts_are_logged_as_rows, app_setup, app_teardown),

@@ -360,7 +360,7 @@ static void a_schema_that_was_looked_at_is_not_read_again(void **state)
     assert_int_equal(1, found.changed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(a_schema_that_was_looked_at_is_not_read_again, app_setup,

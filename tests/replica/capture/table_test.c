@@ -248,7 +248,7 @@ static void statements_of_a_table(void **state)
     assert_int_equal(found[1], 2);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(keys_of_every_kind, app_setup, app_teardown),

@@ -503,7 +503,7 @@ static void killed_anywhere_a_maker_leaves_no_file_of_that_name_and_the_next_cle
     world_done(&t.w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_damaged_or_truncated_file_is_refused_and_changes_nothing),

@@ -196,7 +196,7 @@ static void a_clock_that_was_set_back_is_in_no_snapshots_way(void **state)
     world_done(&t.w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_whose_creation_the_maker_holds_stays),

@@ -599,7 +599,7 @@ static void a_row_that_comes_back_has_the_default_of_a_new_column(void **state)
     world_done(&t.w);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_two_forms_are_in_a_snapshot),

@@ -68,7 +68,7 @@ static void uses_are_written_down_at_the_latest_on_close(void **state)
     assert_true(found.last_used_at_us == t->clock.wall_us);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(tokens_of_the_store_open_the_door),

@@ -549,7 +549,7 @@ static void long_names_of_frames_never_stop_a_reader(void **state)
     stop(c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_signal_right_behind_ready_ends_it_in_good_order, begin,

@@ -271,7 +271,7 @@ static void the_real_machine_has_something_to_tell(void **state)
     assert_true(batch.count > 10);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(processors_are_told_by_mode, begin, end),

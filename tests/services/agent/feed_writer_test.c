@@ -137,7 +137,7 @@ static void what_is_stored_takes_no_room(void **state)
     tide_feed_close(feed);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(large_ones_share_the_room_and_leave_some_to_small_ones),

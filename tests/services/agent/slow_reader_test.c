@@ -77,7 +77,7 @@ static void readers_that_take_nothing_do_not_fill_the_memory(void **state)
         assert_true(peak_mib < 200);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_that_take_nothing_do_not_fill_the_memory),

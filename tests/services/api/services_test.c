@@ -71,7 +71,7 @@ static void reflection_and_health_serve_a_foreign_client(void **state)
     assert_ok(tempdir_remove(&dir, NULL));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reflection_and_health_serve_a_foreign_client),

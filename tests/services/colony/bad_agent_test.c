@@ -287,7 +287,7 @@ static void agents_that_hang_delay_nobody_and_are_visible(void **state)
     stop_colony(t, colony);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_that_knows_one_call_is_polled),

@@ -206,7 +206,7 @@ static void a_store_without_a_metabase_is_refused(void **state)
     }
 #define CASE_EVERY_ENGINE(function) CASE(function, "sqlite"), CASE(function, "postgres")
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE_EVERY_ENGINE(every_method_serves_a_foreign_client),

@@ -364,7 +364,7 @@ static void remembering_outside_the_transaction_is_found_out(void **state)
     assert_contains(t.failure, "repeats an earlier one");
 }
 
-int main(void)
+TEST_FILE()
 {
     /* The disk is a model that syncs nothing; files that cost nothing make it quick. */
     if (access("/dev/shm", W_OK) == 0)

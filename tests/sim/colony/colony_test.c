@@ -164,7 +164,7 @@ static void a_page_that_was_skipped_is_found_out(void **state)
     assert_contains(t.failure, "unexplained");
 }
 
-int main(void)
+TEST_FILE()
 {
     /* The disk is a model that syncs nothing; files that cost nothing make it quick. */
     if (access("/dev/shm", W_OK) == 0)

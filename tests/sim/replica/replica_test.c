@@ -185,7 +185,7 @@ static void a_mark_that_goes_back_is_found_out(void **state)
     expect_found_out(REPLICA_SINKING, "a mark");
 }
 
-int main(void)
+TEST_FILE()
 {
     /* The disk is a model that syncs nothing; files that cost nothing make it quick. */
     if (access("/dev/shm", W_OK) == 0)

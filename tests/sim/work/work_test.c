@@ -180,7 +180,7 @@ static void a_seed_repeats_its_history(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     /* What a crash leaves of a file is not the question here; files that cost nothing make it quick. */
     if (access("/dev/shm", W_OK) == 0)

@@ -33,7 +33,7 @@ static void structs_are_laid_out_as_in_duckdbs_own_header(void **state)
                      duckdb_layout_theirs[i]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(structs_are_laid_out_as_in_duckdbs_own_header),

@@ -312,7 +312,7 @@ static void a_second_process_is_refused_with_words(void **state)
     duck_test *t = *state;
     char self[PATH_MAX];
     proc_self_path(self);
-    const char *const argv[] = {self, "--open", t->path, NULL};
+    const char *const argv[] = {self, test_file_name(), "--", t->path, NULL};
     const proc_options options = {.argv = argv};
     proc_result result;
     assert_ok_err(proc_run(&result, &options, 20000, &t->err), &t->err);
@@ -365,7 +365,7 @@ static void a_missing_library_is_told(void **state)
     duck_test *t = *state;
     char self[PATH_MAX];
     proc_self_path(self);
-    const char *const argv[] = {self, "--open", t->path, NULL};
+    const char *const argv[] = {self, test_file_name(), "--", t->path, NULL};
     const char *const env[] = {"TIDEMARK_DUCKDB=/nowhere/libduckdb.so", NULL};
     const proc_options options = {.argv = argv, .env = env};
     proc_result result;
@@ -375,10 +375,10 @@ static void a_missing_library_is_told(void **state)
     proc_result_done(&result);
 }
 
-int main(int argc, char **argv)
+TEST_FILE()
 {
-    if (argc == 3 && strcmp(argv[1], "--open") == 0)
-        return open_only(argv[2]);
+    if (test_file_argument(0) != NULL)
+        return open_only(test_file_argument(0));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(values_of_every_type_can_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_only_read, setup, teardown),

@@ -185,7 +185,7 @@ static void a_killed_writer_leaves_changes_with_their_events(void **state)
     }
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(reals_in_indexes_are_what_an_older_sqlite_makes_of_them,

@@ -84,7 +84,7 @@ static void many_callers_are_all_answered(void **state)
     tide_pg_flusher_done(&c.flusher);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(a_witness_speaks_for_its_own_server_only),

@@ -184,7 +184,7 @@ static void a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged(void 
     pg_cluster_stop(&own);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(a_pool_whose_connections_were_all_cut_recovers),

@@ -66,7 +66,7 @@ static void threads_that_come_at_once_get_the_whole_table(void **state)
     assert_contains(err.text, "cannot connect");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_library_fails_with_its_name_and_the_remedy),

@@ -485,7 +485,7 @@ static void use_quick_files(void)
         (void)setenv("TMPDIR", "/dev/shm", 0);
 }
 
-int main(void)
+TEST_FILE()
 {
     use_quick_files();
     const struct CMUnitTest tests[] = {

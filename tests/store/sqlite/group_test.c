@@ -172,7 +172,7 @@ static void many_commits_keep_the_log_short(void **state)
     (void)sqlite3_close(db);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(failing_closures_roll_back_alone),

@@ -379,7 +379,7 @@ static void a_new_store_can_give_pages_back(void **state)
     assert_int_equal(2, ask_number(backup, "PRAGMA auto_vacuum"));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_SQLITE(a_store_that_nobody_uses_is_one_file),

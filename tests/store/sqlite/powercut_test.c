@@ -337,7 +337,7 @@ static void grouped_commits_survive_a_cut(void **state)
     cut_often(THREADED);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cut_during_creation_leaves_a_store_or_none),

@@ -68,7 +68,7 @@ static void a_wait_ends_by_its_event_or_its_deadline(void **state)
     (void)sem_destroy(&posted);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_with_free_cores_gives_whole_time),

@@ -52,7 +52,7 @@ static void virtual_randomness_repeats(void **state)
     assert_memory_not_equal(bytes[0], bytes[2], sizeof(bytes[0]));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_virtual_machine_moves_only_by_hand),

@@ -200,7 +200,7 @@ static void a_database_that_was_not_opened_survives_the_cut(void **state)
     fault_rig_end(&r);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wal_full_loses_nothing_in_a_power_cut),

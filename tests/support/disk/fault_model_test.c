@@ -263,7 +263,7 @@ static void a_seed_repeats_its_image(void **state)
     assert_memory_equal(first, second, (size_t)lens[0]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synced_bytes_survive_and_later_ones_need_not),

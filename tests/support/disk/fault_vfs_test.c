@@ -198,7 +198,7 @@ static void disks_are_independent_and_shared_by_threads(void **state)
         fault_rig_end(&rigs[i]);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_failure_is_reported_and_does_no_harm),

@@ -185,7 +185,7 @@ static void a_killed_test_leaves_no_server_behind(void **state)
     char self[PATH_MAX];
     tide_error err;
     proc_self_path(self);
-    const char *const argv[] = {self, "hold", NULL};
+    const char *const argv[] = {self, test_file_name(), "--", "hold", NULL};
     TIDE_CLEANUP(proc_done) proc child;
     assert_ok_err(proc_start(&child, &(proc_options){.argv = argv, .out = PROC_PIPE}, &err), &err);
     FILE *out = fdopen(dup(child.out_fd), "r");
@@ -208,7 +208,7 @@ static void run_case(proc_result *result, const char *const *env)
     char self[PATH_MAX];
     tide_error err;
     proc_self_path(self);
-    const char *const argv[] = {self, "case", NULL};
+    const char *const argv[] = {self, test_file_name(), "--", "case", NULL};
     assert_ok_err(proc_run(result, &(proc_options){.argv = argv, .env = env}, TIMEOUT_MS, &err),
                   &err);
 }
@@ -273,11 +273,12 @@ static void make_one_database(void **state)
     assert_ok_err(pg_cluster_fresh_database(pg_cluster_for_test(), NULL, name, &err), &err);
 }
 
-int main(int argc, char **argv)
+TEST_FILE()
 {
-    if (argc == 2 && strcmp(argv[1], "hold") == 0)
+    const char *only = test_file_argument(0);
+    if (only != NULL && strcmp(only, "hold") == 0)
         return hold_cluster();
-    if (argc == 2 && strcmp(argv[1], "case") == 0) {
+    if (only != NULL && strcmp(only, "case") == 0) {
         const struct CMUnitTest one[] = {cmocka_unit_test(make_one_database)};
         return cmocka_run_group_tests_name("case", one, NULL, NULL);
     }

@@ -60,7 +60,7 @@ static tide_status start_writer(proc *child, uint32_t cycle, uint32_t index, voi
     char writer[32];
     proc_self_path(self);
     snprintf(writer, sizeof(writer), "%u", cycle * WRITERS + index);
-    const char *const argv[] = {self, t->mode, t->file, writer, NULL};
+    const char *const argv[] = {self, test_file_name(), "--", t->mode, t->file, writer, NULL};
     return proc_start(child, &(proc_options){.argv = argv, .in = PROC_NULL, .out = PROC_PIPE}, err);
 }
 
@@ -198,10 +198,10 @@ static void the_loop_judges_how_children_end(void **state)
     assert_status(TIDE_E_LIMIT, run_script("head -c 5000 /dev/zero", &journal, &result, &err));
 }
 
-int main(int argc, char **argv)
+TEST_FILE()
 {
-    if (argc == 4)
-        return write_for_ever(argv[1], argv[2], argv[3]);
+    if (test_file_argument(2) != NULL)
+        return write_for_ever(test_file_argument(0), test_file_argument(1), test_file_argument(2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(acknowledged_writes_survive_kill_9),
         cmocka_unit_test(a_promise_made_too_early_is_found),

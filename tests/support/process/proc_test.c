@@ -193,7 +193,7 @@ static void programs_are_found_beside_the_test(void **state)
         unsetenv("TIDEMARK_BIN");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_collects_output_and_exit_code),

@@ -87,7 +87,7 @@ static void what_removes_its_files_is_waited_for(void **state)
     proc_result_done(&result);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_ends_as_its_program_ended),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "support/prng.h"
+#include "support/test_file.h"
 
 static void end_badly(const char *path, const char *why)
 {
@@ -73,7 +74,7 @@ bool seeds_fail_again(uint64_t seed)
         (void)setenv("ASAN_OPTIONS", options, 1);
         if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
             _exit(0);
-        (void)execl("/proc/self/exe", program_invocation_name, (char *)NULL);
+        (void)execl("/proc/self/exe", program_invocation_name, test_file_name(), (char *)NULL);
         _exit(0);
     }
     int status = 0;

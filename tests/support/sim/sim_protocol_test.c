@@ -323,7 +323,7 @@ static void a_failure_prints_its_seed_and_its_last_events(void **state)
     assert_contains(report, "sender -> receiver 8 bytes arrive");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_right_protocol_holds_on_every_seed),

@@ -1,18 +1,18 @@
 #include "support/sim/sim.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 
 #include "support/sim/seeds.h"
+#include "support/test_file.h"
 
 static bool run_one(uint64_t seed, sim_run_fn run, void *arg)
 {
     if (run(seed, false, arg))
         return true;
     fprintf(stderr, "seed %" PRIu64 " failed; repeat: TIDEMARK_SEED=%" PRIu64 " %s\n", seed, seed,
-            program_invocation_name);
+            test_file_command());
     return false;
 }
 

@@ -254,7 +254,7 @@ static void a_livelock_is_a_failure(void **state)
     assert_string_equal("more than 1000 events", sim_failure(world));
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wake_times_follow_the_actors_own_clock),

@@ -1,9 +1,10 @@
 #include "support/sim/sim_world.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "support/test_file.h"
 
 void sim_hash(sim *world, const void *bytes, size_t len)
 {
@@ -54,7 +55,7 @@ void sim_report_failure(const sim *world)
             world->name, world->seed, world->event_count, world->failure);
     sim_print_trace(world, world->report);
     fprintf(world->report, "  replay: TIDEMARK_SEED=%" PRIu64 " %s\n", world->seed,
-            program_invocation_name);
+            test_file_command());
     fflush(world->report);
 }
 

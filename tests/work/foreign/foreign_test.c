@@ -50,7 +50,7 @@ static void checkpoints_and_keys_keep_their_promises_against_any_client(void **s
     run_python("refusal_journal.py");
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_of_the_contract_means_what_it_says),

@@ -226,7 +226,7 @@ static void the_chain_links_alike_on_every_engine(void **state)
     end(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_plain_checkpoint_is_numbered),

@@ -27,7 +27,7 @@ static void end(pg_case *c)
     raw_close(&c->b);
 }
 
-static void add_item(raw_sql *raw, const char *id)
+static void add_plainly(raw_sql *raw, const char *id)
 {
     raw_ok(raw,
            "INSERT INTO work_items (work_item_id, task_id, work_type) VALUES ('%s', 't', 'job')",
@@ -76,7 +76,7 @@ static void two_plain_claimers_never_hold_the_same_item(void **state)
 {
     pg_case c;
     begin(&c, state);
-    add_item(&c.a, "w1");
+    add_plainly(&c.a, "w1");
     raw_ok(&c.a, "BEGIN");
     assert_string_equal("w1", raw_text(&c.a, CLAIM("a", "")));
     raw_sql watcher;
@@ -85,8 +85,8 @@ static void two_plain_claimers_never_hold_the_same_item(void **state)
     raw_ok(&c.a, "COMMIT");
     assert_false(receive(&c.b));
     assert_contains(c.b.error, "another worker holds the lease");
-    add_item(&c.a, "w2");
-    add_item(&c.a, "w3");
+    add_plainly(&c.a, "w2");
+    add_plainly(&c.a, "w3");
     raw_ok(&c.a, "BEGIN");
     assert_string_equal("w2", raw_text(&c.a, CLAIM("a", " FOR UPDATE SKIP LOCKED")));
     assert_string_equal("w3", raw_text(&c.b, CLAIM("b", " FOR UPDATE SKIP LOCKED")));
@@ -179,7 +179,7 @@ static void a_renewal_by_the_library_stays_on_its_page(void **state)
 {
     pg_case c;
     begin(&c, state);
-    add_item(&c.a, "w");
+    add_plainly(&c.a, "w");
     raw_ok(&c.a,
            "UPDATE work_items SET status = 'in_progress', lease_via = 'api', lease_holder = 'x', "
            "lease_acquired_at = now(), lease_expires_at = now() + interval '1 hour', "
@@ -257,15 +257,15 @@ static void the_bound_is_not_raised_over_an_item_under_way(void **state)
 {
     pg_case c;
     begin(&c, state);
-    add_item(&c.a, "w1");
+    add_plainly(&c.a, "w1");
     static const char lock[] = "SELECT count(*) FROM (SELECT 1 FROM work_types WHERE work_type = "
                                "'job' FOR UPDATE SKIP LOCKED) y";
     assert_int_equal(1, raw_number(&c.b, lock));
     raw_ok(&c.a, "BEGIN");
-    add_item(&c.a, "w2");
+    add_plainly(&c.a, "w2");
     assert_int_equal(0, raw_number(&c.b, lock));
     raw_ok(&c.b, "BEGIN"); /* and makers do not wait for each other, also when both lower it */
-    add_item(&c.b, "w3");
+    add_plainly(&c.b, "w3");
     raw_ok(&c.b, "COMMIT");
     raw_ok(&c.a, "COMMIT");
     assert_int_equal(1, raw_number(&c.b, lock));
@@ -300,7 +300,7 @@ static void infinite_times_are_refused(void **state)
 {
     pg_case c;
     begin(&c, state);
-    add_item(&c.a, "w");
+    add_plainly(&c.a, "w");
     static const char *const columns[] = {"created_at", "run_after", "lease_expires_at",
                                           "deadline_at"};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
@@ -309,7 +309,7 @@ static void infinite_times_are_refused(void **state)
     end(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(two_plain_claimers_never_hold_the_same_item),

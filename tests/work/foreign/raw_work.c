@@ -16,7 +16,7 @@ void raw_work_end(schema_case *c)
     raw_close(&c->raw);
 }
 
-void add_item(raw_sql *raw, const char *id)
+void add_plainly(raw_sql *raw, const char *id)
 {
     raw_ok(raw,
            "INSERT INTO work_items (work_item_id, task_id, work_type) VALUES ('%s', 't', 'job')",

@@ -17,7 +17,7 @@ raw_sql *raw_work_begin(schema_case *c, void **state);
 void raw_work_end(schema_case *c);
 
 /* Of task "t" and type "job". */
-void add_item(raw_sql *raw, const char *id);
+void add_plainly(raw_sql *raw, const char *id);
 void claim_plainly(raw_sql *raw, const char *id, const char *holder);
 void claim_by_library(raw_sql *raw, const char *id, int seconds);
 /* A pending item, by plain SQL. */

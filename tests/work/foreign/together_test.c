@@ -31,8 +31,8 @@ static void a_task_goes_with_everything_that_is_its_own(void **state)
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
     raw_ok(raw, "INSERT INTO tasks (task_id) VALUES ('u')");
-    add_item(raw, "w1");
-    add_item(raw, "w2");
+    add_plainly(raw, "w1");
+    add_plainly(raw, "w2");
     claim_plainly(raw, "w1", "me");
     claim_by_library(raw, "w2", 300);
     raw_ok(raw,
@@ -61,7 +61,7 @@ static void an_item_leaves_its_checkpoints(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     raw_ok(raw, "INSERT INTO checkpoints (checkpoint_id, task_id, work_item_id, checkpoint_type, "
                 "sequence_number, snapshot_data) VALUES ('c', 't', 'w', 'tool_executed', 1, '{}')");
     raw_ok(raw, "DELETE FROM work_items");
@@ -75,7 +75,7 @@ static void a_cancelled_task_ends_its_items(void **state)
     raw_sql *raw = raw_work_begin(&c, state);
     static const char *const ids[] = {"w1", "w2", "w3", "w4"};
     for (size_t i = 0; i < 4; i++)
-        add_item(raw, ids[i]);
+        add_plainly(raw, ids[i]);
     claim_plainly(raw, "w2", "me");
     claim_by_library(raw, "w3", 300);
     bring_to(raw, "w4", "completed");
@@ -99,7 +99,7 @@ static void nothing_rests_in_a_task_that_ended(void **state)
     raw_sql *raw = raw_work_begin(&c, state);
     static const char *const ids[] = {"w1", "w2", "w3", "w4"};
     for (size_t i = 0; i < 4; i++)
-        add_item(raw, ids[i]);
+        add_plainly(raw, ids[i]);
     claim_plainly(raw, "w2", "me");
     claim_plainly(raw, "w3", "me");
     claim_by_library(raw, "w4", 300);
@@ -143,7 +143,7 @@ static void nobody_waits_for_ever(void **state)
     raw_sql *raw = raw_work_begin(&c, state);
     static const char *const ids[] = {"w1", "w2", "w3", "w4", "w5", "w6"};
     for (size_t i = 0; i < 6; i++)
-        add_item(raw, ids[i]);
+        add_plainly(raw, ids[i]);
     depend(raw, "w2", "w1");
     depend(raw, "w3", "w1");
     depend(raw, "w3", "w4");
@@ -177,7 +177,7 @@ static void only_one_live_item_has_a_unique_key(void **state)
     raw_ok(raw, add, "w1", "pending");
     raw_refuse(raw, "unique", add, "w2", "pending");
     raw_ok(raw, add, "w3", "failed");
-    add_item(raw, "w4");
+    add_plainly(raw, "w4");
     raw_refuse(raw, "unique", "UPDATE work_items SET unique_key = 'k' WHERE work_item_id = 'w4'");
     bring_to(raw, "w1", "completed");
     raw_ok(raw, "UPDATE work_items SET unique_key = 'k' WHERE work_item_id = 'w4'");
@@ -214,7 +214,7 @@ static void updated_at_follows_every_plain_change(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "w");
+    add_plainly(raw, "w");
     static const char *const tables[] = {"work_items", "tasks"};
     for (size_t i = 0; i < 2; i++) {
         raw_ok(raw, "UPDATE %s SET updated_at = '2020-01-01 00:00:00'", tables[i]);
@@ -299,8 +299,8 @@ static void a_reboot_ends_the_leases_of_work_and_of_keys(void **state)
 {
     schema_case c;
     raw_sql *raw = raw_work_begin(&c, state);
-    add_item(raw, "ours");
-    add_item(raw, "plain");
+    add_plainly(raw, "ours");
+    add_plainly(raw, "plain");
     claim_plainly(raw, "plain", "me"); /* by the real clock, years after the virtual boot */
     static const char put[] =
         "UPDATE work_items SET status = 'in_progress', lease_via = 'api', lease_holder = 'lib', "
@@ -331,7 +331,7 @@ static void a_reboot_ends_the_leases_of_work_and_of_keys(void **state)
     raw_work_end(&c);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(parents_must_exist),
