@@ -39,7 +39,7 @@ step() {
     printf '{"name":"%s","wall_s":%s,"cpu_s":%s}\n' "$name" "${wall:-0}" \
         "$(awk -v a="${user:-0}" -v b="${system:-0}" 'BEGIN { printf "%.3f", a + b }')" >>build/steps.jsonl
     if [ $status -eq 0 ] && [ $((SECONDS - begun)) -ge 1 ]; then
-        printf '%s  %s  %s\n' "$head" "$(progress_of "$kind" "$log")" "$(clock_of $((SECONDS - begun)))" >&2
+        printf '%s  %s  %s\n' "$head" "$(result_of "$kind" "$log")" "$(clock_of $((SECONDS - begun)))" >&2
     fi
     return $status
 }
@@ -64,5 +64,13 @@ progress_of() {
     case $1 in
     ninja) grep -o '^\[[0-9]*/[0-9]*\]' <<<"$end" | tail -n 1 | tr -d '[]' ;;
     apt) sed -n 's/^dlstatus:[^:]*:\([0-9]*\)[.0-9]*:.*/download \1 %/p; s/^pmstatus:\([^:]*\)[^:]*:\([0-9]*\)[.0-9]*:.*/install \2 %  \1/p' <<<"$end" | tail -n 1 ;;
+    esac
+}
+
+# result_of KIND LOG - what the step did, once it has ended.
+result_of() {
+    case $1 in
+    apt) printf '%d installed' "$(grep -c '^Setting up ' "$2")" ;;
+    *) progress_of "$1" "$2" ;;
     esac
 }
