@@ -941,6 +941,21 @@ SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_e
        EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND next_run_at <= :now);
 
+-- statement: work_next_sweep  engine: sqlite
+-- When will a sweep have something to do? The earliest end of a lease, due item and schedule after now, each from the front
+-- of its index.
+SELECT (SELECT min(lease_expires_at) FROM work_items INDEXED BY idx_work_items_lease_expiry
+        WHERE status = 'in_progress' AND lease_expires_at > :lease_now),
+       (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due
+        WHERE status = 'pending' AND run_after IS NOT NULL AND run_after > :now),
+       (SELECT min(next_run_at) FROM work_schedules WHERE is_paused = 0 AND next_run_at > :now);
+
+-- statement: work_next_sweep  engine: postgres
+-- There is no index by the end of leases: it reads the items in progress.
+SELECT (SELECT min(lease_expires_at) FROM work_items WHERE status = 'in_progress' AND lease_expires_at > :lease_now),
+       (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after > :now),
+       (SELECT min(next_run_at) FROM work_schedules WHERE NOT is_paused AND next_run_at > :now);
+
 -- statement: work_look_strayed  engine: sqlite
 -- Was the clock set back? Back-offs and schedules that were written while it was ahead (later than :ahead, which is more
 -- than they may be off by themselves) would wait for time that has been taken back. Items: of the :limit that wait longest.

@@ -369,6 +369,12 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_sweep(tide_store *store, int64_t 
                                                      int64_t crash_limit, tide_work_swept *out,
                                                      tide_error *err);
 
+/* When a sweep will have something to do: *wait_us is the time until the earliest lease end, due item or schedule; 0:
+ * there is something now; INT64_MAX: nothing is planned. A read, cheap enough to ask every second. What is written
+ * later may be due earlier: ask again from time to time. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_next_sweep(tide_store *store, int64_t *wait_us,
+                                                          tide_error *err);
+
 /* Remove ended items older than keep_us (0: the default) in bounded steps. Their checkpoints stay. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_clean(tide_store *store, int64_t keep_us,
                                                      int64_t *removed, tide_error *err);

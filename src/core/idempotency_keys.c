@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "core/idempotency_keys.h"
 #include "core/idempotency_row.h"
 #include "tidemark_sql.h"
 
@@ -257,26 +258,37 @@ static tide_status clean_old(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_run(query, &call->removed, err);
 }
 
-tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us, int64_t *removed,
-                                   tide_error *err)
+tide_status tide_idempotency_clean_step(tide_store *store, int64_t keep_us, bool is_any,
+                                        int64_t *removed, bool *has_more, tide_error *err)
 {
     if (keep_us < 0 || keep_us > TIDE_IDEMPOTENCY_EXPIRY_MAX_US)
         return tide_fail(err, TIDE_E_INVALID,
                          "completed keys are kept for up to 100 years, not %" PRId64 " us",
                          keep_us);
-    clean_call call = {.keep_us = keep_us ? keep_us : TIDE_IDEMPOTENCY_KEEP_US,
-                       .is_any = keep_us != 0};
+    clean_call call = {.keep_us = keep_us ? keep_us : TIDE_IDEMPOTENCY_KEEP_US, .is_any = is_any};
     static tide_tx_fn *const passes[] = {clean_expired, clean_old};
-    int64_t sum = 0;
-    if (removed)
-        *removed = 0;
+    *removed = 0;
+    *has_more = false;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
-        do {
-            TIDE_TRY(tide_store_write(store, passes[i], &call, err));
-            sum += call.removed;
-            if (removed)
-                *removed = sum;
-        } while (call.removed == CLEAN_STEP);
+        TIDE_TRY(tide_store_write(store, passes[i], &call, err));
+        *removed += call.removed;
+        *has_more = *has_more || call.removed == CLEAN_STEP;
     }
     return TIDE_OK;
+}
+
+tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us, int64_t *removed,
+                                   tide_error *err)
+{
+    int64_t sum = 0;
+    bool has_more = true;
+    tide_status status = TIDE_OK;
+    while (status >= TIDE_OK && has_more) {
+        int64_t count = 0;
+        status = tide_idempotency_clean_step(store, keep_us, keep_us != 0, &count, &has_more, err);
+        sum += count;
+    }
+    if (removed)
+        *removed = sum;
+    return status;
 }

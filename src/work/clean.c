@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "tidemark_sql.h"
+#include "work/clean.h"
 #include "work/item.h"
 
 enum { STEP = 500 }; /* items removed by one transaction */
@@ -32,17 +33,28 @@ static tide_status give_pages_back(tide_tx *tx, void *arg, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
-tide_status tide_work_clean(tide_store *store, int64_t keep_us, int64_t *removed, tide_error *err)
+tide_status tide_work_clean_step(tide_store *store, int64_t keep_us, int64_t *removed,
+                                 bool *has_more, tide_error *err)
 {
     TIDE_TRY(tide_item_check_range("keep", keep_us, 0, TIDE_ITEM_DELAY_MAX_US, err));
     clean_step step = {.keep_us = keep_us ? keep_us : TIDE_WORK_KEEP_US};
+    TIDE_TRY(tide_store_write(store, remove_some, &step, err));
+    *removed = step.removed;
+    *has_more = step.removed == STEP;
+    return step.removed > 0 && tide_store_engine(store) == TIDE_ENGINE_SQLITE
+               ? tide_store_write(store, give_pages_back, NULL, err)
+               : TIDE_OK;
+}
+
+tide_status tide_work_clean(tide_store *store, int64_t keep_us, int64_t *removed, tide_error *err)
+{
     int64_t total = 0;
-    do {
-        TIDE_TRY(tide_store_write(store, remove_some, &step, err));
-        total += step.removed;
-        if (step.removed > 0 && tide_store_engine(store) == TIDE_ENGINE_SQLITE)
-            TIDE_TRY(tide_store_write(store, give_pages_back, NULL, err));
-    } while (step.removed == STEP);
+    bool has_more = true;
+    while (has_more) {
+        int64_t count = 0;
+        TIDE_TRY(tide_work_clean_step(store, keep_us, &count, &has_more, err));
+        total += count;
+    }
     if (removed)
         *removed = total;
     return TIDE_OK;

@@ -30,20 +30,26 @@ static tide_status look_for_strayed(tide_tx *tx, turn *t, int64_t now_us, tide_e
     return TIDE_OK;
 }
 
-static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
+static tide_status look_for_due(tide_tx *tx, turn *t, tide_item_clock *clock, tide_error *err)
 {
-    turn *t = arg;
-    tide_item_clock clock = {0};
-    TIDE_TRY(tide_item_clock_get(tx, &clock, err));
+    TIDE_TRY(tide_item_clock_get(tx, clock, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_AFTER, err));
-    tide_query_bind_time(query, "now", clock.now_us);
-    tide_query_bind_time(query, "lease_now", clock.lease_now_us);
+    tide_query_bind_time(query, "now", clock->now_us);
+    tide_query_bind_time(query, "lease_now", clock->lease_now_us);
     TIDE_TRY(tide_query_one(query, err));
     t->has_overdue = tide_query_col_bool(query);
     t->has_due = tide_query_col_bool(query);
     t->has_blocked = tide_query_col_bool(query);
     t->has_schedules = tide_query_col_bool(query);
+    return TIDE_OK;
+}
+
+static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn *t = arg;
+    tide_item_clock clock = {0};
+    TIDE_TRY(look_for_due(tx, t, &clock, err));
     return look_for_strayed(tx, t, clock.now_us, err);
 }
 
@@ -190,4 +196,42 @@ tide_status tide_work_sweep(tide_store *store, int64_t limit, int64_t crash_limi
     /* What has just failed may have dependents. */
     t.has_blocked = t.has_blocked || out->failed > 0;
     return sweep_rest(store, &t, out, err);
+}
+
+/* ---- when to sweep ---- */
+
+/* The next column is a time, which is not before now. */
+static int64_t read_wait(tide_query *query, int64_t now_us)
+{
+    if (tide_query_col_is_null(query))
+        return INT64_MAX;
+    const int64_t at_us = tide_query_col_time(query);
+    return at_us > now_us ? at_us - now_us : 0;
+}
+
+static tide_status find_next_sweep(tide_tx *tx, void *arg, tide_error *err)
+{
+    int64_t *wait_us = arg;
+    turn t = {.limit = 0};
+    tide_item_clock clock = {0};
+    TIDE_TRY(look_for_due(tx, &t, &clock, err));
+    *wait_us = 0;
+    if (t.has_overdue || t.has_due || t.has_blocked || t.has_schedules)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_NEXT_SWEEP, err));
+    tide_query_bind_time(query, "now", clock.now_us);
+    tide_query_bind_time(query, "lease_now", clock.lease_now_us);
+    TIDE_TRY(tide_query_one(query, err));
+    const int64_t lease_us = read_wait(query, clock.lease_now_us);
+    const int64_t due_us = read_wait(query, clock.now_us);
+    const int64_t schedule_us = read_wait(query, clock.now_us);
+    *wait_us = lease_us < due_us ? lease_us : due_us;
+    *wait_us = schedule_us < *wait_us ? schedule_us : *wait_us;
+    return TIDE_OK;
+}
+
+tide_status tide_work_next_sweep(tide_store *store, int64_t *wait_us, tide_error *err)
+{
+    return tide_store_read_local(store, find_next_sweep, wait_us, err);
 }
