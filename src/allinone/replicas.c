@@ -21,7 +21,7 @@ typedef struct database {
     char under[UNDER_SIZE];
     char *file; /* its whole path, for who is in another directory */
     char addresses[TIDE_UP_PEERS_MAX][ADDRESS_SIZE]; /* of peers, from start on */
-    tide_replica_options options;
+    tide_replicad_options options;
     tide_node *node;
     tide_replicad *replicad;
 } database;
@@ -142,17 +142,18 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
                             &(tide_node_options){.env = options->env, .is_new = true}, err));
     TIDE_TRY(tide_node_establish(db->node, err));
     db->file = realpath(given->file, NULL);
-    db->options = (tide_replica_options){.front = {.env = options->env, .log = options->log},
-                                         .node = db->node,
-                                         .remote_count = given->peer_count,
-                                         .every_us = or_else(options->every_us, EVERY_US),
-                                         .collect_us = or_else(options->collect_us, COLLECT_US),
-                                         .snapshot_every_us =
-                                             or_else(options->snapshot_every_us, SNAPSHOT_US),
-                                         .under = db->under,
-                                         .is_at_root = replicas->count == 1,
-                                         .is_uncounted = replicas->count > 1,
-                                         .is_kept = true};
+    db->options = (tide_replicad_options){.front = {.env = options->env, .log = options->log},
+                                          .node = db->node,
+                                          .remote_count = given->peer_count,
+                                          .every_us = or_else(options->every_us, EVERY_US),
+                                          .collect_us = or_else(options->collect_us, COLLECT_US),
+                                          .snapshot_every_us =
+                                              or_else(options->snapshot_every_us, SNAPSHOT_US),
+                                          .instance = given->name,
+                                          .under = db->under,
+                                          .is_at_root = replicas->count == 1,
+                                          .is_uncounted = replicas->count > 1,
+                                          .is_kept = true};
     return tide_replicad_open(&db->replicad, replicas->front, &db->options, err);
 }
 

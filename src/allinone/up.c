@@ -19,6 +19,7 @@
 #include "lake/lake.h"
 #include "services/agent/agent.h"
 #include "services/lake/laked.h"
+#include "services/replica/daemon.h"
 #include "services/work/services.h"
 #include "web/web.h"
 
@@ -77,6 +78,11 @@ static tide_status choose_inside(up *u, tide_listener_options *front, tide_error
 }
 
 /* ---- parts ---- */
+
+const tide_step *const tidemark_up_steps[] = {
+    TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS,   TIDE_COLONY_STEPS,
+    TIDE_WORK_STEPS,     TIDE_REPLICA_STEPS, NULL,
+};
 
 static uint64_t colony_version(void *arg)
 {
@@ -166,8 +172,12 @@ static tide_status open_lake(up *u, tide_error *err)
 static tide_status open_replicas(up *u, tide_error *err)
 {
     tide_replicas_options options = u->options->replicas;
-    if (options.count == 0)
+    if (options.count == 0) {
+        static const tide_step *const steps[] = {TIDE_REPLICA_STEPS, NULL};
+        for (size_t i = 0; steps[i]; i++)
+            tide_ticker_skip(tide_listener_ticker(u->front), steps[i]);
         return TIDE_OK;
+    }
     options.env = u->options->front.env;
     options.log = u->options->front.log;
     options.is_tls = u->options->front.tls_cert;
@@ -186,6 +196,7 @@ static tide_status open_parts(up *u, tide_error *err)
     u->agent_options.front.store = u->agent_store;
     u->colony_options = (tide_colony_options){.front = *front,
                                               .driver = {.sink = u->sink,
+                                                         .is_swept = true, /* by the services */
                                                          .env = front->env,
                                                          .log = front->log,
                                                          .colony_id = u->colony_id,
@@ -198,7 +209,9 @@ static tide_status open_parts(up *u, tide_error *err)
     TIDE_TRY(
         tide_listener_join(u->front, &(tide_listener_component){.start = begin, .arg = u}, err));
     TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
-    TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, err));
+    tide_work_maintenance_options maintenance = u->options->maintenance;
+    maintenance.crash_limit = TIDE_COLONY_CRASH_LIMIT; /* gaps are work items of this store */
+    TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, &maintenance, err));
     TIDE_TRY(open_lake(u, err));
     TIDE_TRY(open_replicas(u, err));
     TIDE_TRY(open_web(u, err));
@@ -244,6 +257,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     front.store = u->colony_store;
     front.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
     front.port_count = 1;
+    front.steps = tidemark_up_steps;
     TIDE_TRY(choose_inside(u, &front, err));
     TIDE_TRY(tide_listener_open(&u->front, &front, err));
     TIDE_TRY(open_parts(u, err));

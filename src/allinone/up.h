@@ -19,6 +19,10 @@
 #include "allinone/replicas.h"
 #include "runtime/listener.h"
 #include "services/colony/daemon.h"
+#include "services/work/maintenance.h"
+
+/* Those of its daemons. */
+extern const tide_step *const tidemark_up_steps[];
 
 #define TIDE_UP_AGENT "local"
 #define TIDE_UP_INSIDE "inside.sock"
@@ -41,10 +45,11 @@ typedef struct tide_up_options {
     const char
         *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
     int64_t collect_us;
-    tide_feed_options feed;         /* of the agent */
-    int64_t keep_us;                /* rows of the colony at most so long; 0: as their types say */
-    int64_t recover_us;             /* between attempts at a gap; 0: the colony's default */
-    int attempt_max;                /* the same */
+    tide_feed_options feed; /* of the agent */
+    int64_t keep_us;        /* rows of the colony at most so long; 0: as their types say */
+    int64_t recover_us;     /* between attempts at a gap; 0: the colony's default */
+    int attempt_max;        /* the same */
+    tide_work_maintenance_options maintenance;
     tide_replicas_options replicas; /* env and log are the front's */
     tide_up_extra extra;            /* functions NULL: nothing */
 } tide_up_options;

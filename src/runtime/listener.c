@@ -23,6 +23,7 @@ struct tide_listener {
     tide_listener_component parts[TIDE_LISTENER_PARTS_MAX];
     int part_count;
     tide_metrics *metrics;
+    tide_ticker *ticker;
     tide_routes *routes;
     tide_health *health;
     tide_reflection *reflection;
@@ -211,6 +212,50 @@ static const tide_route own_routes[] = {
     {.method = NULL},
 };
 
+/* ---- steps ---- */
+
+#define TOKEN_USES_US INT64_C(1000000)
+#define HEALTH_US INT64_C(1000000)
+
+static tide_status write_token_uses(void *arg, int64_t *next_us, tide_error *err)
+{
+    *next_us = TOKEN_USES_US;
+    return tide_access_write_uses(arg, err);
+}
+
+const tide_step tide_step_token_uses = {
+    .name = "token_uses", .summary = "store when tokens were last used", .run = write_token_uses};
+
+static tide_status check_health(void *arg, int64_t *next_us, tide_error *err)
+{
+    (void)err;
+    *next_us = HEALTH_US;
+    tide_listener_look(arg);
+    return TIDE_OK;
+}
+
+const tide_step tide_step_health = {
+    .name = "health", .summary = "report whether the components are well", .run = check_health};
+
+static tide_status open_ticker(tide_listener *front, tide_error *err)
+{
+    static const tide_step *const own[] = {TIDE_LISTENER_STEPS, NULL};
+    const tide_listener_options *options = &front->options;
+    TIDE_TRY(tide_ticker_new(&front->ticker,
+                             &(tide_ticker_options){.steps = options->steps ? options->steps : own,
+                                                    .env = options->env,
+                                                    .log = options->log,
+                                                    .metrics = front->metrics},
+                             err));
+    if (!options->store) { /* the tokens of a file have no uses */
+        tide_ticker_skip(front->ticker, &tide_step_token_uses);
+        return TIDE_OK;
+    }
+    return tide_ticker_bind(front->ticker, &tide_step_token_uses,
+                            &(tide_step_binding){.arg = front->access, .delay_us = TOKEN_USES_US},
+                            err);
+}
+
 /* ---- opening ---- */
 
 /* A file that an option names is not there: that is a mistake in the options, whatever else is looked up by name. */
@@ -264,6 +309,7 @@ static tide_status open_parts(tide_listener *front, tide_error *err)
     TIDE_TRY(tide_routes_new(&front->routes, err));
     TIDE_TRY(open_tls(front, err));
     TIDE_TRY(open_access(front, err));
+    TIDE_TRY(open_ticker(front, err));
     TIDE_TRY(tide_routes_add(front->routes, own_routes, front, err));
     TIDE_TRY(tide_routes_add_methods(front->routes, tide_health_methods, front->health, err));
     TIDE_TRY(
@@ -331,6 +377,7 @@ void tide_listener_stop(tide_listener *front)
         (void)pthread_join(front->drainer, NULL);
     front->has_drainer = false;
     close_servers(front);
+    tide_ticker_stop(front->ticker);
 }
 
 void tide_listener_close(tide_listener *front)
@@ -338,6 +385,7 @@ void tide_listener_close(tide_listener *front)
     if (!front)
         return;
     tide_listener_stop(front);
+    tide_ticker_free(front->ticker);
     tide_access_close(front->access);
     tide_tls_close(front->tls);
     tide_routes_free(front->routes);
@@ -357,6 +405,11 @@ void tide_listener_closep(tide_listener **front)
 tide_metrics *tide_listener_metrics(tide_listener *front)
 {
     return front->metrics;
+}
+
+tide_ticker *tide_listener_ticker(tide_listener *front)
+{
+    return front->ticker;
 }
 
 const char *tide_listener_address(const tide_listener *front, int port)
@@ -499,6 +552,7 @@ tide_status tide_listener_serve(tide_listener *front, tide_error *err)
     for (int i = 0; i < front->part_count; i++)
         if (front->parts[i].start)
             TIDE_TRY(front->parts[i].start(front->parts[i].arg, err));
+    TIDE_TRY(tide_ticker_start(front->ticker, err));
     atomic_store(&front->is_ready, true);
     say_ready(front);
     const tide_status status = tide_lifecycle_run(
@@ -508,8 +562,5 @@ tide_status tide_listener_serve(tide_listener *front, tide_error *err)
     if (status == TIDE_E_INTERRUPTED)
         return status; /* somebody is in a hurry: the process ends as it is */
     tide_listener_stop(front);
-    for (int i = front->part_count - 1; i >= 0; i--)
-        if (front->parts[i].stop)
-            front->parts[i].stop(front->parts[i].arg);
     return status;
 }

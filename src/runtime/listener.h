@@ -3,6 +3,7 @@
  *     tide_listener_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
  *     tide_listener_add       the methods and routes of its parts
  *     tide_listener_join      parts that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
+ *     tide_listener_ticker    runs the background steps of the daemon (ticker.h); components bind their steps when they start
  *     tide_listener_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
  *     tide_listener_close
  *
@@ -24,6 +25,14 @@
 #include "net/http/limits.h"
 #include "net/server/tls.h"
 #include "runtime/metrics.h"
+#include "runtime/ticker.h"
+
+/* Steps that every daemon has. */
+extern const tide_step tide_step_token_uses;
+#define TIDE_LISTENER_STEPS &tide_step_token_uses
+
+/* For components with is_well: grpc.health.v1 and the log follow it without being asked. */
+extern const tide_step tide_step_health;
 
 enum {
     TIDE_LISTENER_PORTS_MAX = 4,
@@ -40,6 +49,8 @@ typedef struct tide_listener_port {
 typedef struct tide_listener_options {
     tide_listener_port ports[TIDE_LISTENER_PORTS_MAX];
     int port_count;
+    const tide_step *const *
+        steps; /* the list of the daemon, TIDE_LISTENER_STEPS among them; must outlive the listener */
     tide_store *store; /* of tokens; must outlive the front; NULL: those of the token file alone */
     tide_log *log;
     tide_env *env;
@@ -72,6 +83,9 @@ tide_metrics *tide_listener_metrics(tide_listener *front);
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
 
+/* Runs from the end of all `start` to tide_listener_stop. Borrowed. */
+tide_ticker *tide_listener_ticker(tide_listener *front);
+
 /* Where a port really is, with its number: from `start` on. Borrowed. */
 const char *tide_listener_address(const tide_listener *front, int port);
 
@@ -88,8 +102,6 @@ typedef struct tide_listener_component {
     tide_status (*start)(void *arg, tide_error *err);
     /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
     void (*leave)(void *arg);
-    /* Called when no more calls come in, before serve returns, the last that joined first. NULL: nothing. */
-    void (*stop)(void *arg);
     /* Asked by /readyz and tide_listener_look, from any thread: can it do its work? NULL: always. */
     bool (*is_well)(void *arg);
     void *arg;

@@ -68,6 +68,16 @@ enum {
       "times that settings, certificates and tokens were read again")                              \
     X(CERTIFICATE_EXPIRY, "tidemark_certificate_expiry_seconds", GAUGE, "seconds", "", NONE,       \
       "when the server's certificate ends, since 1970")                                            \
+    X(STEP_LAST_SUCCESS, "tidemark_step_last_success_timestamp_seconds", GAUGE, "seconds", "step", \
+      NONE, "when a background step last succeeded, since 1970")                                   \
+    X(STEP_DURATION, "tidemark_step_duration_seconds", HISTOGRAM, "seconds", "step", LATENCY,      \
+      "duration of one run of a background step")                                                  \
+    X(STEP_FAILURES, "tidemark_step_failures", COUNTER, "", "step", NONE,                          \
+      "failed runs of a background step")                                                          \
+    X(SWEPT, "tidemark_swept_items", COUNTER, "items", "result", NONE,                             \
+      "work items changed or made by sweeps")                                                      \
+    X(CLEANED, "tidemark_cleaned_rows", COUNTER, "rows", "kind", NONE,                             \
+      "rows deleted by the clean-up steps")                                                        \
     X(AUTH_FAILURES, "tidemark_auth_failures", COUNTER, "", "reason", NONE,                        \
       "calls that were refused for their credentials")                                             \
     X(RPC_CALLS, "tidemark_rpc_calls", COUNTER, "", "method,code", NONE,                           \

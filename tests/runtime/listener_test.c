@@ -1,5 +1,5 @@
-/* What every daemon shows the world, on the real program: figures that are fed, web pages that are kept out, options whose
- * mistakes are named. */
+/* What every daemon shows the world, on the real program: metrics that are fed, web pages that are kept out, options whose
+ * mistakes are named, background steps that run. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +226,76 @@ static void every_limit_of_the_network_is_an_option(void **state)
     free(said);
 }
 
+/* ---- steps ---- */
+
+/* A command on the store of the daemon: what it prints, without the end of the line. To be freed. */
+static char *run_command(front_test *t, const char *const *more, int *exit_code)
+{
+    const char *argv[WORDS_MAX] = {t->program};
+    size_t count = 1;
+    for (; *more; more++)
+        argv[count++] = *more;
+    argv[count++] = "--store";
+    argv[count++] = t->store;
+    argv[count] = NULL;
+    proc_result result = {0};
+    assert_ok_err(proc_run(&result, &(proc_options){.argv = argv}, RUN_MS, &t->err), &t->err);
+    *exit_code = result.exit_code;
+    char *said = TIDE_TAKE(result.out);
+    proc_result_done(&result);
+    said[strcspn(said, "\n")] = '\0';
+    return said;
+}
+
+static char *run_well(front_test *t, const char *const *more)
+{
+    int exit_code = 0;
+    char *said = run_command(t, more, &exit_code);
+    assert_int_equal(0, exit_code);
+    return said;
+}
+
+static int64_t read_swept(front_test *t, const char *result)
+{
+    char name[128];
+    char *text = ask(t, "/metrics", NULL);
+    (void)snprintf(name, sizeof name, "\ntidemark_swept_items_total{result=\"%s\"} ", result);
+    const char *at = strstr(text, name);
+    const int64_t value = at ? strtoll(at + strlen(name), NULL, 10) : 0;
+    free(text);
+    return value;
+}
+
+static void await_swept(front_test *t, const char *result, int64_t count)
+{
+    const int64_t until_ms = fair_clock_ms() + RUN_MS;
+    while (read_swept(t, result) < count && fair_clock_ms() < until_ms)
+        (void)usleep(20000);
+    assert_true(read_swept(t, result) >= count);
+}
+
+/* No worker and no command sweeps here: the daemon has to. */
+static void serve_takes_over_an_item_and_fires_a_schedule_by_itself(void **state)
+{
+    front_test *t = *state;
+    start(t, NULL, NULL);
+    char *task = run_well(t, (const char *[]){"task", "create", "a", NULL});
+    free(run_well(t, (const char *[]){"work", "add", "--task", task, "--type", "x", NULL}));
+    free(run_well(t, (const char *[]){"work", "claim", "--type", "x", "--worker", "dead", "--lease",
+                                      "1s", NULL}));
+    await_swept(t, "requeued", 1);
+    free(run_well(t, (const char *[]){"work", "claim", "--type", "x", "--worker", "next", NULL}));
+    free(run_well(t, (const char *[]){"schedule", "add", "often", "--task", task, "--type", "y",
+                                      "--every", "1s", NULL}));
+    await_swept(t, "scheduled", 3);
+    free(task);
+    char *text = ask(t, "/metrics", NULL);
+    assert_contains(text, "tidemark_step_last_success_timestamp_seconds{step=\"sweep\"} ");
+    assert_contains(text, "tidemark_step_failures_total{step=\"sweep\"} 0\n");
+    assert_contains(text, "tidemark_step_failures_total{step=\"clean_items\"} 0\n");
+    free(text);
+}
+
 #define FRONT_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 TEST_FILE()
@@ -237,6 +307,7 @@ TEST_FILE()
         FRONT_CASE(a_name_that_cannot_be_a_hosts_is_the_options_fault),
         FRONT_CASE(a_file_that_is_not_there_is_the_options_fault),
         FRONT_CASE(every_limit_of_the_network_is_an_option),
+        FRONT_CASE(serve_takes_over_an_item_and_fires_a_schedule_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,10 +103,18 @@ static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_schedu
     tide_scheduler_options options = get_driver(cli, colony, colony_id);
     options.log = &log;
     options.is_once = true;
+    TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = NULL;
     TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = NULL;
+    const tide_ticker_options steps = {
+        .steps = tide_scheduler_once_steps, .env = tide_env_system(), .log = &log};
+    TIDE_TRY(tide_ticker_new(&ticker, &steps, err));
+    options.ticker = ticker;
     TIDE_TRY(tide_scheduler_open(&driver, &options, err));
-    tide_scheduler_wait(driver, result);
-    return TIDE_OK;
+    const tide_status status = tide_ticker_start(ticker, err);
+    if (status >= TIDE_OK)
+        tide_scheduler_wait(driver, result);
+    tide_ticker_stop(ticker);
+    return status;
 }
 
 /* By the daemon that has the agents. */

@@ -125,3 +125,12 @@ tide_status tide_cli_after_serving(tide_status status)
     }
     return status;
 }
+
+tide_work_maintenance_options tide_cli_work_maintenance(const tide_cli *cli)
+{
+    return (tide_work_maintenance_options){
+        .sweep_us = tide_cli_number(cli, TIDE_CLI_SWEEP),
+        .keep_keys_us = tide_cli_number(cli, TIDE_CLI_KEEP_KEYS),
+        .keep_items_us = tide_cli_number(cli, TIDE_CLI_KEEP_ITEMS),
+        .keep_checkpoints = tide_cli_number(cli, TIDE_CLI_KEEP_CHECKPOINTS)};
+}

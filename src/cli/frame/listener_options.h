@@ -4,6 +4,7 @@
 
 #include "cli/frame/cli.h"
 #include "runtime/listener.h"
+#include "services/work/maintenance.h"
 
 /* For .takes of such a verb: what is read below. */
 #define TIDE_CLI_FRONT_OPTIONS                                                                     \
@@ -13,6 +14,10 @@
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
 TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,
                                                    tide_listener_options *out, tide_error *err);
+
+/* For .takes of a verb that runs TIDE_WORK_STEPS: what tide_cli_work_maintenance reads. */
+#define TIDE_CLI_MAINTENANCE_OPTIONS SWEEP, KEEP_KEYS, KEEP_ITEMS, KEEP_CHECKPOINTS
+tide_work_maintenance_options tide_cli_work_maintenance(const tide_cli *cli);
 
 /* This machine's name, for who was not given one. */
 void tide_cli_host_name(char *out, size_t size);

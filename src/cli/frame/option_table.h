@@ -89,6 +89,14 @@ enum {
       "cancel what has not been finished")                                                         \
     X(CRASH_LIMIT, "crash-limit", 0, "N", NULL, NULL, NUMBER, 1, 1000,                             \
       "set aside after so many crashes")                                                           \
+    X(SWEEP, "sweep", 0, "DURATION", "1s", NULL, DURATION, 1000, INT64_C(3600000000),              \
+      "look for ended leases, due items and schedules at least so often")                          \
+    X(KEEP_KEYS, "keep-keys", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,       \
+      "delete completed idempotency keys without an expiry after this time (default 7d)")          \
+    X(KEEP_ITEMS, "keep-items", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,     \
+      "delete work items so long after they ended (default 30d)")                                  \
+    X(KEEP_CHECKPOINTS, "keep-checkpoints", 0, "N", NULL, NULL, NUMBER, 1, TIDE_CLI_ROWS_MAX,      \
+      "delete all but the newest N checkpoints of each task and what resuming needs")              \
     X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 256, "how many run at the same time")    \
     X(PREFETCH, "prefetch", 0, "N", "0", NULL, NUMBER, 0, 1000,                                    \
       "how many to claim ahead of those that run")                                                 \

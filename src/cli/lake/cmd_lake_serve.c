@@ -19,6 +19,7 @@ tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
     options.ports[0] =
         (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
+    options.steps = tidemark_lake_steps;
     tide_cli_keep_signals_back();
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(

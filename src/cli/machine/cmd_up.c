@@ -156,6 +156,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
                                .http = tide_cli_text(cli, TIDE_CLI_HTTP),
                                .collect_us = tide_cli_number(cli, TIDE_CLI_COLLECT)};
     TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
+    options.maintenance = tide_cli_work_maintenance(cli);
     if (!options.http) {
         TIDE_TRY(tide_up_free_port(free_port, TIDE_UP_PORT, err));
         options.http = free_port;
@@ -188,7 +189,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
      .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
-                            TIDE_CLI_FRONT_OPTIONS),
+                            TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_FRONT_OPTIONS),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
                              .value = "DIR",

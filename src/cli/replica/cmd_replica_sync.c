@@ -150,7 +150,7 @@ static void keep_signals_back(void)
     (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
 }
 
-static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_error *err)
+static tide_status serve(tide_cli *cli, tide_replicad_options *options, tide_error *err)
 {
     tide_log log;
     TIDE_CLEANUP(tide_store_closep) tide_store *tokens = NULL;
@@ -172,18 +172,18 @@ static tide_status serve(tide_cli *cli, tide_replica_options *options, tide_erro
 
 tide_status tide_cli_replica_serve(tide_cli *cli, tide_error *err)
 {
-    tide_replica_options options = {.snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
+    tide_replicad_options options = {.snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
     return serve(cli, &options, err);
 }
 
 tide_status tide_cli_replica_run(tide_cli *cli, tide_error *err)
 {
     const tide_cli_values peers = tide_cli_list(cli, TIDE_CLI_PEER);
-    tide_replica_options options = {.every_us = tide_cli_number(cli, TIDE_CLI_EVERY),
-                                    .collect_us = INT64_C(3600000000),
-                                    .snapshot_every_us =
-                                        tide_cli_number(cli, TIDE_CLI_SNAPSHOT_EVERY),
-                                    .snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
+    tide_replicad_options options = {.every_us = tide_cli_number(cli, TIDE_CLI_EVERY),
+                                     .collect_us = INT64_C(3600000000),
+                                     .snapshot_every_us =
+                                         tide_cli_number(cli, TIDE_CLI_SNAPSHOT_EVERY),
+                                     .snapshot_dir = tide_cli_text(cli, TIDE_CLI_SNAPSHOT_DIR)};
     for (int i = 0; i < peers.count && i < TIDE_REPLICA_PEERS_MAX; i++)
         options.remotes[options.remote_count++] = tide_cli_replica_remote(cli, peers.items[i]);
     return serve(cli, &options, err);

@@ -132,9 +132,9 @@ static const tide_cli_verb verbs[] = {
      .needs = TIDE_CLI_LIST(TASK, TYPE),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
      .summary = "make an item again and again: by cron expression (UTC) or interval",
-     .details = "Workers and 'tidemark work sweep' make the items when they are due. Times that "
-                "were missed\n"
-                "are made up by one item.",
+     .details = "'serve', 'up', 'colony', 'work run' and 'work sweep' make the items when they are "
+                "due. Times\n"
+                "that were missed are made up by one item.",
      .run = add},
     {.name = "ls", .arguments = "", .summary = "list schedules", .run = list_all},
     {.name = "pause", .arguments = "NAME", .summary = "make no items for now", .run = pause},

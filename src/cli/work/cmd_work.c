@@ -184,8 +184,8 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_work_release},
     {.name = "run",
      .arguments = "-- CMD...",
-     .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, DRAIN, UNTIL_EMPTY,
-                            LIMIT, ENV),
+     .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, SWEEP, DRAIN,
+                            UNTIL_EMPTY, LIMIT, ENV),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"},
          {.id = TIDE_CLI_DRAIN, .fallback = "30s"},

@@ -17,6 +17,7 @@
 #include "cli/frame/interrupt.h"
 #include "cli/work/work_child.h"
 #include "cli/work/work_output.h"
+#include "services/work/maintenance.h"
 
 /* For the signal handler: there is one worker in this process. */
 static tide_worker *running;
@@ -142,11 +143,32 @@ static tide_status check_command(const char *name, tide_error *err)
     return tide_fail(err, TIDE_E_INVALID, "there is no program '%s' in PATH to run", name);
 }
 
+/* The first sweep is over before the first claim: with --until-empty, what it requeues is not left behind. */
+static tide_status start_sweeping(tide_ticker *ticker, tide_work_maintenance *sweeping,
+                                  tide_error *err)
+{
+    int64_t due_us = 0;
+    TIDE_TRY(tide_work_maintenance_bind_sweep(sweeping, ticker, err));
+    TIDE_TRY(tide_ticker_step(ticker, &due_us, err));
+    return tide_ticker_start(ticker, err);
+}
+
 static tide_status run_worker(tide_cli *cli, tide_store *store, const tide_worker_options *options,
                               tide_error *err)
 {
+    tide_log log;
+    tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
+    const tide_ticker_options steps = {
+        .steps = tidemark_work_run_steps, .env = tide_env_system(), .log = &log};
+    const tide_work_maintenance_options maintenance = {.sweep_us =
+                                                           tide_cli_number(cli, TIDE_CLI_SWEEP)};
+    TIDE_CLEANUP(tide_work_maintenance_freep) tide_work_maintenance *sweeping = NULL;
+    TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = NULL;
     TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = NULL;
+    TIDE_TRY(tide_work_maintenance_new(&sweeping, store, &maintenance, NULL, err));
+    TIDE_TRY(tide_ticker_new(&ticker, &steps, err));
     TIDE_TRY(tide_worker_open(&worker, store, options, err));
+    TIDE_TRY(start_sweeping(ticker, sweeping, err));
     running = worker;
     catch_signals();
     const tide_status status = tide_worker_run(worker, err);
@@ -190,6 +212,7 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
                   .lease_us = children->lease_us},
         .threads = (int)tide_cli_number(cli, TIDE_CLI_PARALLEL),
         .prefetch = (int)tide_cli_number(cli, TIDE_CLI_PREFETCH),
+        .sweep_us = -1, /* a step does */
         .drain_us = drain_us > 0 ? drain_us : -1,
         .item_max = tide_cli_number(cli, TIDE_CLI_LIMIT),
         .until_empty = tide_cli_is_given(cli, TIDE_CLI_UNTIL_EMPTY),

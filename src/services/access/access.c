@@ -7,10 +7,6 @@
 #include <tidemark/token.h>
 
 #include "base/cleanup.h"
-#include "base/cond_wait.h"
-#include "base/thread.h"
-
-static const int64_t WRITE_EVERY_US = 1000000;
 
 _Static_assert((int)TIDE_ROLE_READ == (int)TIDE_TOKEN_READ &&
                    (int)TIDE_ROLE_WRITE == (int)TIDE_TOKEN_WRITE &&
@@ -22,11 +18,7 @@ struct tide_access {
     tide_store *store;
     tide_env *env;
     tide_auth *auth;
-    pthread_t thread;
-    bool has_thread;
     pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t changed;
-    bool is_closing;
     int use_count;
     char uses[TIDE_ACCESS_USES][TIDE_TOKEN_NAME_MAX + 1];
 };
@@ -55,28 +47,18 @@ static bool take_use(tide_access *access, char name[TIDE_TOKEN_NAME_MAX + 1])
     return is_there;
 }
 
-/* A disk that is full keeps nobody out: that a token works is worth more than when it did. */
-static void write_uses(tide_access *access)
+/* A full disk refuses no caller: that a token works is worth more than when it was used. So uses that cannot be
+ * stored are dropped. */
+tide_status tide_access_write_uses(tide_access *access, tide_error *err)
 {
     char name[TIDE_TOKEN_NAME_MAX + 1];
-    while (take_use(access, name))
-        TIDE_IGNORE(tide_token_use(access->store, name, NULL));
-}
-
-static void *keep_writing(void *arg)
-{
-    tide_access *access = arg;
-    bool is_closing = false;
-    while (!is_closing) {
-        const int64_t until_us = tide_cond_until(WRITE_EVERY_US);
-        pthread_mutex_lock(&access->lock);
-        while (!access->is_closing && tide_cond_wait(&access->changed, &access->lock, until_us)) {
-        }
-        is_closing = access->is_closing;
-        pthread_mutex_unlock(&access->lock);
-        write_uses(access);
+    tide_status first = TIDE_NONE;
+    while (take_use(access, name)) {
+        const tide_status status =
+            tide_token_use(access->store, name, first < TIDE_OK ? NULL : err);
+        first = first < TIDE_OK ? first : status;
     }
-    return NULL;
+    return first;
 }
 
 /* ---- questions ---- */
@@ -106,7 +88,6 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
     access->store = store;
     access->env = options->env ? options->env : tide_env_system();
     (void)pthread_mutex_init(&access->lock, NULL);
-    (void)pthread_cond_init(&access->changed, NULL);
     const tide_auth_options auth = {
         .env = access->env,
         .lookup = store ? look_up : NULL,
@@ -119,9 +100,6 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
     };
     TIDE_TRY(tide_auth_open(&access->auth, &auth, err));
-    if (store)
-        TIDE_TRY(tide_thread_start(&access->thread, keep_writing, access, err));
-    access->has_thread = store != NULL; /* nobody's uses are written down otherwise */
     *out = TIDE_TAKE(access);
     return TIDE_OK;
 }
@@ -130,15 +108,9 @@ void tide_access_close(tide_access *access)
 {
     if (!access)
         return;
-    if (access->has_thread) {
-        pthread_mutex_lock(&access->lock);
-        access->is_closing = true;
-        pthread_cond_signal(&access->changed);
-        pthread_mutex_unlock(&access->lock);
-        (void)pthread_join(access->thread, NULL);
-    }
+    if (access->store)
+        TIDE_IGNORE(tide_access_write_uses(access, NULL));
     tide_auth_close(access->auth);
-    (void)pthread_cond_destroy(&access->changed);
     (void)pthread_mutex_destroy(&access->lock);
     free(access);
 }

@@ -4,7 +4,8 @@
  *     server options: .authorise = tide_auth_check, .authorise_arg = tide_access_auth(access)
  *
  * net/server/auth.h decides and remembers; here the questions it cannot answer are put to the store (tidemark/token.h), and
- * uses of tokens are written down, about once a minute each, by a thread of its own: no call waits for that.
+ * uses of tokens are stored, about once a minute each, by a step of the daemon (tide_access_write_uses): no call waits for
+ * that.
  *
  * Loopback without authentication by default: as long as nothing is configured (is_required is false) local callers may do
  * everything; a token that is shown must be good all the same. With is_required everybody needs a credential.
@@ -42,6 +43,9 @@ void tide_access_close(tide_access *access);
 void tide_access_closep(tide_access **access);
 
 tide_auth *tide_access_auth(tide_access *access);
+
+/* Store the uses since the last call. TIDE_NONE: there were none. A failure drops what could not be stored. */
+TIDE_MUST_CHECK tide_status tide_access_write_uses(tide_access *access, tide_error *err);
 
 /* SIGHUP: the token file is read again, the store asked again. */
 TIDE_MUST_CHECK tide_status tide_access_reload(tide_access *access, tide_error *err);

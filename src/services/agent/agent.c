@@ -20,7 +20,7 @@ struct tide_agent {
     tide_otlp_pool *otlp;
     tide_streams_board *board;
     tide_listener *front;
-    tide_keeper *keeper;
+    tide_agent_maintenance *maintenance;
     tide_agent_services services;
 };
 
@@ -108,19 +108,20 @@ static tide_status open_parts(tide_agent *a, tide_error *err)
     return tide_listener_add(a->front, tide_agent_ingest, NULL, &a->services, err);
 }
 
-/* The last signs of what is to be done come here; nothing is served before. */
+const tide_step *const tidemark_agent_steps[] = {TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS, NULL};
+
 static tide_status start(void *arg, tide_error *err)
 {
     tide_agent *a = arg;
-    return tide_keeper_open(&a->keeper,
-                            &(tide_keeper_options){.feed = a->feed,
-                                                   .writer = a->writer,
-                                                   .front = a->front,
-                                                   .env = a->options->front.env,
-                                                   .log = a->options->front.log,
-                                                   .metrics = tide_listener_metrics(a->front),
-                                                   .collect_us = a->options->collect_us},
-                            err);
+    tide_ticker *ticker = tide_listener_ticker(a->front);
+    const tide_agent_maintenance_options options = {.feed = a->feed,
+                                                    .writer = a->writer,
+                                                    .env = a->options->front.env,
+                                                    .collect_us = a->options->collect_us};
+    TIDE_TRY(tide_agent_maintenance_open(&a->maintenance, &options, err));
+    TIDE_TRY(
+        tide_ticker_bind(ticker, &tide_step_health, &(tide_step_binding){.arg = a->front}, err));
+    return tide_agent_maintenance_bind(a->maintenance, ticker, err);
 }
 
 static bool is_well(void *arg)
@@ -135,20 +136,12 @@ static void leave(void *arg)
     tide_long_poll_end(a->waiter);
 }
 
-/* Nobody calls any more: those who wait were answered by the server's end. */
-static void stop(void *arg)
-{
-    tide_agent *a = arg;
-    tide_keeper_close(a->keeper);
-    a->keeper = NULL;
-}
-
 /* Whoever may still be told something is ended before what he is told of: those who wait, those who write. */
 void tide_agent_close(tide_agent *a)
 {
     if (!a)
         return;
-    tide_keeper_close(a->keeper);
+    tide_agent_maintenance_close(a->maintenance);
     tide_long_poll_close(a->waiter);
     tide_feed_writer_close(a->writer);
     tide_otlp_pool_free(a->otlp);
@@ -178,7 +171,7 @@ tide_status tide_agent_open(tide_agent **out, tide_listener *front,
     a->options = options;
     a->front = front;
     const tide_listener_component part = {
-        .start = start, .leave = leave, .stop = stop, .is_well = is_well, .arg = a};
+        .start = start, .leave = leave, .is_well = is_well, .arg = a};
     tide_status status = open_feed(a, err);
     if (status >= TIDE_OK)
         status = open_parts(a, err);
@@ -201,7 +194,9 @@ tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
     TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_agent *agent = NULL;
-    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
+    tide_listener_options front = options->front;
+    front.steps = tidemark_agent_steps;
+    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
     TIDE_TRY(tide_agent_open(&agent, solo.front, options, err));
     solo.part = agent;
     return tide_single_service_serve(&solo, err);

@@ -2,7 +2,7 @@
  *
  *     OTLP, ingest ---- decode ---- feed writer ---- feed (store) ---- queries, long polls
  *     /proc  ---- collector ----^                      |
- *                                                      keeper: retention, receipts
+ *                                                      steps: retention, receipts
  *
  * Wiring, and nothing else: its pieces do the work. It is a part of a front (front.h), alone there or beside others: on SIGTERM
  * no more calls are taken, what was taken is stored and answered.
@@ -14,6 +14,12 @@
 #include <tidemark/feed.h>
 
 #include "runtime/listener.h"
+#include "services/agent/maintenance.h"
+
+/* Steps of the component, and of the daemon. */
+#define TIDE_AGENT_STEPS                                                                           \
+    &tide_step_health, &tide_step_feed_retention, &tide_step_feed_writes, &tide_step_collect
+extern const tide_step *const tidemark_agent_steps[];
 
 #define TIDE_AGENT_COLLECT_US INT64_C(15000000)
 

@@ -1,196 +1,199 @@
 #include "services/agent/maintenance.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/cleanup.h"
-#include "base/cond_wait.h"
-#include "base/thread.h"
 #include "services/agent/collector.h"
 
-#define RETRY_US INT64_C(1000000)
-#define LOOK_US INT64_C(1000000)    /* for what came in */
-#define REPEAT_US INT64_C(60000000) /* the same trouble is not told more often */
+#define NEWS_US INT64_C(1000000)    /* between looks for new commits */
+#define FAILED_US INT64_C(10000000) /* the same, while writes fail */
 
-struct tide_keeper {
-    tide_keeper_options options;
+struct tide_agent_maintenance {
+    tide_agent_maintenance_options options;
     tide_collector *collector; /* NULL: none */
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_closing;
-    int64_t commits; /* of the feed, and failures of its writer, at the last step */
+
+    /* retention */
+    int64_t retained_commits; /* of the feed, at the last run */
+    int64_t retained_failures;
+    int64_t retention_due_us;
+
+    /* writes */
+    int64_t commits;
     int64_t failures;
-    int64_t told_us; /* when a failure was logged last; 0: never */
+    bool is_failing;
+
+    int64_t collect_due_us;
 };
 
-static int64_t now_of(const tide_keeper *keeper)
+static int64_t now_of(const tide_agent_maintenance *m)
 {
-    return keeper->options.env->mono_us(keeper->options.env);
-}
-
-static void tell(tide_keeper *keeper, const char *what, tide_status status, const tide_error *err)
-{
-    const int64_t now_us = now_of(keeper);
-    if (keeper->told_us != 0 && now_us - keeper->told_us < REPEAT_US)
-        return;
-    keeper->told_us = now_us;
-    tide_log_write(keeper->options.log, TIDE_LOG_ERROR, what,
-                   TIDE_F("status", tide_status_get(status)->name), TIDE_F("error", err->text),
-                   TIDE_F_END);
+    return m->options.env->mono_us(m->options.env);
 }
 
 /* ---- retention ---- */
 
-/* What came in, or could not, may be more than there is room for: that is not known when a step says when it wants to
- * run again. */
-static bool has_news(tide_keeper *keeper)
+/* What was stored, or could not be, may exceed the limits: a run cannot know that when it sets the time of the
+ * next one. */
+static bool has_news(tide_agent_maintenance *m)
 {
     tide_feed_counters counters;
     tide_error last;
-    tide_feed_count(keeper->options.feed, &counters);
-    const int64_t failures = tide_feed_writer_failures(keeper->options.writer, &last);
-    const bool has = counters.commits != keeper->commits || failures != keeper->failures;
-    if (failures != keeper->failures)
-        tell(keeper, "records could not be stored", last.status, &last);
-    keeper->commits = counters.commits;
-    keeper->failures = failures;
+    tide_feed_count(m->options.feed, &counters);
+    const int64_t failures = tide_feed_writer_failures(m->options.writer, &last);
+    const bool has = counters.commits != m->retained_commits || failures != m->retained_failures;
+    m->retained_commits = counters.commits;
+    m->retained_failures = failures;
     return has;
 }
 
-static int64_t step_feed(tide_keeper *keeper)
+static tide_status retain(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_error err = {0};
-    int64_t next_us = RETRY_US;
-    const tide_status status = tide_feed_step(keeper->options.feed, &next_us, &err);
-    if (status >= TIDE_OK)
-        return next_us;
-    tell(keeper, "retention failed", status, &err);
-    return RETRY_US;
-}
-
-/* ---- the machine ---- */
-
-typedef struct look {
-    tide_feed_put put; /* first: the writer hands it back */
-    tide_record_batch batch;
-    tide_log *log; /* of the program: the keeper may be gone by then */
-} look;
-
-static void note_stored(tide_feed_put *put, tide_status status, const tide_error *err)
-{
-    look *l = (look *)put;
-    if (status < TIDE_OK)
-        tide_log_write(l->log, TIDE_LOG_ERROR, "system metrics were not stored",
-                       TIDE_F("status", tide_status_get(status)->name), TIDE_F("error", err->text),
-                       TIDE_F_END);
-    tide_record_batch_done(&l->batch);
-    free(l);
-}
-
-static void look_at_machine(tide_keeper *keeper)
-{
-    tide_error err = {0};
-    look *l = calloc(1, sizeof *l);
-    if (!l)
-        return; /* the next look may find memory */
-    l->log = keeper->options.log;
-    tide_record_batch_init(&l->batch, tide_stream_type_of(TIDE_STREAM_SYSTEM_METRICS), 0);
-    tide_status status = tide_collector_step(keeper->collector, &l->batch, &err);
-    if (status >= TIDE_OK) {
-        l->put.done = note_stored;
-        l->put.records[0] = tide_record_batch_feed(&l->batch, NULL);
-        l->put.count = l->batch.count > 0 ? 1 : 0;
-        status = tide_feed_writer_put(keeper->options.writer, &l->put, &err);
-        if (status >= TIDE_OK)
-            return; /* it is the writer's, or gone */
+    tide_agent_maintenance *m = arg;
+    const int64_t now_us = now_of(m);
+    int64_t due_us = 0;
+    *next_us = NEWS_US;
+    if (!has_news(m) && now_us < m->retention_due_us) {
+        due_us = m->retention_due_us - now_us;
+        *next_us = due_us < NEWS_US ? due_us : NEWS_US;
+        return TIDE_NONE;
     }
-    tell(keeper, "system metrics were not stored", status, &err);
-    tide_record_batch_done(&l->batch);
-    free(l);
-}
-
-/* ---- the thread ---- */
-
-/* false: it is over. */
-static bool wait_until(tide_keeper *keeper, int64_t until_us)
-{
-    (void)pthread_mutex_lock(&keeper->lock);
-    for (;;) {
-        const int64_t left_us = until_us - now_of(keeper);
-        if (keeper->is_closing || left_us <= 0)
-            break;
-        (void)!tide_cond_wait(&keeper->changed, &keeper->lock, tide_cond_until(left_us));
-    }
-    const bool is_closing = keeper->is_closing;
-    (void)pthread_mutex_unlock(&keeper->lock);
-    return !is_closing;
-}
-
-static int64_t next_of(const tide_keeper *keeper, int64_t feed_due_us, int64_t look_due_us)
-{
-    int64_t next_us = now_of(keeper) + LOOK_US;
-    next_us = feed_due_us < next_us ? feed_due_us : next_us;
-    return look_due_us < next_us ? look_due_us : next_us;
-}
-
-static void *run_keeper(void *arg)
-{
-    tide_keeper *keeper = arg;
-    int64_t feed_due_us = now_of(keeper);
-    int64_t look_due_us = keeper->collector ? feed_due_us : INT64_MAX;
-    while (wait_until(keeper, next_of(keeper, feed_due_us, look_due_us))) {
-        tide_listener_look(keeper->options.front);
-        const bool is_due = now_of(keeper) >= feed_due_us;
-        if (has_news(keeper) || is_due)
-            feed_due_us = now_of(keeper) + step_feed(keeper);
-        if (now_of(keeper) >= look_due_us) {
-            look_at_machine(keeper);
-            look_due_us += keeper->options.collect_us;
-            if (look_due_us < now_of(keeper)) /* asleep for long: not all at once */
-                look_due_us = now_of(keeper) + keeper->options.collect_us;
-        }
-    }
-    return NULL;
-}
-
-static tide_status start(tide_keeper *keeper, tide_error *err)
-{
-    if (keeper->options.collect_us > 0)
-        TIDE_TRY(tide_collector_new(&keeper->collector, NULL, keeper->options.env, err));
-    return tide_thread_start(&keeper->thread, run_keeper, keeper, err);
-}
-
-tide_status tide_keeper_open(tide_keeper **out, const tide_keeper_options *options, tide_error *err)
-{
-    tide_keeper *keeper = calloc(1, sizeof *keeper);
-    if (!keeper)
-        return tide_no_memory(err);
-    keeper->options = *options;
-    (void)pthread_mutex_init(&keeper->lock, NULL);
-    (void)pthread_cond_init(&keeper->changed, NULL);
-    const tide_status status = start(keeper, err);
-    if (status < TIDE_OK) {
-        tide_collector_free(keeper->collector);
-        free(keeper);
-        return status;
-    }
-    *out = keeper;
+    TIDE_TRY(tide_feed_step(m->options.feed, &due_us, err));
+    m->retention_due_us = now_of(m) + due_us;
+    *next_us = due_us < NEWS_US ? due_us : NEWS_US;
     return TIDE_OK;
 }
 
-void tide_keeper_close(tide_keeper *keeper)
+const tide_step tide_step_feed_retention = {
+    .name = "feed_retention",
+    .summary = "delete records beyond the limits of age and size",
+    .run = retain,
+};
+
+/* ---- writes ---- */
+
+/* Writes fail from the first record that could not be stored until one was stored without another failure. */
+static tide_status check_writes(void *arg, int64_t *next_us, tide_error *err)
 {
-    if (!keeper)
+    tide_agent_maintenance *m = arg;
+    tide_feed_counters counters;
+    tide_error last;
+    tide_feed_count(m->options.feed, &counters);
+    const int64_t failures = tide_feed_writer_failures(m->options.writer, &last);
+    const bool has_failed = failures != m->failures;
+    const bool has_stored = counters.commits != m->commits;
+    m->failures = failures;
+    m->commits = counters.commits;
+    m->is_failing = has_failed || (m->is_failing && !has_stored);
+    *next_us = m->is_failing ? FAILED_US : NEWS_US;
+    if (!m->is_failing)
+        return TIDE_NONE;
+    return tide_fail(err, last.status, "records could not be stored: %s", last.text);
+}
+
+const tide_step tide_step_feed_writes = {
+    .name = "feed_writes",
+    .summary = "report records that could not be stored",
+    .run = check_writes,
+};
+
+/* ---- metrics of the machine ---- */
+
+typedef struct sample {
+    tide_feed_put put; /* first: the writer returns it */
+    tide_record_batch batch;
+} sample;
+
+static void free_sample(sample *s)
+{
+    tide_record_batch_done(&s->batch);
+    free(s);
+}
+
+/* A failure to store it is counted by the writer (feed_writes). */
+static void end_sample(tide_feed_put *put, tide_status status, const tide_error *err)
+{
+    (void)status;
+    (void)err;
+    free_sample((sample *)put);
+}
+
+static tide_status put_sample(tide_agent_maintenance *m, tide_error *err)
+{
+    sample *s = calloc(1, sizeof *s);
+    if (!s)
+        return tide_no_memory(err);
+    tide_record_batch_init(&s->batch, tide_stream_type_of(TIDE_STREAM_SYSTEM_METRICS), 0);
+    tide_status status = tide_collector_step(m->collector, &s->batch, err);
+    if (status >= TIDE_OK) {
+        s->put.done = end_sample;
+        s->put.records[0] = tide_record_batch_feed(&s->batch, NULL);
+        s->put.count = s->batch.count > 0 ? 1 : 0;
+        status = tide_feed_writer_put(m->options.writer, &s->put, err);
+        if (status >= TIDE_OK)
+            return TIDE_OK; /* the writer's, which may have freed it */
+    }
+    free_sample(s);
+    return status;
+}
+
+/* At a steady rate; samples that a sleep of the machine has left out are not made up for. */
+static tide_status collect(void *arg, int64_t *next_us, tide_error *err)
+{
+    tide_agent_maintenance *m = arg;
+    const int64_t now_us = now_of(m);
+    m->collect_due_us += m->options.collect_us;
+    if (m->collect_due_us <= now_us)
+        m->collect_due_us = now_us + m->options.collect_us;
+    const tide_status status = put_sample(m, err);
+    const int64_t left_us = m->collect_due_us - now_of(m);
+    *next_us = left_us > 0 ? left_us : 0;
+    return status;
+}
+
+const tide_step tide_step_collect = {
+    .name = "collect",
+    .summary = "store metrics of the machine",
+    .run = collect,
+};
+
+/* ---- life ---- */
+
+tide_status tide_agent_maintenance_open(tide_agent_maintenance **out,
+                                        const tide_agent_maintenance_options *options,
+                                        tide_error *err)
+{
+    tide_agent_maintenance *m = calloc(1, sizeof *m);
+    if (!m)
+        return tide_no_memory(err);
+    m->options = *options;
+    const tide_status status = options->collect_us > 0
+                                   ? tide_collector_new(&m->collector, NULL, options->env, err)
+                                   : TIDE_OK;
+    if (status < TIDE_OK) {
+        tide_agent_maintenance_close(m);
+        return status;
+    }
+    *out = m;
+    return TIDE_OK;
+}
+
+void tide_agent_maintenance_close(tide_agent_maintenance *m)
+{
+    if (!m)
         return;
-    (void)pthread_mutex_lock(&keeper->lock);
-    keeper->is_closing = true;
-    (void)pthread_cond_signal(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->lock);
-    (void)pthread_join(keeper->thread, NULL);
-    tide_collector_free(keeper->collector);
-    (void)pthread_cond_destroy(&keeper->changed);
-    (void)pthread_mutex_destroy(&keeper->lock);
-    free(keeper);
+    tide_collector_free(m->collector);
+    free(m);
+}
+
+tide_status tide_agent_maintenance_bind(tide_agent_maintenance *m, tide_ticker *ticker,
+                                        tide_error *err)
+{
+    const tide_step_binding binding = {.arg = m};
+    m->collect_due_us = now_of(m);
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_feed_retention, &binding, err));
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_feed_writes, &binding, err));
+    if (m->collector)
+        return tide_ticker_bind(ticker, &tide_step_collect, &binding, err);
+    tide_ticker_skip(ticker, &tide_step_collect);
+    return TIDE_OK;
 }

@@ -1,33 +1,36 @@
-/* maintenance.h - what an agent does without being asked: retention of the feed, and looking at the machine.
+/* maintenance.h - background steps of an agent: retention of the feed, failed writes, metrics of the machine.
  *
- * One thread that calls step functions when they want to be called. A step that fails is logged and tried again
- * later; a disk that stays full is logged once a minute, not at every try.
+ * The ticker of the daemon runs them (runtime/ticker.h).
  *
- * Threads: its own; open and close from the main thread. */
+ * Threads: open, bind and close from the main thread; the steps run on the main lane of the ticker. */
 #ifndef TIDE_SERVICES_AGENT_MAINTENANCE_H
 #define TIDE_SERVICES_AGENT_MAINTENANCE_H
 
 #include <tidemark/feed.h>
 
-#include "base/log.h"
-#include "runtime/listener.h"
-#include "runtime/metrics.h"
+#include "runtime/ticker.h"
 #include "services/agent/feed_writer.h"
 
-typedef struct tide_keeper tide_keeper;
+extern const tide_step tide_step_feed_retention;
+extern const tide_step tide_step_feed_writes;
+extern const tide_step tide_step_collect;
 
-typedef struct tide_keeper_options {
+typedef struct tide_agent_maintenance tide_agent_maintenance;
+
+typedef struct tide_agent_maintenance_options {
     tide_feed *feed;
     tide_feed_writer *writer;
-    tide_listener *front; /* is told to look whether all is well */
     tide_env *env;
-    tide_log *log;
-    tide_metrics *metrics;
-    int64_t collect_us; /* 0: the machine is not looked at */
-} tide_keeper_options;
+    int64_t collect_us; /* 0: no metrics of the machine */
+} tide_agent_maintenance_options;
 
-TIDE_MUST_CHECK tide_status tide_keeper_open(tide_keeper **out, const tide_keeper_options *options,
-                                             tide_error *err);
-void tide_keeper_close(tide_keeper *keeper); /* takes NULL */
+TIDE_MUST_CHECK tide_status tide_agent_maintenance_open(
+    tide_agent_maintenance **out, const tide_agent_maintenance_options *options, tide_error *err);
+/* After the ticker has stopped. Takes NULL. */
+void tide_agent_maintenance_close(tide_agent_maintenance *maintenance);
+
+/* Bind the steps above. */
+TIDE_MUST_CHECK tide_status tide_agent_maintenance_bind(tide_agent_maintenance *maintenance,
+                                                        tide_ticker *ticker, tide_error *err);
 
 #endif

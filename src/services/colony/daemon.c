@@ -141,10 +141,14 @@ static tide_status tell_address(const tide_colonyd *r, tide_error *err)
     return tide_file_replace(r->options->address_file, tide_view_of(lines), err);
 }
 
+const tide_step *const tidemark_colony_steps[] = {TIDE_LISTENER_STEPS, TIDE_COLONY_STEPS,
+                                                  &tide_step_sweep, NULL};
+
 static tide_status start(void *arg, tide_error *err)
 {
     tide_colonyd *r = arg;
     tide_scheduler_options options = r->options->driver;
+    options.ticker = tide_listener_ticker(r->front);
     options.metrics = tide_listener_metrics(r->front);
     TIDE_TRY(tide_scheduler_open(&r->driver, &options, err));
     r->colony.driver = r->driver;
@@ -214,7 +218,9 @@ tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
 {
     TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_colonyd *colonyd = NULL;
-    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
+    tide_listener_options front = options->front;
+    front.steps = tidemark_colony_steps;
+    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
     TIDE_TRY(tide_colonyd_open(&colonyd, solo.front, options, err));
     solo.part = colonyd;
     return tide_single_service_serve(&solo, err);

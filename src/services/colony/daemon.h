@@ -5,6 +5,9 @@
 #include "runtime/listener.h"
 #include "services/colony/scheduler.h"
 
+/* Of `tidemark colony`. */
+extern const tide_step *const tidemark_colony_steps[];
+
 typedef struct tide_colony_options {
     tide_listener_options front; /* ports, log, env; store: the sink's */
     tide_scheduler_options driver;

@@ -78,7 +78,8 @@ static void forget(tide_poll_job *job)
     driver->job_count--;
     driver->recovery_count -= job->poller ? 0 : 1;
     /* Its agent may be ours again, under another token or at another address. */
-    driver->is_look_due = driver->is_look_due || (job->poller && job->is_leaving);
+    if (job->poller && job->is_leaving)
+        tide_ticker_wake(driver->options.ticker, tide_step_agent_leases.name);
     pthread_cond_broadcast(&driver->news);
 }
 
@@ -205,7 +206,7 @@ static void wait_for_ready(tide_scheduler *driver, int64_t wake_us)
                               tide_cond_until(wake_us - tide_scheduler_now(driver)));
 }
 
-/* Workers look after the time themselves: the keeper may wait for the store. */
+/* Workers look after the time themselves: a step may wait for the store. */
 static void *work(void *arg)
 {
     tide_scheduler *driver = arg;
@@ -273,9 +274,21 @@ static tide_status start_threads(tide_scheduler *driver, tide_error *err)
         TIDE_TRY(tide_thread_start(&driver->workers[i], work, driver, err));
         driver->worker_count++;
     }
-    TIDE_TRY(tide_thread_start(&driver->keeper, tide_scheduler_keep, driver, err));
-    driver->has_keeper = true;
-    return driver->options.is_once ? TIDE_OK : tide_scheduler_listen(driver, err);
+    return TIDE_OK;
+}
+
+static tide_status open_steps(tide_scheduler *driver, tide_error *err)
+{
+    tide_store *store = driver->options.sink->store;
+    if (!driver->options.is_swept)
+        TIDE_TRY(tide_work_maintenance_new(
+            &driver->sweeping, store,
+            &(tide_work_maintenance_options){.crash_limit = TIDE_COLONY_CRASH_LIMIT},
+            driver->options.metrics, err));
+    driver->registry_mark = -1;
+    if (!driver->options.is_once)
+        TIDE_TRY(tide_watch_open(&driver->registry_watch, store, TIDE_REGISTRY_TOPIC, err));
+    return tide_scheduler_bind(driver, err);
 }
 
 tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_options *options,
@@ -284,7 +297,6 @@ tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_optio
     TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = calloc(1, sizeof *driver);
     if (!driver)
         return tide_no_memory(err);
-    driver->listener_fd = -1;
     driver->reserved_end = &driver->reserved;
     (void)pthread_mutex_init(&driver->lock, NULL);
     (void)pthread_cond_init(&driver->ready, NULL);
@@ -293,6 +305,7 @@ tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_optio
     TIDE_TRY(tide_agent_clients_open(&driver->links, &options->security, options->metrics,
                                      driver->env, err));
     TIDE_TRY(start_threads(driver, err));
+    TIDE_TRY(open_steps(driver, err));
     *out = TIDE_TAKE(driver);
     return TIDE_OK;
 }
@@ -319,10 +332,7 @@ void tide_scheduler_wait(tide_scheduler *driver, tide_scheduler_result *out)
 
 void tide_scheduler_look(tide_scheduler *driver)
 {
-    pthread_mutex_lock(&driver->lock);
-    driver->is_look_due = true;
-    pthread_cond_broadcast(&driver->news);
-    pthread_mutex_unlock(&driver->lock);
+    tide_ticker_wake(driver->options.ticker, tide_step_agent_leases.name);
 }
 
 void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id)
@@ -344,10 +354,7 @@ void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id)
 
 void tide_scheduler_recover(tide_scheduler *driver)
 {
-    pthread_mutex_lock(&driver->lock);
-    driver->is_plan_due = true;
-    pthread_cond_broadcast(&driver->news);
-    pthread_mutex_unlock(&driver->lock);
+    tide_ticker_wake(driver->options.ticker, tide_step_gap_recovery.name);
 }
 
 tide_agent_clients *tide_scheduler_links(tide_scheduler *driver)
@@ -375,9 +382,8 @@ void tide_scheduler_close(tide_scheduler *driver)
         wait_for_jobs(driver);
     for (int i = 0; i < driver->worker_count; i++)
         (void)pthread_join(driver->workers[i], NULL);
-    if (driver->has_keeper)
-        (void)pthread_join(driver->keeper, NULL);
-    tide_scheduler_listen_end(driver);
+    tide_watch_close(driver->registry_watch);
+    tide_work_maintenance_free(driver->sweeping);
     free(driver->workers);
     free(driver->done);
     tide_poll_job_heap_done(&driver->idle);

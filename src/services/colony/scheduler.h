@@ -2,8 +2,7 @@
  *
  *     hub thread      moves the bytes of all questions and answers (net/client/client_hub.h)
  *     workers         settle answers, write to the sink, ask what is next, wake who is due; any worker serves any agent, one at a time each
- *     keeper          which agents are ours (leases), gaps to recover, retention; it may have to wait for the store
- *     listener        wakes the keeper when another process has changed the registry
+ *     steps           which agents are ours (leases), gaps to recover, retention, ...: run by the daemon's ticker (runtime/ticker.h)
  *
  * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
  * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
@@ -21,9 +20,24 @@
 #include "colony/recover.h"
 #include "remote/agent_clients.h"
 #include "runtime/metrics.h"
+#include "runtime/ticker.h"
+#include "services/work/maintenance.h"
+
+/* Steps of the component; besides them a colony needs the sweep of its store. */
+extern const tide_step tide_step_agent_leases;
+extern const tide_step tide_step_registry_watch;
+extern const tide_step tide_step_gap_recovery;
+extern const tide_step tide_step_colony_retention;
+extern const tide_step tide_step_lag_history;
+#define TIDE_COLONY_STEPS                                                                          \
+    &tide_step_agent_leases, &tide_step_registry_watch, &tide_step_gap_recovery,                   \
+        &tide_step_colony_retention, &tide_step_lag_history
+/* Of a ticker for is_once. */
+extern const tide_step *const tide_scheduler_once_steps[];
 
 enum {
     TIDE_SCHEDULER_WORKERS = 4,
+    TIDE_COLONY_CRASH_LIMIT = 10,  /* of a gap's work item: a colony may be killed more than once */
     TIDE_SCHEDULER_RECOVERIES = 4, /* gaps that are worked on at a time */
 };
 #define TIDE_SCHEDULER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
@@ -38,6 +52,9 @@ typedef struct tide_scheduler_options {
     tide_env *env;
     tide_log *log;
     tide_metrics *metrics; /* NULL: nothing is counted */
+    tide_ticker
+        *ticker;   /* runs the steps; started after open, stopped before close, freed after it */
+    bool is_swept; /* the store has a sweep step already */
     const char *colony_id;
     tide_scheduler_security security;
     int worker_count;

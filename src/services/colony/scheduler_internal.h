@@ -1,9 +1,8 @@
 /* scheduler_internal.h - what the parts of the driver share: see driver.h.
  *
  *     driver.c          open, close, workers, who is due
- *     driver_keeper.c   the keeper's thread: leases, recovery plans, retention
+ *     scheduler_maintenance.c  background steps: leases, the registry, recovery plans, retention, lag history
  *     driver_turn.c     one turn of one agent; one turn of one gap
- *     driver_listen.c   the listener's thread: the registry was changed by another process
  *     driver_poll.c     one pass that somebody waits for
  *     driver_figures.c  what happened, as metrics and log lines
  *     job_heap.c        jobs in the order of their time or urgency
@@ -17,6 +16,8 @@
 #include <stdatomic.h>
 
 #include <pthread.h>
+
+#include <tidemark/watch.h>
 
 #include "remote/agent_clients.h"
 #include "services/colony/job_heap.h"
@@ -107,19 +108,13 @@ struct tide_scheduler {
 
     pthread_t *workers;
     int worker_count;
-    pthread_t keeper;
-    bool has_keeper;
-    pthread_t listener;
-    bool has_listener;
-    int listener_fd; /* readable: it is to end; < 0: none */
+    tide_work_maintenance *sweeping; /* NULL: the daemon sweeps this store elsewhere */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t ready; /* there may be something for a worker */
-    pthread_cond_t news;  /* for the keeper, and for those who wait */
+    pthread_cond_t news;  /* for those who wait for a pass or for the end */
     bool is_stopping;
-    bool is_closing; /* workers and keeper end */
-    bool is_look_due;
-    bool is_plan_due;
+    bool is_closing;     /* workers end */
     bool has_held;       /* once: the leases were claimed once */
     uint64_t poll_round; /* passes so far */
     tide_poll_job *jobs; /* all of them */
@@ -138,7 +133,10 @@ struct tide_scheduler {
     int done_count;
     int done_capacity;
 
-    tide_holding holding;         /* the keeper's alone */
+    tide_holding holding;  /* of the leases step */
+    int64_t held_until_us; /* the same; on our clock: from then on others may have what was ours */
+    tide_watch *registry_watch;   /* of the registry step; NULL: once */
+    int64_t registry_mark;        /* the same: what it has seen */
     atomic_int course_count;      /* streams whose course is kept */
     atomic_uint_fast64_t version; /* tide_scheduler_version */
 };
@@ -172,12 +170,8 @@ TIDE_MUST_CHECK tide_status tide_agent_slot_new(tide_scheduler *driver,
 void tide_agent_slot_poll_begin(tide_poll_job *job);
 void tide_agent_slot_poll_end(tide_poll_job *job);
 
-/* driver_keeper.c */
-void *tide_scheduler_keep(void *arg);
-
-/* driver_listen.c */
-TIDE_MUST_CHECK tide_status tide_scheduler_listen(tide_scheduler *driver, tide_error *err);
-void tide_scheduler_listen_end(tide_scheduler *driver);
+/* scheduler_maintenance.c: bind the steps. */
+TIDE_MUST_CHECK tide_status tide_scheduler_bind(tide_scheduler *driver, tide_error *err);
 
 /* driver_figures.c: the counters of an agent's type, from 0. */
 void tide_scheduler_begin_figures(tide_scheduler *driver, const char *agent_id,

@@ -1,41 +1,25 @@
-/* driver_keeper.c - the keeper's thread: which agents are ours, gaps to recover, retention; see driver_parts.h. */
+/* scheduler_maintenance.c - background steps of a colony: leases of agents, recovery of gaps, retention, lag history; see
+ * scheduler_internal.h. */
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/watch.h>
+
 #include "base/cleanup.h"
-#include "base/cond_wait.h"
 #include "services/colony/scheduler_internal.h"
 
 #define RETRY_US INT64_C(1000000)
-#define CLAIMING_US INT64_C(100000) /* a turn that comes again so soon has not taken all yet */
-#define SWEEP_US INT64_C(10000000)
-#define RECOVER_LOOK_US INT64_C(30000000) /* work that was put off may be due */
-#define REPEAT_US INT64_C(60000000)       /* the same trouble is not told more often */
+#define CLAIMING_US INT64_C(100000)  /* a turn that comes again so soon has not claimed all yet */
+#define RECOVER_US INT64_C(30000000) /* work that was put off may be due */
+#define REGISTRY_REST_US                                                                           \
+    INT64_C(100000) /* SQLite reports every commit, our own too: most are not the registry's */
 
-enum { SWEEP_MAX = 100, CRASH_MAX = 10 };
-
-typedef struct keeper {
-    tide_scheduler *driver;
-    int64_t hold_due_us;
-    int64_t held_until_us; /* by our own clock: from then on others may have what was ours */
-    int64_t plan_due_us;
-    int64_t recover_due_us;
-    int64_t sweep_due_us;
-    int64_t retain_due_us;
-    int64_t course_due_us;
-    int64_t told_us;
-} keeper;
-
-static void tell(keeper *k, const char *what, tide_status status, const tide_error *err)
+static bool is_stopping(tide_scheduler *driver)
 {
-    const int64_t now_us = tide_scheduler_now(k->driver);
-    if (k->told_us != 0 && now_us - k->told_us < REPEAT_US)
-        return;
-    k->told_us = now_us;
-    if (k->driver->options.log)
-        tide_log_write(k->driver->options.log, TIDE_LOG_ERROR, what,
-                       TIDE_F("status", tide_status_get(status)->name), TIDE_F("error", err->text),
-                       TIDE_F_END);
+    pthread_mutex_lock(&driver->lock);
+    const bool is = driver->is_stopping;
+    pthread_mutex_unlock(&driver->lock);
+    return is;
 }
 
 /* ---- agents ---- */
@@ -81,36 +65,40 @@ static bool is_done(tide_scheduler *driver, const char *agent_id)
     return is;
 }
 
-static void take_seats(keeper *k, const bool *has_seat)
+/* The failure of the first that cannot be polled; the others are. */
+static tide_status take_seats(tide_scheduler *driver, const bool *has_seat, tide_error *err)
 {
-    tide_scheduler *driver = k->driver;
     const char *only = driver->options.only_agent;
+    tide_status first = TIDE_OK;
     for (int i = 0; i < driver->holding.count; i++) {
         const tide_held_agent *agent = &driver->holding.agents[i];
-        tide_error err = {0};
+        tide_error job_err = {0};
         tide_poll_job *job = NULL;
         if (has_seat[i] || (only && strcmp(only, agent->agent_id) != 0) ||
             is_done(driver, agent->agent_id))
             continue;
-        tide_status status = tide_agent_slot_new(driver, agent, &job, &err);
+        tide_status status = tide_agent_slot_new(driver, agent, &job, &job_err);
         if (status >= TIDE_OK)
             status = tide_scheduler_add(driver, job);
         if (status < TIDE_OK) {
             tide_poll_job_free(job);
-            tell(k, "an agent cannot be polled", status, &err);
+            if (first >= TIDE_OK)
+                first = tide_fail(err, status, "agent %s cannot be polled: %s", agent->agent_id,
+                                  job_err.text);
         }
     }
+    return first;
 }
 
-static void sync_seats(keeper *k)
+static tide_status sync_seats(tide_scheduler *driver, tide_error *err)
 {
-    tide_scheduler *driver = k->driver;
     bool *has_seat = calloc((size_t)driver->holding.count + 1, sizeof *has_seat);
     if (!has_seat)
-        return; /* the next look may find memory */
+        return tide_no_memory(err);
     let_go(driver, &driver->holding, has_seat);
-    take_seats(k, has_seat);
+    const tide_status status = take_seats(driver, has_seat, err);
     free(has_seat);
+    return status;
 }
 
 typedef struct counting {
@@ -127,9 +115,8 @@ static tide_status count_agent(void *arg, const tide_agent_row *agent, tide_erro
 }
 
 /* Once: who is there, and who is somebody else's. */
-static void begin_result(keeper *k)
+static void begin_result(tide_scheduler *driver)
 {
-    tide_scheduler *driver = k->driver;
     counting c = {.only = driver->options.only_agent};
     int held = 0;
     TIDE_IGNORE(tide_registry_list(driver->options.sink->store, false, count_agent, &c, NULL));
@@ -143,37 +130,77 @@ static void begin_result(keeper *k)
     pthread_mutex_unlock(&driver->lock);
 }
 
-static void hold(keeper *k, int64_t now_us)
+static tide_status renew_leases(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_scheduler *driver = k->driver;
-    tide_error err = {0};
-    int64_t next_us = RETRY_US;
-    const tide_status status =
-        tide_holding_step(&driver->holding, driver->options.sink->store, &next_us, &err);
+    tide_scheduler *driver = arg;
+    const int64_t now_us = tide_scheduler_now(driver);
+    if (is_stopping(driver)) {
+        *next_us = INT64_MAX;
+        return TIDE_NONE;
+    }
+    tide_status status =
+        tide_holding_step(&driver->holding, driver->options.sink->store, next_us, err);
     if (status >= TIDE_OK) {
-        k->held_until_us = now_us + driver->options.lease_us;
-        sync_seats(k);
+        driver->held_until_us = now_us + driver->options.lease_us;
+        status = sync_seats(driver, err);
     } else {
-        tell(k, "the agents' leases cannot be renewed", status, &err);
-        next_us = RETRY_US;
-        if (tide_scheduler_now(driver) >=
-            k->held_until_us) /* the attempt itself may have taken long */
+        *next_us = RETRY_US;
+        /* The attempt itself may have taken long. */
+        if (tide_scheduler_now(driver) >= driver->held_until_us)
             let_go(driver, NULL, NULL);
     }
     /* Once: when all that can be had are there, nothing but renewing is left to do. */
-    if (driver->options.is_once && next_us > CLAIMING_US) {
+    if (driver->options.is_once && *next_us > CLAIMING_US) {
         if (!driver->has_held)
-            begin_result(k);
-        next_us = driver->options.lease_us / 3;
+            begin_result(driver);
+        *next_us = driver->options.lease_us / 3;
     }
-    k->hold_due_us = now_us + next_us;
+    return status;
 }
+
+const tide_step tide_step_agent_leases = {
+    .name = "agent_leases",
+    .summary = "claim agents and renew their leases",
+    .run = renew_leases,
+    .lane = TIDE_LANE_LEASES,
+};
+
+/* ---- the registry ---- */
+
+/* A hint, never needed: the leases step looks every few seconds all the same. */
+static tide_status watch_registry(void *arg, int64_t *next_us, tide_error *err)
+{
+    tide_scheduler *driver = arg;
+    tide_store *store = driver->options.sink->store;
+    int64_t mark = 0;
+    *next_us = INT64_MAX;
+    TIDE_IGNORE(tide_watch_wait(driver->registry_watch, 0, NULL));
+    TIDE_TRY(tide_registry_mark(store, &mark, err));
+    if (mark == driver->registry_mark)
+        return TIDE_NONE;
+    driver->registry_mark = mark;
+    tide_scheduler_look(driver);
+    return TIDE_OK;
+}
+
+static int get_registry_fd(void *arg)
+{
+    const tide_scheduler *driver = arg;
+    return tide_watch_fd(driver->registry_watch);
+}
+
+const tide_step tide_step_registry_watch = {
+    .name = "registry_watch",
+    .summary = "notice agents that another process has registered",
+    .run = watch_registry,
+    .watch_fd = get_registry_fd,
+    .rest_us = REGISTRY_REST_US,
+};
 
 /* ---- gaps ---- */
 
-static void add_recoveries(keeper *k, int64_t count)
+static void add_recoveries(tide_scheduler *driver, int64_t count)
 {
-    tide_scheduler *driver = k->driver;
     for (int64_t i = 0; i < count; i++) {
         pthread_mutex_lock(&driver->lock);
         const bool is_room =
@@ -193,111 +220,79 @@ static void add_recoveries(keeper *k, int64_t count)
     }
 }
 
-static void plan(keeper *k, int64_t now_us)
+static tide_status recover_gaps(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_error err = {0};
+    tide_scheduler *driver = arg;
     int64_t added = 0;
-    int64_t next_us = RETRY_US;
-    const tide_status status =
-        tide_recover_plan(&k->driver->recover_options, &added, &next_us, &err);
-    if (status < TIDE_OK) {
-        tell(k, "the recovery of gaps cannot be planned", status, &err);
-        next_us = RETRY_US;
-    }
-    if (status >= TIDE_OK)
-        k->recover_due_us = now_us; /* what was added, and what was put off */
-    k->plan_due_us = now_us + (next_us < RETRY_US ? RETRY_US : next_us);
+    *next_us = INT64_MAX;
+    if (is_stopping(driver))
+        return TIDE_NONE;
+    const tide_status status = tide_recover_plan(&driver->recover_options, &added, next_us, err);
+    if (status < TIDE_OK || *next_us < RETRY_US)
+        *next_us = RETRY_US;
+    /* What was added, and what was put off. */
+    add_recoveries(driver, TIDE_SCHEDULER_RECOVERIES);
+    *next_us = *next_us < RECOVER_US ? *next_us : RECOVER_US;
+    return status;
 }
 
-static void sweep(keeper *k, int64_t now_us)
-{
-    tide_error err = {0};
-    tide_work_swept swept = {0};
-    const tide_status status =
-        tide_work_sweep(k->driver->options.sink->store, SWEEP_MAX, CRASH_MAX, &swept, &err);
-    if (status < TIDE_OK)
-        tell(k, "work whose worker is gone cannot be taken back", status, &err);
-    k->sweep_due_us = now_us + SWEEP_US;
-}
+const tide_step tide_step_gap_recovery = {
+    .name = "gap_recovery",
+    .summary = "plan the recovery of gaps and start what is due",
+    .run = recover_gaps,
+};
 
 /* ---- retention ---- */
 
-static void retain(keeper *k, int64_t now_us)
+static tide_status retain(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_sink *sink = k->driver->options.sink;
-    tide_error err = {0};
+    const tide_scheduler *driver = arg;
+    tide_sink *sink = driver->options.sink;
     tide_retained retained = {.next_us = RETRY_US};
-    const tide_status status = sink->ops->retain(sink, TIDE_SCHEDULER_GAP_KEEP_US, &retained, &err);
-    if (status < TIDE_OK) {
-        tell(k, "rows cannot be expired", status, &err);
-        retained.next_us = RETRY_US;
-    }
-    k->retain_due_us = now_us + retained.next_us;
+    TIDE_TRY(sink->ops->retain(sink, TIDE_SCHEDULER_GAP_KEEP_US, &retained, err));
+    *next_us = retained.next_us;
+    return TIDE_OK;
 }
 
-/* ---- the thread ---- */
+const tide_step tide_step_colony_retention = {
+    .name = "colony_retention",
+    .summary = "delete rows that are older than their stream keeps them",
+    .run = retain,
+};
 
-static void step(keeper *k)
+/* ---- lag history ---- */
+
+static tide_status note_lags(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_scheduler *driver = k->driver;
-    const int64_t now_us = tide_scheduler_now(driver);
-    pthread_mutex_lock(&driver->lock);
-    const bool is_look_due = driver->is_look_due;
-    const bool is_plan_due = driver->is_plan_due;
-    driver->is_look_due = false;
-    driver->is_plan_due = false;
-    const bool is_stopping = driver->is_stopping;
-    pthread_mutex_unlock(&driver->lock);
-    if (is_stopping)
-        return;
-    if (is_look_due || now_us >= k->hold_due_us)
-        hold(k, now_us);
-    if (now_us >= k->sweep_due_us)
-        sweep(k, now_us);
-    if (is_plan_due || now_us >= k->plan_due_us)
-        plan(k, now_us);
-    if (now_us >= k->recover_due_us) {
-        add_recoveries(k, TIDE_SCHEDULER_RECOVERIES);
-        k->recover_due_us = now_us + RECOVER_LOOK_US;
-    }
-    if (!driver->options.is_once && now_us >= k->retain_due_us)
-        retain(k, now_us);
-    if (!driver->options.is_once && now_us >= k->course_due_us) {
-        tide_scheduler_course_look(driver);
-        k->course_due_us = now_us + TIDE_SCHEDULER_COURSE_US;
-    }
+    (void)err;
+    tide_scheduler_course_look(arg);
+    *next_us = TIDE_SCHEDULER_COURSE_US;
+    return TIDE_OK;
 }
 
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+const tide_step tide_step_lag_history = {
+    .name = "lag_history",
+    .summary = "note how far each stream is behind its agent",
+    .run = note_lags,
+};
 
-/* Sleep until something is due; false: it is over. */
-static bool wait_for_due(keeper *k)
-{
-    tide_scheduler *driver = k->driver;
-    int64_t due_us = min_of(k->hold_due_us, min_of(k->plan_due_us, k->sweep_due_us));
-    due_us = min_of(due_us, k->recover_due_us);
-    if (!driver->options.is_once)
-        due_us = min_of(due_us, min_of(k->retain_due_us, k->course_due_us));
-    pthread_mutex_lock(&driver->lock);
-    const int64_t left_us = due_us - tide_scheduler_now(driver);
-    const bool is_now = (driver->is_look_due || driver->is_plan_due) && !driver->is_stopping;
-    if (!driver->is_closing && !is_now && left_us > 0)
-        (void)!tide_cond_wait(&driver->news, &driver->lock, tide_cond_until(left_us));
-    const bool is_closing = driver->is_closing;
-    pthread_mutex_unlock(&driver->lock);
-    return !is_closing;
-}
+/* ---- binding ---- */
 
-void *tide_scheduler_keep(void *arg)
+const tide_step *const tide_scheduler_once_steps[] = {
+    &tide_step_agent_leases, &tide_step_gap_recovery, &tide_step_sweep, NULL};
+
+tide_status tide_scheduler_bind(tide_scheduler *driver, tide_error *err)
 {
-    tide_scheduler *driver = arg;
-    keeper k = {.driver = driver};
-    k.retain_due_us = tide_scheduler_now(driver) + RETRY_US;
-    do
-        step(&k);
-    while (wait_for_due(&k));
-    return NULL;
+    tide_ticker *ticker = driver->options.ticker;
+    const tide_step_binding now = {.arg = driver};
+    const tide_step_binding later = {.arg = driver, .delay_us = RETRY_US};
+    if (driver->sweeping)
+        TIDE_TRY(tide_work_maintenance_bind_sweep(driver->sweeping, ticker, err));
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_agent_leases, &now, err));
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_gap_recovery, &now, err));
+    if (driver->options.is_once)
+        return TIDE_OK;
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_registry_watch, &now, err));
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_lag_history, &now, err));
+    return tide_ticker_bind(ticker, &tide_step_colony_retention, &later, err);
 }

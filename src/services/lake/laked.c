@@ -4,6 +4,8 @@
 
 #include "services/lake/service.h"
 
+const tide_step *const tidemark_lake_steps[] = {TIDE_LISTENER_STEPS, NULL};
+
 /* ---- life ---- */
 
 static void leave(void *arg)

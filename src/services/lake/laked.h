@@ -18,6 +18,9 @@
 
 #include "runtime/listener.h"
 
+/* Of `tidemark lake serve`: deleting snapshots and files is left to its commands. */
+extern const tide_step *const tidemark_lake_steps[];
+
 typedef struct tide_laked tide_laked;
 
 typedef struct tide_laked_options {

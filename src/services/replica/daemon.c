@@ -1,14 +1,12 @@
 #include "services/replica/daemon.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/thread.h"
 #include "remote/legacy_pull.h"
 #include "remote/replica_bootstrap.h"
 #include "runtime/single_service.h"
@@ -17,18 +15,17 @@
 #include "services/replica/service.h"
 #include "services/replica/snapshot_service.h"
 
-#define LOOK_US INT64_C(200000) /* how soon a stop is noticed */
-
 struct tide_replicad {
-    const tide_replica_options *options;
+    const tide_replicad_options *options;
     tide_method *methods; /* below its path; NULL: at the root */
     tide_replica_service service;
     tide_replica_metrics *figures;
     tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
-    bool is_proven[TIDE_REPLICA_PEERS_MAX]; /* of the keeper */
-    bool is_unlike[TIDE_REPLICA_PEERS_MAX]; /* and it was said */
-    pthread_t keeper;
-    bool has_keeper;
+    tide_listener *listener;
+    /* of the sync step */
+    bool is_proven[TIDE_REPLICA_PEERS_MAX];
+    bool is_unlike[TIDE_REPLICA_PEERS_MAX]; /* and it was logged */
+    bool is_failing[TIDE_REPLICA_PEERS_MAX];
     atomic_bool is_over;
     atomic_bool is_well;
     atomic_ullong version;
@@ -41,7 +38,7 @@ static bool is_over(void *arg)
     return atomic_load(&((running *)arg)->is_over);
 }
 
-/* ---- the keeper ---- */
+/* ---- sync ---- */
 
 /* What a sync with one peer needs. */
 typedef struct peering {
@@ -66,67 +63,115 @@ static tide_status bring_snapshot(void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-static void sync_with(running *r, int index)
+/* A peer that is away is logged when it goes and when it is back. */
+static void log_peer(running *r, int index, tide_status status, const tide_error *err)
 {
-    tide_error err = {.status = TIDE_OK};
+    const char *peer = tide_remote_peer(r->remotes[index])->name;
+    if (status < TIDE_OK && !r->is_failing[index])
+        tide_log_write(r->options->front.log, TIDE_LOG_WARN, "sync failed", TIDE_F("peer", peer),
+                       TIDE_F("error", err->text), TIDE_F_END);
+    else if (status >= TIDE_OK && r->is_failing[index])
+        tide_log_write(r->options->front.log, TIDE_LOG_INFO, "sync recovered", TIDE_F("peer", peer),
+                       TIDE_F_END);
+    r->is_failing[index] = status < TIDE_OK;
+}
+
+static tide_status sync_with(running *r, int index, tide_error *err)
+{
     tide_sync_result result;
     tide_peer *there = tide_remote_peer(r->remotes[index]);
     peering with = {.r = r, .index = index};
     const tide_sync_options options = {
         .is_over = is_peering_over, .bootstrap = bring_snapshot, .arg = &with};
     const tide_status status = tide_remote_sync(r->options->node, &r->service.peer,
-                                                r->remotes[index], &options, &result, &err);
+                                                r->remotes[index], &options, &result, err);
     if (atomic_load(&r->is_over))
-        return;
+        return TIDE_OK;
     tide_replica_metrics_synced(r->figures, there->name, status, &result);
     if (result.unlike[0] && !r->is_unlike[index])
         tide_log_write(r->options->front.log, TIDE_LOG_WARN,
                        "a peer has tables of other types: values may differ for good",
                        TIDE_F("peer", there->name), TIDE_F("tables", result.unlike), TIDE_F_END);
     r->is_unlike[index] = result.unlike[0] != '\0';
-    if (status < TIDE_OK)
-        tide_log_write(r->options->front.log, TIDE_LOG_WARN, "not synced",
-                       TIDE_F("peer", there->name), TIDE_F("why", err.text), TIDE_F_END);
-    else
-        r->is_proven[index] = true;
+    log_peer(r, index, status, err);
+    r->is_proven[index] = r->is_proven[index] || status >= TIDE_OK;
+    return status;
 }
 
-static void sync_all(running *r)
+/* With every peer, also behind one that is away. The failure of the first of them is the step's. */
+static tide_status sync_all(void *arg, int64_t *next_us, tide_error *err)
 {
+    running *r = arg;
+    tide_status first = TIDE_OK;
     bool all = true;
     for (int i = 0; i < r->options->remote_count && !atomic_load(&r->is_over); i++) {
-        sync_with(r, i);
+        tide_error peer_err = {.status = TIDE_OK};
+        const tide_status status = sync_with(r, i, &peer_err);
+        if (status < TIDE_OK && first >= TIDE_OK)
+            first = tide_fail(err, status, "%s: %s", tide_remote_peer(r->remotes[i])->name,
+                              peer_err.text);
         all = all && r->is_proven[i];
     }
     if (all)
         atomic_store(&r->is_well, true);
     atomic_fetch_add(&r->version, 1);
+    /* What the syncs wrote themselves is no reason for another one. */
+    TIDE_IGNORE(tide_foreign_wait(tide_node_file(r->options->node), 0, NULL));
+    *next_us = r->options->every_us;
+    return first;
 }
 
-static void collect(running *r)
+/* Until something was committed to the file. */
+static tide_status wait_for_commit(void *arg, int64_t wait_us)
 {
-    tide_error err = {.status = TIDE_OK};
-    tide_collected done = {.more = true};
+    const running *r = arg;
+    return tide_foreign_wait(tide_node_file(r->options->node), wait_us, NULL);
+}
+
+const tide_step tide_step_replica_sync = {
+    .name = "replica_sync",
+    .summary = "exchange events with each peer, after commits and from time to time",
+    .run = sync_all,
+    .wait = wait_for_commit,
+    .lane = TIDE_LANE_OWN,
+};
+
+/* ---- collection ---- */
+
+static tide_status collect(void *arg, int64_t *next_us, tide_error *err)
+{
+    running *r = arg;
+    tide_collected done = {.more = false};
     const tide_collect_options options = {.batch = 0};
-    while (done.more && !atomic_load(&r->is_over)) {
-        if (tide_node_collect(r->options->node, &options, &done, &err) < TIDE_OK) {
-            tide_log_write(r->options->front.log, TIDE_LOG_WARN, "nothing collected",
-                           TIDE_F("why", err.text), TIDE_F_END);
-            return;
-        }
-        tide_replica_metrics_collected(r->figures, &done);
-    }
+    TIDE_TRY(tide_node_collect(r->options->node, &options, &done, err));
+    tide_replica_metrics_collected(r->figures, &done);
+    *next_us = done.more ? 0 : r->options->collect_us;
+    return TIDE_OK;
 }
 
-/* Tables that differ although the logs are equal: nobody else would notice. */
-static void compare(running *r)
+const tide_step tide_step_replica_collect = {
+    .name = "replica_collect",
+    .summary = "delete events that every peer has",
+    .run = collect,
+    .lane = TIDE_LANE_OWN,
+};
+
+/* ---- comparison ---- */
+
+/* Tables that differ although the event logs are equal show up nowhere else. */
+static tide_status compare(void *arg, int64_t *next_us, tide_error *err)
 {
+    running *r = arg;
+    tide_status first = TIDE_NONE;
+    *next_us = r->options->collect_us;
     for (int i = 0; i < r->options->remote_count && !atomic_load(&r->is_over); i++) {
         int differing = 0;
-        tide_error err = {.status = TIDE_OK};
         const char *peer = tide_remote_peer(r->remotes[i])->name;
-        if (tide_replica_compare(r->options->node, &r->service.peer, r->remotes[i], &differing,
-                                 &err) != TIDE_OK)
+        const tide_status status =
+            tide_replica_compare(r->options->node, &r->service.peer, r->remotes[i], &differing,
+                                 first < TIDE_OK ? NULL : err);
+        first = first < TIDE_OK || status > TIDE_OK ? first : status;
+        if (status != TIDE_OK)
             continue;
         tide_replica_metrics_compared(r->figures, peer, differing);
         if (differing > 0)
@@ -134,36 +179,15 @@ static void compare(running *r)
                            TIDE_F("peer", peer), TIDE_F("next", "tidemark replica verify --repair"),
                            TIDE_F_END);
     }
+    return atomic_load(&r->is_over) ? TIDE_NONE : first;
 }
 
-/* Until something was committed, or it is time. */
-static void wait_for_news(running *r, int64_t until_us)
-{
-    tide_env *env = r->options->front.env;
-    while (!atomic_load(&r->is_over) && env->mono_us(env) < until_us)
-        if (tide_foreign_wait(tide_node_file(r->options->node), LOOK_US, NULL) == TIDE_OK)
-            return;
-}
-
-static void *keep(void *arg)
-{
-    running *r = arg;
-    tide_env *env = r->options->front.env;
-    int64_t collect_at = env->mono_us(env) + r->options->collect_us;
-    while (!atomic_load(&r->is_over)) {
-        sync_all(r);
-        if (env->mono_us(env) >= collect_at) {
-            collect(r);
-            compare(r);
-            collect_at = env->mono_us(env) + r->options->collect_us;
-        }
-        tide_snapshot_service_step(r->service.snapshots);
-        /* What the syncs wrote themselves is news too: let it come to rest. */
-        TIDE_IGNORE(tide_foreign_wait(tide_node_file(r->options->node), 0, NULL));
-        wait_for_news(r, env->mono_us(env) + r->options->every_us);
-    }
-    return NULL;
-}
+const tide_step tide_step_replica_compare = {
+    .name = "replica_compare",
+    .summary = "compare the digests of tables with each peer",
+    .run = compare,
+    .lane = TIDE_LANE_OWN,
+};
 
 /* ---- wiring ---- */
 
@@ -174,16 +198,39 @@ static void log_report(void *arg, const char *text)
                    TIDE_F("found", text), TIDE_F_END);
 }
 
+const tide_step *const tidemark_replica_steps[] = {TIDE_LISTENER_STEPS, TIDE_REPLICA_STEPS, NULL};
+
+/* A node without peers is served as it is: what there is to do for it is done by the commands. */
+static bool is_maintained(const running *r)
+{
+    return r->options->remote_count > 0 || r->options->snapshot_every_us > 0 || r->options->is_kept;
+}
+
+static tide_status bind_steps(running *r, tide_error *err)
+{
+    tide_ticker *ticker = tide_listener_ticker(r->listener);
+    const tide_step_binding now = {.arg = r, .instance = r->options->instance};
+    tide_step_binding later = now;
+    later.delay_us = r->options->collect_us;
+    TIDE_TRY(tide_snapshot_service_bind(r->service.snapshots, r->options->instance,
+                                        is_maintained(r), err));
+    if (!is_maintained(r)) {
+        tide_ticker_skip(ticker, &tide_step_replica_sync);
+        tide_ticker_skip(ticker, &tide_step_replica_collect);
+        tide_ticker_skip(ticker, &tide_step_replica_compare);
+        return TIDE_OK;
+    }
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_replica_sync, &now, err));
+    TIDE_TRY(tide_ticker_bind(ticker, &tide_step_replica_collect, &later, err));
+    return tide_ticker_bind(ticker, &tide_step_replica_compare, &later, err);
+}
+
 static tide_status start(void *arg, tide_error *err)
 {
     running *r = arg;
     for (int i = 0; i < r->options->remote_count; i++)
         TIDE_TRY(tide_remote_open(&r->remotes[i], &r->options->remotes[i], err));
-    if (r->options->remote_count == 0 && r->options->snapshot_every_us == 0 && !r->options->is_kept)
-        return TIDE_OK;
-    TIDE_TRY(tide_thread_start(&r->keeper, keep, r, err));
-    r->has_keeper = true;
-    return TIDE_OK;
+    return bind_steps(r, err);
 }
 
 static void leave(void *arg)
@@ -225,8 +272,6 @@ void tide_replicad_close(tide_replicad *r)
     if (!r)
         return;
     leave(r);
-    if (r->has_keeper)
-        (void)pthread_join(r->keeper, NULL);
     tide_snapshot_service_close(r->service.snapshots);
     tide_node_on_report(r->options->node, NULL, NULL);
     for (int i = 0; i < r->options->remote_count; i++)
@@ -242,11 +287,12 @@ uint64_t tide_replicad_version(const tide_replicad *replicad)
 }
 static tide_status join(running *r, tide_listener *front, tide_error *err)
 {
-    const tide_replica_options *options = r->options;
+    const tide_replicad_options *options = r->options;
     const tide_snapshot_service_options snapshots = {.node = options->node,
                                                      .dir = options->snapshot_dir,
                                                      .every_us = options->snapshot_every_us,
-                                                     .log = options->front.log};
+                                                     .log = options->front.log,
+                                                     .ticker = tide_listener_ticker(front)};
     TIDE_TRY(tide_snapshot_service_open(&r->service.snapshots, &snapshots, err));
     const tide_listener_component part = {
         .start = start, .leave = leave, .is_well = options->is_kept ? NULL : is_well, .arg = r};
@@ -263,12 +309,13 @@ static tide_status join(running *r, tide_listener *front, tide_error *err)
 }
 
 tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
-                               const tide_replica_options *options, tide_error *err)
+                               const tide_replicad_options *options, tide_error *err)
 {
     running *r = calloc(1, sizeof *r);
     if (!r)
         return tide_no_memory(err);
     r->options = options;
+    r->listener = front;
     r->service.node = options->node;
     r->service.peer = tide_peer_of_node(options->node, "this node");
     tide_node_on_report(options->node, log_report, r);
@@ -289,11 +336,13 @@ static void close_part(void *part)
     tide_replicad_close(part);
 }
 
-tide_status tide_replica_run(const tide_replica_options *options, tide_error *err)
+tide_status tide_replica_run(const tide_replicad_options *options, tide_error *err)
 {
     TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
     tide_replicad *replicad = NULL;
-    TIDE_TRY(tide_listener_open(&solo.front, &options->front, err));
+    tide_listener_options front = options->front;
+    front.steps = tidemark_replica_steps;
+    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
     TIDE_TRY(tide_replicad_open(&replicad, solo.front, options, err));
     solo.part = replicad;
     return tide_single_service_serve(&solo, err);

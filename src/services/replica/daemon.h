@@ -2,9 +2,9 @@
  *
  * A front may have several, each below a path of its own: /replica/NAME/tidemark.replica.v1.ReplicaService/GetMarks.
  *
- * One thread looks after the peers: when something was committed to the file, by anybody, and every every_us in any case, it syncs with each (anti-entropy
- * goes on for ever, not only at the start). Now and then it collects what nobody needs any more, and makes snapshots
- * (snapshot_service.h); a peer below whose floor this node has come is asked for one (bootstrap.h). /readyz is 200 once every
+ * Its steps (runtime/ticker.h) have a thread for each node. One syncs with each peer after every commit to the file, and every every_us in any
+ * case: anti-entropy does not end with the start. Others collect events that every peer has, compare tables with peers, and make
+ * snapshots (snapshot_service.h); a peer below whose floor this node has come is asked for one (bootstrap.h). /readyz is 200 once every
  * peer was synced with to a proven cut; without peers at once.
  *
  * Survives: everything is in the file. Threads: as front.h. */
@@ -14,10 +14,20 @@
 #include "remote/replica_peer.h"
 #include "replica/node.h"
 #include "runtime/listener.h"
+#include "services/replica/snapshot_service.h"
 
 enum { TIDE_REPLICA_PEERS_MAX = 64 };
 
-typedef struct tide_replica_options {
+/* Steps of the component, and of the daemon. */
+extern const tide_step tide_step_replica_sync;
+extern const tide_step tide_step_replica_collect;
+extern const tide_step tide_step_replica_compare;
+#define TIDE_REPLICA_STEPS                                                                         \
+    &tide_step_replica_sync, &tide_step_replica_collect, &tide_step_replica_compare,               \
+        &tide_step_replica_snapshot
+extern const tide_step *const tidemark_replica_steps[];
+
+typedef struct tide_replicad_options {
     tide_listener_options front; /* port_count 0: nobody is served */
     tide_node *node;             /* must outlive it */
     tide_remote_options remotes[TIDE_REPLICA_PEERS_MAX];
@@ -26,18 +36,20 @@ typedef struct tide_replica_options {
     int64_t collect_us;        /* between collections */
     int64_t snapshot_every_us; /* between snapshots; 0: only when one is needed */
     const char *snapshot_dir;  /* NULL: DB-snapshots */
-    const char *under;         /* where its service is: "/replica/NAME"; NULL: at the root */
-    bool is_at_root;           /* as well, where it is below a path */
-    bool is_uncounted;         /* no figures: another node of the front has them */
+    const char *
+        instance; /* in the names of its steps, where there are several nodes; NULL: the only one */
+    const char *under; /* where its service is: "/replica/NAME"; NULL: at the root */
+    bool is_at_root;   /* as well, where it is below a path */
+    bool is_uncounted; /* no figures: another node of the front has them */
     bool
         is_kept; /* looked after without peers, too: collected, watched for news; a peer that is away does not make the front unwell */
-} tide_replica_options;
+} tide_replicad_options;
 
 typedef struct tide_replicad tide_replicad;
 
 /* Add a node to a front that is not serving yet. The options must outlive it; their front is not looked at, but for env and log. */
 TIDE_MUST_CHECK tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
-                                               const tide_replica_options *options,
+                                               const tide_replicad_options *options,
                                                tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_replicad_close(tide_replicad *replicad);
@@ -45,6 +57,6 @@ void tide_replicad_close(tide_replicad *replicad);
 uint64_t tide_replicad_version(const tide_replicad *replicad);
 
 /* A front with a node alone, until SIGTERM. */
-TIDE_MUST_CHECK tide_status tide_replica_run(const tide_replica_options *options, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_replica_run(const tide_replicad_options *options, tide_error *err);
 
 #endif

@@ -10,21 +10,21 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/thread.h"
 #include "services/api/rpc.h"
 
 #define RETRY_US INT64_C(60000000) /* after one that failed */
+#define DUE_US INT64_C(1000000)    /* between looks whether one is due */
 
 struct tide_snapshot_service {
     tide_snapshot_service_options options;
     char dir[TIDE_SNAPSHOT_PATH_MAX];
     tide_env *env;
     int64_t opened_us; /* wall clock */
+    bool is_timed;
     atomic_bool is_over;
     pthread_mutex_t lock;
     /* under the lock */
-    pthread_t maker;
-    bool has_maker; /* to be joined */
+    bool is_wanted; /* by a peer */
     bool is_making;
     int64_t failed_us; /* monotonic; 0: the last one did not fail */
     char failure[256];
@@ -37,69 +37,61 @@ static bool is_over(void *arg)
     return atomic_load(&((tide_snapshot_service *)arg)->is_over);
 }
 
-static void tell(const tide_snapshot_service *s, tide_status status, const char *id,
-                 const tide_error *err)
+static tide_status make(tide_snapshot_service *s, tide_error *err)
 {
-    if (!s->options.log || atomic_load(&s->is_over))
-        return;
-    if (status < TIDE_OK)
-        tide_log_write(s->options.log, TIDE_LOG_WARN, "no snapshot was made",
-                       TIDE_F("why", err->text), TIDE_F_END);
-    else
-        tide_log_write(s->options.log, TIDE_LOG_INFO, "a snapshot was made",
-                       TIDE_F("snapshot_id", id), TIDE_F_END);
-}
-
-static void *make(void *arg)
-{
-    tide_snapshot_service *s = arg;
-    tide_error err = {.status = TIDE_OK};
     TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};
     const tide_snapshot_watch watch = {.arg = s, .is_over = is_over};
-    tide_status status = tide_snapshot_make_in(s->options.node, s->dir, &watch, &info, &err);
-    tell(s, status, info.id, &err);
-    if (status >= TIDE_OK)
-        status = tide_snapshot_keep(s->options.node, s->dir, TIDE_SNAPSHOT_KEPT, &err);
+    TIDE_TRY(tide_snapshot_make_in(s->options.node, s->dir, &watch, &info, err));
+    if (s->options.log)
+        tide_log_write(s->options.log, TIDE_LOG_INFO, "snapshot made",
+                       TIDE_F("snapshot_id", info.id), TIDE_F_END);
+    return tide_snapshot_keep(s->options.node, s->dir, TIDE_SNAPSHOT_KEPT, err);
+}
+
+/* Under the lock. */
+static bool has_just_failed(const tide_snapshot_service *s)
+{
+    return s->failed_us != 0 && s->env->mono_us(s->env) < s->failed_us + RETRY_US;
+}
+
+/* A peer needs one. */
+static void request_one(tide_snapshot_service *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->is_wanted = !s->is_making && !has_just_failed(s) && !atomic_load(&s->is_over);
+    (void)pthread_mutex_unlock(&s->lock);
+    tide_ticker_wake(s->options.ticker, tide_step_replica_snapshot.name);
+}
+
+/* The request is served from here on, or was found needless. */
+static void end_request(tide_snapshot_service *s, bool is_making)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->is_wanted = false;
+    s->is_making = is_making;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void end_making(tide_snapshot_service *s, tide_status status, const tide_error *err)
+{
     (void)pthread_mutex_lock(&s->lock);
     s->is_making = false;
     s->failed_us = status < TIDE_OK ? s->env->mono_us(s->env) : 0;
-    (void)snprintf(s->failure, sizeof s->failure, "%.250s", status < TIDE_OK ? err.text : "");
+    (void)snprintf(s->failure, sizeof s->failure, "%.250s", status < TIDE_OK ? err->text : "");
     (void)pthread_mutex_unlock(&s->lock);
-    return NULL;
 }
 
-/* Begin one unless one is on its way. */
-static tide_status begin_making(tide_snapshot_service *s, tide_error *err)
-{
-    tide_status status = TIDE_OK;
-    (void)pthread_mutex_lock(&s->lock);
-    if (!s->is_making && !atomic_load(&s->is_over)) {
-        if (s->has_maker)
-            (void)pthread_join(s->maker, NULL);
-        s->is_making = true;
-        status = tide_thread_start(&s->maker, make, s, err);
-        s->has_maker = status == TIDE_OK;
-        s->is_making = s->has_maker;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return status;
-}
-
-static bool has_just_failed(tide_snapshot_service *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool has = s->failed_us != 0 && s->env->mono_us(s->env) < s->failed_us + RETRY_US;
-    (void)pthread_mutex_unlock(&s->lock);
-    return has;
-}
-
-/* TIDE_OK: one is due. */
-static tide_status is_due(tide_snapshot_service *s, tide_error *err)
+/* TIDE_OK: one is due, or it is wanted and there is none. */
+static tide_status is_due(tide_snapshot_service *s, bool is_wanted, tide_error *err)
 {
     bool is_needed = false;
     TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info newest = {.bytes = 0};
     const tide_status status = tide_snapshot_newest(s->options.node, &newest, err);
     TIDE_TRY(status);
+    if (status == TIDE_NONE && is_wanted)
+        return TIDE_OK;
+    if (!s->is_timed)
+        return TIDE_NONE;
     if (status == TIDE_NONE)
         TIDE_TRY(tide_snapshot_is_needed(s->options.node, &is_needed, err));
     const int64_t since_us = status == TIDE_OK ? newest.created_us : s->opened_us;
@@ -109,16 +101,44 @@ static tide_status is_due(tide_snapshot_service *s, tide_error *err)
                : TIDE_NONE;
 }
 
-void tide_snapshot_service_step(tide_snapshot_service *s)
+/* TIDE_OK: requested, or due. */
+static tide_status check_wanted(tide_snapshot_service *s, tide_error *err)
 {
-    tide_error err = {.status = TIDE_OK};
-    if (has_just_failed(s))
-        return;
-    tide_status status = is_due(s, &err);
-    if (status == TIDE_OK)
-        status = begin_making(s, &err);
-    if (status < TIDE_OK)
-        tell(s, status, "", &err);
+    (void)pthread_mutex_lock(&s->lock);
+    const bool is_wanted = s->is_wanted;
+    const bool is_early = has_just_failed(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (is_early || atomic_load(&s->is_over))
+        return TIDE_NONE;
+    return is_wanted || s->is_timed ? is_due(s, is_wanted, err) : TIDE_NONE;
+}
+
+static tide_status run(void *arg, int64_t *next_us, tide_error *err)
+{
+    tide_snapshot_service *s = arg;
+    *next_us = s->is_timed ? DUE_US : INT64_MAX;
+    tide_status status = check_wanted(s, err);
+    end_request(s, status == TIDE_OK);
+    if (status != TIDE_OK)
+        return status;
+    status = make(s, err);
+    end_making(s, status, err);
+    return status;
+}
+
+const tide_step tide_step_replica_snapshot = {
+    .name = "replica_snapshot",
+    .summary = "make a snapshot when one is due, needed or requested",
+    .run = run,
+    .lane = TIDE_LANE_OWN,
+};
+
+tide_status tide_snapshot_service_bind(tide_snapshot_service *s, const char *instance,
+                                       bool is_timed, tide_error *err)
+{
+    s->is_timed = is_timed;
+    return tide_ticker_bind(s->options.ticker, &tide_step_replica_snapshot,
+                            &(tide_step_binding){.arg = s, .instance = instance}, err);
 }
 
 /* ---- life ---- */
@@ -159,8 +179,6 @@ void tide_snapshot_service_close(tide_snapshot_service *s)
     if (!s)
         return;
     atomic_store(&s->is_over, true);
-    if (s->has_maker)
-        (void)pthread_join(s->maker, NULL);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -195,10 +213,10 @@ tide_status tide_snapshot_serve_list(tide_snapshot_service *s,
     TIDE_TRY(status);
     if (status == TIDE_OK)
         TIDE_TRY(put_snapshot(out, &newest, err));
-    else if (request->make && !has_just_failed(s))
-        TIDE_TRY(begin_making(s, err));
+    else if (request->make)
+        request_one(s);
     (void)pthread_mutex_lock(&s->lock);
-    answer.making = s->is_making;
+    answer.making = s->is_wanted || s->is_making;
     (void)snprintf(failure, sizeof failure, "%s", s->failure);
     (void)pthread_mutex_unlock(&s->lock);
     answer.failure = failure;

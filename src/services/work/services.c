@@ -10,7 +10,10 @@
 
 struct tide_services {
     tide_rpc_context context;
+    tide_work_maintenance *maintenance;
 };
+
+const tide_step *const tidemark_serve_steps[] = {TIDE_LISTENER_STEPS, TIDE_WORK_STEPS, NULL};
 
 static void leave(void *arg)
 {
@@ -19,30 +22,34 @@ static void leave(void *arg)
     tide_long_poll_end(s->context.journal);
 }
 
-static tide_status join(tide_services *s, tide_listener *front, tide_error *err)
+static tide_status join(tide_services *s, tide_listener *listener, tide_error *err)
 {
     static const tide_method *const tables[] = {
         tide_rpc_tasks,       tide_rpc_work,    tide_rpc_work_look,      tide_rpc_schedules,
         tide_rpc_idempotency, tide_rpc_journal, tide_rpc_journal_streams};
-    const tide_listener_component part = {.leave = leave, .arg = s};
+    const tide_listener_component component = {.leave = leave, .arg = s};
     char topic[64];
     tide_work_topic(topic, NULL);
-    tide_metrics_add_source(tide_listener_metrics(front), tide_work_metrics, s->context.store);
+    tide_metrics_add_source(tide_listener_metrics(listener), tide_work_metrics, s->context.store);
     TIDE_TRY(tide_long_poll_open(&s->context.work, s->context.store, topic, err));
     TIDE_TRY(tide_long_poll_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        TIDE_TRY(tide_listener_add(front, tables[i], NULL, &s->context, err));
-    return tide_listener_join(front, &part, err);
+        TIDE_TRY(tide_listener_add(listener, tables[i], NULL, &s->context, err));
+    TIDE_TRY(tide_work_maintenance_bind(s->maintenance, tide_listener_ticker(listener), err));
+    return tide_listener_join(listener, &component, err);
 }
 
-tide_status tide_services_open(tide_services **out, tide_listener *front, tide_store *store,
-                               tide_error *err)
+tide_status tide_services_open(tide_services **out, tide_listener *listener, tide_store *store,
+                               const tide_work_maintenance_options *maintenance, tide_error *err)
 {
     tide_services *s = calloc(1, sizeof *s);
     if (!s)
         return tide_no_memory(err);
     s->context.store = store;
-    const tide_status status = join(s, front, err);
+    tide_status status = tide_work_maintenance_new(&s->maintenance, store, maintenance,
+                                                   tide_listener_metrics(listener), err);
+    if (status >= TIDE_OK)
+        status = join(s, listener, err);
     if (status < TIDE_OK) {
         tide_services_close(s);
         return status;
@@ -57,5 +64,6 @@ void tide_services_close(tide_services *s)
         return;
     tide_long_poll_close(s->context.work);
     tide_long_poll_close(s->context.journal);
+    tide_work_maintenance_free(s->maintenance);
     free(s);
 }
