@@ -54,6 +54,9 @@ enum {
 /* Topics (watch.h): TIDE_WORK_TOPIC is notified when something became claimable that has no single type (a type
  * was resumed); tide_work_topic gives that of one type, or (NULL) the one that tells of every type. */
 #define TIDE_WORK_TOPIC "work"
+/* Notified when a lease, a delayed item or a schedule was written that ends or is due within TIDE_WORK_SWEEP_US: for
+ * those who sleep until tide_work_next_sweep, at most so long. */
+#define TIDE_WORK_DUE_TOPIC "work-due"
 TIDE_API void tide_work_topic(char out[64], const char *work_type);
 
 /* ---- tasks ---- */

@@ -233,6 +233,12 @@ static tide_status add_new(tide_item_batch *b, int new_count, tide_error *err)
     int64_t inserted = 0;
     TIDE_TRY(tide_tx_now(b->tx, &now_us, err));
     TIDE_TRY(insert_items(b, now_us, &inserted, err));
+    for (int i = 0; i < b->count; i++) {
+        const int64_t start_us =
+            b->plans[i].added->is_existing ? 0 : start_of(b->plans[i].item, now_us);
+        if (start_us > 0)
+            tide_item_notify_due(b->tx, start_us - now_us);
+    }
     if (inserted != new_count)
         return tide_fail(err, TIDE_E_SERIALIZATION,
                          "an item of the same id or unique key was added at the same time");

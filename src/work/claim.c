@@ -308,6 +308,8 @@ static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
     tide_item_notify(&wakes, tx);
+    if (c->out->count > 0)
+        tide_item_notify_due(tx, c->lease_us);
     c->is_vain = c->out->count == 0 && promoted == 0;
     if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         return tide_fail(err, TIDE_E_NOT_FOUND, "nothing to do");
@@ -341,6 +343,7 @@ static tide_status claim_at_once(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(defer_turn(tx, c->request->types[0], err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_claim(&query, tx, c, false, REACH_FIRST, err));
+    tide_item_notify_due(tx, c->lease_us);
     return tide_query_defer_rows(&query, read_row, c, err);
 }
 

@@ -92,6 +92,8 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     if (!is_over)
         tide_item_wake(&wakes, hold.work_type);
     tide_item_notify(&wakes, tx);
+    if (!is_over && delay_us > 0)
+        tide_item_notify_due(tx, delay_us);
     return TIDE_OK;
 }
 

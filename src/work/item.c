@@ -321,7 +321,7 @@ void tide_item_wake(tide_item_wakes *wakes, const char *work_type)
     for (int i = 0; i < wakes->count; i++)
         if (strcmp(wakes->types[i], work_type) == 0)
             return;
-    /* Two places are left: for the topic of every type, and for the journal's. */
+    /* Three are left: for the topics of every type, of what is due, and of the journal. */
     if (wakes->count == (int)(sizeof wakes->types / sizeof wakes->types[0])) {
         wakes->is_broadcast = true;
         return;
@@ -341,6 +341,12 @@ void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx)
         tide_work_topic(topic, i < wakes->count ? wakes->types[i] : NULL);
         TIDE_IGNORE(tide_tx_notify(tx, topic, NULL));
     }
+}
+
+void tide_item_notify_due(tide_tx *tx, int64_t in_us)
+{
+    if (in_us < TIDE_WORK_SWEEP_US)
+        TIDE_IGNORE(tide_tx_notify(tx, TIDE_WORK_DUE_TOPIC, NULL));
 }
 
 void tide_item_wake_column(tide_tx *tx, tide_query *query)

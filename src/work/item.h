@@ -115,7 +115,7 @@ TIDE_MUST_CHECK tide_status tide_item_fail_some(int lost, int count, tide_error 
 typedef struct tide_item_wakes {
     int count;
     bool is_broadcast;
-    char types[TIDE_TX_TOPIC_MAX - 2][TIDE_WORK_TYPE_MAX + 1];
+    char types[TIDE_TX_TOPIC_MAX - 3][TIDE_WORK_TYPE_MAX + 1];
 } tide_item_wakes;
 
 void tide_item_wake(tide_item_wakes *wakes, const char *work_type);
@@ -123,6 +123,8 @@ void tide_item_wake(tide_item_wakes *wakes, const char *work_type);
 void tide_item_wake_column(tide_tx *tx, tide_query *query);
 /* A hint that does not fit in is left out, and never a reason to fail. */
 void tide_item_notify(const tide_item_wakes *wakes, tide_tx *tx);
+/* A sweep has something to do in so many microseconds (TIDE_WORK_DUE_TOPIC). */
+void tide_item_notify_due(tide_tx *tx, int64_t in_us);
 
 /* ---- adding ---- */
 

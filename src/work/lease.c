@@ -183,6 +183,8 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
     if (status == TIDE_NONE)
         return tide_item_fail_lost(tx, request->id, request->token, err);
     tide_item_wake_column(tx, query);
+    if (request->delay_us > 0)
+        tide_item_notify_due(tx, request->delay_us);
     return TIDE_OK;
 }
 

@@ -124,8 +124,10 @@ static tide_status add_schedule(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&request->arena);
     TIDE_TRY(tide_item_check_task(tx, request->wanted->task_id, "it takes no more items", err));
     TIDE_TRY(insert_schedule(tx, request, &inserted, err));
-    if (inserted == 1)
+    if (inserted == 1) {
+        tide_item_notify_due(tx, 0); /* however far: schedules are added rarely */
         return TIDE_OK;
+    }
     tide_schedule found = {0};
     const tide_status status =
         find_schedule(tx, request->wanted->name, &request->arena, &found, err);
@@ -366,6 +368,8 @@ static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
     tide_query_bind_bool(query, "is_paused", request->is_paused);
     tide_query_bind_time(query, "next",
                          is_late ? time_after(&found, now_us) : found.next_run_at_us);
+    if (!request->is_paused)
+        tide_item_notify_due(tx, 0);
     return tide_query_run(query, NULL, err);
 }
 

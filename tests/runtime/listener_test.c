@@ -275,10 +275,9 @@ static void await_swept(front_test *t, const char *result, int64_t count)
 }
 
 /* No worker and no command sweeps here: the daemon has to. */
-static void serve_takes_over_an_item_and_fires_a_schedule_by_itself(void **state)
+static void check_sweep(front_test *t, const char *const *options)
 {
-    front_test *t = *state;
-    start(t, NULL, NULL);
+    start(t, options, NULL);
     char *task = run_well(t, (const char *[]){"task", "create", "a", NULL});
     free(run_well(t, (const char *[]){"work", "add", "--task", task, "--type", "x", NULL}));
     free(run_well(t, (const char *[]){"work", "claim", "--type", "x", "--worker", "dead", "--lease",
@@ -296,6 +295,17 @@ static void serve_takes_over_an_item_and_fires_a_schedule_by_itself(void **state
     free(text);
 }
 
+static void serve_takes_over_an_item_and_fires_a_schedule_by_itself(void **state)
+{
+    check_sweep(*state, NULL);
+}
+
+/* It would sleep for a minute: what is due earlier wakes it. */
+static void what_is_due_earlier_wakes_the_sweep(void **state)
+{
+    check_sweep(*state, (const char *[]){"--sweep", "60s", NULL});
+}
+
 #define FRONT_CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 TEST_FILE()
@@ -308,6 +318,7 @@ TEST_FILE()
         FRONT_CASE(a_file_that_is_not_there_is_the_options_fault),
         FRONT_CASE(every_limit_of_the_network_is_an_option),
         FRONT_CASE(serve_takes_over_an_item_and_fires_a_schedule_by_itself),
+        FRONT_CASE(what_is_due_earlier_wakes_the_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

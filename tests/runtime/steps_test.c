@@ -193,7 +193,7 @@ static void the_sweep_sleeps_until_something_is_due(void **state)
     make_task(t, "t");
     add_item(t, "i");
     assert_true(claim(t, "dead").token > 0);
-    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = 3600 * SECOND_US});
+    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = MINUTE_US});
     sim_run(&s, 5 * SECOND_US);
     s.rounds = 0;
     sim_run(&s, LEASE_US - 6 * SECOND_US);
@@ -242,7 +242,7 @@ static void keys_are_deleted_when_they_expire(void **state)
     store_test *t = *state;
     complete_key(t, "short", 3600 * SECOND_US);
     complete_key(t, "long", 100 * DAY_US);
-    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = 3600 * SECOND_US});
+    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = MINUTE_US});
     sim_leap(&s, 2 * 3600 * SECOND_US);
     assert_false(has_key(t, "short"));
     assert_true(has_key(t, "long"));
@@ -263,8 +263,7 @@ static void ended_items_are_deleted_after_the_time_of_the_option(void **state)
     const held h = claim(t, "w");
     assert_ok(finish(t, &h, NULL));
     sim_open(&s, t,
-             &(tide_work_maintenance_options){.sweep_us = 3600 * SECOND_US,
-                                              .keep_items_us = 2 * DAY_US});
+             &(tide_work_maintenance_options){.sweep_us = MINUTE_US, .keep_items_us = 2 * DAY_US});
     sim_leap(&s, DAY_US);
     assert_int_equal(2, count_items(t));
     sim_leap(&s, DAY_US);
@@ -287,12 +286,11 @@ static void checkpoints_are_deleted_only_where_an_option_asks(void **state)
     store_test *t = *state;
     make_task(t, "t");
     add_checkpoints(t, 20);
-    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = 3600 * SECOND_US});
+    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = MINUTE_US});
     sim_leap(&s, DAY_US);
     sim_close(&s);
     assert_int_equal(20, count_checkpoints(t, "t"));
-    sim_open(&s, t,
-             &(tide_work_maintenance_options){.sweep_us = 3600 * SECOND_US, .keep_checkpoints = 5});
+    sim_open(&s, t, &(tide_work_maintenance_options){.sweep_us = MINUTE_US, .keep_checkpoints = 5});
     sim_leap(&s, DAY_US);
     sim_close(&s);
     assert_int_equal(5, count_checkpoints(t, "t"));

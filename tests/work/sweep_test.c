@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/watch.h>
+
+#include "base/cleanup.h"
+
 /* Expired is an outcome of the attempt; the item goes back to pending, with a checkpoint. */
 static void a_lease_that_ran_out_is_requeued_at_once_and_recorded(void **state)
 {
@@ -247,6 +251,67 @@ static void a_back_off_does_not_outlast_a_clock_that_was_ahead(void **state)
     assert_true(claim(t, "w").token == 0);
 }
 
+/* Has something been written since the last call that a sleeping sweeper has to know of? */
+static bool is_woken(store_test *t, tide_watch *watch)
+{
+    return tide_watch_wait(watch, 0, &t->err) == TIDE_OK;
+}
+
+static void what_is_due_soon_wakes_sweepers(void **state)
+{
+    store_test *t = *state;
+    TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
+    make_task(t, "t");
+    assert_ok_err(tide_watch_open(&watch, t->store, TIDE_WORK_DUE_TOPIC, &t->err), &t->err);
+    add_item(t, "a");
+    (void)is_woken(t, watch); /* one that was just opened may be ready */
+    const char *const types[] = {"job"};
+    const tide_work_claim_request request = {
+        .worker = "w", .types = types, .type_count = 1, .lease_us = SECOND_US};
+    const held h = claim_with(t->store, request);
+    assert_true(h.token > 0);
+    assert_true(is_woken(t, watch));
+    assert_ok(fail_it(t, &h, "x", false));
+    assert_true(is_woken(t, watch));
+    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 10 * SECOND_US});
+    assert_true(is_woken(t, watch));
+    const tide_schedule_new hourly = {
+        .name = "hourly", .task_id = "t", .work_type = "job", .cron = "0 * * * *"};
+    assert_ok_err(tide_schedule_add(t->store, &hourly, NULL, &t->err), &t->err);
+    assert_true(is_woken(t, watch));
+}
+
+/* The answer is the earliest of the three kinds, and 0 once it has come. */
+static void the_next_sweep_is_the_earliest_end_or_start(void **state)
+{
+    store_test *t = *state;
+    int64_t wait_us = 0;
+    make_task(t, "t");
+    assert_ok_err(tide_work_next_sweep(t->store, &wait_us, &t->err), &t->err);
+    assert_true(wait_us == INT64_MAX);
+    add_item(t, "a");
+    assert_true(claim(t, "w").token > 0);
+    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
+    assert_true(wait_us == LEASE_US);
+    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 20 * SECOND_US});
+    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
+    assert_true(wait_us == 20 * SECOND_US);
+    const tide_schedule_new often = {.name = "often",
+                                     .task_id = "t",
+                                     .work_type = "job",
+                                     .every_us = 10 * SECOND_US,
+                                     .max_retries = -1};
+    assert_ok(tide_schedule_add(t->store, &often, NULL, &t->err));
+    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
+    assert_true(wait_us == 10 * SECOND_US);
+    virtual_env_advance(&t->clock, 10 * SECOND_US);
+    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
+    assert_true(wait_us == 0);
+    assert_int_equal(1, sweep(t).scheduled);
+    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
+    assert_true(wait_us == 10 * SECOND_US);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +326,8 @@ TEST_FILE()
         STORE_CASE(a_great_crash_is_cleared_in_bounded_turns),
         STORE_CASE(a_requeued_item_wakes_its_type),
         STORE_CASE(a_back_off_does_not_outlast_a_clock_that_was_ahead),
+        STORE_CASE(what_is_due_soon_wakes_sweepers),
+        STORE_CASE(the_next_sweep_is_the_earliest_end_or_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

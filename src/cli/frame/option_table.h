@@ -89,7 +89,7 @@ enum {
       "cancel what has not been finished")                                                         \
     X(CRASH_LIMIT, "crash-limit", 0, "N", NULL, NULL, NUMBER, 1, 1000,                             \
       "set aside after so many crashes")                                                           \
-    X(SWEEP, "sweep", 0, "DURATION", "1s", NULL, DURATION, 1000, INT64_C(3600000000),              \
+    X(SWEEP, "sweep", 0, "DURATION", "1s", NULL, DURATION, 1000, INT64_C(60000000),                \
       "look for ended leases, due items and schedules at least so often")                          \
     X(KEEP_KEYS, "keep-keys", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,       \
       "delete completed idempotency keys without an expiry after this time (default 7d)")          \

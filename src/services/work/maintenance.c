@@ -3,12 +3,14 @@
 #include <stdlib.h>
 
 #include <tidemark/journal.h>
+#include <tidemark/watch.h>
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
 #include "core/idempotency_keys.h"
 #include "work/clean.h"
 
+#define SWEEP_REST_US INT64_C(500000)      /* SQLite reports every commit of other processes */
 #define CLEAN_US INT64_C(60000000)         /* between clean-ups that found nothing more */
 #define CLEAN_DELAY_US INT64_C(10000000)   /* after the start */
 #define CHECKPOINTS_US INT64_C(3600000000) /* a compaction reads every task */
@@ -18,7 +20,9 @@ struct tide_work_maintenance {
     tide_env *env;
     tide_work_maintenance_options options;
     tide_metrics *metrics; /* NULL: none */
-    int64_t full_due_us;   /* a sweep also does what tide_work_next_sweep does not look for */
+    tide_watch *watch;     /* of what is due; NULL: none */
+    bool has_tried_watch;
+    int64_t full_due_us; /* a sweep also does what tide_work_next_sweep does not look for */
 };
 
 /* ---- sweep ---- */
@@ -49,6 +53,8 @@ static tide_status sweep(void *arg, int64_t *next_us, tide_error *err)
     tide_work_swept swept = {.has_more = false};
     int64_t wait_us = 0;
     *next_us = m->options.sweep_us;
+    if (m->watch)
+        TIDE_IGNORE(tide_watch_wait(m->watch, 0, NULL));
     TIDE_TRY(tide_work_next_sweep(m->store, &wait_us, err));
     const int64_t now_us = m->env->mono_us(m->env);
     if (wait_us > 0 && now_us < m->full_due_us) {
@@ -63,10 +69,23 @@ static tide_status sweep(void *arg, int64_t *next_us, tide_error *err)
     return TIDE_OK;
 }
 
+/* Opened by the thread that waits for it: a simulation, which does not wait, has no thread of a watch either. It is a
+ * hint, so one that cannot be opened is done without. */
+static int get_watch_fd(void *arg)
+{
+    tide_work_maintenance *m = arg;
+    if (!m->has_tried_watch)
+        TIDE_IGNORE(tide_watch_open(&m->watch, m->store, TIDE_WORK_DUE_TOPIC, NULL));
+    m->has_tried_watch = true;
+    return m->watch ? tide_watch_fd(m->watch) : -1;
+}
+
 const tide_step tide_step_sweep = {
     .name = "sweep",
     .summary = "requeue items whose lease ended, release due items, fire schedules",
     .run = sweep,
+    .watch_fd = get_watch_fd,
+    .rest_us = SWEEP_REST_US,
 };
 
 const tide_step *const tidemark_work_run_steps[] = {&tide_step_sweep, NULL};
@@ -139,19 +158,22 @@ tide_status tide_work_maintenance_new(tide_work_maintenance **out, tide_store *s
                                       const tide_work_maintenance_options *options,
                                       tide_metrics *metrics, tide_error *err)
 {
-    tide_work_maintenance *m = calloc(1, sizeof *m);
+    TIDE_CLEANUP(tide_work_maintenance_freep) tide_work_maintenance *m = calloc(1, sizeof *m);
     if (!m)
         return tide_no_memory(err);
     *m = (tide_work_maintenance){
         .store = store, .env = tide_store_env(store), .options = *options, .metrics = metrics};
     if (m->options.sweep_us == 0)
         m->options.sweep_us = TIDE_SWEEP_DEFAULT_US;
-    *out = m;
+    *out = TIDE_TAKE(m);
     return TIDE_OK;
 }
 
 void tide_work_maintenance_free(tide_work_maintenance *maintenance)
 {
+    if (!maintenance)
+        return;
+    tide_watch_close(maintenance->watch);
     free(maintenance);
 }
 

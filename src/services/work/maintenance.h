@@ -2,9 +2,9 @@
  *
  * `serve`, `up`, `colony` and `work run` bind these steps to their tickers (runtime/ticker.h).
  *
- * sweep sleeps until the earliest lease end, due item or schedule of the store, and at most sweep_us. What is
- * written meanwhile and is due earlier is found by the next look, so with the default a lease is taken over and a
- * schedule fires within a second of its time.
+ * sweep sleeps until the earliest lease end, due item or schedule of the store, and at most sweep_us. A new one that is due
+ * earlier wakes it (TIDE_WORK_DUE_TOPIC). That is a hint, and plain SQL on PostgreSQL gives none: with the default it looks
+ * every second, so that a lease is taken over and a schedule fires within a second of its time in any case.
  *
  * Threads: as runtime/ticker.h. */
 #ifndef TIDE_SERVICES_WORK_MAINTENANCE_H
