@@ -326,6 +326,78 @@ tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options, t
     return status;
 }
 
+static tide_status run_basebackup(const pg_cluster *c, const pg_cluster *primary, tide_error *err)
+{
+    char program[PATH_MAX];
+    char data[TEMPDIR_PATH_MAX];
+    char source[PG_CLUSTER_URL_MAX];
+    join_program(c, "pg_basebackup", program);
+    tempdir_join(&c->dir, "data", data);
+    pg_cluster_url(primary, "postgres", source);
+    pg_append_text(source, sizeof(source), "?application_name=standby");
+    const char *const argv[] = {program, "-D",        data, "-R",   "-c",
+                                "fast",  "--no-sync", "-d", source, NULL};
+    const proc_options options = {.argv = argv, .user = PG_SERVER_USER, .directory = c->dir.path};
+    TIDE_CLEANUP(proc_result_done) proc_result result = {0};
+    TIDE_TRY(proc_run(&result, &options, PG_CLUSTER_DEADLINE_MS, err));
+    if (result.exit_code != 0)
+        return tide_fail(err, TIDE_E_FAILED, "pg_basebackup ended with %d: %s", result.exit_code,
+                         result.err);
+    return TIDE_OK;
+}
+
+static tide_status make_standby(pg_cluster *c, const pg_cluster *primary, tide_error *err)
+{
+    TIDE_TRY(pg_find_programs(c->bin, err));
+    TIDE_TRY(make_directory(c, err));
+    TIDE_TRY(run_basebackup(c, primary, err));
+    if (c->options.has_tcp)
+        return start_on_free_port(c, err);
+    c->port = DEFAULT_PORT;
+    set_socket_url(c);
+    return start_server(c, err);
+}
+
+tide_status pg_cluster_start_standby(pg_cluster *c, const pg_cluster *primary,
+                                     const pg_cluster_options *options, tide_error *err)
+{
+    *c = (pg_cluster){.server = pg_no_process, .supervisor = pg_no_process};
+    if (options != NULL)
+        c->options = *options;
+    const tide_status status = make_standby(c, primary, err);
+    if (status != TIDE_OK)
+        pg_cluster_stop(c);
+    return status;
+}
+
+tide_status pg_cluster_query(const pg_cluster *c, const char *sql, char *out, size_t size,
+                             tide_error *err)
+{
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(c, "postgres", url);
+    PGconn *pg = PQconnectdb(url);
+    PGresult *result = PQexec(pg, sql);
+    const ExecStatusType state = PQresultStatus(result);
+    tide_status status = TIDE_OK;
+    if (state != PGRES_TUPLES_OK && state != PGRES_COMMAND_OK)
+        status = tide_fail(err, TIDE_E_FAILED, "%s: %s", sql, PQerrorMessage(pg));
+    else if (out != NULL)
+        snprintf(out, size, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    PQfinish(pg);
+    return status;
+}
+
+tide_status pg_cluster_promote(const pg_cluster *c, tide_error *err)
+{
+    char is_promoted[8] = "";
+    TIDE_TRY(
+        pg_cluster_query(c, "SELECT pg_promote(true, 60)", is_promoted, sizeof(is_promoted), err));
+    return strcmp(is_promoted, "t") == 0
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_TIMEOUT, "the standby was not promoted");
+}
+
 /* Of "key id". */
 static bool parse_segment(const char *line, int *id)
 {

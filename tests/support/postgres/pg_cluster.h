@@ -62,6 +62,19 @@ typedef struct pg_cluster {
 TIDE_MUST_CHECK tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options,
                                              tide_error *err);
 
+/* A hot standby of a running cluster, called "standby", made by pg_basebackup; it streams from there.
+ * TIDE_E_NOT_FOUND as above. */
+TIDE_MUST_CHECK tide_status pg_cluster_start_standby(pg_cluster *c, const pg_cluster *primary,
+                                                     const pg_cluster_options *options,
+                                                     tide_error *err);
+
+/* Make a standby a primary; returns when it takes writes. Connections to it stay open. */
+TIDE_MUST_CHECK tide_status pg_cluster_promote(const pg_cluster *c, tide_error *err);
+
+/* Run one statement on the database postgres, and return its first value, "" for none. */
+TIDE_MUST_CHECK tide_status pg_cluster_query(const pg_cluster *c, const char *sql, char *out,
+                                             size_t size, tide_error *err);
+
 /* End the server at once; its files are removed in the background, soon after. Fine in every
  * state, also after a failed start. */
 void pg_cluster_stop(pg_cluster *c);
