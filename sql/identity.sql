@@ -38,11 +38,72 @@ RETURNING CAST(value AS INTEGER);
 
 -- statement: identity_host  only: postgres
 -- What a failover or a restored copy changes: cluster, timeline, database, and the table itself (a dump that is
--- loaded into the same database makes it anew). Then: is this a standby; and which running server is it?
+-- loaded into the same database makes it anew). Then: is this a standby; which running server is it; the process
+-- that answers, which behind a proxy is not the one of the connection; the end of the WAL; and may this role write a
+-- message into it?
 SELECT (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
        CASE WHEN pg_is_in_recovery() THEN (SELECT to_hex(timeline_id) FROM pg_control_checkpoint())
             ELSE ltrim(lower(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)), '0') END || '/' ||
        (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' ||
        coalesce(to_regclass('db_metadata')::oid::text, '0'),
        pg_is_in_recovery(),
-       (SELECT system_identifier::text FROM pg_control_system()) || '/' || extract(epoch FROM pg_postmaster_start_time())::text;
+       (SELECT system_identifier::text FROM pg_control_system()) || '/' || extract(epoch FROM pg_postmaster_start_time())::text,
+       pg_backend_pid(),
+       CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END,
+       (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
+        WHERE proname = 'pg_logical_emit_message' AND pronamespace = 'pg_catalog'::regnamespace);
+
+-- statement: identity_host_reduced  only: postgres
+-- The same where the server refuses its control or WAL functions (managed services): a part that is not known is '-', and
+-- equals any other.
+SELECT '-/-/' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' ||
+       coalesce(to_regclass('db_metadata')::oid::text, '0'),
+       pg_is_in_recovery(), '', pg_backend_pid(), CAST(NULL AS pg_lsn), false;
+
+-- statement: epoch_is_known  only: postgres
+-- Does this history have an epoch that was seen elsewhere? An operator may have begun one in its stead, and named it.
+SELECT count(*) > 0 FROM epochs
+WHERE epoch_id = :epoch_id OR (reason = 'operator' AND position(CAST(:epoch_id AS text) IN evidence) > 0);
+
+-- statement: transaction_guarded  only: postgres
+-- Right behind every BEGIN, in its pipeline: the settings of the transaction, which end with it, and the proof that it runs
+-- where its process believes: in this epoch, on this timeline, not behind a WAL position that was durable. Otherwise
+-- the cast fails, and with it the transaction. A standby has the timeline of its primary and no WAL of its own.
+-- synchronous_commit NULL: what the role or database asks for, but not less than on.
+SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xact_id()::text END, pg_is_in_recovery(),
+       CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END,
+       CASE WHEN m.value = :epoch_id
+             AND CASE WHEN pg_is_in_recovery() THEN true
+                      ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) = :timeline
+                           AND pg_current_wal_insert_lsn() >= CAST(:wal AS pg_lsn) END THEN 0
+            ELSE CAST('tidemark: this server is not in the epoch that the client knows: ' || coalesce(m.value, 'none') AS integer) END,
+       set_config('lock_timeout', :lock_ms, true), set_config('statement_timeout', :statement_ms, true),
+       set_config('idle_in_transaction_session_timeout', :idle_ms, true),
+       -- A claim stops at its limit; the planner, which does not know it, sees millions of rows and compiles.
+       set_config('jit', 'off', true),
+       set_config('synchronous_commit', coalesce(:commit, CASE current_setting('synchronous_commit')
+                                                          WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), true)
+FROM (SELECT 1) AS one LEFT JOIN db_metadata m ON m.key = 'epoch_id';
+
+-- statement: transaction_guarded_reduced  only: postgres
+-- Where WAL functions are refused: the epoch alone.
+SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xact_id()::text END, pg_is_in_recovery(),
+       CAST(NULL AS pg_lsn),
+       CASE WHEN m.value = :epoch_id THEN 0
+            ELSE CAST('tidemark: this server is not in the epoch that the client knows: ' || coalesce(m.value, 'none') AS integer) END,
+       set_config('lock_timeout', :lock_ms, true), set_config('statement_timeout', :statement_ms, true),
+       set_config('idle_in_transaction_session_timeout', :idle_ms, true),
+       set_config('jit', 'off', true),
+       set_config('synchronous_commit', coalesce(:commit, CASE current_setting('synchronous_commit')
+                                                          WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), true)
+FROM (SELECT 1) AS one LEFT JOIN db_metadata m ON m.key = 'epoch_id';
+
+-- statement: transaction_settings  only: postgres
+-- The same for the transactions that find out who the server is, or make the tables.
+SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xact_id()::text END, pg_is_in_recovery(),
+       CAST(NULL AS pg_lsn), 0,
+       set_config('lock_timeout', :lock_ms, true), set_config('statement_timeout', :statement_ms, true),
+       set_config('idle_in_transaction_session_timeout', :idle_ms, true),
+       set_config('jit', 'off', true),
+       set_config('synchronous_commit', coalesce(:commit, CASE current_setting('synchronous_commit')
+                                                          WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), true);

@@ -44,21 +44,42 @@ SELECT CASE WHEN pg_is_in_recovery() THEN true
                  AND pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn() END;
 
 -- statement: flush  only: postgres
--- A tiny transaction whose synchronous commit carries every earlier commit to disk with it.
-SELECT pg_logical_emit_message(true, 'tidemark', '');
+-- A tiny transaction whose synchronous commit carries every earlier commit to disk with it, and to the standbys that the role or
+-- database asks for.
+SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                                        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
+       pg_logical_emit_message(true, 'tidemark', '');
+
+-- statement: flush_inside  only: postgres
+-- The same as the last statement of a transaction behind a pooler, where no connection outlives the commit. A transaction that
+-- wrote flushes by its own commit; one that only read, and may have seen what is not on disk, writes a message.
+SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                                        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
+       CASE WHEN pg_current_xact_id_if_assigned() IS NULL AND NOT pg_is_in_recovery()
+             AND NOT (current_setting('synchronous_standby_names') = ''
+                      AND pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn())
+            THEN pg_logical_emit_message(true, 'tidemark', '') END;
+
+-- statement: standby_wait  only: postgres
+-- Is one of our commits waiting for a synchronous standby?
+SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep';
+
+-- statement: standby_lag  only: postgres
+-- Bytes that were received and not applied yet, and seconds since the last transaction that was applied, where there is
+-- anything to apply.
+SELECT coalesce(pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::bigint, 0),
+       CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+            ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END::bigint;
 
 -- statement: transaction_status  only: postgres
 SELECT pg_xact_status(CAST(CAST(:xid AS text) AS xid8));
-
--- statement: transaction_start  only: postgres
--- The id is asked for at the start, so that a lost answer to COMMIT can be looked up (transaction_status).
-SELECT clock_timestamp(), pg_current_xact_id()::text;
 
 -- statement: transaction_now  only: postgres
 SELECT clock_timestamp();
 
 -- statement: notify  only: postgres
-SELECT pg_notify('tidemark', CAST(:topic AS text));
+-- A hint, which need not be durable.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('tidemark', CAST(:topic AS text));
 
 -- statement: look_role  only: postgres
 -- The role that queries of others run under: is there one that has no powers of its own, may we become it, of how many of these tables may it

@@ -7,10 +7,13 @@
  * How a cut is noticed, in three layers:
  *
  *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
- *                others. On PostgreSQL: cluster, timeline, database and table, looked at on every connect.
+ *                others. On PostgreSQL: cluster, timeline, database and table. Every transaction proves on
+ *                the server that it runs in the epoch and on the timeline that its process knows.
  *   2. beside    A *identity marker* in a directory of this host repeats a mark that rises as the store is written.
  *                Marker ahead of the file: the file was put back to an earlier state, and the epoch rises.
  *                Marker behind by one: a crash between the two writes. Missing, or further behind: no evidence.
+ *                On PostgreSQL it repeats the newest epoch that was seen. Known epochs never shrink: a server
+ *                that lacks it (a primary that returned, an older copy) is refused with TIDE_E_MISMATCH.
  *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
  *                Only this sees a whole volume rolled back; who finds it calls tide_identity_raise.
  *
@@ -47,6 +50,14 @@ typedef struct tide_epoch {
 
 /* The identity as this process last saw it: when the store was opened, reconnected, or raised here. */
 TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
+
+/* Called when this process learns of a new epoch, on the thread that learned it; one per store, NULL: none.
+ * It must not call the store. */
+typedef void tide_store_epoch_fn(void *arg, const tide_identity *before, const tide_identity *now);
+TIDE_API void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg);
+
+/* Epoch changes that this process has noticed since the store was opened. */
+TIDE_API int64_t tide_store_epoch_changes(tide_store *store);
 
 /* The identity in force in this transaction: for whoever labels positions with it. Another process may have
  * begun a new epoch meanwhile. */

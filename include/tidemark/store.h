@@ -78,17 +78,31 @@ typedef enum tide_store_mode {
     TIDE_STORE_AS_IS,    /* like EXISTING, but change nothing: no migration, no new epoch */
 } tide_store_mode;
 
+/* What stands between this process and a PostgreSQL server. */
+typedef enum tide_pg_pooler {
+    TIDE_PG_POOLER_AUTO,        /* recognised when a connection is made */
+    TIDE_PG_POOLER_NONE,        /* nothing, or a pooler in session mode */
+    TIDE_PG_POOLER_TRANSACTION, /* a pooler that may change the server between transactions */
+} tide_pg_pooler;
+
 /* Zero means the default everywhere. */
 typedef struct tide_store_options {
     tide_env *env;        /* tide_env_system() */
     tide_store_mode mode; /* TIDE_STORE_CREATE */
     int64_t wait_us;      /* for the write lock or a connection, before TIDE_E_BUSY; 10 s */
     int64_t closure_us;   /* time budget of one closure's statements; 30 s */
-    int connection_max;   /* readers on SQLite, connections on PostgreSQL; 16 */
-    int queue_max;        /* closures waiting for the writer; 4096 */
-    int64_t wal_max;      /* SQLite: write-ahead log bytes before writers are held back; 1 GiB */
-    bool is_inline;       /* SQLite: no writer thread; closures run on the caller's thread */
-    bool is_env_clock;    /* PostgreSQL: tide_tx_now comes from env, not from the server (tests) */
+    /* PostgreSQL: time budget of one call, waits and repeats included; 30 s, or closure_us if that is
+     * more. */
+    int64_t timeout_us;
+    tide_pg_pooler pg_pooler;
+    /* Open a store that lacks an epoch which was seen before (TIDE_E_MISMATCH otherwise): to look at it,
+     * or to begin an epoch above. */
+    bool is_mismatch_allowed;
+    int connection_max; /* readers on SQLite, connections on PostgreSQL; 16 */
+    int queue_max;      /* closures waiting for the writer; 4096 */
+    int64_t wal_max;    /* SQLite: write-ahead log bytes before writers are held back; 1 GiB */
+    bool is_inline;     /* SQLite: no writer thread; closures run on the caller's thread */
+    bool is_env_clock;  /* PostgreSQL: tide_tx_now comes from env, not from the server (tests) */
     const char *sqlite_vfs; /* the default VFS */
     const char *state_dir;  /* where the identity marker lives; "" for none; see identity.h */
 } tide_store_options;
@@ -138,6 +152,14 @@ typedef tide_status tide_tx_fn(tide_tx *tx, void *arg, tide_error *err);
 /* Run fn in one durable transaction; returns what fn returned, or why it could not be done. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg,
                                                       tide_error *err);
+
+/* As tide_store_write, for a closure that carries an id by which it recognises that it has run before (an
+ * item's, a checkpoint's, an idempotency key). When the outcome of its commit is not known, it runs again in the
+ * same epoch, until it is known or the call's time is up. Then: TIDE_E_UNAVAILABLE where the caller has the id and
+ * can repeat the call, and says so (is_callers_id), otherwise TIDE_E_OUTCOME_UNKNOWN. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn,
+                                                            void *arg, bool is_callers_id,
+                                                            tide_error *err);
 
 /* Run fn over one consistent, durable snapshot. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg,

@@ -143,7 +143,8 @@ tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *ch
     TIDE_TRY(prepare(&a, checkpoint, 1, tide_store_env(store), err));
     TIDE_TRY(tide_snapshot_foresee(&a.items[0].snapshot, store, err));
     tide_error cause = {.status = TIDE_OK};
-    tide_status status = tide_store_write(store, tide_append_write, &a, &cause);
+    tide_status status = tide_store_write_by_id(store, tide_append_write, &a,
+                                                checkpoint->checkpoint_id != NULL, &cause);
     /* Another has written this very id meanwhile: look at it. */
     if ((status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT) && checkpoint->checkpoint_id)
         status = tide_store_write(store, tide_append_write, &a, &cause);

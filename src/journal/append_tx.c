@@ -312,6 +312,7 @@ tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_append *a = arg;
     tide_identity identity;
+    const bool is_repeated = a->runs++ > 0;
     if (a->out)
         TIDE_TRY(tide_tx_identity(tx, &identity, err));
     for (int i = 0; i < a->count; i++) {
@@ -321,8 +322,11 @@ tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
             a->out[i].is_existing = false;
             a->out[i].identity = identity;
         }
-        if (it->given->checkpoint_id)
+        /* An id that was made here is known to the store only if an earlier run was committed after all. */
+        if (it->given->checkpoint_id || is_repeated)
             TIDE_TRY(find_same(it, a->out ? &a->out[i] : NULL, tx, err));
+        if (!it->given->checkpoint_id && a->out)
+            a->out[i].is_existing = false;
         if (!it->is_existing)
             TIDE_TRY(check_type(it, tx, err));
     }

@@ -40,6 +40,7 @@ typedef struct tide_append {
     bool is_known;                /* the tasks exist */
     bool is_inside;               /* the transaction outlives this */
     int64_t taken;                /* the last global number */
+    int runs;                     /* of the closure, so far */
 } tide_append;
 
 /* The closure; arg is a tide_append. */

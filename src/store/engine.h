@@ -109,9 +109,14 @@ typedef struct tide_bulk {
 
 typedef struct tide_readonly_query tide_readonly_query; /* look.h */
 
+enum { TIDE_HOST_TIMELINE_SIZE = 9 };
+
 typedef struct tide_host {
     char text[128]; /* changes when the database was moved, copied, restored or failed over */
     bool is_standby;
+    char timeline
+        [TIDE_HOST_TIMELINE_SIZE]; /* PostgreSQL: as in the names of WAL files; "": not known */
+    uint64_t wal; /* PostgreSQL: a position in the WAL that was reached; 0: not known */
 } tide_host;
 
 typedef struct tide_engine_ops {
@@ -120,6 +125,8 @@ typedef struct tide_engine_ops {
     tide_status (*open)(tide_store *store, const char *target, tide_error *err);
     void (*close)(tide_store *store);
     tide_status (*write)(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
+    /* tide_store_write_by_id without its last sentence; NULL: as write. */
+    tide_status (*write_by_id)(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
     tide_status (*read)(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
                         tide_error *err);
 
@@ -169,8 +176,13 @@ struct tide_store {
 
     pthread_mutex_t identity_lock;
     tide_identity identity;
-    tide_host host;    /* what the identity was checked against */
-    char *marker_path; /* NULL: no identity marker is kept */
+    tide_identity known;           /* the newest epoch that was seen; known epochs never shrink */
+    tide_host host;                /* what the identity was checked against */
+    char *marker_path;             /* NULL: no identity marker is kept */
+    int64_t epoch_changes;         /* noticed since the store was opened */
+    tide_store_epoch_fn *on_epoch; /* NULL: none */
+    void *on_epoch_arg;
+    int64_t open_until_us; /* real time by which opening ends; 0: the store is open */
 };
 
 extern const tide_engine_ops tide_sqlite_ops;

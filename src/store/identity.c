@@ -184,30 +184,55 @@ static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const 
 typedef struct check {
     record stored;
     tide_host host;
-    int64_t marker_mark;  /* -1: no identity marker */
-    int64_t marker_epoch; /* 0: not known */
+    int64_t marker_mark;   /* -1: no identity marker */
+    int64_t marker_epoch;  /* 0: not known */
+    tide_identity known;   /* the newest epoch that was ever seen of this session; epoch 0: none */
+    uint64_t known_wal;    /* PostgreSQL: a position that was durable in that epoch; 0: not known */
+    bool is_known_missing; /* ... and this history lacks it */
     bool is_cut;
 } check;
 
-/* Compare only what is known to mean something: PostgreSQL's host is cluster/timeline/database. */
+/* The parts of a PostgreSQL host: cluster/timeline/database.table. "-" is not known, and equals all. */
+enum { HOST_PARTS = 3 };
+
+static bool is_same_part(const char *a, const char *b, int part)
+{
+    for (; part > 0; part--) {
+        a += strcspn(a, "/");
+        b += strcspn(b, "/");
+        a += *a == '/';
+        b += *b == '/';
+    }
+    const size_t a_len = strcspn(a, "/");
+    const size_t b_len = strcspn(b, "/");
+    return (a_len == 1 && *a == '-') || (b_len == 1 && *b == '-') ||
+           (a_len == b_len && strncmp(a, b, a_len) == 0);
+}
+
+bool tide_identity_same_host(const char *a, const char *b)
+{
+    bool is_same = true;
+    for (int part = 0; part < HOST_PARTS && is_same; part++)
+        is_same = is_same_part(a, b, part);
+    return is_same;
+}
+
 static const char *name_reason(tide_engine engine, const char *stored, const char *found)
 {
     if (engine == TIDE_ENGINE_SQLITE)
         return "copied";
-    const size_t cluster_len = strcspn(stored, "/");
-    const bool is_same_cluster = strncmp(stored, found, cluster_len + 1) == 0;
-    const char *stored_database = strrchr(stored, '/');
-    const char *found_database = strrchr(found, '/');
-    const bool is_same_database =
-        stored_database && found_database && strcmp(stored_database, found_database) == 0;
-    return is_same_cluster && is_same_database ? "failover" : "restored";
+    return is_same_part(stored, found, 0) && is_same_part(stored, found, 2) ? "failover"
+                                                                            : "restored";
 }
 
-static void find_cut(check *c, tide_engine engine, const char **reason,
+static void find_cut(const check *c, tide_engine engine, const char **reason,
                      char evidence[EVIDENCE_SIZE])
 {
+    const bool is_same = engine == TIDE_ENGINE_SQLITE
+                             ? strcmp(c->stored.host, c->host.text) == 0
+                             : tide_identity_same_host(c->stored.host, c->host.text);
     *reason = NULL;
-    if (strcmp(c->stored.host, c->host.text) != 0) {
+    if (!is_same) {
         *reason = name_reason(engine, c->stored.host, c->host.text);
         (void)snprintf(evidence, EVIDENCE_SIZE, "host was %s, is %s", c->stored.host, c->host.text);
     } else if (c->marker_mark > c->stored.mark) {
@@ -215,17 +240,66 @@ static void find_cut(check *c, tide_engine engine, const char **reason,
         (void)snprintf(evidence, EVIDENCE_SIZE,
                        "mark %" PRId64 " in the file, %" PRId64 " in its identity marker",
                        c->stored.mark, c->marker_mark);
+    } else if (c->known_wal > c->host.wal && c->host.wal > 0 &&
+               strcmp(c->stored.identity.epoch_id, c->known.epoch_id) == 0) {
+        *reason = "restored";
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "WAL ends at %" PRIX64 ", and %" PRIX64 " was durable", c->host.wal,
+                       c->known_wal);
     }
+}
+
+/* Known epochs never shrink: a history without one is not the store's, but that of an old primary or of an
+ * older copy. */
+static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
+{
+    const tide_identity *stored = &c->stored.identity;
+    const tide_identity *known = &c->known;
+    c->is_known_missing = false;
+    if (known->epoch == 0 || strcmp(known->epoch_id, stored->epoch_id) == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_IS_KNOWN, err));
+    tide_query_bind_text(query, "epoch_id", known->epoch_id);
+    TIDE_TRY(tide_query_one(query, err));
+    c->is_known_missing = !tide_query_col_bool(query);
+    if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
+        return TIDE_OK;
+    return tide_fail_advised(err, TIDE_E_MISMATCH,
+                             "%s is in epoch %" PRId64 " (%s) and lacks epoch %" PRId64
+                             " (%s), which was seen before; connect to the server that has it, or "
+                             "run 'tidemark store new-epoch' to continue on this one",
+                             tx->store->name, stored->epoch, stored->epoch_id, known->epoch,
+                             known->epoch_id);
+}
+
+static tide_status check_session(const tide_store *store, const check *c, tide_error *err)
+{
+    const char *before = c->known.session_id;
+    if (!before[0] || strcmp(before, c->stored.identity.session_id) == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_MISMATCH, "%s holds session %s, not %s: it is another store",
+                     store->name, c->stored.identity.session_id, before);
 }
 
 static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
-    TIDE_TRY(read_record(&c->stored, tx, err));
+    const tide_engine engine = tx->store->ops->engine;
     TIDE_TRY(tx->store->ops->host(tx, &c->host, err));
+    const char *table = strrchr(c->host.text, '.');
+    if (engine == TIDE_ENGINE_POSTGRES && table && strcmp(table, ".0") == 0)
+        return tide_fail(err, TIDE_E_MISMATCH,
+                         "%s no longer has the tables of a store (session %s)", tx->store->name,
+                         c->known.session_id);
+    TIDE_TRY(read_record(&c->stored, tx, err));
+    if (engine == TIDE_ENGINE_POSTGRES) {
+        TIDE_TRY(check_session(tx->store, c, err));
+        TIDE_TRY(check_known(tx, c, err));
+    }
     const char *reason = NULL;
     char evidence[EVIDENCE_SIZE];
-    find_cut(c, tx->store->ops->engine, &reason, evidence);
+    find_cut(c, engine, &reason, evidence);
     c->is_cut = reason != NULL;
     return TIDE_OK;
 }
@@ -243,7 +317,8 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (!reason)
         return TIDE_OK;
-    TIDE_TRY(next_epoch(tx, &c->stored, c->marker_epoch, reason, evidence, err));
+    const int64_t above = c->marker_epoch > c->known.epoch ? c->marker_epoch : c->known.epoch;
+    TIDE_TRY(next_epoch(tx, &c->stored, above, reason, evidence, err));
     /* The mark passes the identity marker's, or the next open would find the same cut again. */
     if (c->marker_mark > c->stored.mark)
         c->stored.mark = c->marker_mark;
@@ -252,39 +327,91 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     return put_metadata(tx, "host", c->host.text, err);
 }
 
+/* ---- what the process knows ---- */
+
 static void remember(tide_store *store, const check *c)
 {
+    const tide_identity now = c->stored.identity;
     (void)pthread_mutex_lock(&store->identity_lock);
-    store->identity = c->stored.identity;
+    const tide_identity before = store->identity;
+    const bool is_changed = before.epoch_id[0] && strcmp(before.epoch_id, now.epoch_id) != 0;
+    store->identity = now;
     store->host = c->host;
+    if (!c->is_known_missing)
+        store->known = now;
+    store->epoch_changes += is_changed;
+    tide_store_epoch_fn *report = is_changed ? store->on_epoch : NULL;
+    void *arg = store->on_epoch_arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
+    if (store->ops->engine == TIDE_ENGINE_POSTGRES && !c->is_known_missing)
+        tide_identity_marker_write_epoch(store, &now);
+    if (report)
+        report(arg, &before, &now);
+}
+
+/* From this process, or from others of this host. */
+static void recall(tide_store *store, check *c)
+{
+    (void)pthread_mutex_lock(&store->identity_lock);
+    c->known = store->known;
+    c->known_wal = store->host.wal;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+    tide_identity marked = {0};
+    if (store->ops->engine == TIDE_ENGINE_POSTGRES &&
+        tide_identity_marker_read_epoch(store, &marked) == TIDE_OK && marked.epoch > c->known.epoch)
+        c->known = marked;
+}
+
+static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)
+{
+    TIDE_TRY(store->ops->read(store, look, c, true, err));
+    remember(store, c);
+    if (store->options.mode == TIDE_STORE_AS_IS)
+        return TIDE_OK;
+    if (!store->marker_path)
+        tide_identity_marker_init(store);
+    const bool is_marker_ahead =
+        tide_identity_marker_read(store, &c->marker_mark, &c->marker_epoch) == TIDE_OK &&
+        c->marker_mark > c->stored.mark;
+    if (!c->is_cut && !is_marker_ahead)
+        return TIDE_OK;
+    TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
+    remember(store, c);
+    tide_identity_marker_write(store, c->stored.mark);
+    return TIDE_OK;
+}
+
+/* Where the marker is depends on the session and the host: they are read first, and then checked against it. */
+static tide_status establish_postgres(tide_store *store, check *c, tide_error *err)
+{
+    TIDE_TRY(store->ops->read(store, look, c, true, err));
+    tide_identity_marker_init_epoch(store, c->stored.identity.session_id, c->host.text);
+    recall(store, c);
+    if (c->known.epoch > 0)
+        TIDE_TRY(store->ops->read(store, look, c, true, err));
+    remember(store, c);
+    if (store->options.mode == TIDE_STORE_AS_IS || c->host.is_standby || !c->is_cut)
+        return TIDE_OK;
+    TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
+    remember(store, c);
+    return TIDE_OK;
 }
 
 tide_status tide_identity_establish(tide_store *store, tide_error *err)
 {
     check c = {.marker_mark = -1};
-    TIDE_TRY(store->ops->read(store, look, &c, true, err));
-    remember(store, &c);
-    if (store->options.mode == TIDE_STORE_AS_IS || c.host.is_standby)
-        return TIDE_OK;
-    if (store->ops->engine == TIDE_ENGINE_SQLITE && !store->marker_path)
-        tide_identity_marker_init(store);
-    const bool is_marker_ahead =
-        tide_identity_marker_read(store, &c.marker_mark, &c.marker_epoch) == TIDE_OK &&
-        c.marker_mark > c.stored.mark;
-    if (!c.is_cut && !is_marker_ahead)
-        return TIDE_OK;
-    TIDE_TRY(store->ops->write(store, raise_when_cut, &c, err));
-    remember(store, &c);
-    tide_identity_marker_write(store, c.stored.mark);
-    return TIDE_OK;
+    return store->ops->engine == TIDE_ENGINE_SQLITE ? establish_sqlite(store, &c, err)
+                                                    : establish_postgres(store, &c, err);
 }
 
-tide_status tide_identity_recheck(tide_store *store, tide_identity_runner *run, void *arg,
+tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner *runner,
                                   tide_error *err)
 {
     check c = {.marker_mark = -1};
-    TIDE_TRY(run(arg, raise_when_cut, &c, err));
+    recall(store, &c);
+    TIDE_TRY(runner->read(runner->arg, look, &c, err));
+    if (store->options.mode != TIDE_STORE_AS_IS && !c.host.is_standby && c.is_cut)
+        TIDE_TRY(runner->write(runner->arg, raise_when_cut, &c, err));
     remember(store, &c);
     return TIDE_OK;
 }
@@ -295,6 +422,22 @@ void tide_store_identity(tide_store *store, tide_identity *out)
 {
     (void)pthread_mutex_lock(&store->identity_lock);
     *out = store->identity;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+}
+
+int64_t tide_store_epoch_changes(tide_store *store)
+{
+    (void)pthread_mutex_lock(&store->identity_lock);
+    const int64_t count = store->epoch_changes;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+    return count;
+}
+
+void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg)
+{
+    (void)pthread_mutex_lock(&store->identity_lock);
+    store->on_epoch = fn;
+    store->on_epoch_arg = arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
@@ -312,8 +455,18 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err));
     TIDE_TRY(tide_query_one(lock, err));
     TIDE_TRY(look(tx, &request->check, err));
-    return next_epoch(tx, &request->check.stored, request->above, request->reason,
-                      request->evidence, err);
+    check *c = &request->check;
+    if (!c->is_known_missing)
+        return next_epoch(tx, &c->stored, request->above, request->reason, request->evidence, err);
+    /* Named in the evidence, so that processes that have seen it accept this one in its stead. */
+    char evidence[EVIDENCE_SIZE];
+    const int64_t above = request->above > c->known.epoch ? request->above : c->known.epoch;
+    (void)snprintf(evidence, sizeof evidence, "in the stead of epoch %" PRId64 " (%s): %s",
+                   c->known.epoch, c->known.epoch_id, request->evidence);
+    TIDE_TRY(next_epoch(tx, &c->stored, above, request->reason, evidence, err));
+    TIDE_TRY(put_metadata(tx, "host", c->host.text, err));
+    c->is_known_missing = false;
+    return TIDE_OK;
 }
 
 tide_status tide_identity_raise(tide_store *store, const char *reason, const char *evidence,
@@ -327,6 +480,7 @@ tide_status tide_identity_raise_above(tide_store *store, int64_t above, const ch
 {
     raise_request request = {
         .above = above, .reason = reason, .evidence = evidence, .check = {.marker_mark = -1}};
+    recall(store, &request.check);
     TIDE_TRY(tide_store_write(store, raise_as_asked, &request, err));
     remember(store, &request.check);
     if (out)

@@ -10,10 +10,20 @@ TIDE_MUST_CHECK tide_status tide_identity_create(tide_tx *tx, tide_error *err);
 /* After opening: read the identity, and begin a new epoch if history was cut. */
 TIDE_MUST_CHECK tide_status tide_identity_establish(tide_store *store, tide_error *err);
 
-/* A new connection found another host than the store was opened on: begin a new epoch, through a runner that
- * uses this very connection, before anything else does. */
-typedef tide_status tide_identity_runner(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_identity_recheck(tide_store *store, tide_identity_runner *run,
-                                                  void *arg, tide_error *err);
+/* The server is not what the process believes: read the identity again through runners that use the
+ * connection which found it, before anything else does, and begin a new epoch if history was cut.
+ * TIDE_E_MISMATCH: another store, or one that lacks an epoch which was seen before. */
+typedef tide_status tide_identity_run_fn(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err);
+typedef struct tide_identity_runner {
+    tide_identity_run_fn *write; /* returns when the commit is durable */
+    tide_identity_run_fn *read;
+    void *arg;
+} tide_identity_runner;
+TIDE_MUST_CHECK tide_status tide_identity_recheck(tide_store *store,
+                                                  const tide_identity_runner *runner,
+                                                  tide_error *err);
+
+/* Do two hosts of PostgreSQL stores agree in all parts that both know? */
+bool tide_identity_same_host(const char *a, const char *b);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text/uuid.h"
 
 static void closep(const int *fd)
 {
@@ -137,4 +138,66 @@ void tide_identity_marker_write(tide_store *store, int64_t mark)
     tide_identity identity;
     tide_store_identity(store, &identity);
     tide_identity_marker_write_at(store->marker_path, identity.session_id, mark, identity.epoch);
+}
+
+/* ---- PostgreSQL ---- */
+
+void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host)
+{
+    char place[sizeof store->host.text];
+    const char *timeline = strchr(host, '/');
+    const char *database = strrchr(host, '/');
+    if (store->marker_path || !timeline || !database)
+        return;
+    (void)snprintf(place, sizeof place, "%.*s%s", (int)(timeline - host), host, database);
+    store->marker_path = tide_identity_marker_path_of(store->options.state_dir, session_id, place);
+}
+
+static tide_status read_epoch(const char *path, tide_identity *out)
+{
+    tide_identity found = {0};
+    tide_uuid ignored;
+    int64_t mark = 0;
+    FILE *in = path ? fopen(path, "re") : NULL;
+    if (!in)
+        return TIDE_NONE;
+    const int count = fscanf(in, "%36s %" SCNd64 " %" SCNd64 " %36s", found.session_id, &mark,
+                             &found.epoch, found.epoch_id);
+    (void)fclose(in);
+    if (count != 4 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
+        tide_uuid_parse(&ignored, tide_view_of(found.session_id)) != TIDE_OK ||
+        tide_uuid_parse(&ignored, tide_view_of(found.epoch_id)) != TIDE_OK)
+        return TIDE_NONE;
+    *out = found;
+    return TIDE_OK;
+}
+
+tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identity *out)
+{
+    return read_epoch(store->marker_path, out);
+}
+
+void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity)
+{
+    char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    const char *path = store->marker_path;
+    tide_identity current = {0};
+    if (!path || (read_epoch(path, &current) == TIDE_OK &&
+                  strcmp(current.epoch_id, identity->epoch_id) == 0))
+        return;
+    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
+    TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+        return;
+    if (read_epoch(path, &current) == TIDE_OK && current.epoch >= identity->epoch)
+        return;
+    char text[160];
+    const int len =
+        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %s\n", identity->session_id,
+                 identity->epoch, identity->epoch, identity->epoch_id);
+    TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, text, (size_t)len) == len && fsync(fd) == 0)
+        (void)rename(new_path, path);
 }

@@ -35,6 +35,16 @@ TIDE_MUST_CHECK tide_status tide_identity_marker_read(const tide_store *store, i
 
 void tide_identity_marker_write(tide_store *store, int64_t mark);
 
+/* ---- PostgreSQL: the newest epoch that was seen ----
+ *
+ * `SESSION EPOCH EPOCH EPOCH_ID`, one per session, cluster and database: not per timeline, so that the primary
+ * that returns after a failover is recognised. Synced, because nothing else remembers it. */
+
+void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host);
+TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
+                                                            tide_identity *out);
+void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity);
+
 /* ---- the same for a file that is no store (app_file.h) ---- */
 
 /* Where the identity marker lives; the caller frees it. NULL: none is kept. */

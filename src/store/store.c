@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cond_wait.h"
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/readonly_query.h"
@@ -14,6 +15,7 @@
 
 #define DEFAULT_WAIT_US INT64_C(10000000)
 #define DEFAULT_CLOSURE_US INT64_C(30000000)
+#define DEFAULT_TIMEOUT_US INT64_C(30000000)
 #define DEFAULT_WAL_MAX (INT64_C(1) << 30)
 
 enum { DEFAULT_CONNECTIONS = 16, DEFAULT_QUEUE = 4096 };
@@ -31,6 +33,9 @@ static void fill_defaults(tide_store_options *options)
         options->wait_us = DEFAULT_WAIT_US;
     if (options->closure_us == 0)
         options->closure_us = DEFAULT_CLOSURE_US;
+    if (options->timeout_us == 0)
+        options->timeout_us =
+            options->closure_us > DEFAULT_TIMEOUT_US ? options->closure_us : DEFAULT_TIMEOUT_US;
     if (options->connection_max == 0)
         options->connection_max = DEFAULT_CONNECTIONS;
     if (options->queue_max == 0)
@@ -41,9 +46,12 @@ static void fill_defaults(tide_store_options *options)
 
 static tide_status open_engine(tide_store *store, const char *target, tide_error *err)
 {
+    store->open_until_us = tide_cond_until(store->options.timeout_us);
     TIDE_TRY(store->ops->open(store, target, err));
     TIDE_TRY(tide_store_migrate(store, store->migrations, err));
-    return tide_identity_establish(store, err);
+    TIDE_TRY(tide_identity_establish(store, err));
+    store->open_until_us = 0;
+    return TIDE_OK;
 }
 
 tide_status tide_store_open_with(tide_store **out, const char *url,
@@ -204,6 +212,24 @@ tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->write(store, fn, arg, err));
+}
+
+tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, bool is_callers_id,
+                                   tide_error *err)
+{
+    if (!store->ops->write_by_id)
+        return tide_store_write(store, fn, arg, err);
+    if (store->options.mode == TIDE_STORE_AS_IS)
+        return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
+    tide_error unknown = {.status = TIDE_OK};
+    TIDE_TRY(enter(store, err));
+    const tide_status status = leave(store, store->ops->write_by_id(store, fn, arg, &unknown));
+    if (status == TIDE_E_OUTCOME_UNKNOWN && is_callers_id)
+        return tide_fail_advised(err, TIDE_E_UNAVAILABLE, "%s; repeating with the same id is safe",
+                                 unknown.text);
+    if (status < TIDE_OK && err)
+        *err = unknown;
+    return status;
 }
 
 tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)

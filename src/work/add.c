@@ -289,17 +289,60 @@ typedef struct add_request {
     const tide_work_spec *items;
     int count;
     tide_work_added *out;
+    int runs;
+    tide_work_spec *named; /* of a repeated run: the items, all with ids; NULL: none */
+    char (*ids)[TIDE_WORK_ID_MAX + 1];
 } add_request;
+
+static void add_request_done(add_request *request)
+{
+    free(request->named);
+    free(request->ids);
+}
+
+/* A repeated run uses the ids that the first one made, so that it recognises what that one committed. */
+static tide_status name_items(add_request *request, tide_error *err)
+{
+    const size_t count = (size_t)request->count;
+    request->named = calloc(count, sizeof *request->named);
+    request->ids = calloc(count, sizeof *request->ids);
+    if (!request->named || !request->ids)
+        return tide_no_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        request->named[i] = request->items[i];
+        memcpy(request->ids[i], request->out[i].work_item_id, sizeof request->ids[i]);
+        if (!request->items[i].work_item_id && !request->out[i].is_existing)
+            request->named[i].work_item_id = request->ids[i];
+    }
+    return TIDE_OK;
+}
 
 static tide_status add_items(tide_tx *tx, void *arg, tide_error *err)
 {
-    const add_request *request = arg;
-    return tide_work_add_in(tx, request->items, request->count, request->out, err);
+    add_request *request = arg;
+    if (request->runs++ == 0)
+        return tide_work_add_in(tx, request->items, request->count, request->out, err);
+    if (!request->named)
+        TIDE_TRY(name_items(request, err));
+    TIDE_TRY(tide_work_add_in(tx, request->named, request->count, request->out, err));
+    for (int i = 0; i < request->count; i++)
+        if (!request->items[i].work_item_id && !request->items[i].unique_key)
+            request->out[i].is_existing = false;
+    return TIDE_OK;
+}
+
+static bool has_all_ids(const tide_work_spec *items, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!items[i].work_item_id)
+            return false;
+    return true;
 }
 
 tide_status tide_work_add(tide_store *store, const tide_work_spec *items, int count,
                           tide_work_added *out, tide_error *err)
 {
+    TIDE_CLEANUP(add_request_done)
     add_request request = {.items = items, .count = count, .out = out};
-    return tide_store_write(store, add_items, &request, err);
+    return tide_store_write_by_id(store, add_items, &request, has_all_ids(items, count), err);
 }

@@ -19,11 +19,12 @@ enum { PAGE = 200 };
 typedef struct create_request {
     const tide_task_new *task;
     const char *task_id;
+    bool was_made; /* by an earlier run, whose commit may have happened */
 } create_request;
 
 static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
 {
-    const create_request *request = arg;
+    create_request *request = arg;
     int64_t now_us = 0;
     int64_t changed = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
@@ -34,8 +35,9 @@ static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
     tide_query_bind_text(query, "metadata", request->task->metadata);
     tide_query_bind_time(query, "now", now_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
-    if (changed == 0)
+    if (changed == 0 && !request->was_made)
         return tide_fail(err, TIDE_E_EXISTS, "there is a task %s already", request->task_id);
+    request->was_made = true;
     return TIDE_OK;
 }
 
@@ -53,7 +55,7 @@ tide_status tide_task_create(tide_store *store, const tide_task_new *task,
         tide_uuid_format(&uuid, made);
     }
     create_request request = {.task = task, .task_id = task->task_id ? task->task_id : made};
-    TIDE_TRY(tide_store_write(store, create_task, &request, err));
+    TIDE_TRY(tide_store_write_by_id(store, create_task, &request, task->task_id != NULL, err));
     (void)snprintf(out_task_id, TIDE_WORK_ID_MAX + 1, "%s", request.task_id);
     return TIDE_OK;
 }

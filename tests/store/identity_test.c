@@ -151,7 +151,7 @@ static void a_file_put_back_twice_does_not_begin_one_epoch_twice(void **state)
 }
 
 /* A crash between the commit and the identity marker: the file is ahead by one. Nothing was cut. */
-static void a_twin_that_is_behind_or_missing_is_no_evidence(void **state)
+static void a_marker_that_is_behind_or_missing_is_no_evidence(void **state)
 {
     store_test *t = *state;
     take_one(t, t->store);
@@ -272,7 +272,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_copied_file_begins_a_new_epoch_and_the_original_does_not),
         STORE_CASE_SQLITE(a_file_put_back_in_place_begins_a_new_epoch),
         STORE_CASE_SQLITE(a_file_put_back_twice_does_not_begin_one_epoch_twice),
-        STORE_CASE_SQLITE(a_twin_that_is_behind_or_missing_is_no_evidence),
+        STORE_CASE_SQLITE(a_marker_that_is_behind_or_missing_is_no_evidence),
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
         STORE_CASE_POSTGRES(a_database_copied_on_the_server_begins_a_new_epoch),

@@ -1,9 +1,10 @@
 /* pg_admin.c - looking after a PostgreSQL store: description and check. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_engine.h"
 #include "tidemark_sql.h"
 
 static const char *const setting_facts[] = {
@@ -33,12 +34,48 @@ static tide_status describe_settings(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status describe_role(tide_tx *tx, void *arg, tide_error *err)
+{
+    const describe_request *request = arg;
+    tide_pg_connection *connection = tx->connection;
+    char value[64];
+    TIDE_TRY(tide_pg_begin(connection, false, err));
+    TIDE_TRY(tide_pg_sync(connection, err));
+    request->fn(request->arg, "is_standby", connection->is_on_standby ? "true" : "false");
+    if (!connection->is_on_standby || !connection->has_wal)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_STANDBY_LAG, err));
+    TIDE_TRY(tide_query_one(query, err));
+    (void)snprintf(value, sizeof value, "%" PRId64, tide_query_col_i64(query));
+    request->fn(request->arg, "standby_lag_bytes", value);
+    (void)snprintf(value, sizeof value, "%" PRId64, tide_query_col_i64(query));
+    request->fn(request->arg, "standby_lag_seconds", value);
+    return TIDE_OK;
+}
+
 tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
                              tide_error *err)
 {
     describe_request request = {.fn = fn, .arg = arg};
+    tide_pg_engine *engine = store->engine;
     TIDE_TRY(tide_store_read_local(store, describe_settings, &request, err));
-    fn(arg, "commit", "ordered: synchronous_commit=off, then one shared synchronous flush");
+    TIDE_TRY(tide_store_read_local(store, describe_role, &request, err));
+    (void)pthread_mutex_lock(&engine->lock);
+    const bool is_pooled = engine->is_pooled;
+    const bool is_reduced = engine->is_reduced;
+    (void)pthread_mutex_unlock(&engine->lock);
+    fn(arg, "commit_mode", is_pooled || is_reduced ? "synchronous" : "shared_flush");
+    fn(arg, "pooler", is_pooled ? "transaction" : "none");
+    fn(arg, "commit",
+       is_pooled || is_reduced
+           ? "ordered: each commit is synchronous in its own transaction"
+           : "ordered: synchronous_commit=off, then one shared synchronous flush");
+    fn(arg, "identity",
+       is_reduced
+           ? "reduced: the server refuses WAL or control functions; a failover is noticed by "
+             "its epochs alone"
+           : "cluster, timeline, database and epoch, proved in every transaction");
     return TIDE_OK;
 }
 

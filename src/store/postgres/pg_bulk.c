@@ -12,7 +12,7 @@
 #include "base/buffer.h"
 #include "base/text/timefmt.h"
 #include "store/bulk.h"
-#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_engine.h"
 
 enum { ROW_LEN_MAX = 1 << 30 }; /* the server takes no longer ones */
 

@@ -1,195 +1,72 @@
 #include "store/postgres/pg_connection.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/thread.h"
 #include "tidemark_sql.h"
 
-/* ---- life ---- */
+enum { CANCEL_GRACE_US = 1000000 };
 
-static void note_warning(void *arg, const PGresult *result)
-{
-    tide_pg_connection *connection = arg;
-    const char *severity = tide_pq.resultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-    if (severity && strcmp(severity, "WARNING") == 0)
-        connection->has_warned = true;
-    if (severity && strcmp(severity, "FATAL") == 0)
-        connection->is_ended = true;
-}
+/* ---- commands ---- */
 
-/* Sessions ended by an administrator or a time limit say so behind the answers already given: if COMMIT was not
- * among those, it did not happen. (A crash shutdown, 57P02, keeps no such order.) */
-static bool is_orderly_end(const PGresult *result)
+const tide_sql_text *tide_pg_command_text(tide_pg_command command)
 {
-    static const char *const states[] = {"57P01", "57P05", "25P03"};
-    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
-    for (size_t i = 0; sqlstate && i < sizeof states / sizeof states[0]; i++)
-        if (strcmp(sqlstate, states[i]) == 0)
-            return true;
-    return false;
-}
-
-/* libpq gives no SQLSTATE for a connection that failed. A server that answers FATAL is there and refuses us; only
- * some of its reasons pass by themselves. */
-static tide_status status_of_refusal(const PGconn *pg, const char *words)
-{
-    static const char *const passing[] = {"starting up", "shutting down", "recovery", "too many",
-                                          "remaining connection slots"};
-    if (tide_pq.connectionNeedsPassword(pg))
-        return TIDE_E_UNAUTHENTICATED;
-    if (!strstr(words, "FATAL"))
-        return TIDE_E_UNAVAILABLE;
-    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
-        if (strstr(words, passing[i]))
-            return TIDE_E_UNAVAILABLE;
-    if (strstr(words, "FATAL:  database \"") && strstr(words, "does not exist"))
-        return TIDE_E_NOT_FOUND;
-    return TIDE_E_UNAUTHENTICATED;
-}
-
-static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection)
-{
-    const char *words = tide_pq.errorMessage(connection->pg);
-    const tide_status status = status_of_refusal(connection->pg, words);
-    char line[400];
-    (void)snprintf(line, sizeof line, "%s", words);
-    line[strcspn(line, "\n")] = '\0';
-    return tide_fail(err, status, "cannot connect to %s: %s", connection->store->name, line);
+    const tide_sql *sql = NULL;
+    switch (command) {
+    case TIDE_PG_GUARDED:
+        sql = TIDE_SQL_TRANSACTION_GUARDED;
+        break;
+    case TIDE_PG_GUARDED_REDUCED:
+        sql = TIDE_SQL_TRANSACTION_GUARDED_REDUCED;
+        break;
+    case TIDE_PG_SETTINGS:
+        sql = TIDE_SQL_TRANSACTION_SETTINGS;
+        break;
+    case TIDE_PG_NOW:
+        sql = TIDE_SQL_TRANSACTION_NOW;
+        break;
+    case TIDE_PG_FLUSH:
+        sql = TIDE_SQL_FLUSH;
+        break;
+    case TIDE_PG_FLUSH_INSIDE:
+        sql = TIDE_SQL_FLUSH_INSIDE;
+        break;
+    case TIDE_PG_FLUSH_PROBE:
+        sql = TIDE_SQL_FLUSH_PROBE;
+        break;
+    case TIDE_PG_NOTIFY:
+        sql = TIDE_SQL_NOTIFY;
+        break;
+    case TIDE_PG_STANDBY_WAIT:
+        sql = TIDE_SQL_STANDBY_WAIT;
+        break;
+    case TIDE_PG_BEGIN_WRITE:
+    case TIDE_PG_BEGIN_READ:
+    case TIDE_PG_COMMIT:
+    case TIDE_PG_ROLLBACK:
+    case TIDE_PG_LISTEN:
+    case TIDE_PG_COMMAND_COUNT:
+        break;
+    }
+    return sql ? &sql->engine[TIDE_ENGINE_POSTGRES] : NULL;
 }
 
 static const char *text_of(tide_pg_command command)
 {
-    switch (command) {
-    case TIDE_PG_BEGIN_WRITE:
-        return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-    case TIDE_PG_BEGIN_READ:
-        return "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    case TIDE_PG_COMMIT:
-        return "COMMIT";
-    case TIDE_PG_ROLLBACK:
-        return "ROLLBACK";
-    case TIDE_PG_START:
-        return TIDE_SQL_TRANSACTION_START->engine[TIDE_ENGINE_POSTGRES].text;
-    case TIDE_PG_NOW:
-        return TIDE_SQL_TRANSACTION_NOW->engine[TIDE_ENGINE_POSTGRES].text;
-    case TIDE_PG_FLUSH:
-        return TIDE_SQL_FLUSH->engine[TIDE_ENGINE_POSTGRES].text;
-    case TIDE_PG_FLUSH_PROBE:
-        return TIDE_SQL_FLUSH_PROBE->engine[TIDE_ENGINE_POSTGRES].text;
-    case TIDE_PG_SYNCHRONOUS:
-        return "SET LOCAL synchronous_commit=on";
-    case TIDE_PG_LISTEN:
-        return "LISTEN tidemark";
-    case TIDE_PG_NOTIFY:
-        return TIDE_SQL_NOTIFY->engine[TIDE_ENGINE_POSTGRES].text;
-    case TIDE_PG_COMMAND_COUNT:
-        break;
-    }
-    return NULL;
-}
-
-static void name_command(char out[16], tide_pg_command command)
-{
-    (void)snprintf(out, 16, "c%d", (int)command);
-}
-
-/* All in one round trip. */
-static tide_status prepare_commands(tide_pg_connection *connection, tide_error *err)
-{
-    char name[16];
-    bool is_sent = true;
-    for (int i = 0; i < TIDE_PG_COMMAND_COUNT && is_sent; i++) {
-        name_command(name, (tide_pg_command)i);
-        is_sent =
-            tide_pq.sendPrepare(connection->pg, name, text_of((tide_pg_command)i), 0, NULL) == 1;
-    }
-    if (!is_sent || tide_pq.pipelineSync(connection->pg) != 1)
-        return fail_connect(err, connection);
-    tide_status status = TIDE_OK;
-    for (int i = 0; i < TIDE_PG_COMMAND_COUNT; i++) {
-        PGresult *result = tide_pq.getResult(connection->pg);
-        if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
-            status = fail_connect(err, connection);
-        tide_pq.clear(result);
-        tide_pq.clear(tide_pq.getResult(connection->pg));
-    }
-    tide_pq.clear(tide_pq.getResult(connection->pg));
-    return status;
-}
-
-static tide_status set_session(tide_pg_connection *connection, bool is_flusher, tide_error *err)
-{
-    const tide_store_options *options = &connection->store->options;
-    char text[1024];
-    (void)snprintf(
-        text, sizeof text,
-        "SET client_encoding='UTF8'; SET client_min_messages=warning; SET lock_timeout=%" PRId64
-        "; SET statement_timeout=%" PRId64 "; SET idle_in_transaction_session_timeout=%" PRId64 ";"
-        "SET synchronous_commit=%s;"
-        /* A claim stops at its limit; the planner, which does not know it, sees millions of rows and compiles. */
-        "SET jit=off;",
-        options->wait_us / 1000, options->closure_us / 1000, options->closure_us / 1000 + 1000,
-        is_flusher ? "on" : "off");
-    PGresult *result = tide_pq.exec(connection->pg, text);
-    const bool is_set = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
-    tide_pq.clear(result);
-    if (!is_set)
-        return fail_connect(err, connection);
-    if (tide_pq.enterPipelineMode(connection->pg) != 1)
-        return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
-    return prepare_commands(connection, err);
-}
-
-tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
-                                    bool is_flusher, tide_error *err)
-{
-    tide_pg_connection *connection = calloc(1, sizeof *connection);
-    if (!connection)
-        return tide_no_memory(err);
-    connection->store = store;
-    /* What the URL says comes later and wins. */
-    const char *const keys[] = {"connect_timeout", "tcp_user_timeout",          "keepalives_idle",
-                                "dbname",          "fallback_application_name", NULL};
-    const char *const values[] = {"10", "30000", "30", url, "tidemark", NULL};
-    connection->pg = tide_pq.connectdbParams(keys, values, 1);
-    tide_status status = TIDE_OK;
-    if (!connection->pg)
-        status = tide_no_memory(err);
-    else if (tide_pq.status(connection->pg) != CONNECTION_OK)
-        status = fail_connect(err, connection);
-    else {
-        (void)tide_pq.setNoticeReceiver(connection->pg, note_warning, connection);
-        status = set_session(connection, is_flusher, err);
-    }
-    if (status < TIDE_OK) {
-        tide_pg_connection_close(connection);
-        return status;
-    }
-    *out = connection;
-    return TIDE_OK;
-}
-
-void tide_pg_connection_close(tide_pg_connection *connection)
-{
-    if (!connection)
-        return;
-    tide_statement_map_done(&connection->statements, free);
-    tide_query_pool_done(&connection->pool);
-    tide_pq.finish(connection->pg);
-    free(connection->expected);
-    free(connection);
-}
-
-bool tide_pg_connection_is_alive(tide_pg_connection *connection)
-{
-    if (tide_pg_connection_is_lost(connection) || tide_pq.consumeInput(connection->pg) != 1)
-        return false;
-    (void)tide_pq.isBusy(connection->pg); /* parses what has come: a farewell is a notice */
-    return !tide_pg_connection_is_lost(connection);
+    static const char *const texts[TIDE_PG_COMMAND_COUNT] = {
+        [TIDE_PG_BEGIN_WRITE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        [TIDE_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        [TIDE_PG_COMMIT] = "COMMIT",
+        [TIDE_PG_ROLLBACK] = "ROLLBACK",
+        [TIDE_PG_LISTEN] = "LISTEN tidemark",
+    };
+    const tide_sql_text *text = tide_pg_command_text(command);
+    return text ? text->text : texts[command];
 }
 
 /* ---- sending ---- */
@@ -203,11 +80,15 @@ bool tide_pg_connection_is_lost(const tide_pg_connection *connection)
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection)
 {
     connection->is_lost = true;
+    if (connection->has_timed_out)
+        return tide_fail(err, TIDE_E_TIMEOUT, "no response from %s in time%s",
+                         connection->store->name,
+                         connection->has_standby_wait ? ": waiting for synchronous standby" : "");
     char line[256];
     (void)snprintf(line, sizeof line, "%s", tide_pq.errorMessage(connection->pg));
     line[strcspn(line, "\n")] = '\0';
-    return tide_fail(err, TIDE_E_UNAVAILABLE, "the connection to %s was lost: %s",
-                     connection->store->name, line);
+    return tide_fail(err, TIDE_E_UNAVAILABLE, "connection to %s lost: %s", connection->store->name,
+                     line);
 }
 
 static tide_status expect(tide_pg_connection *connection, tide_pg_expectation expectation,
@@ -226,28 +107,45 @@ static tide_status expect(tide_pg_connection *connection, tide_pg_expectation ex
     return TIDE_OK;
 }
 
-tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
-                         tide_pg_expectation expectation, tide_error *err)
+/* Named on first use, in the pipeline that uses it. */
+static tide_status prepare_command(tide_pg_connection *connection, tide_pg_command command,
+                                   const char *name, tide_error *err)
+{
+    if (connection->is_prepared[command])
+        return TIDE_OK;
+    TIDE_TRY(expect(connection, (tide_pg_expectation){.prepares = 1 + (int)command}, err));
+    if (tide_pq.sendPrepare(connection->pg, name, text_of(command), 0, NULL) != 1) {
+        connection->expected_count--;
+        return tide_pg_fail_lost(err, connection);
+    }
+    connection->is_prepared[command] = true;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_send_texts(tide_pg_connection *connection, tide_pg_command command,
+                               const char *const *values, int count,
+                               tide_pg_expectation expectation, tide_error *err)
 {
     char name[16];
-    name_command(name, command);
+    (void)snprintf(name, sizeof name, "c%d", (int)command);
+    if (!connection->is_pooled)
+        TIDE_TRY(prepare_command(connection, command, name, err));
     TIDE_TRY(expect(connection, expectation, err));
-    if (tide_pq.sendQueryPrepared(connection->pg, name, 0, NULL, NULL, NULL, 1) == 1)
+    const int is_sent =
+        connection->is_pooled
+            ? tide_pq.sendQueryParams(connection->pg, text_of(command), count, NULL, values, NULL,
+                                      NULL, 1)
+            : tide_pq.sendQueryPrepared(connection->pg, name, count, values, NULL, NULL, 1);
+    if (is_sent == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
 }
 
-tide_status tide_pg_send_text(tide_pg_connection *connection, tide_pg_command command,
-                              const char *value, tide_error *err)
+tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
+                         tide_pg_expectation expectation, tide_error *err)
 {
-    char name[16];
-    name_command(name, command);
-    TIDE_TRY(expect(connection, (tide_pg_expectation){0}, err));
-    if (tide_pq.sendQueryPrepared(connection->pg, name, 1, &value, NULL, NULL, 1) == 1)
-        return TIDE_OK;
-    connection->expected_count--;
-    return tide_pg_fail_lost(err, connection);
+    return tide_pg_send_texts(connection, command, NULL, 0, expectation, err);
 }
 
 tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
@@ -270,14 +168,18 @@ tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query
         formats[i] = 1;
     }
     TIDE_TRY(expect(connection, expectation, err));
-    if (tide_pq.sendQueryPrepared(connection->pg, statement->name, count, values, lens, formats,
-                                  1) == 1)
+    const int is_sent = statement->name[0]
+                            ? tide_pq.sendQueryPrepared(connection->pg, statement->name, count,
+                                                        values, lens, formats, 1)
+                            : tide_pq.sendQueryParams(connection->pg, query->text->text, count,
+                                                      statement->params, values, lens, formats, 1);
+    if (is_sent == 1)
         return TIDE_OK;
     connection->expected_count--;
     return tide_pg_fail_lost(err, connection);
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what)
 {
@@ -289,18 +191,39 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
                      sqlstate ? sqlstate : "connection lost");
 }
 
-static void take_now(tide_pg_connection *connection, const PGresult *result)
+static tide_value value_at(const PGresult *result, int column)
+{
+    return tide_pg_decode(tide_pq.getvalue(result, 0, column), tide_pq.getlength(result, 0, column),
+                          tide_pq.ftype(result, column));
+}
+
+static void read_now(tide_pg_connection *connection, const PGresult *result)
 {
     tide_tx *tx = &connection->tx;
-    const tide_value now = tide_pg_decode(
-        tide_pq.getvalue(result, 0, 0), tide_pq.getlength(result, 0, 0), tide_pq.ftype(result, 0));
     if (!connection->store->options.is_env_clock) {
-        tx->now_us = now.as.i64;
+        tx->now_us = value_at(result, 0).as.i64;
         tx->is_now_known = true;
     }
-    if (tide_pq.nfields(result) > 1)
-        (void)snprintf(connection->xid, sizeof connection->xid, "%.*s",
-                       tide_pq.getlength(result, 0, 1), tide_pq.getvalue(result, 0, 1));
+}
+
+/* A pg_lsn: eight bytes, the highest first. */
+static uint64_t read_wal(const PGresult *result, int column)
+{
+    const unsigned char *bytes = (const unsigned char *)tide_pq.getvalue(result, 0, column);
+    uint64_t wal = 0;
+    for (int i = 0; i < tide_pq.getlength(result, 0, column); i++)
+        wal = wal << 8 | bytes[i];
+    return wal;
+}
+
+/* The columns of transaction_guarded. */
+static void read_guard(tide_pg_connection *connection, const PGresult *result)
+{
+    read_now(connection, result);
+    (void)snprintf(connection->xid, sizeof connection->xid, "%.*s", tide_pq.getlength(result, 0, 1),
+                   tide_pq.getvalue(result, 0, 1));
+    connection->is_on_standby = value_at(result, 2).as.i64 != 0;
+    connection->begin_wal = read_wal(result, 3);
 }
 
 /* Takes over the result. */
@@ -309,13 +232,12 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
 {
     if (expectation->is_commit)
         connection->is_committed = true;
+    if (expectation->is_guard)
+        read_guard(connection, result);
     if (expectation->is_now)
-        take_now(connection, result);
+        read_now(connection, result);
     if (expectation->value && tide_pq.ntuples(result) == 1)
-        *expectation->value =
-            tide_pg_decode(tide_pq.getvalue(result, 0, 0), tide_pq.getlength(result, 0, 0),
-                           tide_pq.ftype(result, 0))
-                .as.i64;
+        *expectation->value = value_at(result, 0).as.i64;
     if (expectation->query)
         expectation->query->result = result;
     else
@@ -338,35 +260,163 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
     return expectation->is_commit ? "commit" : "transaction";
 }
 
-/* PQgetResult, but not for ever: a commit that waits for a standby which is away has no time limit of its own. */
-static PGresult *next_result(tide_pg_connection *connection)
+/* ---- waiting ---- */
+
+/* A cancellation under way. PQcancel waits for the server, which may hang: it has a thread of its own, and
+ * who comes last frees this. */
+typedef struct cancel_job {
+    PGcancel *cancel;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_done; /* by the thread */
+    bool is_left; /* by the caller */
+} cancel_job;
+
+static void cancel_job_free(cancel_job *job)
 {
-    while (connection->answer_by_us > 0 && tide_pq.isBusy(connection->pg)) {
-        const int64_t left_us = connection->answer_by_us - tide_cond_until(0);
+    tide_pq.freeCancel(job->cancel);
+    (void)pthread_cond_destroy(&job->changed);
+    (void)pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+static void *run_cancel(void *arg)
+{
+    cancel_job *job = arg;
+    char ignored[256];
+    (void)tide_pq.cancel(job->cancel, ignored, sizeof ignored);
+    (void)pthread_mutex_lock(&job->lock);
+    job->is_done = true;
+    const bool is_last = job->is_left;
+    (void)pthread_cond_signal(&job->changed);
+    (void)pthread_mutex_unlock(&job->lock);
+    if (is_last)
+        cancel_job_free(job);
+    return NULL;
+}
+
+/* Returns when the server has taken the request, or at until_us. It must not be cut short without need:
+ * PgBouncer 1.18 ends when a client leaves while its request is passed on. */
+static void cancel_until(PGconn *pg, int64_t until_us)
+{
+    pthread_t thread;
+    cancel_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return;
+    (void)pthread_mutex_init(&job->lock, NULL);
+    (void)pthread_cond_init(&job->changed, NULL);
+    job->cancel = tide_pq.getCancel(pg);
+    if (!job->cancel || tide_thread_start(&thread, run_cancel, job, NULL) < TIDE_OK) {
+        cancel_job_free(job);
+        return;
+    }
+    (void)pthread_detach(thread);
+    bool is_patient = true;
+    (void)pthread_mutex_lock(&job->lock);
+    while (!job->is_done && is_patient)
+        is_patient = tide_cond_wait(&job->changed, &job->lock, until_us);
+    job->is_left = true;
+    const bool is_last = job->is_done;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (is_last)
+        cancel_job_free(job);
+}
+
+/* Returns when an answer can be read, the connection broke (false), or time is up (false). */
+static bool wait_readable(tide_pg_connection *connection, int64_t until_us)
+{
+    while (tide_pq.isBusy(connection->pg)) {
+        const int64_t left_us = until_us - tide_cond_until(0);
         struct pollfd ready = {.fd = tide_pq.socket(connection->pg), .events = POLLIN};
-        if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 ||
-            tide_pq.consumeInput(connection->pg) != 1) {
-            connection->is_lost = true;
-            return NULL;
+        if (left_us <= 0 || (poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 && errno != EINTR) ||
+            tide_pq.consumeInput(connection->pg) != 1)
+            return false;
+    }
+    return true;
+}
+
+/* A backend that waits for a standby does not notice that its client has gone: it is cancelled, and its
+ * answer to that gives the reason. */
+static void abandon(tide_pg_connection *connection)
+{
+    const int64_t until_us = tide_cond_until(CANCEL_GRACE_US);
+    cancel_until(connection->pg, until_us);
+    bool is_end = false;
+    while (!is_end && wait_readable(connection, until_us) &&
+           tide_pq.status(connection->pg) == CONNECTION_OK) {
+        PGresult *result = tide_pq.getResult(connection->pg);
+        is_end = tide_pq.resultStatus(result) == PGRES_PIPELINE_SYNC;
+        tide_pq.clear(result);
+    }
+}
+
+PGresult *tide_pg_next_result(tide_pg_connection *connection)
+{
+    if (connection->answer_by_us > 0 && !wait_readable(connection, connection->answer_by_us)) {
+        if (tide_cond_until(0) >= connection->answer_by_us) {
+            connection->has_timed_out = true;
+            abandon(connection);
         }
+        connection->is_lost = true;
+        return NULL;
     }
     return tide_pq.getResult(connection->pg);
+}
+
+/* ---- answers ---- */
+
+/* Sessions ended by an administrator or a time limit say so behind the answers already given: if COMMIT
+ * was not among those, it did not happen. (A crash shutdown, 57P02, keeps no such order.) */
+static bool is_orderly_end(const PGresult *result)
+{
+    static const char *const states[] = {"57P01", "57P05", "25P03"};
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
+    for (size_t i = 0; sqlstate && i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(sqlstate, states[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A refusal by the guard: its cast failed, or its table is gone. */
+static bool is_guard_refusal(const tide_pg_expectation *expectation, const PGresult *result)
+{
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
+    const bool is_of_guard = expectation->is_guard ||
+                             expectation->prepares == 1 + TIDE_PG_GUARDED ||
+                             expectation->prepares == 1 + TIDE_PG_GUARDED_REDUCED;
+    return is_of_guard && sqlstate &&
+           (strcmp(sqlstate, "22P02") == 0 || strcmp(sqlstate, "42P01") == 0);
+}
+
+static tide_status fail_answer(tide_pg_connection *connection,
+                               const tide_pg_expectation *expectation, const PGresult *result,
+                               tide_error *err)
+{
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
+    connection->is_ended = is_orderly_end(result);
+    connection->is_stale = is_guard_refusal(expectation, result);
+    if (expectation->is_begin && sqlstate && strcmp(sqlstate, "0A000") == 0) {
+        connection->is_on_standby = true;
+        return tide_fail(err, TIDE_E_UNAVAILABLE, "%s is a read-only standby",
+                         connection->store->name);
+    }
+    return tide_pg_fail_result(err, result, name_expectation(expectation));
 }
 
 static tide_status read_answer(tide_pg_connection *connection,
                                const tide_pg_expectation *expectation, tide_status first,
                                tide_error *err)
 {
-    PGresult *result = next_result(connection);
+    PGresult *result = tide_pg_next_result(connection);
     if (!result)
         return first < TIDE_OK ? first : tide_pg_fail_lost(err, connection);
     tide_status status = first;
     if (tide_pq.resultStatus(result) == PGRES_PIPELINE_ABORTED ||
         !is_accepted(expectation, result)) {
-        if (first >= TIDE_OK) {
-            status = tide_pg_fail_result(err, result, name_expectation(expectation));
-            connection->is_ended = is_orderly_end(result);
-        }
+        if (first >= TIDE_OK)
+            status = fail_answer(connection, expectation, result, err);
+        if (expectation->prepares > 0)
+            connection->is_prepared[expectation->prepares - 1] = false;
         tide_pq.clear(result);
     } else {
         if (expectation->value && tide_pq.ntuples(result) != 1 && first >= TIDE_OK)
@@ -374,7 +424,8 @@ static tide_status read_answer(tide_pg_connection *connection,
                                "a counter gave no number: is there a foreign trigger?");
         accept_result(connection, expectation, result);
     }
-    for (PGresult *rest = next_result(connection); rest; rest = next_result(connection))
+    for (PGresult *rest = tide_pg_next_result(connection); rest;
+         rest = tide_pg_next_result(connection))
         tide_pq.clear(rest);
     return status;
 }
@@ -394,7 +445,7 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
     for (int i = 0; i < count && !is_cut(connection); i++)
         status = read_answer(connection, &connection->expected[i], status, err);
     if (!is_cut(connection)) {
-        PGresult *end = next_result(connection);
+        PGresult *end = tide_pg_next_result(connection);
         const bool is_sync = tide_pq.resultStatus(end) == PGRES_PIPELINE_SYNC;
         tide_pq.clear(end);
         if (!is_sync && status >= TIDE_OK)
@@ -402,43 +453,5 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
     }
     if (is_cut(connection))
         return tide_pg_fail_lost(err, connection);
-    return status;
-}
-
-tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now, tide_error *err)
-{
-    if (connection->is_begun)
-        return TIDE_OK;
-    const bool is_write = connection->tx.is_write;
-    TIDE_TRY(tide_pg_send(connection, is_write ? TIDE_PG_BEGIN_WRITE : TIDE_PG_BEGIN_READ,
-                          (tide_pg_expectation){0}, err));
-    connection->is_begun = true;
-    if (!with_now)
-        return TIDE_OK;
-    /* The id makes the outcome of a commit whose answer was lost a question that can be asked. */
-    return tide_pg_send(connection, is_write ? TIDE_PG_START : TIDE_PG_NOW,
-                        (tide_pg_expectation){.is_now = true}, err);
-}
-
-tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
-{
-    PGconn *pg = connection->pg;
-    if (tide_pq.sendQueryParams(pg, TIDE_SQL_IDENTITY_HOST->engine[TIDE_ENGINE_POSTGRES].text, 0,
-                                NULL, NULL, NULL, NULL, 0) != 1 ||
-        tide_pq.pipelineSync(pg) != 1)
-        return tide_pg_fail_lost(err, connection);
-    PGresult *result = tide_pq.getResult(pg);
-    tide_status status = TIDE_OK;
-    if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
-        (void)snprintf(out->text, sizeof out->text, "%s", tide_pq.getvalue(result, 0, 0));
-        out->is_standby = tide_pq.getvalue(result, 0, 1)[0] == 't';
-        (void)snprintf(connection->server, sizeof connection->server, "%s",
-                       tide_pq.getvalue(result, 0, 2));
-    } else {
-        status = tide_pg_fail_result(err, result, "cannot identify the server");
-    }
-    tide_pq.clear(result);
-    tide_pq.clear(tide_pq.getResult(pg));
-    tide_pq.clear(tide_pq.getResult(pg));
     return status;
 }

@@ -1,12 +1,19 @@
-/* pg_connection.h - one PostgreSQL connection: pipelines, prepared statements, errors as statuses.
+/* pg_connection.h - one PostgreSQL connection: pipelines, statements, errors as statuses.
  *
- * A connection is always in pipeline mode. Commands are sent without waiting and *expected* in order; one
- * sync ends the batch and reads every answer. So BEGIN travels with the first statement, and the counters, the
- * rows that carry them and the COMMIT travel together.
+ * A connection is always in pipeline mode. Commands are sent without waiting and *expected* in order;
+ * one sync ends the batch and reads every answer. So BEGIN, the guard and the first statement travel
+ * together, and so do the counters, the rows that carry them and the COMMIT.
  *
- * Statements are prepared on first use and described: their parameter types tell how each value is written in
- * binary form. Session settings: synchronous_commit=off, because durability is the flusher's business
- * (pg_flush.h), UTF-8, and limits for statements, locks and idle transactions.
+ * No session state: nothing is set outside of a transaction. The guard (sql/identity.sql,
+ * transaction_guarded) sets what the transaction needs and proves where it runs; see pg_transaction.h.
+ * On a direct connection statements are prepared by name on first use. Behind a proxy, which may give
+ * every transaction another server process, they are unnamed. A proxy is recognised by the process id
+ * of the connection, which is not that of the process that answers.
+ *
+ * Statements are described once per connection: their parameter types tell how each value is written
+ * in binary form.
+ *
+ * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server.
  *
  * Threads: a connection belongs to one thread at a time. */
 #ifndef TIDE_STORE_POSTGRES_PG_CONNECTION_H
@@ -16,25 +23,58 @@
 #include "store/postgres/pq_library.h"
 #include "store/statement_map.h"
 
-enum { TIDE_PG_XID_SIZE = 24 };
+enum { TIDE_PG_XID_SIZE = 24, TIDE_PG_SERVER_SIZE = 96 };
 
 typedef struct tide_pg_statement {
-    char name[24];
+    char name[24]; /* "": unnamed, behind a proxy */
     Oid params[TIDE_QUERY_PARAM_MAX];
 } tide_pg_statement;
+
+/* Commands of the runner itself. */
+typedef enum tide_pg_command {
+    TIDE_PG_BEGIN_WRITE,
+    TIDE_PG_BEGIN_READ,
+    TIDE_PG_GUARDED,
+    TIDE_PG_GUARDED_REDUCED, /* on a server that refuses its WAL functions */
+    TIDE_PG_SETTINGS,        /* of a transaction without a guard */
+    TIDE_PG_COMMIT,
+    TIDE_PG_ROLLBACK,
+    TIDE_PG_NOW,
+    TIDE_PG_FLUSH,
+    TIDE_PG_FLUSH_INSIDE,
+    TIDE_PG_FLUSH_PROBE,
+    TIDE_PG_LISTEN,
+    TIDE_PG_NOTIFY, /* one parameter: the topic */
+    TIDE_PG_STANDBY_WAIT,
+    TIDE_PG_COMMAND_COUNT,
+} tide_pg_command;
 
 /* What the next answer belongs to. */
 typedef struct tide_pg_expectation {
     tide_query *query; /* keeps the result; NULL: only its success matters */
     int64_t *value;    /* the first column goes here */
-    bool is_now;       /* the transaction's time (and id) */
+    bool is_begin;     /* BEGIN: refused by a standby */
+    bool is_guard;     /* time, id, role and WAL position of the transaction */
+    bool is_now;       /* the transaction's time */
     bool is_commit;
+    int prepares; /* 1 + the command that this answer prepares; 0: none */
 } tide_pg_expectation;
+
+/* What a process believes about the server it writes to; "" and 0: nothing yet. */
+typedef struct tide_pg_belief {
+    char epoch_id[TIDE_SESSION_ID_SIZE];
+    char timeline[TIDE_HOST_TIMELINE_SIZE];
+    uint64_t wal; /* a position that was durable */
+} tide_pg_belief;
 
 typedef struct tide_pg_connection {
     tide_store *store;
     PGconn *pg;
-    char server[96]; /* which running server this is; see identity_host */
+    char server[TIDE_PG_SERVER_SIZE]; /* which running server this is; see identity_host */
+    bool is_pooled;                   /* a proxy stands between */
+    bool has_wal;                     /* the server permits its WAL and control functions */
+    bool can_flush;                   /* ... and messages in the WAL */
+    bool is_prepared[TIDE_PG_COMMAND_COUNT];
     tide_statement_map statements;
     int statement_count;
     tide_query_pool pool;
@@ -42,30 +82,43 @@ typedef struct tide_pg_connection {
     tide_pg_expectation *expected;
     int expected_count;
     int expected_size;
-    bool is_begun;              /* BEGIN was sent */
-    bool is_commit_sent;        /* from here on a lost connection leaves the outcome open */
-    bool is_committed;          /* COMMIT was answered */
-    bool is_vain;               /* ... and had changed nothing */
-    bool is_lost;               /* no further use */
-    bool is_ended;              /* the server said, in order, that it ends this session */
-    bool has_warned;            /* the server sent a WARNING */
-    int64_t answer_by_us;       /* real time by which the server must answer; 0: no limit */
-    uint64_t witness;           /* the flusher's generation when the transaction began */
-    char xid[TIDE_PG_XID_SIZE]; /* of the running transaction; "" until known */
+
+    /* Of the running transaction. */
+    tide_pg_belief belief;
+    bool is_guarded;
+    bool is_synchronous; /* its COMMIT waits for the disk and for the standbys */
+    bool is_begun;       /* BEGIN was sent */
+    bool is_commit_sent; /* from here on a lost connection leaves the outcome open */
+    bool is_committed;   /* COMMIT was answered */
+    bool is_vain;        /* ... and had changed nothing */
+    bool is_stale;       /* the guard refused: the server is not what the process believes */
+    bool is_on_standby;
+    uint64_t begin_wal;         /* end of the WAL when it began; 0: not known */
+    uint64_t witness;           /* the flusher's generation when it began */
+    char xid[TIDE_PG_XID_SIZE]; /* "" until known */
+
+    bool is_lost;          /* no further use */
+    bool is_ended;         /* the server said, in order, that it ends this session */
+    bool has_timed_out;    /* lost because answer_by_us passed */
+    bool has_warned;       /* the server sent a WARNING */
+    bool has_standby_wait; /* ... that a wait for a synchronous standby was given up */
+    int64_t answer_by_us;  /* real time by which the server must answer; 0: no limit */
     struct tide_pg_connection *next;
 } tide_pg_connection;
 
-/* One try. TIDE_E_UNAVAILABLE: nobody answers. is_flusher: commits of this session wait for the disk. */
+/* One try, which ends at until_us (tide_cond_until); identifies the server and recognises a proxy
+ * before any statement with an effect.
+ * TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: waiting may help. Other statuses: the server's own reason. */
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
-                                                    const char *url, bool is_flusher,
+                                                    const char *url, int64_t until_us,
                                                     tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
 
-/* Ask who the server is; fills connection->server too. */
+/* Ask who the server is; sets connection->server, has_wal and can_flush, too. */
 TIDE_MUST_CHECK tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection,
                                               tide_error *err);
 
-/* False when the server has gone away: looks at what has arrived. */
+/* False when the server has gone away: reads what has arrived. */
 bool tide_pg_connection_is_alive(tide_pg_connection *connection);
 
 /* True when a call on this connection failed because it was lost. */
@@ -74,24 +127,9 @@ bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
 /* A server's refusal, in its words. */
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what);
 
-/* Note that the connection is lost, and say so. */
+/* Note that the connection is lost, and report it. TIDE_E_TIMEOUT after a deadline, otherwise
+ * TIDE_E_UNAVAILABLE. */
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
-
-/* Commands of the runner itself, prepared when the connection is made. */
-typedef enum tide_pg_command {
-    TIDE_PG_BEGIN_WRITE,
-    TIDE_PG_BEGIN_READ,
-    TIDE_PG_COMMIT,
-    TIDE_PG_ROLLBACK,
-    TIDE_PG_START, /* the time and the id of a write transaction */
-    TIDE_PG_NOW,
-    TIDE_PG_FLUSH,
-    TIDE_PG_FLUSH_PROBE,
-    TIDE_PG_SYNCHRONOUS, /* this transaction's commit waits for the disk */
-    TIDE_PG_LISTEN,
-    TIDE_PG_NOTIFY, /* one parameter: the topic */
-    TIDE_PG_COMMAND_COUNT,
-} tide_pg_command;
 
 /* Queue a command or a query; the answer comes with the next sync. */
 TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
@@ -99,17 +137,20 @@ TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg
 TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
                                                tide_pg_expectation expectation, tide_error *err);
 
-/* The same with a text parameter. */
-TIDE_MUST_CHECK tide_status tide_pg_send_text(tide_pg_connection *connection,
-                                              tide_pg_command command, const char *value,
-                                              tide_error *err);
+/* The same with text parameters. */
+TIDE_MUST_CHECK tide_status tide_pg_send_texts(tide_pg_connection *connection,
+                                               tide_pg_command command, const char *const *values,
+                                               int count, tide_pg_expectation expectation,
+                                               tide_error *err);
 
 /* Send what is queued and read every answer. Returns the first failure. */
 TIDE_MUST_CHECK tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err);
 
-/* BEGIN (and the transaction's time, when it comes from the server), once per transaction. */
-TIDE_MUST_CHECK tide_status tide_pg_begin(tide_pg_connection *connection, bool with_now,
-                                          tide_error *err);
+/* PQgetResult, but not beyond answer_by_us: then what runs is cancelled and the connection lost. */
+PGresult *tide_pg_next_result(tide_pg_connection *connection);
+
+/* The catalogue's entry of a command; NULL: it has none, and no parameters. */
+const tide_sql_text *tide_pg_command_text(tide_pg_command command);
 
 /* The queries' half of tide_pg_ops (pg_query.c). */
 tide_status tide_pg_prepare(tide_query *query, tide_error *err);
@@ -118,7 +159,8 @@ tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
 tide_value tide_pg_column(const tide_query *query, int index);
 
-/* pg_bulk.c, pg_look.c: their part of tide_pg_ops. The connection that looks is its caller's own, and closed afterwards. */
+/* pg_bulk.c, pg_look.c: their part of tide_pg_ops. The connection that looks is its caller's own, and
+ * closed afterwards. */
 tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
 tide_status tide_pg_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);

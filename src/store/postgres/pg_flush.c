@@ -22,50 +22,25 @@ void tide_pg_flusher_done(tide_pg_flusher *flusher)
     (void)pthread_mutex_destroy(&flusher->lock);
 }
 
-static tide_status connect_witness(tide_pg_flusher *flusher, bool *is_new, tide_error *err)
+static tide_status connect_witness(tide_pg_flusher *flusher, int64_t until_us, bool *is_new,
+                                   tide_error *err)
 {
     *is_new = !flusher->connection || !tide_pg_connection_is_alive(flusher->connection);
     if (!*is_new)
         return TIDE_OK;
     tide_pg_connection_close(flusher->connection);
     flusher->connection = NULL;
-    TIDE_TRY(
-        tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, true, err));
-    tide_host ignored;
-    return tide_pg_read_host(&ignored, flusher->connection, err);
+    return tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, until_us,
+                                   err);
 }
 
-/* With a synchronous standby that is away a flush would wait for ever, in silence. */
-static void limit_answer(tide_pg_connection *connection)
-{
-    connection->answer_by_us = tide_cond_until(connection->store->options.wait_us);
-}
-
-/* A WARNING (a wait for a standby that was cancelled) means that nobody knows. */
-static tide_status flush_once(tide_pg_connection *connection, tide_error *err)
-{
-    connection->has_warned = false;
-    limit_answer(connection);
-    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
-    const tide_status status = tide_pg_sync(connection, err);
-    connection->answer_by_us = 0;
-    TIDE_TRY(status);
-    if (connection->has_warned)
-        return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
-    return TIDE_OK;
-}
-
+/* A WARNING (a wait for a standby that was cancelled) means that the commit may not be durable. */
 tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
-    limit_answer(connection);
-    TIDE_TRY(tide_pg_send(connection, TIDE_PG_BEGIN_WRITE, (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_send(connection, TIDE_PG_SYNCHRONOUS, (tide_pg_expectation){0}, err));
     connection->has_warned = false;
+    connection->has_standby_wait = false;
     TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
-    TIDE_TRY(tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){0}, err));
-    const tide_status status = tide_pg_sync(connection, err);
-    connection->answer_by_us = 0;
-    TIDE_TRY(status);
+    TIDE_TRY(tide_pg_sync(connection, err));
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
     return TIDE_OK;
@@ -82,30 +57,55 @@ static void begin_generation(tide_pg_flusher *flusher)
 typedef struct tide_pg_flush_wait {
     tide_status status;
     uint64_t generation; /* of the flush that answered */
+    bool is_standby_away;
     bool is_answered;
     struct tide_pg_flush_wait *next;
 } flush_wait;
 
-/* Called with the lock held; returns with it held. */
-static void lead(tide_pg_flusher *flusher)
+/* With the lock held: the node is its owner's again. */
+static void remove_wait(tide_pg_flusher *flusher, const flush_wait *wait)
 {
-    flush_wait *served = flusher->waiting;
+    flush_wait **const lists[] = {&flusher->waiting, &flusher->served};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (flush_wait **at = lists[i]; *at; at = &(*at)->next)
+            if (*at == wait) {
+                *at = wait->next;
+                return;
+            }
+}
+
+/* Called with the lock held; returns with it held. */
+static void lead(tide_pg_flusher *flusher, int64_t until_us)
+{
+    flusher->served = flusher->waiting;
     flusher->waiting = NULL;
     flusher->is_led = true;
     (void)pthread_mutex_unlock(&flusher->lock);
     tide_error ignored;
     bool is_new = false;
-    tide_status status = connect_witness(flusher, &is_new, &ignored);
-    if (status >= TIDE_OK)
-        status = flush_once(flusher->connection, &ignored);
+    bool is_standby_away = false;
+    tide_status status = connect_witness(flusher, until_us, &is_new, &ignored);
+    if (status >= TIDE_OK) {
+        flusher->connection->answer_by_us = until_us;
+        status = tide_pg_flush_on(flusher->connection, &ignored);
+        is_standby_away = flusher->connection->has_standby_wait;
+        flusher->connection->answer_by_us = 0;
+        /* What was abandoned has been cancelled; its session goes with it. */
+        if (tide_pg_connection_is_lost(flusher->connection)) {
+            tide_pg_connection_close(flusher->connection);
+            flusher->connection = NULL;
+        }
+    }
     (void)pthread_mutex_lock(&flusher->lock);
     flusher->is_led = false;
     if (is_new)
         begin_generation(flusher);
-    for (flush_wait *wait = served, *next = NULL; wait; wait = next) {
-        next = wait->next; /* the node is its owner's again once it is answered */
+    while (flusher->served) {
+        flush_wait *wait = flusher->served;
+        flusher->served = wait->next;
         wait->status = status;
         wait->generation = flusher->generation;
+        wait->is_standby_away = is_standby_away;
         wait->is_answered = true;
     }
     (void)pthread_cond_broadcast(&flusher->changed);
@@ -120,31 +120,38 @@ uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server
     return generation;
 }
 
-tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err)
+tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t until_us,
+                          bool *is_standby_away, tide_error *err)
 {
     (void)pthread_mutex_lock(&flusher->lock);
     flush_wait mine = {.next = flusher->waiting};
     flusher->waiting = &mine;
-    while (!mine.is_answered) {
+    bool is_patient = true;
+    while (!mine.is_answered && is_patient) {
         if (flusher->is_led)
-            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
+            is_patient = tide_cond_wait(&flusher->changed, &flusher->lock, until_us);
         else
-            lead(flusher);
+            lead(flusher, until_us);
     }
+    if (!mine.is_answered)
+        remove_wait(flusher, &mine);
     (void)pthread_mutex_unlock(&flusher->lock);
-    if (mine.status >= TIDE_OK && mine.generation == generation)
+    *is_standby_away = mine.is_standby_away;
+    if (mine.is_answered && mine.status >= TIDE_OK && mine.generation == generation)
         return TIDE_OK;
-    return tide_fail(err, TIDE_E_UNAVAILABLE, "the WAL of %s could not be flushed by a witness",
-                     flusher->store->name);
+    const bool is_late = tide_cond_until(0) >= until_us;
+    return tide_fail(err, is_late ? TIDE_E_TIMEOUT : TIDE_E_UNAVAILABLE,
+                     "cannot flush the WAL of %s%s", flusher->store->name,
+                     mine.is_standby_away ? ": waiting for synchronous standby" : "");
 }
 
-tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err)
+tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, int64_t until_us, tide_error *err)
 {
     (void)pthread_mutex_lock(&flusher->lock);
     while (flusher->is_led)
         (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
     bool is_new = false;
-    const tide_status status = connect_witness(flusher, &is_new, err);
+    const tide_status status = connect_witness(flusher, until_us, &is_new, err);
     if (is_new)
         begin_generation(flusher);
     (void)pthread_mutex_unlock(&flusher->lock);
@@ -162,7 +169,7 @@ static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bo
                                 NULL, values, NULL, NULL, 0) != 1 ||
         tide_pq.pipelineSync(witness->pg) != 1)
         return outcome;
-    PGresult *result = tide_pq.getResult(witness->pg);
+    PGresult *result = tide_pg_next_result(witness);
     if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
         const char *state = tide_pq.getvalue(result, 0, 0);
         *is_running = strcmp(state, "in progress") == 0;
@@ -172,25 +179,29 @@ static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bo
             outcome = TIDE_PG_ABORTED;
     }
     tide_pq.clear(result);
-    tide_pq.clear(tide_pq.getResult(witness->pg));
-    tide_pq.clear(tide_pq.getResult(witness->pg));
+    tide_pq.clear(tide_pg_next_result(witness));
+    tide_pq.clear(tide_pg_next_result(witness));
     return outcome;
 }
 
-tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid)
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid,
+                                    int64_t until_us)
 {
     tide_env *env = flusher->store->env;
-    const int64_t until_us = env->mono_us(env) + flusher->store->options.wait_us;
     tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
     bool is_running = xid[0] != '\0';
-    while (is_running && env->mono_us(env) < until_us) {
+    while (is_running && tide_cond_until(0) < until_us) {
+        bool is_patient = true;
         (void)pthread_mutex_lock(&flusher->lock);
-        while (flusher->is_led)
-            (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
-        is_running = flusher->generation == generation && flusher->connection &&
+        while (flusher->is_led && is_patient)
+            is_patient = tide_cond_wait(&flusher->changed, &flusher->lock, until_us);
+        is_running = is_patient && flusher->generation == generation && flusher->connection &&
                      tide_pg_connection_is_alive(flusher->connection);
-        if (is_running)
+        if (is_running) {
+            flusher->connection->answer_by_us = until_us;
             outcome = ask_once(flusher->connection, xid, &is_running);
+            flusher->connection->answer_by_us = 0;
+        }
         (void)pthread_mutex_unlock(&flusher->lock);
         if (is_running)
             env->sleep_us(env, ASK_EVERY_US);

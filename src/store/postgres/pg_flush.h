@@ -15,7 +15,14 @@
  * what it says about a transaction id is final. A flush proves nothing about a commit that is older than the
  * connection: a server that crashed and came back flushes gladly what it still has. So each connect begins a
  * new *generation*; a transaction notes the generation before it begins, and is answered only by a flush of
- * the same one. A URL may lead to several servers: the witness counts only for transactions on its own. Otherwise its own connection, if that is still alive, is as good a witness.
+ * the same one. A URL may lead to several servers: the witness counts only for transactions on its own.
+ * Otherwise the committer's own connection, if that is still alive, is as good a witness.
+ *
+ * A caller waits until its own deadline. A leader whose deadline passes cancels the flush on the server;
+ * the next caller leads then.
+ *
+ * Behind a pooler there is no flusher: no connection outlives a transaction there, so each commit is
+ * synchronous in its own (pg_transaction.c).
  *
  * Threads: any. */
 #ifndef TIDE_STORE_POSTGRES_PG_FLUSH_H
@@ -31,26 +38,30 @@ typedef struct tide_pg_flusher {
     tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
     bool is_led;
     uint64_t generation;                /* raised by each connect */
-    char server[96];                    /* the one that the witness sits on */
+    char server[TIDE_PG_SERVER_SIZE];   /* the one that the witness sits on */
     struct tide_pg_flush_wait *waiting; /* callers, on their own stacks */
+    struct tide_pg_flush_wait *served;  /* those that the flush under way is for */
 } tide_pg_flusher;
 
 void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url);
 void tide_pg_flusher_done(tide_pg_flusher *flusher);
 
 /* Open the connection early, so that it can be a witness. */
-TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, int64_t until_us,
+                                                    tide_error *err);
 
 /* The generation in force, to be noted before a transaction begins on this server; 0, which is never answered, when
  * the witness sits on another one. */
 uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server);
 
 /* Return when everything committed since `generation` was noted, and before the call, is durable.
- * TIDE_E_UNAVAILABLE: could not be proved here. */
+ * TIDE_E_UNAVAILABLE: could not be proved here. TIDE_E_TIMEOUT: not by until_us. *is_standby_away is set when
+ * the flush was given up waiting for a synchronous standby. */
 TIDE_MUST_CHECK tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation,
-                                          tide_error *err);
+                                          int64_t until_us, bool *is_standby_away, tide_error *err);
 
-/* The same on the committer's own connection: it is still alive, so its commit is not lost. */
+/* The same on the committer's own connection: it is still alive, so its commit is not lost. Ends at the
+ * connection's answer_by_us. */
 TIDE_MUST_CHECK tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err);
 
 typedef enum tide_pg_outcome {
@@ -61,6 +72,7 @@ typedef enum tide_pg_outcome {
 
 /* What became of a transaction, begun under this generation, whose connection was lost? Waits while it is still
  * running. */
-tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid);
+tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid,
+                                    int64_t until_us);
 
 #endif

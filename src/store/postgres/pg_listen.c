@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/cond_wait.h"
 #include "tidemark_sql.h"
 
 enum {
     QUIET_MS = 30000, /* a look at the connection although nothing came */
     ROUND_MAX = 16,   /* how often one sender sends for others */
+    POLL_MS = 500,    /* between looks where LISTEN is of no use */
+    POLLS = 120,      /* looks before the server is asked again whether it is */
 };
 
 static const tide_backoff reconnect_policy = {.base_us = 50000, .cap_us = 2000000};
@@ -29,14 +32,20 @@ void tide_pg_listener_done(tide_pg_listener *listener)
 
 /* ---- listening ---- */
 
-static tide_pg_connection *connect_listener(tide_pg_listener *listener)
+/* *is_deaf: there is a server, but LISTEN is of no use: behind a pooler, whose sessions are anybody's, and
+ * on a standby, which refuses it. */
+static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *is_deaf)
 {
+    tide_store *store = listener->watcher.store;
     tide_pg_connection *connection = NULL;
     tide_error ignored;
-    if (tide_pg_connection_open(&connection, listener->watcher.store, listener->url, false,
-                                &ignored) < TIDE_OK)
+    *is_deaf = false;
+    if (tide_pg_connection_open(&connection, store, listener->url,
+                                tide_cond_until(store->options.wait_us), &ignored) < TIDE_OK)
         return NULL;
-    if (tide_pg_send(connection, TIDE_PG_LISTEN, (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
+    *is_deaf = connection->is_pooled || connection->is_on_standby;
+    if (*is_deaf ||
+        tide_pg_send(connection, TIDE_PG_LISTEN, (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
         tide_pg_sync(connection, &ignored) < TIDE_OK) {
         tide_pg_connection_close(connection);
         return NULL;
@@ -44,7 +53,18 @@ static tide_pg_connection *connect_listener(tide_pg_listener *listener)
     return connection;
 }
 
-static void tell_notifications(tide_pg_listener *listener, tide_pg_connection *connection)
+/* Watches look for themselves, often. False: the thread is to end. */
+static bool poll_for_a_while(tide_pg_listener *listener)
+{
+    for (int i = 0; i < POLLS; i++) {
+        if (tide_watcher_poll(&listener->watcher, -1, POLL_MS) < 0)
+            return false;
+        tide_watch_signal(listener->watcher.store, NULL);
+    }
+    return true;
+}
+
+static void signal_notifications(tide_pg_listener *listener, tide_pg_connection *connection)
 {
     for (PGnotify *news = tide_pq.notifies(connection->pg); news;
          news = tide_pq.notifies(connection->pg)) {
@@ -64,7 +84,7 @@ static bool listen_while_connected(tide_pg_listener *listener, tide_pg_connectio
             return false;
         if (!tide_pg_connection_is_alive(connection))
             return true;
-        tell_notifications(listener, connection);
+        signal_notifications(listener, connection);
     }
 }
 
@@ -75,12 +95,16 @@ void *tide_pg_listen(void *arg)
     int attempt = 0;
     bool is_wanted = true;
     while (is_wanted) {
-        tide_pg_connection *connection = connect_listener(listener);
+        bool is_deaf = false;
+        tide_pg_connection *connection = connect_listener(listener, &is_deaf);
         if (connection) {
             attempt = 0;
             tide_watch_signal(listener->watcher.store, NULL);
             is_wanted = listen_while_connected(listener, connection);
             tide_pg_connection_close(connection);
+        } else if (is_deaf) {
+            attempt = 0;
+            is_wanted = poll_for_a_while(listener);
         } else {
             const int64_t wait_us = tide_backoff_next(&reconnect_policy, attempt++, env);
             is_wanted = tide_watcher_poll(&listener->watcher, -1, (int)(wait_us / 1000)) >= 0;
@@ -95,8 +119,9 @@ static void send_topics(tide_pg_connection *connection, const tide_topics *topic
 {
     tide_error ignored;
     for (int i = 0; i < topics->count || (i == 0 && is_all); i++) {
-        if (tide_pg_send_text(connection, TIDE_PG_NOTIFY, is_all ? all_topics : topics->names[i],
-                              &ignored) < TIDE_OK)
+        const char *const topic = is_all ? all_topics : topics->names[i];
+        if (tide_pg_send_texts(connection, TIDE_PG_NOTIFY, &topic, 1, (tide_pg_expectation){0},
+                               &ignored) < TIDE_OK)
             return;
         if (is_all)
             break;

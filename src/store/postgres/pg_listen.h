@@ -4,7 +4,8 @@
  * and outside of it (inside, 16 clients fell to 0.22x: NOTIFY takes a lock of the whole cluster), and
  * coalesced: while one is being sent, the topics of others collect, and the sender sends them together.
  *
- * A listener that loses its connection tells every watch when it is back: something may have been missed. */
+ * A listener that loses its connection signals every watch when it is back: something may have been
+ * missed. Behind a pooler and on a standby LISTEN is of no use: every watch is signalled twice a second. */
 #ifndef TIDE_STORE_POSTGRES_PG_LISTEN_H
 #define TIDE_STORE_POSTGRES_PG_LISTEN_H
 

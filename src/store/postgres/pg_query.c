@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_engine.h"
 
 static tide_pg_connection *connection_of(const tide_query *query)
 {
     return query->tx->connection;
 }
 
-/* Its own round trip, once per connection: the parameter types must be known before values can be sent. What
- * is queued already (a BEGIN) travels along. */
+/* Its own round trip, once per connection: the parameter types must be known before values can be sent.
+ * What is queued already (a BEGIN) travels along. Behind a proxy the statement has no name, and is sent again
+ * with each use. */
 static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query *query,
                                         tide_error *err)
 {
@@ -24,16 +25,16 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
         return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int answer = 0; answer < 2; answer++) {
-        PGresult *result = tide_pq.getResult(pg);
+        PGresult *result = tide_pg_next_result(connection);
         if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
             status = tide_pg_fail_result(err, result, query->sql->name);
         for (int i = 0; answer == 1 && status >= TIDE_OK && i < tide_pq.nparams(result); i++)
             statement->params[i] = tide_pq.paramtype(result, i);
         tide_pq.clear(result);
-        tide_pq.clear(tide_pq.getResult(pg));
+        tide_pq.clear(tide_pg_next_result(connection));
     }
-    tide_pq.clear(tide_pq.getResult(pg));
-    if (tide_pq.status(pg) != CONNECTION_OK)
+    tide_pq.clear(tide_pg_next_result(connection));
+    if (tide_pg_connection_is_lost(connection))
         return tide_pg_fail_lost(err, connection);
     return status;
 }
@@ -47,7 +48,9 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err)
     tide_pg_statement *statement = calloc(1, sizeof *statement);
     if (!statement)
         return tide_no_memory(err);
-    (void)snprintf(statement->name, sizeof statement->name, "t%d", connection->statement_count++);
+    if (!connection->is_pooled)
+        (void)snprintf(statement->name, sizeof statement->name, "t%d",
+                       connection->statement_count++);
     tide_status status = prepare_and_describe(statement, query, err);
     if (status >= TIDE_OK &&
         !tide_statement_map_put(&connection->statements, query->sql, statement))

@@ -16,9 +16,13 @@
 
 /* Every function of libpq that we call, without its prefix. */
 #define TIDE_PQ_SYMBOLS(X)                                                                         \
+    X(backendPID)                                                                                  \
+    X(cancel)                                                                                      \
     X(clear)                                                                                       \
     X(cmdStatus)                                                                                   \
     X(cmdTuples)                                                                                   \
+    X(connectPoll)                                                                                 \
+    X(connectStartParams)                                                                          \
     X(connectdbParams)                                                                             \
     X(connectionNeedsPassword)                                                                     \
     X(conninfoFree)                                                                                \
@@ -31,8 +35,10 @@
     X(exitPipelineMode)                                                                            \
     X(finish)                                                                                      \
     X(fname)                                                                                       \
+    X(freeCancel)                                                                                  \
     X(freemem)                                                                                     \
     X(ftype)                                                                                       \
+    X(getCancel)                                                                                   \
     X(getisnull)                                                                                   \
     X(getlength)                                                                                   \
     X(getResult)                                                                                   \
@@ -55,6 +61,7 @@
     X(sendQueryParams)                                                                             \
     X(sendQueryPrepared)                                                                           \
     X(serverVersion)                                                                               \
+    X(setErrorVerbosity)                                                                           \
     X(setNoticeReceiver)                                                                           \
     X(setSingleRowMode)                                                                            \
     X(socket)                                                                                      \

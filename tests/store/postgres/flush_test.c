@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cond_wait.h"
 #include "store/postgres/pg_flush.h"
 
 typedef struct flush_case {
@@ -12,10 +13,21 @@ typedef struct flush_case {
     char server[96];
 } flush_case;
 
+static int64_t soon(void)
+{
+    return tide_cond_until(30 * SECOND_US);
+}
+
+static tide_status flush(flush_case *c, uint64_t generation, store_test *t)
+{
+    bool is_standby_away = false;
+    return tide_pg_flush(&c->flusher, generation, soon(), &is_standby_away, &t->err);
+}
+
 static void set_up(flush_case *c, store_test *t)
 {
     tide_pg_flusher_init(&c->flusher, t->store, t->url);
-    assert_ok_err(tide_pg_flusher_connect(&c->flusher, &t->err), &t->err);
+    assert_ok_err(tide_pg_flusher_connect(&c->flusher, soon(), &t->err), &t->err);
     memcpy(c->server, c->flusher.server, sizeof c->server);
 }
 
@@ -29,9 +41,9 @@ static void a_witness_speaks_for_its_own_server_only(void **state)
     assert_true(generation > 0);
     assert_int_equal(0, tide_pg_flusher_generation(&c.flusher, "another/server"));
     assert_int_equal(0, tide_pg_flusher_generation(&c.flusher, ""));
-    assert_ok_err(tide_pg_flush(&c.flusher, generation, &t->err), &t->err);
-    assert_status(TIDE_E_UNAVAILABLE, tide_pg_flush(&c.flusher, 0, &t->err));
-    assert_int_equal(TIDE_PG_UNKNOWN, tide_pg_flusher_ask(&c.flusher, 0, "1"));
+    assert_ok_err(flush(&c, generation, t), &t->err);
+    assert_status(TIDE_E_UNAVAILABLE, flush(&c, 0, t));
+    assert_int_equal(TIDE_PG_UNKNOWN, tide_pg_flusher_ask(&c.flusher, 0, "1", soon()));
     tide_pg_flusher_done(&c.flusher);
 }
 
@@ -44,10 +56,10 @@ static void a_new_connection_is_a_new_generation(void **state)
     const uint64_t noted = tide_pg_flusher_generation(&c.flusher, c.server);
     tide_pg_connection_close(c.flusher.connection);
     c.flusher.connection = NULL;
-    assert_status(TIDE_E_UNAVAILABLE, tide_pg_flush(&c.flusher, noted, &t->err));
+    assert_status(TIDE_E_UNAVAILABLE, flush(&c, noted, t));
     const uint64_t later = tide_pg_flusher_generation(&c.flusher, c.server);
     assert_true(later > noted);
-    assert_ok(tide_pg_flush(&c.flusher, later, &t->err));
+    assert_ok(flush(&c, later, t));
     tide_pg_flusher_done(&c.flusher);
 }
 
@@ -61,8 +73,10 @@ typedef struct caller {
 static void *flush_often(void *arg)
 {
     caller *self = arg;
+    bool is_standby_away = false;
     for (int i = 0; i < 50 && self->status >= TIDE_OK; i++)
-        self->status = tide_pg_flush(&self->c->flusher, self->generation, NULL);
+        self->status =
+            tide_pg_flush(&self->c->flusher, self->generation, soon(), &is_standby_away, NULL);
     return NULL;
 }
 

@@ -147,7 +147,7 @@ static void a_missing_standby_leaves_the_outcome_unknown(void **state)
     assert_ok_err(pg_cluster_start(&own, &cluster_options, &err), &err);
     pg_cluster_url(&own, "postgres", url);
     tide_store *store = NULL;
-    const tide_store_options options = {.state_dir = "", .wait_us = SECOND_US / 2};
+    const tide_store_options options = {.state_dir = "", .timeout_us = 2 * SECOND_US};
     assert_status(TIDE_E_OUTCOME_UNKNOWN, tide_store_open(&store, url, &options, &err));
     pg_cluster_stop(&own);
 }

@@ -1,0 +1,304 @@
+/* pg_connect.c - opening a PostgreSQL connection: refusals, the server's identity, proxies. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cond_wait.h"
+#include "store/postgres/pg_connection.h"
+#include "tidemark_sql.h"
+
+enum {
+    CONNECT_S_MIN = 2, /* libpq's least */
+    CONNECT_S_MAX = 10,
+    REFUSAL_US = 2000000, /* how long the reason of a refusal is asked for */
+    SQLSTATE_LEN = 5,
+    OPTION_MAX = 10,
+};
+
+/* What a server sends beside its answers. */
+static void receive_notice(void *arg, const PGresult *result)
+{
+    tide_pg_connection *connection = arg;
+    const char *severity = tide_pq.resultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *function = tide_pq.resultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+    if (severity && strcmp(severity, "WARNING") == 0) {
+        connection->has_warned = true;
+        if (function && strcmp(function, "SyncRepWaitForLSN") == 0)
+            connection->has_standby_wait = true;
+    }
+    if (severity && strcmp(severity, "FATAL") == 0)
+        connection->is_ended = true;
+}
+
+/* ---- connecting ---- */
+
+typedef struct connect_options {
+    const char *keys[OPTION_MAX];
+    const char *values[OPTION_MAX];
+    char connect_s[16];
+    char user_ms[16];
+} connect_options;
+
+/* What the URL says comes later and wins; but for the encoding, which is ours. */
+static void fill_options(connect_options *out, const char *url, int64_t until_us)
+{
+    const int64_t left_us = until_us - tide_cond_until(0);
+    int64_t left_s = left_us / 1000000;
+    if (left_s < CONNECT_S_MIN)
+        left_s = CONNECT_S_MIN;
+    if (left_s > CONNECT_S_MAX)
+        left_s = CONNECT_S_MAX;
+    (void)snprintf(out->connect_s, sizeof out->connect_s, "%d", (int)left_s);
+    (void)snprintf(out->user_ms, sizeof out->user_ms, "%d", (int)left_s * 1000);
+    const char *const pairs[][2] = {
+        {"connect_timeout", out->connect_s},
+        {"tcp_user_timeout", out->user_ms},
+        {"keepalives_idle", "30"},
+        {"dbname", url},
+        {"fallback_application_name", "tidemark"},
+        {"client_encoding", "UTF8"},
+    };
+    const size_t count = sizeof pairs / sizeof pairs[0];
+    for (size_t i = 0; i < count; i++) {
+        out->keys[i] = pairs[i][0];
+        out->values[i] = pairs[i][1];
+    }
+    out->keys[count] = NULL;
+    out->values[count] = NULL;
+}
+
+/* ---- refusals ---- */
+
+/* "FATAL:  28P01: words": the state between two colons. NULL: there is none. */
+static const char *find_sqlstate(const char *words)
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for (const char *at = strstr(words, ":  "); at; at = strstr(at + 1, ":  "))
+        if (strspn(at + 3, letters) == SQLSTATE_LEN && at[3 + SQLSTATE_LEN] == ':')
+            return at + 3;
+    return NULL;
+}
+
+/* libpq keeps no SQLSTATE of a connection that failed, but writes it into its message when it is
+ * verbose, and it can be made so only between start and end. So a server that refused is asked once
+ * more. TIDE_OK: this time it let us in. */
+static PGconn *ask_again(const connect_options *options, int64_t until_us)
+{
+    PGconn *pg = tide_pq.connectStartParams(options->keys, options->values, 1);
+    if (!pg)
+        return NULL;
+    (void)tide_pq.setErrorVerbosity(pg, PQERRORS_VERBOSE);
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+    while (tide_pq.status(pg) != CONNECTION_BAD &&
+           (state == PGRES_POLLING_READING || state == PGRES_POLLING_WRITING)) {
+        struct pollfd ready = {.fd = tide_pq.socket(pg),
+                               .events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+        const int64_t left_us = until_us - tide_cond_until(0);
+        if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0)
+            break;
+        state = tide_pq.connectPoll(pg);
+    }
+    (void)tide_pq.setErrorVerbosity(pg, PQERRORS_DEFAULT);
+    return pg;
+}
+
+static tide_status status_of_refusal(const PGconn *pg, const char *sqlstate)
+{
+    if (tide_pq.connectionNeedsPassword(pg))
+        return TIDE_E_UNAUTHENTICATED;
+    if (!sqlstate)
+        return TIDE_E_UNAVAILABLE;
+    if (strncmp(sqlstate, "3D000", SQLSTATE_LEN) == 0)
+        return TIDE_E_NOT_FOUND;
+    return tide_pg_status_of(sqlstate);
+}
+
+static void copy_line(char *out, size_t size, const char *words)
+{
+    (void)snprintf(out, size, "%s", words);
+    out[strcspn(out, "\n")] = '\0';
+}
+
+static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection,
+                                const char *sqlstate)
+{
+    const char *words = tide_pq.errorMessage(connection->pg);
+    const tide_status status = status_of_refusal(connection->pg, sqlstate);
+    char line[400];
+    copy_line(line, sizeof line, words);
+    return tide_fail(err, status, "cannot connect to %s: %s%s%.*s%s", connection->store->name, line,
+                     sqlstate ? " (" : "", sqlstate ? SQLSTATE_LEN : 0, sqlstate ? sqlstate : "",
+                     sqlstate ? ")" : "");
+}
+
+static tide_status connect_server(tide_pg_connection *connection, const char *url, int64_t until_us,
+                                  tide_error *err)
+{
+    connect_options options;
+    fill_options(&options, url, until_us);
+    connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
+    if (!connection->pg)
+        return tide_no_memory(err);
+    if (tide_pq.status(connection->pg) == CONNECTION_OK)
+        return TIDE_OK;
+    /* Two spaces behind a colon: a server spoke. */
+    if (!strstr(tide_pq.errorMessage(connection->pg), ":  "))
+        return fail_connect(err, connection, NULL);
+    const int64_t ask_until_us = tide_cond_until(REFUSAL_US);
+    PGconn *again = ask_again(&options, ask_until_us < until_us ? ask_until_us : until_us);
+    if (again && tide_pq.status(again) == CONNECTION_OK) {
+        tide_pq.finish(connection->pg);
+        connection->pg = again;
+        return TIDE_OK;
+    }
+    char sqlstate[SQLSTATE_LEN + 1] = "";
+    const char *found = again ? find_sqlstate(tide_pq.errorMessage(again)) : NULL;
+    if (found)
+        (void)snprintf(sqlstate, sizeof sqlstate, "%.*s", SQLSTATE_LEN, found);
+    tide_pq.finish(again);
+    return fail_connect(err, connection, found ? sqlstate : NULL);
+}
+
+/* ---- who answers ---- */
+
+static uint64_t parse_wal(const char *text)
+{
+    char *end = NULL;
+    const uint64_t high = strtoull(text, &end, 16);
+    return *end == '/' ? (high << 32) + strtoull(end + 1, NULL, 16) : 0;
+}
+
+/* "cluster/timeline/database.table": the timeline in hexadecimal, as file names of the WAL have it. */
+static void read_timeline(tide_host *host)
+{
+    const char *at = strchr(host->text, '/');
+    host->timeline[0] = '\0';
+    if (at && at[1] != '-')
+        (void)snprintf(host->timeline, sizeof host->timeline, "%08lX", strtoul(at + 1, NULL, 16));
+}
+
+static tide_status ask_host(tide_host *out, tide_pg_connection *connection, const tide_sql *sql,
+                            int *backend_pid, tide_error *err)
+{
+    PGconn *pg = connection->pg;
+    if (tide_pq.sendQueryParams(pg, sql->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL, NULL, NULL,
+                                NULL, 0) != 1 ||
+        tide_pq.pipelineSync(pg) != 1)
+        return tide_pg_fail_lost(err, connection);
+    PGresult *result = tide_pg_next_result(connection);
+    tide_status status = TIDE_OK;
+    if (!result) {
+        status = tide_pg_fail_lost(err, connection);
+    } else if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
+        (void)snprintf(out->text, sizeof out->text, "%s", tide_pq.getvalue(result, 0, 0));
+        out->is_standby = tide_pq.getvalue(result, 0, 1)[0] == 't';
+        (void)snprintf(connection->server, sizeof connection->server, "%s",
+                       tide_pq.getvalue(result, 0, 2));
+        *backend_pid = atoi(tide_pq.getvalue(result, 0, 3));
+        out->wal = tide_pq.getisnull(result, 0, 4) ? 0 : parse_wal(tide_pq.getvalue(result, 0, 4));
+        connection->can_flush = tide_pq.getvalue(result, 0, 5)[0] == 't';
+        read_timeline(out);
+    } else {
+        status = tide_pg_fail_result(err, result, "cannot identify the server");
+    }
+    tide_pq.clear(result);
+    while (!connection->is_lost && tide_pq.status(pg) == CONNECTION_OK) {
+        PGresult *rest = tide_pg_next_result(connection);
+        const bool is_end = tide_pq.resultStatus(rest) == PGRES_PIPELINE_SYNC;
+        tide_pq.clear(rest);
+        if (is_end)
+            break;
+    }
+    return status;
+}
+
+/* A server that refuses its WAL or control functions is asked for the rest. In a transaction of the
+ * caller there is no second question: connection->has_wal is known by then. */
+static tide_status find_host(tide_host *out, tide_pg_connection *connection, int *backend_pid,
+                             tide_error *err)
+{
+    if (connection->has_wal) {
+        const tide_status status =
+            ask_host(out, connection, TIDE_SQL_IDENTITY_HOST, backend_pid, err);
+        if (status >= TIDE_OK || tide_pg_connection_is_lost(connection) || connection->is_begun)
+            return status;
+    }
+    connection->has_wal = false;
+    TIDE_TRY(ask_host(out, connection, TIDE_SQL_IDENTITY_HOST_REDUCED, backend_pid, err));
+    out->wal = 0;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection, tide_error *err)
+{
+    int ignored = 0;
+    return find_host(out, connection, &ignored, err);
+}
+
+static tide_status identify(tide_pg_connection *connection, tide_error *err)
+{
+    tide_host host = {0};
+    int backend_pid = 0;
+    connection->has_wal = true;
+    if (tide_pq.enterPipelineMode(connection->pg) != 1)
+        return tide_fail(err, TIDE_E_FAILED, "cannot enter pipeline mode");
+    const tide_status status = find_host(&host, connection, &backend_pid, err);
+    if (status < TIDE_OK)
+        return tide_fail_context(err, status, "cannot connect to %s", connection->store->name);
+    connection->is_on_standby = host.is_standby;
+    switch (connection->store->options.pg_pooler) {
+    case TIDE_PG_POOLER_AUTO:
+        connection->is_pooled = tide_pq.backendPID(connection->pg) != backend_pid;
+        break;
+    case TIDE_PG_POOLER_NONE:
+        connection->is_pooled = false;
+        break;
+    case TIDE_PG_POOLER_TRANSACTION:
+        connection->is_pooled = true;
+        break;
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
+                                    int64_t until_us, tide_error *err)
+{
+    tide_pg_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return tide_no_memory(err);
+    connection->store = store;
+    connection->answer_by_us = until_us;
+    tide_status status = connect_server(connection, url, until_us, err);
+    if (status >= TIDE_OK) {
+        (void)tide_pq.setNoticeReceiver(connection->pg, receive_notice, connection);
+        status = identify(connection, err);
+    }
+    if (status < TIDE_OK) {
+        tide_pg_connection_close(connection);
+        return status;
+    }
+    connection->answer_by_us = 0;
+    *out = connection;
+    return TIDE_OK;
+}
+
+void tide_pg_connection_close(tide_pg_connection *connection)
+{
+    if (!connection)
+        return;
+    tide_statement_map_done(&connection->statements, free);
+    tide_query_pool_done(&connection->pool);
+    tide_pq.finish(connection->pg);
+    free(connection->expected);
+    free(connection);
+}
+
+bool tide_pg_connection_is_alive(tide_pg_connection *connection)
+{
+    if (tide_pg_connection_is_lost(connection) || tide_pq.consumeInput(connection->pg) != 1)
+        return false;
+    (void)tide_pq.isBusy(connection->pg); /* parses what has come: a farewell is a notice */
+    return !tide_pg_connection_is_lost(connection);
+}

@@ -1,0 +1,90 @@
+/* pg_engine.h - what a store in a PostgreSQL database is made of.
+ *
+ *     pg_store.c         the engine's operations; the loop that runs a closure again
+ *     pg_pool.c          connections: making, lending, and proving who the server is
+ *     pg_transaction.c   one closure in one transaction on one connection
+ *     pg_outcome.c       what became of a commit: flushing it, or finding out
+ *     pg_flush.c         one flush for all who wait
+ *     pg_listen.c        NOTIFY and LISTEN
+ *
+ * Threads: any; the pool's lock covers idle and connection_count. */
+#ifndef TIDE_STORE_POSTGRES_PG_ENGINE_H
+#define TIDE_STORE_POSTGRES_PG_ENGINE_H
+
+#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_flush.h"
+#include "store/postgres/pg_listen.h"
+
+typedef struct tide_pg_engine {
+    char *url;
+    pthread_mutex_t lock;
+    pthread_cond_t has_idle;
+    tide_pg_connection *idle;
+    int connection_count;
+    /* Of the last connection that was made. */
+    bool is_pooled;
+    bool is_reduced;
+    tide_pg_flusher flusher;
+    tide_pg_listener listener;
+} tide_pg_engine;
+
+static inline tide_pg_engine *tide_pg_engine_of(const tide_store *store)
+{
+    return store->engine;
+}
+
+/* ---- pg_pool.c ---- */
+
+/* When a call that begins now has to end (tide_cond_until). */
+int64_t tide_pg_call_until(const tide_store *store);
+
+/* An idle connection or a new one. TIDE_E_BUSY: all are in use. TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: there
+ * is no server until then. A server that refuses us is not tried again. */
+TIDE_MUST_CHECK tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store,
+                                            int64_t until_us, tide_error *err);
+void tide_pg_release(tide_pg_connection *connection);
+
+/* The same for the first connection of a store: one that is starting up is waited for, one that is
+ * not there is reported at once. */
+TIDE_MUST_CHECK tide_status tide_pg_connect_first(tide_store *store, int64_t until_us,
+                                                  tide_error *err);
+void tide_pg_pool_done(tide_pg_engine *engine);
+
+/* The guard refused, or another host answers than the identity was checked against: read identity
+ * again on this connection, and begin an epoch if history was cut.
+ * TIDE_OK: known now, run the transaction again. TIDE_E_MISMATCH: not the server for this store. */
+TIDE_MUST_CHECK tide_status tide_pg_identify_again(tide_pg_connection *connection, tide_error *err);
+
+/* ---- pg_transaction.c ---- */
+
+/* Run a closure on this connection up to its COMMIT, or roll it back. connection->is_stale: the guard
+ * refused, and nothing was done. */
+TIDE_MUST_CHECK tide_status tide_pg_run_write(tide_pg_connection *connection, tide_tx_fn *fn,
+                                              void *arg, bool is_guarded, tide_error *err);
+
+/* *is_durable: what the closure saw is on disk. */
+TIDE_MUST_CHECK tide_status tide_pg_run_read(tide_pg_connection *connection, tide_tx_fn *fn,
+                                             void *arg, bool is_local, bool is_guarded,
+                                             bool *is_durable, tide_error *err);
+
+/* BEGIN, settings and guard, once per transaction. with_id: the transaction's id is asked for. */
+TIDE_MUST_CHECK tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id,
+                                          tide_error *err);
+tide_status tide_pg_now(tide_tx *tx, tide_error *err);
+tide_status tide_pg_take_counters(tide_tx *tx, tide_error *err);
+tide_status tide_pg_script(tide_tx *tx, const char *text, tide_error *err);
+tide_status tide_pg_host(tide_tx *tx, tide_host *out, tide_error *err);
+
+/* ---- pg_outcome.c ---- */
+
+/* The COMMIT was answered. TIDE_OK: it is durable. */
+TIDE_MUST_CHECK tide_status tide_pg_make_durable(tide_pg_connection *connection, tide_error *err);
+
+/* A read saw what may not be on disk yet. */
+TIDE_MUST_CHECK tide_status tide_pg_flush_read(tide_pg_connection *connection, tide_error *err);
+
+/* The connection broke. TIDE_OK: it had committed after all, and is durable. TIDE_E_SERIALIZATION: it had
+ * not; run it again. */
+TIDE_MUST_CHECK tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* pg_outcome.c - what became of a commit.
+ *
+ *     before COMMIT is sent        nothing happened; the closure runs again
+ *     session ended by the server  its farewell comes behind its answers: without one to COMMIT, run again
+ *     COMMIT sent, no answer       the witness is asked for the transaction's id: committed, or run again;
+ *                                  with the witness gone, or the id never learnt: outcome unknown
+ *     COMMIT answered, no flush    flushed on the committer's own connection; if that is gone: outcome
+ *                                  unknown
+ *     flush answered               durable
+ *     synchronous COMMIT answered  durable, unless the server warned that it gave up waiting for a standby */
+#include <string.h>
+
+#include "base/cond_wait.h"
+#include "store/postgres/pg_engine.h"
+
+enum { REASON_US = 500000 };
+
+static const char standby_reason[] = "waiting for synchronous standby";
+
+/* On the committer's own connection, which is idle. */
+static bool is_standby_awaited(tide_pg_connection *connection)
+{
+    tide_error ignored;
+    int64_t is_waiting = 0;
+    if (tide_pg_connection_is_lost(connection))
+        return false;
+    connection->answer_by_us = tide_cond_until(REASON_US);
+    return tide_pg_send(connection, TIDE_PG_STANDBY_WAIT,
+                        (tide_pg_expectation){.value = &is_waiting}, &ignored) >= TIDE_OK &&
+           tide_pg_sync(connection, &ignored) >= TIDE_OK && is_waiting != 0;
+}
+
+/* Everything that was in the WAL when the transaction began is durable now: a server that has less of it
+ * has lost history. */
+static void note_wal(tide_pg_connection *connection)
+{
+    tide_store *store = connection->store;
+    (void)pthread_mutex_lock(&store->identity_lock);
+    if (connection->begin_wal > store->host.wal &&
+        strcmp(connection->belief.epoch_id, store->identity.epoch_id) == 0 &&
+        strcmp(connection->belief.timeline, store->host.timeline) == 0)
+        store->host.wal = connection->begin_wal;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+}
+
+static tide_status flush(tide_pg_connection *connection, bool *is_standby_away, tide_error *err)
+{
+    tide_pg_engine *engine = connection->store->engine;
+    const int64_t until_us = connection->answer_by_us;
+    const tide_status status =
+        tide_pg_flush(&engine->flusher, connection->witness, until_us, is_standby_away, err);
+    if (status >= TIDE_OK)
+        return TIDE_OK;
+    if (status == TIDE_E_TIMEOUT) {
+        *is_standby_away = *is_standby_away || is_standby_awaited(connection);
+        return status;
+    }
+    const tide_status own = tide_pg_flush_on(connection, err);
+    *is_standby_away = connection->has_standby_wait;
+    return own;
+}
+
+tide_status tide_pg_make_durable(tide_pg_connection *connection, tide_error *err)
+{
+    bool is_standby_away = connection->has_standby_wait;
+    if (!connection->is_commit_sent || connection->is_vain)
+        return TIDE_OK; /* nothing was read or written, or nothing came of it */
+    const bool is_durable = connection->is_synchronous
+                                ? !connection->has_warned
+                                : flush(connection, &is_standby_away, err) >= TIDE_OK;
+    if (is_durable) {
+        note_wal(connection);
+        return TIDE_OK;
+    }
+    return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN,
+                     "committed on %s, but not known to be durable%s%s", connection->store->name,
+                     is_standby_away ? ": " : "", is_standby_away ? standby_reason : "");
+}
+
+tide_status tide_pg_flush_read(tide_pg_connection *connection, tide_error *err)
+{
+    bool is_standby_away = false;
+    const tide_status status = flush(connection, &is_standby_away, err);
+    if (status >= TIDE_OK)
+        return TIDE_OK;
+    return tide_fail(err, status == TIDE_E_OUTCOME_UNKNOWN ? TIDE_E_TIMEOUT : status,
+                     "what was read from %s is not known to be durable%s%s",
+                     connection->store->name, is_standby_away ? ": " : "",
+                     is_standby_away ? standby_reason : "");
+}
+
+tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err)
+{
+    tide_pg_engine *engine = connection->store->engine;
+    if (!connection->is_commit_sent || (connection->is_ended && !connection->is_committed))
+        return connection->has_timed_out ? TIDE_E_TIMEOUT : TIDE_E_SERIALIZATION;
+    bool is_standby_away = connection->has_standby_wait;
+    switch (tide_pg_flusher_ask(&engine->flusher, connection->witness, connection->xid,
+                                connection->answer_by_us)) {
+    case TIDE_PG_ABORTED:
+        return TIDE_E_SERIALIZATION;
+    case TIDE_PG_COMMITTED:
+        if (tide_pg_flush(&engine->flusher, connection->witness, connection->answer_by_us,
+                          &is_standby_away, err) >= TIDE_OK)
+            return TIDE_OK;
+        break;
+    case TIDE_PG_UNKNOWN:
+        break;
+    }
+    return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "%s %s during the commit%s%s",
+                     connection->has_timed_out ? "no response from" : "lost the connection to",
+                     connection->store->name, is_standby_away ? ": " : "",
+                     is_standby_away ? standby_reason : "");
+}

@@ -1,0 +1,414 @@
+/* Failover, promotion, a primary that returns, a standby that is away: with real servers. */
+#include "support/store_fixture.h"
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "store/engine.h"
+
+typedef struct pair {
+    pg_cluster primary;
+    pg_cluster standby;
+    tempdir state;
+    tide_error err;
+} pair;
+
+static pair p;
+
+static int start_pair(void **state)
+{
+    (void)state;
+    assert_ok_err(pg_cluster_start(&p.primary, &(pg_cluster_options){.is_copy = true}, &p.err),
+                  &p.err);
+    assert_ok_err(pg_cluster_start_standby(&p.standby, &p.primary,
+                                           &(pg_cluster_options){.is_copy = true}, &p.err),
+                  &p.err);
+    assert_ok(tempdir_make(&p.state, &p.err));
+    return 0;
+}
+
+static int stop_pair(void **state)
+{
+    (void)state;
+    pg_cluster_stop(&p.standby);
+    pg_cluster_stop(&p.primary);
+    TIDE_IGNORE(tempdir_remove(&p.state, &p.err));
+    return 0;
+}
+
+static tide_status open_at(tide_store **out, const char *url, int64_t timeout_us, bool has_state)
+{
+    const tide_store_options options = {.state_dir = has_state ? p.state.path : "",
+                                        .timeout_us = timeout_us};
+    return tide_store_open(out, url, &options, &p.err);
+}
+
+static tide_store *open_cluster(const pg_cluster *cluster)
+{
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store *store = NULL;
+    pg_cluster_url(cluster, "postgres", url);
+    assert_ok_err(open_at(&store, url, 0, true), &p.err);
+    return store;
+}
+
+static tide_status take(tide_store *store, int64_t *number)
+{
+    tide_sequence_range range = {0};
+    const tide_status status = tide_sequence_next(store, "orders", 1, &range, NULL, &p.err);
+    *number = range.first;
+    return status;
+}
+
+static int64_t must_take(tide_store *store)
+{
+    int64_t number = 0;
+    assert_ok_err(take(store, &number), &p.err);
+    return number;
+}
+
+static int64_t epoch_of(tide_store *store)
+{
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    return identity.epoch;
+}
+
+static void wait_query(const pg_cluster *cluster, const char *sql, const char *wanted)
+{
+    char found[64] = "";
+    for (int i = 0; i < 3000 && strcmp(found, wanted) != 0; i++) {
+        assert_ok_err(pg_cluster_query(cluster, sql, found, sizeof found, &p.err), &p.err);
+        if (strcmp(found, wanted) != 0)
+            tide_env_system()->sleep_us(tide_env_system(), 10000);
+    }
+    assert_string_equal(wanted, found);
+}
+
+static void wait_replayed(void)
+{
+    char sql[128];
+    char position[32];
+    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_current_wal_insert_lsn()", position,
+                               sizeof position, &p.err));
+    (void)snprintf(sql, sizeof sql, "SELECT pg_last_wal_replay_lsn() >= '%s'", position);
+    wait_query(&p.standby, sql, "t");
+}
+
+static void write_pair_url(char out[PG_CLUSTER_URL_MAX])
+{
+    (void)snprintf(out, PG_CLUSTER_URL_MAX, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
+                   p.standby.dir.path, p.primary.dir.path, p.standby.port, p.primary.port);
+}
+
+/* The identity of a connection is not that of the moment it was made. */
+static void a_standby_promoted_under_an_open_connection_begins_an_epoch(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store *writer = open_cluster(&p.primary);
+    for (int i = 0; i < 3; i++)
+        must_take(writer);
+    wait_replayed();
+    write_pair_url(url);
+    tide_store *reader = NULL;
+    int64_t number = 0;
+    assert_ok_err(open_at(&reader, url, 0, false), &p.err);
+    tide_sequence shown;
+    assert_ok_err(tide_sequence_show(reader, "orders", &shown, &p.err), &p.err);
+    assert_int_equal(3, shown.last);
+    assert_status(TIDE_E_UNAVAILABLE, take(reader, &number));
+    assert_contains(p.err.text, "read-only standby");
+
+    assert_ok_err(pg_cluster_crash(&p.primary, &p.err), &p.err);
+    assert_ok_err(pg_cluster_promote(&p.standby, &p.err), &p.err);
+    assert_int_equal(4, must_take(reader));
+    assert_int_equal(2, epoch_of(reader));
+    assert_int_equal(1, tide_store_epoch_changes(reader));
+    tide_store_close(reader);
+    tide_store_close(writer);
+}
+
+/* A process that knows epoch 2 does not go back to a server that has only epoch 1. */
+static void a_primary_that_returns_is_refused(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    wait_replayed();
+    tide_store_close(store);
+    assert_ok_err(pg_cluster_crash(&p.primary, &p.err), &p.err);
+    assert_ok_err(pg_cluster_promote(&p.standby, &p.err), &p.err);
+    char url[PG_CLUSTER_URL_MAX];
+    write_pair_url(url);
+    assert_ok_err(open_at(&store, url, 0, true), &p.err);
+    must_take(store);
+    assert_int_equal(2, epoch_of(store));
+
+    /* The process itself, whose connections break. */
+    assert_ok_err(pg_cluster_shutdown(&p.standby, &p.err), &p.err);
+    assert_ok_err(pg_cluster_restart(&p.primary, &p.err), &p.err);
+    int64_t number = 0;
+    assert_status(TIDE_E_MISMATCH, take(store, &number));
+    assert_contains(p.err.text, "epoch 1");
+    assert_contains(p.err.text, "epoch 2");
+    assert_contains(p.err.text, "tidemark store new-epoch");
+    tide_sequence shown;
+    assert_status(TIDE_E_MISMATCH, tide_sequence_show(store, "orders", &shown, &p.err));
+    tide_store_close(store);
+
+    /* A fresh process of the same host. */
+    tide_store *fresh = NULL;
+    pg_cluster_url(&p.primary, "postgres", url);
+    assert_status(TIDE_E_MISMATCH, open_at(&fresh, url, 0, true));
+
+    /* The way out: an epoch above, which processes that know the other accept. */
+    const tide_store_options options = {.state_dir = p.state.path, .is_mismatch_allowed = true};
+    tide_identity raised;
+    assert_ok_err(tide_store_open(&fresh, url, &options, &p.err), &p.err);
+    assert_ok_err(
+        tide_identity_raise(fresh, "operator", "the new primary is lost", &raised, &p.err), &p.err);
+    assert_int_equal(3, raised.epoch);
+    tide_store_close(fresh);
+    fresh = open_cluster(&p.primary);
+    must_take(fresh);
+    tide_store_close(fresh);
+}
+
+/* Files of the same server, put back to an earlier state: neither timeline nor epoch change. */
+static void a_server_restored_from_a_copy_begins_an_epoch(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    assert_ok_err(pg_cluster_shutdown(&p.primary, &p.err), &p.err);
+    char command[3 * TEMPDIR_PATH_MAX];
+    (void)snprintf(command, sizeof command, "cp -a %s/data %s/copy", p.primary.dir.path,
+                   p.primary.dir.path);
+    const char *const copy[] = {"/bin/sh", "-c", command, NULL};
+    TIDE_CLEANUP(proc_result_done) proc_result copied = {0};
+    assert_ok(proc_run(&copied, &(proc_options){.argv = copy}, PG_CLUSTER_DEADLINE_MS, &p.err));
+    assert_ok_err(pg_cluster_restart(&p.primary, &p.err), &p.err);
+    for (int i = 0; i < 20; i++)
+        must_take(store);
+    assert_int_equal(1, epoch_of(store));
+    assert_ok_err(pg_cluster_crash(&p.primary, &p.err), &p.err);
+    (void)snprintf(command, sizeof command, "cd %s && rm -rf data && mv copy data",
+                   p.primary.dir.path);
+    TIDE_CLEANUP(proc_result_done) proc_result restored = {0};
+    assert_ok(proc_run(&restored, &(proc_options){.argv = copy}, PG_CLUSTER_DEADLINE_MS, &p.err));
+    assert_ok_err(pg_cluster_restart(&p.primary, &p.err), &p.err);
+    assert_int_equal(2, must_take(store));
+    assert_int_equal(2, epoch_of(store));
+    tide_store_close(store);
+}
+
+/* Another process begins an epoch: the next transaction knows. */
+static void an_epoch_begun_elsewhere_is_known_in_the_next_transaction(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    tide_store *other = open_cluster(&p.primary);
+    must_take(store);
+    assert_ok_err(tide_identity_raise(other, "operator", "a test", NULL, &p.err), &p.err);
+    must_take(store);
+    assert_int_equal(2, epoch_of(store));
+    tide_store_close(other);
+    tide_store_close(store);
+}
+
+/* The address leads to another store. */
+static void another_store_at_the_same_address_is_refused(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    assert_ok(pg_cluster_query(&p.primary,
+                               "DROP SCHEMA public CASCADE; CREATE SCHEMA public; "
+                               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                               "WHERE pid <> pg_backend_pid() AND datname = 'postgres'",
+                               NULL, 0, &p.err));
+    int64_t number = 0;
+    assert_status(TIDE_E_MISMATCH, take(store, &number));
+    tide_store *new = NULL;
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(&p.primary, "postgres", url);
+    assert_ok_err(open_at(&new, url, 0, false), &p.err);
+    assert_status(TIDE_E_MISMATCH, take(store, &number));
+    assert_contains(p.err.text, "another store");
+    tide_store_close(new);
+    tide_store_close(store);
+}
+
+static void require_standby(const char *setting)
+{
+    assert_ok(pg_cluster_query(&p.primary, "ALTER SYSTEM SET synchronous_standby_names = 'standby'",
+                               NULL, 0, &p.err));
+    if (setting)
+        assert_ok(pg_cluster_query(&p.primary, setting, NULL, 0, &p.err));
+    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
+    wait_query(&p.primary, "SELECT sync_state FROM pg_stat_replication", "sync");
+}
+
+static const char our_backends[] =
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidemark'";
+
+/* No acknowledgement, an end in time, the reason, and no session left behind. */
+static void a_required_standby_that_is_away_ends_calls_in_time(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store *store = NULL;
+    pg_cluster_url(&p.primary, "postgres", url);
+    assert_ok_err(open_at(&store, url, 2 * SECOND_US, true), &p.err);
+    must_take(store);
+    require_standby(NULL);
+    must_take(store);
+    assert_ok_err(pg_cluster_shutdown(&p.standby, &p.err), &p.err);
+    int64_t number = 0;
+    assert_status(TIDE_E_OUTCOME_UNKNOWN, take(store, &number));
+    assert_contains(p.err.text, "waiting for synchronous standby");
+    tide_sequence shown;
+    assert_status(TIDE_E_TIMEOUT, tide_sequence_show(store, "orders", &shown, &p.err));
+    assert_contains(p.err.text, "waiting for synchronous standby");
+    const tide_task_new task = {.task_id = "with-an-id", .title = "t"};
+    char id[TIDE_WORK_ID_MAX + 1];
+    assert_status(TIDE_E_UNAVAILABLE, tide_task_create(store, &task, id, &p.err));
+    assert_contains(p.err.text, "repeating with the same id is safe");
+    tide_store_close(store);
+    wait_query(&p.primary, our_backends, "0");
+    assert_ok_err(pg_cluster_restart(&p.standby, &p.err), &p.err);
+    assert_ok_err(open_at(&store, url, 0, true), &p.err);
+    must_take(store);
+    tide_store_close(store);
+}
+
+/* What the role or database asks for is not lowered: an acknowledged commit is applied on the standby. */
+static void remote_apply_is_what_an_acknowledgement_waits_for(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    tide_store_close(store);
+    require_standby("ALTER DATABASE postgres SET synchronous_commit = 'remote_apply'");
+    store = open_cluster(&p.primary);
+    tide_store *reader = open_cluster(&p.standby);
+    for (int i = 0; i < 20; i++) {
+        const int64_t number = must_take(store);
+        tide_sequence shown;
+        assert_ok_err(tide_sequence_show(reader, "orders", &shown, &p.err), &p.err);
+        assert_int_equal(number, shown.last);
+    }
+    /* Received and flushed, but not applied: not acknowledged. */
+    assert_ok(pg_cluster_query(&p.standby, "SELECT pg_wal_replay_pause()", NULL, 0, &p.err));
+    wait_query(&p.standby, "SELECT pg_get_wal_replay_pause_state()", "paused");
+    tide_store *hasty = NULL;
+    char url[PG_CLUSTER_URL_MAX];
+    int64_t number = 0;
+    pg_cluster_url(&p.primary, "postgres", url);
+    assert_ok_err(open_at(&hasty, url, 2 * SECOND_US, true), &p.err);
+    assert_status(TIDE_E_OUTCOME_UNKNOWN, take(hasty, &number));
+    tide_store_close(hasty);
+    tide_store_close(reader);
+    tide_store_close(store);
+}
+
+typedef struct fact {
+    const char *name;
+    char value[128];
+} fact;
+
+static void find_fact(void *arg, const char *name, const char *value)
+{
+    fact *wanted = arg;
+    if (strcmp(wanted->name, name) == 0)
+        (void)snprintf(wanted->value, sizeof wanted->value, "%s", value);
+}
+
+static void assert_fact(tide_store *store, const char *name, const char *value)
+{
+    fact wanted = {.name = name};
+    assert_ok_err(tide_store_describe(store, find_fact, &wanted, &p.err), &p.err);
+    assert_string_equal(value, wanted.value);
+}
+
+static void a_standby_is_read_and_reports_how_far_it_lags(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    wait_replayed();
+    tide_store *reader = open_cluster(&p.standby);
+    assert_fact(reader, "is_standby", "true");
+    assert_fact(reader, "standby_lag_bytes", "0");
+    assert_fact(store, "is_standby", "false");
+    assert_fact(store, "commit_mode", "shared_flush");
+    assert_fact(store, "pooler", "none");
+    int64_t number = 0;
+    assert_status(TIDE_E_UNAVAILABLE, take(reader, &number));
+    tide_store_close(reader);
+    tide_store_close(store);
+}
+
+/* A managed server that refuses WAL and control functions, and a role that owns its database only. */
+static void a_server_without_wal_functions_gets_synchronous_commits(void **state)
+{
+    (void)state;
+    static const char *const steps[] = {
+        "CREATE ROLE ordinary LOGIN",
+        "CREATE DATABASE own OWNER ordinary",
+        "REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC",
+        "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+    };
+    char url[PG_CLUSTER_URL_MAX];
+    (void)snprintf(url, sizeof url, "postgres://ordinary@/own?host=%s&port=%d", p.primary.dir.path,
+                   p.primary.port);
+    tide_store *store = NULL;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        assert_ok_err(pg_cluster_query(&p.primary, steps[i], NULL, 0, &p.err), &p.err);
+        if (i != 1)
+            continue;
+        assert_ok_err(open_at(&store, url, 0, true), &p.err);
+        must_take(store);
+        assert_fact(store, "commit_mode", "shared_flush");
+        tide_store_close(store);
+    }
+    /* Revoked for the template only: functions are per database. */
+    char own[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(&p.primary, "own", own);
+    PGconn *pg = PQconnectdb(own);
+    PQclear(PQexec(pg, steps[2]));
+    PQclear(PQexec(pg, steps[3]));
+    PQfinish(pg);
+    assert_ok_err(open_at(&store, url, 0, true), &p.err);
+    assert_int_equal(2, must_take(store));
+    assert_fact(store, "commit_mode", "synchronous");
+    assert_int_equal(1, epoch_of(store));
+    tide_store *other = NULL;
+    assert_ok_err(open_at(&other, url, 0, true), &p.err);
+    assert_ok_err(tide_identity_raise(other, "operator", "a test", NULL, &p.err), &p.err);
+    must_take(store);
+    assert_int_equal(2, epoch_of(store));
+    tide_store_close(other);
+    tide_store_close(store);
+}
+
+#define PAIR_CASE(f) cmocka_unit_test_setup_teardown(f, start_pair, stop_pair)
+
+TEST_FILE()
+{
+    const struct CMUnitTest tests[] = {
+        PAIR_CASE(a_standby_promoted_under_an_open_connection_begins_an_epoch),
+        PAIR_CASE(a_primary_that_returns_is_refused),
+        PAIR_CASE(a_server_restored_from_a_copy_begins_an_epoch),
+        PAIR_CASE(an_epoch_begun_elsewhere_is_known_in_the_next_transaction),
+        PAIR_CASE(another_store_at_the_same_address_is_refused),
+        PAIR_CASE(a_required_standby_that_is_away_ends_calls_in_time),
+        PAIR_CASE(remote_apply_is_what_an_acknowledgement_waits_for),
+        PAIR_CASE(a_standby_is_read_and_reports_how_far_it_lags),
+        PAIR_CASE(a_server_without_wal_functions_gets_synchronous_commits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
