@@ -13,10 +13,11 @@
 
 /* ---- opening ---- */
 
-static tide_status open_store(const char *url, tide_store **out, tide_store_mode mode,
-                              bool is_daemon, tide_error *err)
+static tide_status open_store(const tide_cli *cli, const char *url, tide_store **out,
+                              tide_store_mode mode, bool is_daemon, tide_error *err)
 {
-    const tide_store_options options = {.mode = mode, .is_inline = !is_daemon};
+    tide_store_options options = {.mode = mode, .is_inline = !is_daemon};
+    tide_cli_store_options(cli, &options);
     return tide_store_open(out, url, &options, err);
 }
 
@@ -86,7 +87,7 @@ static tide_status open_duckdb(tide_cli *cli, tide_cli_colony *colony, const cha
         return tide_fail(err, TIDE_E_INVALID, "duckdb: wants the path of a file");
     (void)snprintf(colony->address_file, sizeof colony->address_file, "%s-colony.address", path);
     (void)snprintf(books, sizeof books, "sqlite:%s-books.db", path);
-    TIDE_TRY(open_store(books, &colony->store, mode, is_daemon, err));
+    TIDE_TRY(open_store(cli, books, &colony->store, mode, is_daemon, err));
     const tide_status status = tide_sink_open_duckdb(
         &colony->sink, colony->store, path, tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY), err);
     if (status != TIDE_E_BUSY || is_daemon)
@@ -130,7 +131,7 @@ tide_status tide_cli_colony_open(tide_cli *cli, tide_cli_colony *out, tide_store
     if (strncmp(url, duckdb, sizeof duckdb - 1) == 0) {
         TIDE_TRY(open_duckdb(cli, out, url + sizeof duckdb - 1, mode, is_daemon, err));
     } else {
-        TIDE_TRY(open_store(url, &out->store, mode, is_daemon, err));
+        TIDE_TRY(open_store(cli, url, &out->store, mode, is_daemon, err));
         TIDE_TRY(tide_sink_open_sql(&out->sink, out->store, err));
         if (is_daemon)
             name_address_file(out, url);

@@ -32,6 +32,7 @@ typedef struct tide_cli {
     char hint[TIDE_CLI_HINT_SIZE]; /* what to do after a failure; "": ask the status table */
     bool is_told;                  /* the verb has reported its failure itself */
     int exit_code;                 /* with which a verb that succeeds ends, where it is not 0 */
+    bool is_own_timeout; /* --timeout means something else to this verb than waiting for a store */
 } tide_cli;
 
 typedef tide_status tide_cli_run(tide_cli *cli, tide_error *err);
@@ -149,6 +150,9 @@ static inline tide_cli_values tide_cli_list(const tide_cli *cli, tide_cli_option
 /* A time option, given what the clock says that counts (the store's, or this machine's). TIDE_NONE: no value. */
 TIDE_MUST_CHECK tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id,
                                           int64_t now_us, int64_t *us, tide_error *err);
+
+/* What the command line says about the way to a store. */
+void tide_cli_store_options(const tide_cli *cli, tide_store_options *out);
 
 /* Open the store that --store names. */
 TIDE_MUST_CHECK tide_status tide_cli_open_store(tide_cli *cli, tide_store **out,

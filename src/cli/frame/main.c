@@ -39,11 +39,22 @@ const tide_cli_command *const tide_cli_commands[] = {
 
 const tide_cli_command *const tide_cli_hidden_commands[] = {&tide_cli_demo_report, NULL};
 
+void tide_cli_store_options(const tide_cli *cli, tide_store_options *out)
+{
+    static const tide_pg_pooler poolers[] = {TIDE_PG_POOLER_AUTO, TIDE_PG_POOLER_NONE,
+                                             TIDE_PG_POOLER_TRANSACTION};
+    out->pg_pooler = poolers[tide_cli_number(cli, TIDE_CLI_PG_POOLER)];
+    /* The default is the store's own, which is longer for closures that are given more time. */
+    if (!cli->is_own_timeout && tide_cli_is_given(cli, TIDE_CLI_TIMEOUT))
+        out->timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT);
+}
+
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
                                 tide_error *err)
 {
     /* One command is one closure: there is nothing to group, so no thread is needed. */
-    const tide_store_options options = {.mode = mode, .is_inline = true};
+    tide_store_options options = {.mode = mode, .is_inline = true};
+    tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }
 
@@ -88,6 +99,7 @@ static tide_status run(tide_cli *cli, tide_cli_request *asked, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID, "no command was given");
     }
     TIDE_TRY(tide_cli_request_check(cli, asked, err));
+    cli->is_own_timeout = tide_cli_list_has(asked->verb->takes, TIDE_CLI_TIMEOUT);
     return asked->verb->run(cli, err);
 }
 

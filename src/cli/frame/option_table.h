@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include <tidemark/identity.h>
 #include <tidemark/lease.h>
 #include <tidemark/sequence.h>
 
@@ -27,6 +28,10 @@ enum {
       "the store: a file, sqlite:PATH or postgres://USER@HOST/DATABASE")                           \
     X(CONTEXT, "context", 0, "NAME", NULL, "TIDEMARK_CONTEXT", TEXT, 0, 0,                         \
       "the store or service that is called so ('tidemark help context')")                          \
+    X(TIMEOUT, "timeout", 0, "DURATION", "30s", NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,          \
+      "how long to wait for the store (PostgreSQL)")                                               \
+    X(PG_POOLER, "pg-pooler", 0, "auto|none|transaction", "auto", "TIDEMARK_PG_POOLER", CHOICE, 0, \
+      0, "a pooler in front of PostgreSQL: found out, none, or one in transaction mode")           \
     X(JSON, "json", 'j', NULL, NULL, NULL, FLAG, 0, 0,                                             \
       "print one JSON object per line, for programs")                                              \
     X(HELP, "help", 'h', NULL, NULL, NULL, FLAG, 0, 0, "print this and exit")
@@ -36,6 +41,8 @@ enum {
     X(COUNT, "count", 'n', "N", "1", NULL, NUMBER, 1, TIDE_SEQUENCE_BATCH_MAX,                     \
       "how many numbers to take at once")                                                          \
     X(WHY, "why", 'w', "TEXT", NULL, NULL, TEXT, 0, 0, "the reason, kept in the history")          \
+    X(ABOVE, "above", 0, "EPOCH", NULL, NULL, NUMBER, 0, TIDE_EPOCH_MAX - 1,                       \
+      "an epoch that was seen elsewhere; the new one is above it")                                 \
     X(LIMIT, "limit", 'l', "N", "100", NULL, NUMBER, 1, TIDE_CLI_ROWS_MAX, "at most so many")      \
     X(ALL, "all", 0, NULL, NULL, NULL, FLAG, 0, 0, "all of them")                                  \
     X(STATUS, "status", 0, "STATUS", NULL, NULL, TEXT, 0, 0, "only those in this status")          \
@@ -67,8 +74,6 @@ enum {
       "at most one unfinished item has this key")                                                  \
     X(DEPENDS_ON, "depends-on", 0, "ID", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                 \
       "not before this item is completed")                                                         \
-    X(TIMEOUT, "timeout", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
-      "how long an attempt may take")                                                              \
     X(BATCH, "batch", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                           \
       "one JSON object per line from this file, or from stdin (-)")                                \
     X(WORKER, "worker", 0, "NAME", NULL, "TIDEMARK_WORKER", TEXT, 0, 0,                            \

@@ -118,7 +118,7 @@ static void put_own_options(FILE *file, const tide_cli_verb *verb)
     const tide_cli_takes takes = tide_cli_takes_of(verb);
     for (int i = 0; i < TIDE_CLI_OPTION_COUNT; i++) {
         const tide_cli_option_id id = (tide_cli_option_id)i;
-        if (tide_cli_is_common(id) || !tide_cli_list_has(takes.takes, id))
+        if (!tide_cli_list_has(takes.takes, id))
             continue;
         const tide_cli_option option = tide_cli_option_for(&takes, id);
         put_option(file, &option);

@@ -147,8 +147,9 @@ static tide_status read_bytes(void *arg, void *bytes, size_t len, size_t *got, t
 /* All of a file is published by one transaction, however large it is. */
 static tide_status open_for_import(const tide_cli *cli, tide_store **out, tide_error *err)
 {
-    const tide_store_options options = {
+    tide_store_options options = {
         .mode = TIDE_STORE_CREATE, .is_inline = true, .closure_us = PUBLISH_MAX_US};
+    tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }
 

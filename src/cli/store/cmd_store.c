@@ -20,7 +20,7 @@ enum {
     VERSION_SIZE = 64,
     FACT_MAX = 64,
     FINDING_MAX = 1000, /* findings that are told; all are counted */
-    WHY_MAX = sizeof((tide_epoch *)0)->evidence - 1,
+    WHY_MAX = 240,      /* the history may add which epoch it replaces */
 };
 
 static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
@@ -40,7 +40,15 @@ static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
 static tide_status read_version(char version[VERSION_SIZE], tide_store *store, tide_error *err)
 {
     version[0] = '\0';
-    return tide_store_read(store, find_version, version, err);
+    return tide_store_read_local(store, find_version, version, err);
+}
+
+/* Also a server that lacks an epoch which was seen before: to look at it, or to begin one above. */
+static tide_status open_any(tide_cli *cli, tide_store **out, tide_store_mode mode, tide_error *err)
+{
+    tide_store_options options = {.mode = mode, .is_inline = true, .is_mismatch_allowed = true};
+    tide_cli_store_options(cli, &options);
+    return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }
 
 /* ---- info ---- */
@@ -69,7 +77,8 @@ static void free_facts(facts *list)
 /* What a store says about itself is about durability, with these exceptions. */
 static fact_group find_group(const char *name)
 {
-    static const char *const top[] = {"engine", "engine_version", "schema_version"};
+    static const char *const top[] = {"engine",      "engine_version", "schema_version",
+                                      "commit_mode", "pooler",         "is_standby"};
     static const char *const file[] = {"page_size", "page_count", "freelist_count"};
     for (size_t i = 0; i < sizeof top / sizeof top[0]; i++)
         if (strcmp(name, top[i]) == 0)
@@ -108,7 +117,9 @@ static void put_group(tide_cli_output *out, const facts *list, fact_group group,
     if (key)
         tide_cli_json_object_begin(out, key);
     for (int i = 0; i < list->count; i++)
-        if (list->rows[i].group == group)
+        if (list->rows[i].group == group && strncmp(list->rows[i].name, "is_", 3) == 0)
+            tide_cli_json_bool(out, list->rows[i].name, strcmp(list->rows[i].value, "true") == 0);
+        else if (list->rows[i].group == group)
             tide_cli_json_text(out, list->rows[i].name, list->rows[i].value);
     if (key)
         tide_cli_json_object_end(out);
@@ -150,13 +161,16 @@ static tide_status print_info(tide_cli_output *out, const char *url, const tide_
 static tide_status info(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_TRY(open_any(cli, &store, TIDE_STORE_AS_IS, err));
     TIDE_CLEANUP(free_facts) facts list = {.count = 0};
     char version[VERSION_SIZE];
     tide_identity identity;
     TIDE_TRY(tide_store_describe(store, add_fact, &list, err));
     TIDE_TRY(read_version(version, store, err));
     add_missing(&list, "schema_version", version);
+    add_missing(&list, "commit_mode", "synchronous");
+    add_missing(&list, "pooler", "none");
+    add_missing(&list, "is_standby", "false");
     tide_store_identity(store, &identity);
     return print_info(&cli->out, tide_store_name(store), &identity, &list, err);
 }
@@ -307,7 +321,7 @@ static tide_status epochs(tide_cli *cli, tide_error *err)
                                               {.title = "REASON"},
                                               {.title = "EVIDENCE"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_TRY(open_any(cli, &store, TIDE_STORE_AS_IS, err));
     listing list = {.cli = cli};
     tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
     const tide_status status = tide_identity_history(store, list_epoch, &list, err);
@@ -323,8 +337,9 @@ static tide_status new_epoch(tide_cli *cli, tide_error *err)
                          (int)WHY_MAX);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     tide_identity identity;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_identity_raise(store, "operator", why, &identity, err));
+    TIDE_TRY(open_any(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_identity_raise_above(store, tide_cli_number(cli, TIDE_CLI_ABOVE), "operator", why,
+                                       &identity, err));
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "epoch %" PRId64 " (%s)\n", identity.epoch,
                        identity.epoch_id);
@@ -365,12 +380,15 @@ static const tide_cli_verb verbs[] = {
      .run = epochs},
     {.name = "new-epoch",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(WHY),
+     .takes = TIDE_CLI_LIST(WHY, ABOVE),
      .needs = TIDE_CLI_LIST(WHY),
      .summary = "begin a new epoch: history before it may have been cut",
-     .details = "For a cut that the store cannot notice by itself, such as a volume put back to an "
-                "earlier\n"
-                "state. A program that has the store open sees it in its next transaction.",
+     .details =
+         "For a cut that the store cannot notice by itself, such as a volume put back to an "
+         "earlier\n"
+         "state. A program that has the store open sees it in its next transaction. The new epoch "
+         "is above\n"
+         "every epoch that this host has seen of the store, and above --above.",
      .run = new_epoch},
     {.name = NULL},
 };

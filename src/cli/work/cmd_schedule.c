@@ -130,7 +130,9 @@ static const tide_cli_verb verbs[] = {
      .arguments = "NAME",
      .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, EVERY, INPUT, PRIORITY, MAX_RETRIES, TIMEOUT),
      .needs = TIDE_CLI_LIST(TASK, TYPE),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_TYPE, .max = 1},
+         {.id = TIDE_CLI_TIMEOUT, .help = "how long an attempt may take", .is_bare = true}),
      .summary = "make an item again and again: by cron expression (UTC) or interval",
      .details = "'serve', 'up', 'colony', 'work run' and 'work sweep' make the items when they are "
                 "due. Times\n"

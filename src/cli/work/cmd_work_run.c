@@ -226,7 +226,8 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     {
         TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
         /* Several threads write at once: with a writer thread they share commits. */
-        const tide_store_options store_options = {.mode = TIDE_STORE_EXISTING};
+        tide_store_options store_options = {.mode = TIDE_STORE_EXISTING};
+        tide_cli_store_options(cli, &store_options);
         status = tide_store_open(&store, url, &store_options, err);
         if (status >= TIDE_OK)
             status = run_worker(cli, store, &options, err);
