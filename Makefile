@@ -40,6 +40,11 @@ grid: ## the fault grid: every state that one party keeps about another, against
 	@$(EVERYTHING)
 	@tests/grid/run --json build/grid.json
 
+test-postgres: ## the conformance tests on PostgreSQL 14 to 18
+	@$(EVERYTHING)
+	@scripts/setup/npm postgres
+	@JOBS=$(JOBS) scripts/check/test-postgres build
+
 test-ha: ## PostgreSQL under Patroni: switchover, kill -9, a cut network, under load (root)
 	@$(BUILD) program --sets "build ha" $(OPTIONS)
 	@tests/ha/run

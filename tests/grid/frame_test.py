@@ -13,10 +13,12 @@ from importlib.machinery import SourceFileLoader
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 sys.dont_write_bytecode = True
 
 from frame import alerts, grid, history, oracle, proxy, run_cell, service  # noqa: E402
 from frame import table, watch  # noqa: E402
+import tap  # noqa: E402
 
 run = SourceFileLoader("grid_run", os.path.join(os.path.dirname(__file__), "run")).load_module()
 
@@ -304,21 +306,5 @@ class ServiceTest(unittest.TestCase):
         self.assertEqual(history.result_of(service.Answer(0, "timed out", 0)), "unknown")
 
 
-class Tap(unittest.TextTestResult):
-    """One TAP line per case."""
-
-    def addSuccess(self, test):  # noqa: N802
-        super().addSuccess(test)
-        print(f"ok - {test.id().split('.')[-1]}", flush=True)
-
-    def addFailure(self, test, err):  # noqa: N802
-        super().addFailure(test, err)
-        print(f"not ok - {test.id().split('.')[-1]}", flush=True)
-
-    def addError(self, test, err):  # noqa: N802
-        super().addError(test, err)
-        print(f"not ok - {test.id().split('.')[-1]}", flush=True)
-
-
 if __name__ == "__main__":
-    unittest.main(testRunner=unittest.TextTestRunner(resultclass=Tap, verbosity=0))
+    tap.main()

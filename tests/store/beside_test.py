@@ -13,6 +13,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.dont_write_bytecode = True
+import tap  # noqa: E402
+
 OTHER = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
@@ -121,4 +125,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--unload"]:
         unload(sys.argv[2])
     else:
-        unittest.main()
+        tap.main()

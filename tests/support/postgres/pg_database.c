@@ -19,13 +19,19 @@ static void result_clearp(PGresult **result)
     PQclear(*result);
 }
 
-static tide_status execute(const pg_cluster *c, const char *sql, tide_error *err)
+enum { HAS_STRATEGY = 150000 }; /* CREATE DATABASE, from this version of the server on */
+
+/* `more` is added to the statement where the server knows it. */
+static tide_status execute(const pg_cluster *c, const char *statement, const char *more,
+                           tide_error *err)
 {
     char url[PG_CLUSTER_URL_MAX];
+    char sql[320];
     pg_cluster_url(c, "postgres", url);
     TIDE_CLEANUP(conn_finishp) PGconn *conn = PQconnectdb(url);
     if (PQstatus(conn) != CONNECTION_OK)
         return tide_fail(err, TIDE_E_UNAVAILABLE, "%s", PQerrorMessage(conn));
+    snprintf(sql, sizeof sql, "%s%s", statement, PQserverVersion(conn) >= HAS_STRATEGY ? more : "");
     TIDE_CLEANUP(result_clearp) PGresult *result = PQexec(conn, sql);
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         return tide_fail(err, TIDE_E_FAILED, "%s: %s", sql, PQresultErrorMessage(result));
@@ -50,9 +56,8 @@ tide_status pg_cluster_create_database(const pg_cluster *c, const char *name, co
     TIDE_TRY(check_name(from, err));
     /* WAL_LOG copies through the WAL; the other way, FILE_COPY, costs two checkpoints. */
     char sql[256];
-    snprintf(sql, sizeof(sql), "CREATE DATABASE \"%s\" TEMPLATE \"%s\" STRATEGY WAL_LOG", name,
-             from);
-    return execute(c, sql, err);
+    snprintf(sql, sizeof(sql), "CREATE DATABASE \"%s\" TEMPLATE \"%s\"", name, from);
+    return execute(c, sql, " STRATEGY WAL_LOG", err);
 }
 
 tide_status pg_cluster_fresh_database(const pg_cluster *c, const char *from,
@@ -70,5 +75,5 @@ tide_status pg_cluster_drop_database(const pg_cluster *c, const char *name, tide
     TIDE_TRY(check_name(name, err));
     char sql[256];
     snprintf(sql, sizeof(sql), "DROP DATABASE \"%s\" WITH (FORCE)", name);
-    return execute(c, sql, err);
+    return execute(c, sql, "", err);
 }
