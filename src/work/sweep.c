@@ -203,9 +203,10 @@ tide_status tide_work_sweep(tide_store *store, int64_t limit, int64_t crash_limi
 /* The next column is a time, which is not before now. */
 static int64_t read_wait(tide_query *query, int64_t now_us)
 {
-    if (tide_query_col_is_null(query))
+    const bool is_null = tide_query_col_is_null(query);
+    const int64_t at_us = tide_query_col_time(query); /* moves to the next column, also from NULL */
+    if (is_null)
         return INT64_MAX;
-    const int64_t at_us = tide_query_col_time(query);
     return at_us > now_us ? at_us - now_us : 0;
 }
 

@@ -281,35 +281,56 @@ static void what_is_due_soon_wakes_sweepers(void **state)
     assert_true(is_woken(t, watch));
 }
 
+static int64_t find_next_sweep(store_test *t)
+{
+    int64_t wait_us = -1;
+    assert_ok_err(tide_work_next_sweep(t->store, &wait_us, &t->err), &t->err);
+    return wait_us;
+}
+
+static void each_kind_alone_decides_the_next_sweep(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    const tide_schedule_new often = {.name = "often",
+                                     .task_id = "t",
+                                     .work_type = "job",
+                                     .every_us = 10 * SECOND_US,
+                                     .max_retries = -1};
+    assert_ok_err(tide_schedule_add(t->store, &often, NULL, &t->err), &t->err);
+    assert_true(find_next_sweep(t) == 10 * SECOND_US);
+    assert_ok(tide_schedule_remove(t->store, "often", &t->err));
+    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 20 * SECOND_US});
+    assert_true(find_next_sweep(t) == 20 * SECOND_US);
+    assert_ok(tide_work_delete(t->store, "late", false, &t->err));
+    assert_true(find_next_sweep(t) == INT64_MAX);
+    add_item(t, "a");
+    assert_true(claim(t, "w").token > 0);
+    assert_true(find_next_sweep(t) == LEASE_US);
+}
+
 /* The answer is the earliest of the three kinds, and 0 once it has come. */
 static void the_next_sweep_is_the_earliest_end_or_start(void **state)
 {
     store_test *t = *state;
-    int64_t wait_us = 0;
     make_task(t, "t");
-    assert_ok_err(tide_work_next_sweep(t->store, &wait_us, &t->err), &t->err);
-    assert_true(wait_us == INT64_MAX);
+    assert_true(find_next_sweep(t) == INT64_MAX);
     add_item(t, "a");
     assert_true(claim(t, "w").token > 0);
-    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
-    assert_true(wait_us == LEASE_US);
+    assert_true(find_next_sweep(t) == LEASE_US);
     add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 20 * SECOND_US});
-    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
-    assert_true(wait_us == 20 * SECOND_US);
+    assert_true(find_next_sweep(t) == 20 * SECOND_US);
     const tide_schedule_new often = {.name = "often",
                                      .task_id = "t",
                                      .work_type = "job",
                                      .every_us = 10 * SECOND_US,
                                      .max_retries = -1};
     assert_ok(tide_schedule_add(t->store, &often, NULL, &t->err));
-    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
-    assert_true(wait_us == 10 * SECOND_US);
+    assert_true(find_next_sweep(t) == 10 * SECOND_US);
     virtual_env_advance(&t->clock, 10 * SECOND_US);
-    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
-    assert_true(wait_us == 0);
+    assert_true(find_next_sweep(t) == 0);
     assert_int_equal(1, sweep(t).scheduled);
-    assert_ok(tide_work_next_sweep(t->store, &wait_us, &t->err));
-    assert_true(wait_us == 10 * SECOND_US);
+    assert_true(find_next_sweep(t) == 10 * SECOND_US);
 }
 
 TEST_FILE()
@@ -327,6 +348,7 @@ TEST_FILE()
         STORE_CASE(a_requeued_item_wakes_its_type),
         STORE_CASE(a_back_off_does_not_outlast_a_clock_that_was_ahead),
         STORE_CASE(what_is_due_soon_wakes_sweepers),
+        STORE_CASE(each_kind_alone_decides_the_next_sweep),
         STORE_CASE(the_next_sweep_is_the_earliest_end_or_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
