@@ -183,7 +183,7 @@ static tide_status collide(tide_demo_lake *lake, tide_error *err)
     {
         const char *name = json_string_value(json_object_get(catalog, "name"));
         if (name && strcmp(name, CATALOG) == 0)
-            base = read_number(catalog, "snapshotId");
+            base = read_number(catalog, "snapshot_id");
     }
     json_decref(catalogs);
     TIDE_TRY(tell(lake, "Delete", make_delete("visits", "visitors < 5", base), err));

@@ -19,7 +19,7 @@ tidemark=${TIDEMARK:-tidemark}
 
 status=0
 books=$("$tidemark" colony audit --json) || status=$? # 8: they do not close
-jq -r 'select(.head > 0) | "books \(.agent_id) \(.data_type): head \(.head) stored \(.stored) lost \(.lost)"' <<<"$books"
+jq -r 'select(.books.head > 0) | "books \(.agent_id) \(.data_type): head \(.books.head) stored \(.books.stored) lost \(.books.lost)"' <<<"$books"
 case $status in
 0) echo 'the books close' ;;
 8) echo 'THE BOOKS DO NOT CLOSE' && exit 1 ;;

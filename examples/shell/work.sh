@@ -19,7 +19,7 @@ add)
     again "$tidemark" task create 'invoices of the month' --task invoices >/dev/null 2>&1 || [ $? = 4 ] # somebody was first: fine
     # An id of our own makes this repeatable: an item that is there already is not added twice.
     again "$tidemark" work add --task invoices --type invoice --work-item "$subject" --input "{\"pages\":$1}" --json |
-        jq -r 'if .existing then "was there" else "added" end'
+        jq -r 'if .is_existing then "was there" else "added" end'
     ;;
 run)
     # Claims, renews leases, retries and resumes; the program that does the work needs to know of one item only.

@@ -2,25 +2,7 @@
 #include "base/cleanup.h"
 #include "cli/colony/cmd_colony.h"
 #include "cli/colony/colony_store.h"
-#include "cli/work/work_output.h"
-
-static tide_status print_agent(tide_cli *cli, const COLONY(Agent) * agent, tide_error *err)
-{
-    tide_cli_output *out = &cli->out;
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "agent_id", agent->agent_id);
-    tide_cli_json_text(out, "address", agent->address);
-    tide_cli_json_text(out, "origin", agent->origin);
-    tide_cli_json_text(out, "health", agent->health);
-    tide_cli_json_bool(out, "removed", agent->removed);
-    tide_cli_json_moment(out, "added_at", agent->added_at);
-    tide_cli_json_moment(out, "seen_at", agent->seen_at);
-    tide_cli_json_moment(out, "failed_at", agent->failed_at);
-    tide_cli_json_text(out, "error", *agent->error ? agent->error : NULL);
-    tide_cli_json_text(out, "holder", *agent->holder ? agent->holder : NULL);
-    tide_cli_json_i64(out, "lease_token", (int64_t)agent->lease_token);
-    return tide_cli_json_end(out, err);
-}
+#include "cli/print/message_output.h"
 
 static tide_status change(tide_cli *cli, const char *method, const ProtobufCMessage *request,
                           tide_store_mode mode, const char *result, tide_error *err)
@@ -32,7 +14,7 @@ static tide_status change(tide_cli *cli, const char *method, const ProtobufCMess
                                   &tidemark__colony__v1__agent__descriptor, &response, err));
     tide_status status = TIDE_OK;
     if (cli->out.is_json)
-        status = print_agent(cli, (const COLONY(Agent) *)response, err);
+        status = tide_cli_print_message(&cli->out, response, err);
     else
         tide_cli_print(cli->out.file, "%s: %s\n", ((const COLONY(Agent) *)response)->agent_id,
                        result);
@@ -64,7 +46,7 @@ static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * l
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < list->n_agents; i++)
-            TIDE_TRY(print_agent(cli, list->agents[i], err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &list->agents[i]->base, err));
         return TIDE_OK;
     }
     tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);

@@ -6,55 +6,9 @@
 #include "cli/colony/cmd_colony.h"
 #include "cli/colony/colony_store.h"
 #include "cli/frame/value.h"
-#include "cli/work/work_output.h"
+#include "cli/print/message_output.h"
 
 /* ---- printing ---- */
-
-static void print_books(tide_cli_output *out, const COLONY(Books) * books)
-{
-    tide_cli_json_i64(out, "head", (int64_t)books->head);
-    tide_cli_json_i64(out, "first", (int64_t)books->first);
-    tide_cli_json_i64(out, "before", (int64_t)books->before);
-    tide_cli_json_i64(out, "stored", (int64_t)books->stored);
-    tide_cli_json_i64(out, "dead", (int64_t)books->dead);
-    tide_cli_json_i64(out, "filtered", (int64_t)books->filtered);
-    tide_cli_json_i64(out, "void", (int64_t)books->void_);
-    tide_cli_json_i64(out, "lost", (int64_t)books->lost);
-    tide_cli_json_i64(out, "pending", (int64_t)books->pending);
-    tide_cli_json_i64(out, "held", (int64_t)books->held);
-    tide_cli_json_i64(out, "open_gaps", (int64_t)books->open_gaps);
-    tide_cli_json_i64(out, "unread", (int64_t)books->unread);
-    tide_cli_json_i64(out, "unexplained", books->unexplained);
-}
-
-static tide_status print_json(tide_cli_output *out, const COLONY(Checkpoint) * row, tide_error *err)
-{
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "agent_id", row->agent_id);
-    tide_cli_json_text(out, "data_type", row->data_type);
-    tide_cli_json_text(out, "session_id", row->session_id);
-    tide_cli_json_i64(out, "epoch", (int64_t)row->epoch);
-    tide_cli_json_i64(out, "last_seq_id", (int64_t)row->last_seq_id);
-    tide_cli_json_i64(out, "highest_seq_id", (int64_t)row->highest_seq_id);
-    tide_cli_json_moment(out, "last_poll_time", row->last_poll_time);
-    tide_cli_json_moment(out, "created_at", row->created_at);
-    tide_cli_json_moment(out, "updated_at", row->updated_at);
-    tide_cli_json_moment(out, "closed_at", row->closed_at);
-    tide_cli_json_text(out, "closed_reason", *row->closed_reason ? row->closed_reason : NULL);
-    tide_cli_json_bool(out, "foreign", row->foreign);
-    tide_cli_json_i64(out, "expired", (int64_t)row->expired);
-    tide_cli_json_i64(out, "version", (int64_t)row->version);
-    tide_cli_json_array_begin(out, "holes");
-    for (size_t i = 0; i < row->n_holes; i++) {
-        tide_cli_json_array_begin(out, NULL);
-        tide_cli_json_i64(out, NULL, (int64_t)row->holes[i]->first_seq_id);
-        tide_cli_json_i64(out, NULL, (int64_t)row->holes[i]->last_seq_id);
-        tide_cli_json_array_end(out);
-    }
-    tide_cli_json_array_end(out);
-    print_books(out, row->books);
-    return tide_cli_json_end(out, err);
-}
 
 static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t count,
                               tide_error *err)
@@ -72,7 +26,7 @@ static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t 
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < count; i++)
-            TIDE_TRY(print_json(&cli->out, rows[i], err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &rows[i]->base, err));
         return TIDE_OK;
     }
     tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
@@ -184,22 +138,6 @@ tide_status tide_cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
 
 /* ---- audit ---- */
 
-static tide_status print_line(tide_cli_output *out, const COLONY(AuditLine) * line, tide_error *err)
-{
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "agent_id", line->agent_id);
-    tide_cli_json_text(out, "data_type", line->data_type);
-    tide_cli_json_text(out, "session_id", line->session_id);
-    tide_cli_json_i64(out, "epoch", (int64_t)line->epoch);
-    print_books(out, line->books);
-    tide_cli_json_i64(out, "rows", (int64_t)line->rows);
-    tide_cli_json_i64(out, "dead_rows", (int64_t)line->dead_rows);
-    tide_cli_json_text(out, "digest", line->digest);
-    tide_cli_json_bool(out, "balanced", line->balanced);
-    tide_cli_json_text(out, "finding", *line->finding ? line->finding : NULL);
-    return tide_cli_json_end(out, err);
-}
-
 static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answer, tide_error *err)
 {
     static const tide_cli_column columns[] = {{.title = "AGENT"},
@@ -220,7 +158,7 @@ static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answ
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < answer->n_lines; i++)
-            TIDE_TRY(print_line(&cli->out, answer->lines[i], err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
         return TIDE_OK;
     }
     tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);

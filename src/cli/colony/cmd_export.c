@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cli/print/message_output.h"
 
 tide_status tide_cli_absolute(const char *dir, char out[PATH_MAX], tide_error *err)
 {
@@ -19,22 +20,6 @@ tide_status tide_cli_absolute(const char *dir, char out[PATH_MAX], tide_error *e
                           : tide_fail(err, TIDE_E_LIMIT, "the path of '%.60s...' is too long", dir);
 }
 
-static tide_status print_json(tide_cli_output *out, const COLONY(ExportedFile) * file,
-                              tide_error *err)
-{
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "path", *file->path ? file->path : NULL);
-    tide_cli_json_text(out, "agent_id", file->agent_id);
-    tide_cli_json_text(out, "data_type", file->data_type);
-    tide_cli_json_text(out, "session_id", file->session_id);
-    tide_cli_json_i64(out, "epoch", (int64_t)file->epoch);
-    tide_cli_json_i64(out, "first_seq_id", (int64_t)file->first_seq_id);
-    tide_cli_json_i64(out, "last_seq_id", (int64_t)file->last_seq_id);
-    tide_cli_json_i64(out, "rows", (int64_t)file->rows);
-    tide_cli_json_i64(out, "bytes", (int64_t)file->bytes);
-    return tide_cli_json_end(out, err);
-}
-
 static tide_status print_files(void *arg, const COLONY(ExportResponse) * answer, tide_error *err)
 {
     tide_cli *cli = arg;
@@ -46,7 +31,7 @@ static tide_status print_files(void *arg, const COLONY(ExportResponse) * answer,
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < answer->n_files; i++)
-            TIDE_TRY(print_json(&cli->out, answer->files[i], err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &answer->files[i]->base, err));
         return TIDE_OK;
     }
     tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);

@@ -5,28 +5,7 @@
 #include "cli/colony/cmd_colony.h"
 #include "cli/colony/colony_store.h"
 #include "cli/frame/value.h"
-#include "cli/work/work_output.h"
-
-static tide_status print_gap(tide_cli_output *out, const COLONY(Gap) * gap, tide_error *err)
-{
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "id", gap->id);
-    tide_cli_json_text(out, "agent_id", gap->agent_id);
-    tide_cli_json_text(out, "data_type", gap->data_type);
-    tide_cli_json_text(out, "session_id", gap->session_id);
-    tide_cli_json_i64(out, "epoch", (int64_t)gap->epoch);
-    tide_cli_json_i64(out, "start_seq_id", (int64_t)gap->start_seq_id);
-    tide_cli_json_i64(out, "end_seq_id", (int64_t)gap->end_seq_id);
-    tide_cli_json_moment(out, "detected_at", gap->detected_at);
-    tide_cli_json_moment(out, "recovered_at", gap->recovered_at);
-    tide_cli_json_text(out, "status", gap->status);
-    tide_cli_json_i64(out, "recovery_attempts", gap->recovery_attempts);
-    tide_cli_json_moment(out, "last_recovery_attempt", gap->last_recovery_attempt);
-    tide_cli_json_text(out, "reason", *gap->reason ? gap->reason : NULL);
-    tide_cli_json_text(out, "evidence", *gap->evidence ? gap->evidence : NULL);
-    tide_cli_json_moment(out, "settled_at", gap->settled_at);
-    return tide_cli_json_end(out, err);
-}
+#include "cli/print/message_output.h"
 
 static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, tide_error *err)
 {
@@ -43,7 +22,7 @@ static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, 
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < count; i++)
-            TIDE_TRY(print_gap(&cli->out, gaps[i], err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &gaps[i]->base, err));
         return TIDE_OK;
     }
     tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
@@ -130,14 +109,6 @@ static tide_status accept_gap(tide_cli *cli, tide_error *err)
 
 /* ---- incidents ---- */
 
-static void print_names(tide_cli_output *out, const char *key, char *const *names, size_t count)
-{
-    tide_cli_json_array_begin(out, key);
-    for (size_t i = 0; i < count; i++)
-        tide_cli_json_text(out, NULL, names[i]);
-    tide_cli_json_array_end(out);
-}
-
 static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResponse) * answer,
                                    tide_error *err)
 {
@@ -152,15 +123,7 @@ static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResp
     for (size_t i = 0; i < answer->n_incidents; i++) {
         const COLONY(Incident) *row = answer->incidents[i];
         if (cli->out.is_json) {
-            tide_cli_json_begin(&cli->out);
-            tide_cli_json_time(&cli->out, "began_at", row->began_at);
-            tide_cli_json_time(&cli->out, "ended_at", row->ended_at);
-            print_names(&cli->out, "agents", row->agents, row->n_agents);
-            print_names(&cli->out, "data_types", row->data_types, row->n_data_types);
-            tide_cli_json_i64(&cli->out, "gaps", row->gaps);
-            tide_cli_json_i64(&cli->out, "numbers", (int64_t)row->numbers);
-            tide_cli_json_i64(&cli->out, "lost", (int64_t)row->lost);
-            TIDE_TRY(tide_cli_json_end(&cli->out, err));
+            TIDE_TRY(tide_cli_print_message(&cli->out, &row->base, err));
             continue;
         }
         tide_cli_table_time(&table, row->began_at);

@@ -17,27 +17,11 @@ static tide_status name_of(const tide_cli *cli, char out[TIDE_IDEMPOTENCY_KEY_MA
 /* ---- show, ls ---- */
 
 static tide_status print_json(tide_cli_output *out, const tide_idempotency_key *key,
-                              bool with_response, tide_error *err)
+                              tide_error *err)
 {
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "idempotency_key", key->name);
-    tide_cli_json_text(out, "task_id", key->task_id);
-    tide_cli_json_text(out, "work_item_id", key->work_item_id);
-    tide_cli_json_text(out, "request_hash", key->request_hash);
-    tide_cli_json_text(out, "status", key->status);
-    if (with_response)
-        tide_cli_json_data_view(out, "response_data", key->response);
-    tide_cli_json_moment(out, "created_at", key->created_at_us);
-    tide_cli_json_moment(out, "completed_at", key->completed_at_us);
-    tide_cli_json_moment(out, "expires_at", key->expires_at_us);
-    tide_cli_json_text(out, "lock_holder", key->lock_holder);
-    tide_cli_json_i64(out, "lock_token", key->lock_token);
-    tide_cli_json_moment(out, "lock_expires_at", key->lock_expires_at_us);
-    tide_cli_json_text(out, "lock_via", key->lock_via);
-    tide_cli_json_text(out, "takeover", key->policy);
-    tide_cli_json_i64(out, "attempts", key->attempts);
-    tide_cli_json_bool(out, "is_locked", key->is_locked);
-    return tide_cli_json_end(out, err);
+    WORK(IdempotencyKey) row;
+    tide_rpc_key(&row, key);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 static void print_time(tide_cli *cli, const char *what, int64_t us)
@@ -58,7 +42,7 @@ static tide_status show_one(void *arg, const tide_idempotency_key *key, tide_err
 {
     tide_cli *cli = arg;
     if (cli->out.is_json)
-        return print_json(&cli->out, key, true, err);
+        return print_json(&cli->out, key, err);
     tide_cli_print(cli->out.file, "%s  (%s%s)\n", key->name, key->status,
                    key->is_locked ? ", locked" : "");
     print_text(cli, "request", key->request_hash);
@@ -96,7 +80,7 @@ static tide_status list_one(void *arg, const tide_idempotency_key *key, tide_err
 {
     listing *list = arg;
     if (list->cli->out.is_json)
-        return print_json(&list->cli->out, key, false, err);
+        return print_json(&list->cli->out, key, err);
     tide_cli_table_cell(&list->table, key->name);
     tide_cli_table_cell(&list->table, key->is_locked ? "running" : key->status);
     tide_cli_table_cell(&list->table, key->is_locked ? key->lock_holder : NULL);

@@ -10,18 +10,16 @@
 
 static tide_status annotate(tide_cli *cli, tide_error *err)
 {
-    int64_t annotation_id = 0;
+    JOURNAL(AnnotateResponse) response = JOURNAL_INIT(ANNOTATE_RESPONSE);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     TIDE_TRY(tide_journal_annotate(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_SEVERITY),
-                                   tide_cli_text(cli, TIDE_CLI_NOTE), &annotation_id, err));
-    if (!cli->out.is_json) {
-        tide_cli_print(cli->out.file, "%" PRId64 "\n", annotation_id);
-        return TIDE_OK;
-    }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "annotation_id", annotation_id);
-    return tide_cli_json_end(&cli->out, err);
+                                   tide_cli_text(cli, TIDE_CLI_NOTE), &response.annotation_id,
+                                   err));
+    if (cli->out.is_json)
+        return tide_cli_print_message(&cli->out, &response.base, err);
+    tide_cli_print(cli->out.file, "%" PRId64 "\n", response.annotation_id);
+    return TIDE_OK;
 }
 
 static tide_status compact(tide_cli *cli, tide_error *err)
@@ -45,14 +43,9 @@ static tide_status compact(tide_cli *cli, tide_error *err)
                        done.kept, done.kept_for_resume, done.bytes_removed);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "removed", done.removed);
-    tide_cli_json_i64(&cli->out, "kept", done.kept);
-    tide_cli_json_i64(&cli->out, "kept_for_resume", done.kept_for_resume);
-    tide_cli_json_i64(&cli->out, "chunks_removed", done.chunks_removed);
-    tide_cli_json_i64(&cli->out, "bytes_removed", done.bytes_removed);
-    tide_cli_json_bool(&cli->out, "dry_run", policy.is_dry_run);
-    return tide_cli_json_end(&cli->out, err);
+    JOURNAL(CompactResponse) response;
+    tide_rpc_compacted(&response, &done);
+    return tide_cli_print_message(&cli->out, &response.base, err);
 }
 
 static tide_status delete (tide_cli *cli, tide_error *err)

@@ -175,14 +175,14 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
                        moved.removed);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "tasks", moved.tasks);
-    tide_cli_json_i64(&cli->out, "checkpoints", moved.checkpoints);
-    tide_cli_json_i64(&cli->out, "skipped", moved.skipped);
-    tide_cli_json_i64(&cli->out, "removed", moved.removed);
-    tide_cli_json_i64(&cli->out, "renumbered", moved.renumbered);
-    tide_cli_json_i64(&cli->out, "global_sequence", moved.head);
-    return tide_cli_json_end(&cli->out, err);
+    JOURNAL(ImportResponse) response = JOURNAL_INIT(IMPORT_RESPONSE);
+    response.tasks = moved.tasks;
+    response.checkpoints = moved.checkpoints;
+    response.skipped = moved.skipped;
+    response.removed = moved.removed;
+    response.renumbered = moved.renumbered;
+    response.head = moved.head;
+    return tide_cli_print_message(&cli->out, &response.base, err);
 }
 
 /* ---- restore ---- */
@@ -207,9 +207,7 @@ static tide_status put_snapshot(void *arg, const tide_checkpoint *checkpoint, ti
         (void)fputc('\n', r->out->file);
         return TIDE_OK;
     }
-    tide_cli_json_begin(r->out);
-    tide_cli_json_checkpoint(r->out, checkpoint);
-    return tide_cli_json_end(r->out, err);
+    return tide_cli_print_checkpoint(r->out, checkpoint, err);
 }
 
 /* That it was restored is recorded; so a file that cannot be written is found out before. */

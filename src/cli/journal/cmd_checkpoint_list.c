@@ -13,28 +13,11 @@
 
 /* ---- one ---- */
 
-static tide_status print_one(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
-{
-    tide_cli_output *out = arg;
-    tide_cli_json_begin(out);
-    tide_cli_json_checkpoint(out, checkpoint);
-    return tide_cli_json_end(out, err);
-}
-
 static tide_status print_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
 {
     (void)err;
     tide_cli_output *out = arg;
-    if (!out->is_json) {
-        tide_cli_print(out->file, "%-8s %s\n", annotation->severity, annotation->note);
-        return TIDE_OK;
-    }
-    tide_cli_json_object_begin(out, NULL);
-    tide_cli_json_i64(out, "annotation_id", annotation->annotation_id);
-    tide_cli_json_text(out, "severity", annotation->severity);
-    tide_cli_json_text(out, "note", annotation->note);
-    tide_cli_json_time(out, "created_at", annotation->created_at_us);
-    tide_cli_json_object_end(out);
+    tide_cli_print(out->file, "%-8s %s\n", annotation->severity, annotation->note);
     return TIDE_OK;
 }
 
@@ -42,10 +25,6 @@ static tide_status show_one(void *arg, const tide_checkpoint *checkpoint, tide_e
 {
     (void)err;
     tide_cli_output *out = arg;
-    if (out->is_json) {
-        tide_cli_json_checkpoint(out, checkpoint);
-        return TIDE_OK;
-    }
     char created[TIDE_CLI_TIME_SIZE];
     tide_cli_time_text(created, checkpoint->created_at_us);
     tide_cli_print(out->file, "%s  %s  %s\n", checkpoint->checkpoint_id, checkpoint->type, created);
@@ -62,19 +41,17 @@ static tide_status show_one(void *arg, const tide_checkpoint *checkpoint, tide_e
 tide_status tide_cli_checkpoint_show(tide_cli *cli, tide_error *err)
 {
     tide_cli_output *out = &cli->out;
+    JOURNAL(GetRequest) request = JOURNAL_INIT(GET_REQUEST);
+    request.id = tide_rpc_borrow(cli->args[0]);
+    request.with_snapshot = true;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     if (out->is_json)
-        tide_cli_json_begin(out);
+        return tide_cli_print_method(out, store, tide_rpc_get_checkpoint, &request.base,
+                                     &tidemark__journal__v1__checkpoint__descriptor, err);
     TIDE_TRY(tide_cli_found(tide_journal_find(store, cli->args[0], true, show_one, out, err),
                             "checkpoint", cli->args[0], store, err));
-    if (out->is_json)
-        tide_cli_json_array_begin(out, "annotations");
-    TIDE_TRY(tide_journal_annotations(store, cli->args[0], print_annotation, out, err));
-    if (!out->is_json)
-        return TIDE_OK;
-    tide_cli_json_array_end(out);
-    return tide_cli_json_end(out, err);
+    return tide_journal_annotations(store, cli->args[0], print_annotation, out, err);
 }
 
 /* ---- many ---- */
@@ -96,7 +73,7 @@ static tide_status list_one(void *arg, const tide_checkpoint *checkpoint, tide_e
 {
     listing *list = arg;
     if (list->out->is_json)
-        return print_one(list->out, checkpoint, err);
+        return tide_cli_print_checkpoint(list->out, checkpoint, err);
     tide_cli_table_number(&list->table, checkpoint->global_sequence);
     tide_cli_table_cell(&list->table, checkpoint->task_id);
     tide_cli_table_number(&list->table, checkpoint->sequence_number);
@@ -184,10 +161,24 @@ typedef struct following {
     int64_t from;
 } following;
 
-static tide_status print_epoch_changed(tide_cli_output *out, const tide_journal_event *event,
-                                       tide_error *err)
+static tide_status print_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
-    if (!out->is_json) {
+    following *f = arg;
+    tide_cli_output *out = f->out;
+    const tide_checkpoint *checkpoint = event->checkpoint;
+    const bool is_cut = event->kind == TIDE_JOURNAL_EPOCH_CHANGED;
+    if (is_cut)
+        f->from = event->last_global + 1;
+    else if (event->last_global < f->from) /* about what lies before the place asked for */
+        return TIDE_OK;
+    if (out->is_json) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+        tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+        TIDE_TRY(tide_rpc_encode_event(&bytes, event, err));
+        return tide_cli_print_encoded(out, &tidemark__journal__v1__event__descriptor,
+                                      tide_buffer_view(&bytes), err);
+    }
+    if (is_cut) {
         tide_cli_print(out->file,
                        "%10" PRId64 "  epoch %" PRId64
                        " (%s): history was cut; what was read above "
@@ -196,46 +187,13 @@ static tide_status print_epoch_changed(tide_cli_output *out, const tide_journal_
                        event->last_global);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "event", tide_journal_event_name(event->kind));
-    tide_cli_json_identity(out, event->identity);
-    tide_cli_json_i64(out, "last_common", event->last_global);
-    return tide_cli_json_end(out, err);
-}
-
-static tide_status print_event(void *arg, const tide_journal_event *event, tide_error *err)
-{
-    following *f = arg;
-    tide_cli_output *out = f->out;
-    const tide_checkpoint *checkpoint = event->checkpoint;
-    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED) {
-        f->from = event->last_global + 1;
-        return print_epoch_changed(out, event, err);
-    }
-    if (event->last_global < f->from) /* about what lies before the place asked for */
-        return TIDE_OK;
-    if (!out->is_json) {
-        char at[TIDE_CLI_TIME_SIZE];
-        tide_cli_time_text(at, event->at_us);
-        tide_cli_print(out->file, "%10" PRId64 "  %s  %-9s  %s  %s\n", event->last_global, at,
-                       tide_journal_event_name(event->kind), event->task_id ? event->task_id : "-",
-                       checkpoint ? (checkpoint->message ? checkpoint->message : checkpoint->type)
-                                  : "");
-        return TIDE_OK;
-    }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "event", tide_journal_event_name(event->kind));
-    if (checkpoint) {
-        tide_cli_json_checkpoint(out, checkpoint);
-    } else {
-        tide_cli_json_i64(out, "event_id", event->event_id);
-        tide_cli_json_text(out, "task_id", event->task_id);
-        tide_cli_json_i64(out, "first_global", event->first_global);
-        tide_cli_json_i64(out, "last_global", event->last_global);
-        tide_cli_json_i64(out, "count", event->count);
-        tide_cli_json_time(out, "at", event->at_us);
-    }
-    return tide_cli_json_end(out, err);
+    char at[TIDE_CLI_TIME_SIZE];
+    tide_cli_time_text(at, event->at_us);
+    tide_cli_print(out->file, "%10" PRId64 "  %s  %-9s  %s  %s\n", event->last_global, at,
+                   tide_journal_event_name(event->kind), event->task_id ? event->task_id : "-",
+                   checkpoint ? (checkpoint->message ? checkpoint->message : checkpoint->type)
+                              : "");
+    return TIDE_OK;
 }
 
 static tide_status read_epoch_id(const tide_cli *cli, tide_identity *out, tide_error *err)
@@ -293,9 +251,6 @@ tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
 
 static tide_status print_difference(void *arg, const tide_difference *difference, tide_error *err)
 {
-    static const char *const kinds[] = {[TIDE_DIFFERENCE_ADDED] = "added",
-                                        [TIDE_DIFFERENCE_REMOVED] = "removed",
-                                        [TIDE_DIFFERENCE_CHANGED] = "changed"};
     tide_cli_output *out = arg;
     const char *path = difference->path[0] ? difference->path : "/";
     if (!out->is_json) {
@@ -307,14 +262,11 @@ static tide_status print_difference(void *arg, const tide_difference *difference
                            difference->after.ptr);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "change", kinds[difference->kind]);
-    tide_cli_json_text(out, "path", difference->path);
-    if (difference->before.len > 0)
-        tide_cli_json_raw(out, "before", difference->before);
-    if (difference->after.len > 0)
-        tide_cli_json_raw(out, "after", difference->after);
-    return tide_cli_json_end(out, err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_TRY(tide_rpc_encode_difference(&bytes, difference, err));
+    return tide_cli_print_encoded(out, &tidemark__journal__v1__difference__descriptor,
+                                  tide_buffer_view(&bytes), err);
 }
 
 tide_status tide_cli_checkpoint_diff(tide_cli *cli, tide_error *err)

@@ -72,12 +72,9 @@ static void print_finding(void *arg, const tide_lake_finding *finding)
         return;
     }
     tide_error ignored;
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_text(&cli->out, "rule", finding->rule);
-    tide_cli_json_i64(&cli->out, "catalog_id", finding->catalog_id);
-    tide_cli_json_i64(&cli->out, "snapshot_id", finding->snapshot_id);
-    tide_cli_json_text(&cli->out, "finding", finding->words);
-    TIDE_IGNORE(tide_cli_json_end(&cli->out, &ignored));
+    LAKE(Finding) row;
+    tide_lake_message_finding(&row, finding);
+    TIDE_IGNORE(tide_cli_print_message(&cli->out, &row.base, &ignored));
 }
 
 static tide_status verify(tide_cli *cli, tide_error *err)

@@ -11,7 +11,9 @@
 
 #include "base/digest.h"
 #include "cli/frame/cli.h"
+#include "cli/print/message_output.h"
 #include "lake/work.h"
+#include "services/lake/messages.h"
 
 /* The store that --store names, and the metabase in it. */
 typedef struct tide_cli_metabase {

@@ -26,7 +26,7 @@ static tide_status parse_name(const char *text, tide_lake_name *out, tide_error 
 }
 
 static tide_status print_created(tide_cli *cli, const char *name, const tide_lake_created *created,
-                                 bool is_fork, tide_error *err)
+                                 tide_error *err)
 {
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file, "catalog %s (%" PRId64 ") at snapshot %" PRId64 "%s\n", name,
@@ -34,12 +34,9 @@ static tide_status print_created(tide_cli *cli, const char *name, const tide_lak
                        created->was_there ? ", there already" : "");
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "catalog_id", created->catalog_id);
-    tide_cli_json_i64(&cli->out, "snapshot_id", created->snapshot_id);
-    if (is_fork)
-        tide_cli_json_i64(&cli->out, "parent_snapshot_id", created->parent_snapshot_id);
-    return tide_cli_json_end(&cli->out, err);
+    LAKE(CreatedCatalog) row;
+    tide_lake_message_created(&row, created);
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }
 
 tide_status tide_cli_lake_catalog_create(tide_cli *cli, tide_error *err)
@@ -54,7 +51,7 @@ tide_status tide_cli_lake_catalog_create(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
     tide_lake_created created;
     TIDE_TRY(tide_lake_create_catalog(metabase.lake, name.catalog, false, &options, &created, err));
-    return print_created(cli, name.catalog, &created, false, err);
+    return print_created(cli, name.catalog, &created, err);
 }
 
 tide_status tide_cli_lake_catalog_fork(tide_cli *cli, tide_error *err)
@@ -73,7 +70,7 @@ tide_status tide_cli_lake_catalog_fork(tide_cli *cli, tide_error *err)
     tide_lake_created created;
     TIDE_TRY(tide_lake_fork(metabase.lake, parent.catalog, child.catalog, at ? at : "", &options,
                             &created, err));
-    return print_created(cli, child.catalog, &created, true, err);
+    return print_created(cli, child.catalog, &created, err);
 }
 
 tide_status tide_cli_lake_catalog_drop(tide_cli *cli, tide_error *err)
@@ -116,20 +113,9 @@ static tide_status print_catalog(void *arg, const tide_lake_catalog *catalog, ti
             tide_cli_table_cell(&list->table, NULL);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "catalog_id", catalog->catalog_id);
-    tide_cli_json_text(out, "name", catalog->name);
-    tide_cli_json_text(out, "uuid", catalog->uuid);
-    tide_cli_json_i64(out, "snapshot_id", catalog->head);
-    tide_cli_json_time(out, "snapshot_time", catalog->head_time_us);
-    tide_cli_json_i64(out, "schema_version", catalog->schema_version);
-    tide_cli_json_time(out, "created_at", catalog->created_at_us);
-    tide_cli_json_text(out, "parent", is_fork ? catalog->parent_name : NULL);
-    if (is_fork)
-        tide_cli_json_i64(out, "parent_snapshot_id", catalog->fork_snapshot);
-    else
-        tide_cli_json_null(out, "parent_snapshot_id");
-    return tide_cli_json_end(out, err);
+    LAKE(Catalog) row;
+    tide_lake_message_catalog(&row, catalog);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)

@@ -15,13 +15,6 @@ typedef struct diff_look {
     tide_cli_table table;
 } diff_look;
 
-static const char *kind_name(tide_lake_kind kind)
-{
-    static const char *const names[] = {"?",      "schema",    "table",       "view",
-                                        "column", "data_file", "delete_file", "partition"};
-    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
-}
-
 static tide_status print_difference(void *arg, const tide_lake_difference *difference,
                                     tide_error *err)
 {
@@ -30,21 +23,16 @@ static tide_status print_difference(void *arg, const tide_lake_difference *diffe
     const char sign[] = {difference->sign, '\0'};
     if (!out->is_json) {
         tide_cli_table_cell(&look->table, sign);
-        tide_cli_table_cell(&look->table, kind_name(difference->kind));
+        tide_cli_table_cell(&look->table, tide_lake_kind_name(difference->kind));
         tide_cli_table_number(&look->table, difference->id);
         tide_cli_table_number(&look->table, difference->table_id);
         tide_cli_table_cell(&look->table, difference->name);
         tide_cli_table_number(&look->table, difference->records);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "sign", sign);
-    tide_cli_json_text(out, "kind", kind_name(difference->kind));
-    tide_cli_json_i64(out, "id", difference->id);
-    tide_cli_json_i64(out, "table_id", difference->table_id);
-    tide_cli_json_text(out, "name", difference->name);
-    tide_cli_json_i64(out, "records", difference->records);
-    return tide_cli_json_end(out, err);
+    LAKE(Difference) row;
+    tide_lake_message_difference(&row, difference);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 static tide_status keep_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)

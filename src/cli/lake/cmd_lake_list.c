@@ -1,4 +1,4 @@
-/* cmd_lake_look.c - what a catalog holds and how it came to be: schema ls, table ls, snapshots. */
+/* cmd_lake_list.c - what a catalog holds and how it came to be: schema ls, table ls, snapshots. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,19 +102,6 @@ typedef struct content_look {
     tide_cli_table table;
 } content_look;
 
-static void print_columns(tide_cli_output *out, const tide_lake_column *columns, int count)
-{
-    tide_cli_json_array_begin(out, "columns");
-    for (int i = 0; i < count; i++) {
-        tide_cli_json_object_begin(out, NULL);
-        tide_cli_json_text(out, "name", columns[i].name);
-        tide_cli_json_text(out, "type", columns[i].type);
-        tide_cli_json_bool(out, "nulls", columns[i].nulls_allowed);
-        tide_cli_json_object_end(out);
-    }
-    tide_cli_json_array_end(out);
-}
-
 static tide_status print_object(content_look *look, tide_tx *tx, const char *schema,
                                 const tide_lake_object *object, tide_error *err)
 {
@@ -134,14 +121,11 @@ static tide_status print_object(content_look *look, tide_tx *tx, const char *sch
         tide_cli_table_number(&look->table, object->begin_snapshot);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "table_id", object->id);
-    tide_cli_json_text(out, "schema", schema);
-    tide_cli_json_text(out, "name", object->name);
-    tide_cli_json_text(out, "kind", is_table ? "table" : "view");
-    tide_cli_json_i64(out, "begin_snapshot", object->begin_snapshot);
-    print_columns(out, columns, count);
-    return tide_cli_json_end(out, err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_TRY(tide_lake_encode_table(&bytes, schema, object, columns, count, err));
+    return tide_cli_print_encoded(out, &tidemark__lake__v1__table__descriptor,
+                                  tide_buffer_view(&bytes), err);
 }
 
 static tide_status print_schema(content_look *look, const tide_lake_object *schema, tide_error *err)
@@ -153,11 +137,9 @@ static tide_status print_schema(content_look *look, const tide_lake_object *sche
         tide_cli_table_number(&look->table, schema->begin_snapshot);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "schema_id", schema->id);
-    tide_cli_json_text(out, "name", schema->name);
-    tide_cli_json_i64(out, "begin_snapshot", schema->begin_snapshot);
-    return tide_cli_json_end(out, err);
+    LAKE(Schema) row;
+    tide_lake_message_schema(&row, schema);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 static tide_status print_objects(content_look *look, tide_tx *tx, const tide_lake_object *schema,
@@ -269,15 +251,11 @@ static tide_status print_snapshot(void *arg, const tide_lake_snapshot *snapshot,
         tide_cli_table_view(&look->table, said(snapshot->message));
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "snapshot_id", snapshot->snapshot_id);
-    tide_cli_json_time(out, "snapshot_time", snapshot->time_us);
-    tide_cli_json_i64(out, "schema_version", snapshot->schema_version);
-    tide_cli_json_view(out, "changes_made", snapshot->changes_made);
-    tide_cli_json_view(out, "author", said(snapshot->author));
-    tide_cli_json_view(out, "message", said(snapshot->message));
-    tide_cli_json_i64(out, "catalog_id", snapshot->catalog_id);
-    return tide_cli_json_end(out, err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_TRY(tide_lake_encode_snapshot(&bytes, snapshot, err));
+    return tide_cli_print_encoded(out, &tidemark__lake__v1__snapshot__descriptor,
+                                  tide_buffer_view(&bytes), err);
 }
 
 static tide_status list_snapshots(tide_tx *tx, void *arg, tide_error *err)

@@ -1,4 +1,4 @@
-/* cmd_lake_keep.c - housekeeping: expire, cleanup, compact. */
+/* cmd_lake_maintenance.c - housekeeping: expire, cleanup, compact. */
 #include <inttypes.h>
 
 #include <tidemark/env.h>
@@ -21,13 +21,12 @@ static tide_status print_expired(tide_cli *cli, const tide_lake_expired *expired
                       expired->files, expired->catalogs);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "snapshots", expired->snapshots);
-    tide_cli_json_i64(&cli->out, "rows", expired->rows);
-    tide_cli_json_i64(&cli->out, "files", expired->files);
-    tide_cli_json_i64(&cli->out, "catalogs", expired->catalogs);
-    tide_cli_json_bool(&cli->out, "dry_run", is_dry);
-    return tide_cli_json_end(&cli->out, err);
+    LAKE(ExpireResponse) row = LAKE_INIT(EXPIRE_RESPONSE);
+    row.snapshots = expired->snapshots;
+    row.rows = expired->rows;
+    row.files = expired->files;
+    row.catalogs = expired->catalogs;
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }
 
 /* Turn by turn, until there is nothing more; a dry run counts one turn's worth at a time and would count it for ever. */
@@ -82,14 +81,13 @@ static tide_status print_cleaned(tide_cli *cli, const tide_lake_cleaned *sum, ti
                       sum->missing, sum->foreign);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "files", sum->files);
-    tide_cli_json_i64(&cli->out, "orphans", sum->orphans);
-    tide_cli_json_i64(&cli->out, "bytes", sum->bytes);
-    tide_cli_json_i64(&cli->out, "missing", sum->missing);
-    tide_cli_json_i64(&cli->out, "foreign", sum->foreign);
-    tide_cli_json_bool(&cli->out, "dry_run", is_dry);
-    return tide_cli_json_end(&cli->out, err);
+    LAKE(CleanupResponse) row = LAKE_INIT(CLEANUP_RESPONSE);
+    row.files = sum->files;
+    row.orphans = sum->orphans;
+    row.bytes = sum->bytes;
+    row.missing = sum->missing;
+    row.foreign = sum->foreign;
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }
 
 tide_status tide_cli_lake_cleanup(tide_cli *cli, tide_error *err)
@@ -137,12 +135,7 @@ tide_status tide_cli_lake_compact(tide_cli *cli, tide_error *err)
                       sum.busy);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "snapshots", sum.steps);
-    tide_cli_json_i64(&cli->out, "files_before", sum.files_before);
-    tide_cli_json_i64(&cli->out, "files_after", sum.files_after);
-    tide_cli_json_i64(&cli->out, "rows", sum.rows);
-    tide_cli_json_i64(&cli->out, "conflicts", sum.conflicts);
-    tide_cli_json_i64(&cli->out, "busy", sum.busy);
-    return tide_cli_json_end(&cli->out, err);
+    LAKE(CompactResponse) row;
+    tide_lake_message_compacted(&row, &sum);
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }

@@ -76,32 +76,15 @@ static tide_status print_words(const tide_cli_lake_work *work, tide_cli_lake_cou
     return TIDE_OK;
 }
 
-/* How many rows an earlier request deleted is not kept. */
-static void print_deleted(const tide_cli_lake_work *work, const char *key)
-{
-    if (work->work.result.is_replay)
-        tide_cli_json_null(&work->cli->out, key);
-    else
-        tide_cli_json_i64(&work->cli->out, key, work->work.deleted);
-}
-
 static tide_status print_answer(const tide_cli_lake_work *work, tide_cli_lake_counts counts,
                                 tide_error *err)
 {
     tide_cli_output *out = &work->cli->out;
     if (!out->is_json)
         return print_words(work, counts);
-    tide_cli_json_begin(out);
-    tide_cli_json_i64(out, "snapshot_id", work->work.result.snapshot_id);
-    if (counts == TIDE_CLI_COUNT_ADDED || counts == TIDE_CLI_COUNT_BOTH)
-        tide_cli_json_i64(out, "rows", work->work.result.rows_added);
-    if (counts == TIDE_CLI_COUNT_DELETED)
-        print_deleted(work, "rows");
-    if (counts == TIDE_CLI_COUNT_BOTH)
-        print_deleted(work, "deleted");
-    if (work->work.result.is_replay)
-        tide_cli_json_bool(out, "replayed", true);
-    return tide_cli_json_end(out, err);
+    LAKE(Committed) row;
+    tide_lake_message_committed(&row, &work->work);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 tide_status tide_cli_lake_finish(tide_cli_lake_work *work, tide_cli_lake_counts counts,

@@ -41,10 +41,10 @@ static tide_status add(tide_cli *cli, tide_error *err)
         tide_cli_print(cli->out.file, "%s: first item at %s\n", cli->args[0], next);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_text(&cli->out, "name", cli->args[0]);
-    tide_cli_json_time(&cli->out, "next_run_at", next_us);
-    return tide_cli_json_end(&cli->out, err);
+    WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
+    response.name = tide_rpc_borrow(cli->args[0]);
+    response.next_run_at = next_us;
+    return tide_cli_print_message(&cli->out, &response.base, err);
 }
 
 typedef struct listing {
@@ -68,20 +68,9 @@ static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error
         tide_cli_table_number(&list->table, schedule->run_count);
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "name", schedule->name);
-    tide_cli_json_text(out, "task_id", schedule->task_id);
-    tide_cli_json_text(out, "work_type", schedule->work_type);
-    tide_cli_json_text(out, "cron", schedule->cron);
-    tide_cli_json_text(out, "every", schedule->cron ? NULL : every);
-    tide_cli_json_data(out, "input_data", schedule->input);
-    tide_cli_json_i64(out, "priority", schedule->priority);
-    tide_cli_json_i64(out, "max_retries", schedule->max_retries);
-    tide_cli_json_bool(out, "is_paused", schedule->is_paused);
-    tide_cli_json_time(out, "next_run_at", schedule->next_run_at_us);
-    tide_cli_json_moment(out, "last_run_at", schedule->last_run_at_us);
-    tide_cli_json_i64(out, "run_count", schedule->run_count);
-    return tide_cli_json_end(out, err);
+    WORK(Schedule) row;
+    tide_rpc_schedule(&row, schedule);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 static tide_status list_all(tide_cli *cli, tide_error *err)

@@ -33,38 +33,10 @@ static tide_status create(tide_cli *cli, tide_error *err)
 
 /* ---- show, ls ---- */
 
-static tide_status print_task(tide_cli_output *out, const tide_task *task, bool with_counts,
-                              tide_error *err)
-{
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "task_id", task->task_id);
-    tide_cli_json_text(out, "title", task->title);
-    tide_cli_json_text(out, "status", task->status);
-    tide_cli_json_data(out, "metadata", task->metadata);
-    tide_cli_json_time(out, "created_at", task->created_at_us);
-    tide_cli_json_time(out, "updated_at", task->updated_at_us);
-    tide_cli_json_moment(out, "completed_at", task->completed_at_us);
-    tide_cli_json_text(out, "forked_from", task->forked_from);
-    if (task->forked_from)
-        tide_cli_json_i64(out, "forked_at", task->forked_at);
-    tide_cli_json_i64(out, "last_sequence", task->last_sequence);
-    if (with_counts) {
-        tide_cli_json_object_begin(out, "items");
-        tide_cli_json_i64(out, "pending", task->pending);
-        tide_cli_json_i64(out, "in_progress", task->in_progress);
-        tide_cli_json_i64(out, "completed", task->completed);
-        tide_cli_json_i64(out, "failed", task->failed);
-        tide_cli_json_i64(out, "expired", task->expired);
-        tide_cli_json_object_end(out);
-    }
-    return tide_cli_json_end(out, err);
-}
-
 static tide_status show_one(void *arg, const tide_task *task, tide_error *err)
 {
-    tide_cli *cli = arg;
-    if (cli->out.is_json)
-        return print_task(&cli->out, task, true, err);
+    (void)err;
+    const tide_cli *cli = arg;
     char created[TIDE_CLI_TIME_SIZE];
     tide_cli_time_text(created, task->created_at_us);
     tide_cli_print(cli->out.file, "%s  %s  (%s)\n", task->task_id, task->title, task->status);
@@ -84,6 +56,11 @@ static tide_status show(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    WORK(GetTaskRequest) request = WORK_INIT(GET_TASK_REQUEST);
+    request.task_id = tide_rpc_borrow(cli->args[0]);
+    if (cli->out.is_json)
+        return tide_cli_print_method(&cli->out, store, tide_rpc_get_task, &request.base,
+                                     &tidemark__work__v1__task__descriptor, err);
     return tide_cli_found(tide_task_find(store, cli->args[0], show_one, cli, err), "task",
                           cli->args[0], store, err);
 }
@@ -96,8 +73,11 @@ typedef struct listing {
 static tide_status list_one(void *arg, const tide_task *task, tide_error *err)
 {
     listing *list = arg;
-    if (list->cli->out.is_json)
-        return print_task(&list->cli->out, task, false, err);
+    if (list->cli->out.is_json) {
+        WORK(Task) row;
+        tide_rpc_task(&row, task);
+        return tide_cli_print_message(&list->cli->out, &row.base, err);
+    }
     tide_cli_table_cell(&list->table, task->task_id);
     tide_cli_table_cell(&list->table, task->status);
     tide_cli_table_time(&list->table, task->created_at_us);
@@ -162,97 +142,43 @@ static tide_status delete (tide_cli *cli, tide_error *err)
 
 /* ---- resume, renew, release ---- */
 
-/* One document whose arrays are collected first: the callbacks come in the order of the arrays. */
 typedef struct resumption {
-    tide_cli *cli;
-    int section; /* 0 items, 1 iteration, 2 later, 3 responses */
     int64_t items;
     int64_t later;
     int64_t responses;
     int64_t next_iteration;
 } resumption;
 
-static const char *const section_keys[] = {"items", NULL, "checkpoints", "responses"};
-
-/* Close what is open and open the next, up to `section`. */
-static void enter(resumption *r, int section)
-{
-    if (!r->cli->out.is_json)
-        return;
-    while (r->section < section) {
-        if (section_keys[r->section])
-            tide_cli_json_array_end(&r->cli->out);
-        r->section++;
-        if (section_keys[r->section])
-            tide_cli_json_array_begin(&r->cli->out, section_keys[r->section]);
-    }
-}
-
 static tide_status resume_item(void *arg, const tide_work_item *item, tide_error *err)
 {
+    (void)item;
     (void)err;
-    resumption *r = arg;
-    r->items++;
-    if (r->cli->out.is_json) {
-        tide_cli_json_object_begin(&r->cli->out, NULL);
-        tide_cli_json_item(&r->cli->out, item);
-        tide_cli_json_object_end(&r->cli->out);
-    }
+    ((resumption *)arg)->items++;
     return TIDE_OK;
 }
 
 static tide_status resume_iteration(void *arg, const tide_checkpoint *newest_end,
                                     int64_t next_iteration, tide_error *err)
 {
+    (void)newest_end;
     (void)err;
-    resumption *r = arg;
-    enter(r, 1);
-    r->next_iteration = next_iteration;
-    if (!r->cli->out.is_json)
-        return TIDE_OK;
-    if (newest_end) {
-        tide_cli_json_object_begin(&r->cli->out, "iteration_end");
-        tide_cli_json_checkpoint(&r->cli->out, newest_end);
-        tide_cli_json_object_end(&r->cli->out);
-    } else {
-        tide_cli_json_null(&r->cli->out, "iteration_end");
-    }
-    if (next_iteration > 0)
-        tide_cli_json_i64(&r->cli->out, "next_iteration", next_iteration);
-    else
-        tide_cli_json_null(&r->cli->out,
-                           "next_iteration"); /* checkpoints that would tell were removed */
+    ((resumption *)arg)->next_iteration = next_iteration;
     return TIDE_OK;
 }
 
 static tide_status resume_later(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
+    (void)checkpoint;
     (void)err;
-    resumption *r = arg;
-    enter(r, 2);
-    r->later++;
-    if (r->cli->out.is_json) {
-        tide_cli_json_object_begin(&r->cli->out, NULL);
-        tide_cli_json_checkpoint(&r->cli->out, checkpoint);
-        tide_cli_json_object_end(&r->cli->out);
-    }
+    ((resumption *)arg)->later++;
     return TIDE_OK;
 }
 
 static tide_status resume_response(void *arg, const tide_idempotency_key *key, tide_error *err)
 {
+    (void)key;
     (void)err;
-    resumption *r = arg;
-    enter(r, 3);
-    r->responses++;
-    if (r->cli->out.is_json) {
-        tide_cli_json_object_begin(&r->cli->out, NULL);
-        tide_cli_json_text(&r->cli->out, "idempotency_key", key->name);
-        tide_cli_json_text(&r->cli->out, "work_item_id", key->work_item_id);
-        tide_cli_json_data_view(&r->cli->out, "response_data",
-                                key->has_response ? key->response : (tide_view){NULL, 0});
-        tide_cli_json_object_end(&r->cli->out);
-    }
+    ((resumption *)arg)->responses++;
     return TIDE_OK;
 }
 
@@ -264,35 +190,27 @@ static tide_status resume(tide_cli *cli, tide_error *err)
                                              .response = resume_response};
     char name[TIDE_CLI_WORKER_SIZE];
     tide_cli_worker_name(cli, TIDE_CLI_HOLDER, name);
-    resumption r = {.cli = cli};
+    resumption r = {.items = 0};
     int64_t token = 0;
     int64_t expires_at_us = 0;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     if (cli->out.is_json) {
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "task_id", cli->args[0]);
-        tide_cli_json_array_begin(&cli->out, "items");
+        WORK(ResumeTaskRequest) request = WORK_INIT(RESUME_TASK_REQUEST);
+        request.task_id = tide_rpc_borrow(cli->args[0]);
+        request.holder = name;
+        request.lease_ms = tide_cli_number(cli, TIDE_CLI_LEASE) / 1000;
+        return tide_cli_print_method(&cli->out, store, tide_rpc_resume_task, &request.base,
+                                     &tidemark__work__v1__resume_task_response__descriptor, err);
     }
     TIDE_TRY(tide_task_resume(store, cli->args[0], name, tide_cli_number(cli, TIDE_CLI_LEASE),
                               &token, &expires_at_us, &fns, &r, err));
-    enter(&r, 3);
-    if (!cli->out.is_json) {
-        tide_cli_print(cli->out.file,
-                       "resumed under token %" PRId64 "\nnext iteration   %" PRId64
-                       "\nunfinished items %" PRId64 "\nlater results    %" PRId64
-                       "\nstored responses %" PRId64 "\n",
-                       token, r.next_iteration, r.items, r.later, r.responses);
-        return TIDE_OK;
-    }
-    tide_cli_json_array_end(&cli->out);
-    tide_cli_json_text(&cli->out, "holder", name);
-    tide_cli_json_i64(&cli->out, "lease_token", token);
-    tide_cli_json_time(&cli->out, "lease_expires_at", expires_at_us);
-    tide_identity identity;
-    tide_store_identity(store, &identity);
-    tide_cli_json_identity(&cli->out, &identity);
-    return tide_cli_json_end(&cli->out, err);
+    tide_cli_print(cli->out.file,
+                   "resumed under token %" PRId64 "\nnext iteration   %" PRId64
+                   "\nunfinished items %" PRId64 "\nlater results    %" PRId64
+                   "\nstored responses %" PRId64 "\n",
+                   token, r.next_iteration, r.items, r.later, r.responses);
+    return TIDE_OK;
 }
 
 static tide_status renew(tide_cli *cli, tide_error *err)

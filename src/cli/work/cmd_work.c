@@ -78,31 +78,23 @@ static tide_status sweep(tide_cli *cli, tide_error *err)
             sum.requeued, sum.failed, sum.quarantined, sum.promoted, sum.blocked, sum.scheduled);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "requeued", sum.requeued);
-    tide_cli_json_i64(&cli->out, "failed", sum.failed);
-    tide_cli_json_i64(&cli->out, "quarantined", sum.quarantined);
-    tide_cli_json_i64(&cli->out, "promoted", sum.promoted);
-    tide_cli_json_i64(&cli->out, "blocked", sum.blocked);
-    tide_cli_json_i64(&cli->out, "scheduled", sum.scheduled);
-    return tide_cli_json_end(&cli->out, err);
+    WORK(SweepResponse) row;
+    tide_rpc_swept(&row, &sum);
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }
 
 static tide_status clean(tide_cli *cli, tide_error *err)
 {
-    int64_t removed = 0;
+    WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     const int64_t older_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     /* To the library 0 means its default; here it means everything that has ended. */
-    TIDE_TRY(tide_work_clean(store, older_us > 0 ? older_us : 1, &removed, err));
-    if (!cli->out.is_json) {
-        tide_cli_print(cli->out.file, "%" PRId64 " ended items removed\n", removed);
-        return TIDE_OK;
-    }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "removed", removed);
-    return tide_cli_json_end(&cli->out, err);
+    TIDE_TRY(tide_work_clean(store, older_us > 0 ? older_us : 1, &response.removed, err));
+    if (cli->out.is_json)
+        return tide_cli_print_message(&cli->out, &response.base, err);
+    tide_cli_print(cli->out.file, "%" PRId64 " ended items removed\n", response.removed);
+    return TIDE_OK;
 }
 
 static const tide_cli_verb verbs[] = {

@@ -236,11 +236,10 @@ tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added, ti
                        added->is_existing ? "  (was there already)" : "");
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_text(&cli->out, "work_item_id", added->work_item_id);
-    if (added->is_existing)
-        tide_cli_json_bool(&cli->out, "existing", true);
-    return tide_cli_json_end(&cli->out, err);
+    WORK(AddedItem) row = WORK_INIT(ADDED_ITEM);
+    row.work_item_id = tide_rpc_borrow(added->work_item_id);
+    row.is_existing = added->is_existing;
+    return tide_cli_print_message(&cli->out, &row.base, err);
 }
 
 /* Everything was read and checked before the first item is stored. A thousand at a time are all or none. */

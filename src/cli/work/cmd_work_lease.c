@@ -33,19 +33,9 @@ static tide_status print_claimed(tide_cli *cli, const tide_work_claims *claims, 
             tide_cli_table_cell(&table, item->input);
             continue;
         }
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "work_item_id", item->work_item_id);
-        tide_cli_json_text(&cli->out, "task_id", item->task_id);
-        tide_cli_json_text(&cli->out, "work_type", item->work_type);
-        tide_cli_json_i64(&cli->out, "lease_token", item->lease_token);
-        tide_cli_json_time(&cli->out, "lease_expires_at", item->lease_expires_at_us);
-        tide_cli_json_i64(&cli->out, "attempt", item->attempt);
-        tide_cli_json_i64(&cli->out, "max_retries", item->max_retries);
-        tide_cli_json_i64(&cli->out, "priority", item->priority);
-        tide_cli_json_text(&cli->out, "worker", item->worker);
-        tide_cli_json_data(&cli->out, "input_data", item->input);
-        tide_cli_json_identity(&cli->out, &claims->identity);
-        TIDE_TRY(tide_cli_json_end(&cli->out, err));
+        WORK(ClaimedItem) row;
+        tide_rpc_claimed(&row, item, &claims->identity);
+        TIDE_TRY(tide_cli_print_message(&cli->out, &row.base, err));
     }
     return cli->out.is_json ? TIDE_OK : tide_cli_table_done(&table, err);
 }
@@ -257,12 +247,11 @@ tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err)
                            (double)failed.retry_after_us / 1e6);
         return TIDE_OK;
     }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_text(&cli->out, "work_item_id", id);
-    tide_cli_json_text(&cli->out, "result", failed.is_final ? "failed" : "pending");
-    if (!failed.is_final)
-        tide_cli_json_double(&cli->out, "retry_after_s", (double)failed.retry_after_us / 1e6);
-    return tide_cli_json_end(&cli->out, err);
+    WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
+    response.work_item_id = tide_rpc_borrow(id);
+    response.is_final = failed.is_final;
+    response.retry_after_ms = failed.retry_after_us / 1000;
+    return tide_cli_print_message(&cli->out, &response.base, err);
 }
 
 tide_status tide_cli_work_release(tide_cli *cli, tide_error *err)

@@ -1,4 +1,4 @@
-/* cmd_work_look.c - tidemark work show|ls|explain|stats|types: nothing here changes anything. */
+/* cmd_work_list.c - tidemark work show|ls|explain|stats|types: nothing here changes anything. */
 #include "cli/work/cmd_work.h"
 
 #include <inttypes.h>
@@ -54,56 +54,35 @@ static tide_status show_attempt(void *arg, const tide_work_attempt *attempt, tid
 {
     (void)err;
     tide_cli_output *out = arg;
-    if (!out->is_json) {
-        char started[TIDE_CLI_TIME_SIZE];
-        tide_cli_time_text(started, attempt->started_at_us);
-        tide_cli_print(out->file, "attempt %-4" PRId64 " %s  %s  %s%s%s\n", attempt->attempt,
-                       started, attempt->worker ? attempt->worker : "-",
-                       attempt->outcome ? attempt->outcome : "running",
-                       attempt->error_message ? ": " : "",
-                       attempt->error_message ? attempt->error_message : "");
-        return TIDE_OK;
-    }
-    tide_cli_json_object_begin(out, NULL);
-    tide_cli_json_i64(out, "attempt", attempt->attempt);
-    tide_cli_json_i64(out, "lease_token", attempt->lease_token);
-    tide_cli_json_text(out, "worker", attempt->worker);
-    tide_cli_json_text(out, "via", attempt->via);
-    tide_cli_json_time(out, "started_at", attempt->started_at_us);
-    tide_cli_json_moment(out, "ended_at", attempt->ended_at_us);
-    tide_cli_json_text(out, "outcome", attempt->outcome);
-    tide_cli_json_text(out, "error_message", attempt->error_message);
-    tide_cli_json_object_end(out);
+    char started[TIDE_CLI_TIME_SIZE];
+    tide_cli_time_text(started, attempt->started_at_us);
+    tide_cli_print(
+        out->file, "attempt %-4" PRId64 " %s  %s  %s%s%s\n", attempt->attempt, started,
+        attempt->worker ? attempt->worker : "-", attempt->outcome ? attempt->outcome : "running",
+        attempt->error_message ? ": " : "", attempt->error_message ? attempt->error_message : "");
     return TIDE_OK;
 }
 
 static tide_status show_item(void *arg, const tide_work_item *item, tide_error *err)
 {
     (void)err;
-    tide_cli_output *out = arg;
-    if (out->is_json)
-        tide_cli_json_item(out, item);
-    else
-        print_item(out, item);
+    print_item(arg, item);
     return TIDE_OK;
 }
 
 tide_status tide_cli_work_show(tide_cli *cli, tide_error *err)
 {
     tide_cli_output *out = &cli->out;
+    WORK(GetItemRequest) request = WORK_INIT(GET_ITEM_REQUEST);
+    request.work_item_id = tide_rpc_borrow(cli->args[0]);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     if (out->is_json)
-        tide_cli_json_begin(out);
+        return tide_cli_print_method(out, store, tide_rpc_get_item, &request.base,
+                                     &tidemark__work__v1__work_item__descriptor, err);
     TIDE_TRY(tide_cli_found(tide_work_find(store, cli->args[0], show_item, out, err), "work item",
                             cli->args[0], store, err));
-    if (out->is_json)
-        tide_cli_json_array_begin(out, "attempts");
-    TIDE_TRY(tide_work_attempts(store, cli->args[0], show_attempt, out, err));
-    if (!out->is_json)
-        return TIDE_OK;
-    tide_cli_json_array_end(out);
-    return tide_cli_json_end(out, err);
+    return tide_work_attempts(store, cli->args[0], show_attempt, out, err);
 }
 
 /* ---- ls ---- */
@@ -117,11 +96,8 @@ static tide_status list_one(void *arg, const tide_work_item *item, tide_error *e
 {
     listing *list = arg;
     tide_cli_output *out = &list->cli->out;
-    if (out->is_json) {
-        tide_cli_json_begin(out);
-        tide_cli_json_item(out, item);
-        return tide_cli_json_end(out, err);
-    }
+    if (out->is_json)
+        return tide_cli_print_item(out, item, err);
     char tries[48];
     (void)snprintf(tries, sizeof tries, "%" PRId64 "/%" PRId64, item->retry_count,
                    item->max_retries);
@@ -164,101 +140,53 @@ tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
 
 /* ---- explain ---- */
 
-static void explain_one(void *arg, const char *code, const char *words)
+static void explain_one(void *arg, const char *code, const char *text)
 {
     tide_cli_output *out = arg;
-    if (!out->is_json) {
-        tide_cli_print(out->file, "%s: %s\n", code, words);
-        return;
-    }
-    tide_cli_json_object_begin(out, NULL);
-    tide_cli_json_text(out, "code", code);
-    tide_cli_json_text(out, "text", words);
-    tide_cli_json_object_end(out);
+    tide_cli_print(out->file, "%s: %s\n", code, text);
 }
 
 tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err)
 {
+    WORK(GetItemRequest) request = WORK_INIT(GET_ITEM_REQUEST);
+    request.work_item_id = tide_rpc_borrow(cli->args[0]);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    if (cli->out.is_json) {
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "work_item_id", cli->args[0]);
-        tide_cli_json_array_begin(&cli->out, "reasons");
-    }
-    TIDE_TRY(tide_cli_found(tide_work_explain(store, cli->args[0], explain_one, &cli->out, err),
-                            "work item", cli->args[0], store, err));
-    if (!cli->out.is_json)
-        return TIDE_OK;
-    tide_cli_json_array_end(&cli->out);
-    return tide_cli_json_end(&cli->out, err);
+    if (cli->out.is_json)
+        return tide_cli_print_method(&cli->out, store, tide_rpc_explain, &request.base,
+                                     &tidemark__work__v1__explain_response__descriptor, err);
+    return tide_cli_found(tide_work_explain(store, cli->args[0], explain_one, &cli->out, err),
+                          "work item", cli->args[0], store, err);
 }
 
 /* ---- stats ---- */
 
-/* The arrays follow each other in the order of the callbacks. */
-typedef struct statistics {
-    tide_cli_output *out;
-    bool is_after_items;
-    bool has_tasks;
-} statistics;
-
 static tide_status stat_item(void *arg, const tide_work_stat *stat, tide_error *err)
 {
     (void)err;
-    statistics *s = arg;
-    if (!s->out->is_json) {
-        tide_cli_print(s->out->file, "%-24s %-12s %10" PRId64 "  mean age %.1f h\n",
-                       stat->work_type, stat->status, stat->count, stat->mean_age_s / 3600);
-        return TIDE_OK;
-    }
-    tide_cli_json_object_begin(s->out, NULL);
-    tide_cli_json_text(s->out, "work_type", stat->work_type);
-    tide_cli_json_text(s->out, "status", stat->status);
-    tide_cli_json_i64(s->out, "count", stat->count);
-    tide_cli_json_double(s->out, "avg_age_hours", stat->mean_age_s / 3600);
-    tide_cli_json_object_end(s->out);
+    tide_cli_output *out = arg;
+    tide_cli_print(out->file, "%-24s %-12s %10" PRId64 "  mean age %.1f h\n", stat->work_type,
+                   stat->status, stat->count, stat->mean_age_s / 3600);
     return TIDE_OK;
 }
 
 static tide_status stat_lease(void *arg, const tide_work_lease_stat *stat, tide_error *err)
 {
     (void)err;
-    statistics *s = arg;
-    s->is_after_items = true;
-    if (!s->out->is_json) {
-        tide_cli_print(s->out->file,
-                       "leases: %" PRId64 " active, %" PRId64
-                       " stale, last heartbeat %.1f min ago on average\n",
-                       stat->active, stat->stale, stat->mean_heartbeat_age_s / 60);
-        return TIDE_OK;
-    }
-    tide_cli_json_array_end(s->out);
-    tide_cli_json_object_begin(s->out, "leases");
-    tide_cli_json_i64(s->out, "active_leases", stat->active);
-    tide_cli_json_i64(s->out, "stale_leases", stat->stale);
-    tide_cli_json_double(s->out, "avg_minutes_since_heartbeat", stat->mean_heartbeat_age_s / 60);
-    tide_cli_json_object_end(s->out);
-    tide_cli_json_array_begin(s->out, "tasks");
+    tide_cli_output *out = arg;
+    tide_cli_print(out->file,
+                   "leases: %" PRId64 " active, %" PRId64
+                   " stale, last heartbeat %.1f min ago on average\n",
+                   stat->active, stat->stale, stat->mean_heartbeat_age_s / 60);
     return TIDE_OK;
 }
 
 static tide_status stat_task(void *arg, const tide_work_task_stat *stat, tide_error *err)
 {
     (void)err;
-    statistics *s = arg;
-    if (!s->out->is_json) {
-        tide_cli_print(s->out->file, "%-40s %10" PRId64 " checkpoints\n", stat->task_id,
-                       stat->checkpoint_count);
-        return TIDE_OK;
-    }
-    tide_cli_json_object_begin(s->out, NULL);
-    tide_cli_json_text(s->out, "task_id", stat->task_id);
-    tide_cli_json_i64(s->out, "checkpoint_count", stat->checkpoint_count);
-    tide_cli_json_i64(s->out, "max_sequence", stat->max_sequence);
-    tide_cli_json_time(s->out, "first_checkpoint", stat->first_at_us);
-    tide_cli_json_time(s->out, "last_checkpoint", stat->last_at_us);
-    tide_cli_json_object_end(s->out);
+    tide_cli_output *out = arg;
+    tide_cli_print(out->file, "%-40s %10" PRId64 " checkpoints\n", stat->task_id,
+                   stat->checkpoint_count);
     return TIDE_OK;
 }
 
@@ -266,18 +194,13 @@ tide_status tide_cli_work_stats(tide_cli *cli, tide_error *err)
 {
     static const tide_work_stats_fns fns = {
         .item = stat_item, .lease = stat_lease, .task = stat_task};
-    statistics s = {.out = &cli->out};
+    const WORK(Empty) request = WORK_INIT(EMPTY);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    if (cli->out.is_json) {
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_array_begin(&cli->out, "items");
-    }
-    TIDE_TRY(tide_work_stats(store, &fns, &s, err));
-    if (!cli->out.is_json)
-        return TIDE_OK;
-    tide_cli_json_array_end(&cli->out);
-    return tide_cli_json_end(&cli->out, err);
+    return cli->out.is_json
+               ? tide_cli_print_method(&cli->out, store, tide_rpc_stats, &request.base,
+                                       &tidemark__work__v1__stats_response__descriptor, err)
+               : tide_work_stats(store, &fns, &cli->out, err);
 }
 
 /* ---- types ---- */
@@ -291,12 +214,9 @@ static tide_status list_type(void *arg, const tide_work_type *type, tide_error *
                        type->pause_reason ? type->pause_reason : "");
         return TIDE_OK;
     }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "work_type", type->work_type);
-    tide_cli_json_bool(out, "is_paused", type->is_paused);
-    tide_cli_json_text(out, "pause_reason", type->pause_reason);
-    tide_cli_json_moment(out, "paused_at", type->paused_at_us);
-    return tide_cli_json_end(out, err);
+    WORK(TypeState) row;
+    tide_rpc_type(&row, type);
+    return tide_cli_print_message(out, &row.base, err);
 }
 
 tide_status tide_cli_work_types(tide_cli *cli, tide_error *err)

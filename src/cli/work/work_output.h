@@ -8,19 +8,20 @@
 #include <tidemark/work.h>
 
 #include "cli/frame/cli.h"
+#include "cli/print/message_output.h"
+#include "services/api/messages.h"
 
 enum { TIDE_CLI_WORKER_SIZE = 1024 }; /* too long a name is refused by the library, not cut here */
-
-/* Text that should be JSON: as it is when it is, as a string when not (plain SQL may have written it); NULL: null. */
-void tide_cli_json_data(tide_cli_output *out, const char *key, const char *text);
-void tide_cli_json_data_view(tide_cli_output *out, const char *key, tide_view text);
 
 /* A time that may be missing: 0 is null. */
 void tide_cli_json_moment(tide_cli_output *out, const char *key, int64_t us);
 
-/* The members of an item (all columns) and of a checkpoint, into the object under way. */
-void tide_cli_json_item(tide_cli_output *out, const tide_work_item *item);
-void tide_cli_json_checkpoint(tide_cli_output *out, const tide_checkpoint *checkpoint);
+/* An item and a checkpoint, as a line of --json. */
+TIDE_MUST_CHECK tide_status tide_cli_print_item(tide_cli_output *out, const tide_work_item *item,
+                                                tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_print_checkpoint(tide_cli_output *out,
+                                                      const tide_checkpoint *checkpoint,
+                                                      tide_error *err);
 
 /* session_id, epoch and epoch_id: with a number they are a position. NULL: null. */
 void tide_cli_json_identity(tide_cli_output *out, const tide_identity *identity);
@@ -33,7 +34,7 @@ TIDE_MUST_CHECK tide_status tide_cli_print_done(tide_cli_output *out, const char
                                                 const char *id, const char *result,
                                                 tide_error *err);
 
-/* {"checkpoint_id":...,"sequence_number":n,"global_sequence":g}, or the global number. */
+/* Its numbers as a line of --json, or the global number. */
 TIDE_MUST_CHECK tide_status tide_cli_print_numbers(tide_cli_output *out,
                                                    const tide_checkpoint_numbers *numbers,
                                                    tide_error *err);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "services/api/rpc.h"
 
@@ -118,6 +119,7 @@ void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key)
     out->created_at = key->created_at_us;
     out->completed_at = key->completed_at_us;
     out->expires_at = key->expires_at_us;
+    out->lock_via = tide_rpc_borrow(key->lock_via);
 }
 
 static void describe_checkpoint(JOURNAL(Checkpoint) * out, const tide_checkpoint *checkpoint)
@@ -181,4 +183,137 @@ void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoi
         .tag_count = given->n_tags > INT32_MAX ? INT32_MAX : (int)given->n_tags,
         .expect_global = given->expect_global,
     };
+}
+
+void tide_rpc_attempt(WORK(Attempt) * out, const tide_work_attempt *attempt)
+{
+    *out = (WORK(Attempt))WORK_INIT(ATTEMPT);
+    out->attempt = attempt->attempt;
+    out->lease_token = attempt->lease_token;
+    out->worker = tide_rpc_borrow(attempt->worker);
+    out->via = tide_rpc_borrow(attempt->via);
+    out->outcome = tide_rpc_borrow(attempt->outcome);
+    out->error_message = tide_rpc_borrow(attempt->error_message);
+    out->started_at = attempt->started_at_us;
+    out->ended_at = attempt->ended_at_us;
+}
+
+void tide_rpc_claimed(WORK(ClaimedItem) * out, const tide_work_claimed *item,
+                      const tide_identity *identity)
+{
+    *out = (WORK(ClaimedItem))WORK_INIT(CLAIMED_ITEM);
+    out->work_item_id = tide_rpc_borrow(item->work_item_id);
+    out->task_id = tide_rpc_borrow(item->task_id);
+    out->work_type = tide_rpc_borrow(item->work_type);
+    out->input_data = tide_rpc_borrow(item->input);
+    out->lease_token = item->lease_token;
+    out->attempt = item->attempt;
+    out->max_retries = item->max_retries;
+    out->priority = item->priority;
+    out->lease_expires_at = item->lease_expires_at_us;
+    out->deadline_at = item->deadline_at_us;
+    out->worker = tide_rpc_borrow(item->worker);
+    TIDE_RPC_PUT_IDENTITY(out, identity);
+}
+
+void tide_rpc_type(WORK(TypeState) * out, const tide_work_type *type)
+{
+    *out = (WORK(TypeState))WORK_INIT(TYPE_STATE);
+    out->work_type = tide_rpc_borrow(type->work_type);
+    out->is_paused = type->is_paused;
+    out->pause_reason = tide_rpc_borrow(type->pause_reason);
+    out->paused_at = type->paused_at_us;
+}
+
+void tide_rpc_swept(WORK(SweepResponse) * out, const tide_work_swept *swept)
+{
+    *out = (WORK(SweepResponse))WORK_INIT(SWEEP_RESPONSE);
+    out->requeued = swept->requeued;
+    out->failed = swept->failed;
+    out->quarantined = swept->quarantined;
+    out->promoted = swept->promoted;
+    out->blocked = swept->blocked;
+    out->scheduled = swept->scheduled;
+    out->has_more = swept->has_more;
+}
+
+void tide_rpc_schedule(WORK(Schedule) * out, const tide_schedule *schedule)
+{
+    *out = (WORK(Schedule))WORK_INIT(SCHEDULE);
+    out->name = tide_rpc_borrow(schedule->name);
+    out->task_id = tide_rpc_borrow(schedule->task_id);
+    out->work_type = tide_rpc_borrow(schedule->work_type);
+    out->cron = tide_rpc_borrow(schedule->cron);
+    out->every_ms = schedule->every_us / 1000;
+    out->input_data = tide_rpc_borrow(schedule->input);
+    out->priority = schedule->priority;
+    out->_max_retries_case = TIDEMARK__WORK__V1__SCHEDULE___MAX_RETRIES_MAX_RETRIES;
+    out->max_retries = schedule->max_retries;
+    out->timeout_ms = schedule->timeout_us / 1000;
+    out->is_paused = schedule->is_paused;
+    out->next_run_at = schedule->next_run_at_us;
+    out->last_run_at = schedule->last_run_at_us;
+    out->run_count = schedule->run_count;
+}
+
+void tide_rpc_annotation(JOURNAL(Annotation) * out, const tide_annotation *annotation)
+{
+    *out = (JOURNAL(Annotation))JOURNAL_INIT(ANNOTATION);
+    out->annotation_id = annotation->annotation_id;
+    out->checkpoint_id = tide_rpc_borrow(annotation->checkpoint_id);
+    out->note = tide_rpc_borrow(annotation->note);
+    out->severity = tide_rpc_borrow(annotation->severity);
+    out->created_at = annotation->created_at_us;
+}
+
+void tide_rpc_compacted(JOURNAL(CompactResponse) * out, const tide_compacted *compacted)
+{
+    *out = (JOURNAL(CompactResponse))JOURNAL_INIT(COMPACT_RESPONSE);
+    out->removed = compacted->removed;
+    out->kept = compacted->kept;
+    out->kept_for_resume = compacted->kept_for_resume;
+    out->chunks_removed = compacted->chunks_removed;
+    out->bytes_removed = compacted->bytes_removed;
+}
+
+tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *event,
+                                  tide_error *err)
+{
+    enum { CHECKPOINT_FIELD = 8 };
+    JOURNAL(Event) row = JOURNAL_INIT(EVENT);
+    row.kind = tide_rpc_borrow(tide_journal_event_name(event->kind));
+    row.event_id = event->event_id;
+    row.first_global = event->first_global;
+    row.last_global = event->last_global;
+    row.count = event->count;
+    row.task_id = tide_rpc_borrow(event->task_id);
+    row.at = event->at_us;
+    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED)
+        row.last_common = event->last_global;
+    TIDE_RPC_PUT_IDENTITY(&row, event->identity);
+    TIDE_TRY(tide_rpc_pack(out, &row.base, err));
+    if (!event->checkpoint)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};
+    tide_buffer_init(&checkpoint, TIDE_RPC_ANSWER_MAX);
+    TIDE_TRY(tide_rpc_encode_checkpoint(&checkpoint, event->checkpoint, err));
+    return tide_rpc_put_bytes(out, CHECKPOINT_FIELD, tide_buffer_view(&checkpoint), err);
+}
+
+tide_status tide_rpc_encode_difference(tide_buffer *out, const tide_difference *difference,
+                                       tide_error *err)
+{
+    enum { BEFORE_FIELD = 3, AFTER_FIELD = 4 };
+    static const char *const kinds[] = {[TIDE_DIFFERENCE_ADDED] = "added",
+                                        [TIDE_DIFFERENCE_REMOVED] = "removed",
+                                        [TIDE_DIFFERENCE_CHANGED] = "changed"};
+    JOURNAL(Difference) row = JOURNAL_INIT(DIFFERENCE);
+    row.kind = tide_rpc_borrow(kinds[difference->kind]);
+    row.path = tide_rpc_borrow(difference->path);
+    TIDE_TRY(tide_rpc_pack(out, &row.base, err));
+    if (difference->before.len > 0)
+        TIDE_TRY(tide_rpc_put_bytes(out, BEFORE_FIELD, difference->before, err));
+    if (difference->after.len > 0)
+        TIDE_TRY(tide_rpc_put_bytes(out, AFTER_FIELD, difference->after, err));
+    return TIDE_OK;
 }

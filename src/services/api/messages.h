@@ -47,10 +47,24 @@ void tide_rpc_task(WORK(Task) * out, const tide_task *task);
 void tide_rpc_counts(WORK(ItemCounts) * out, const tide_task *task); /* of a task that was found */
 void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item);
 void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key);
+void tide_rpc_attempt(WORK(Attempt) * out, const tide_work_attempt *attempt);
+void tide_rpc_claimed(WORK(ClaimedItem) * out, const tide_work_claimed *item,
+                      const tide_identity *identity);
+void tide_rpc_type(WORK(TypeState) * out, const tide_work_type *type);
+void tide_rpc_swept(WORK(SweepResponse) * out, const tide_work_swept *swept);
+void tide_rpc_schedule(WORK(Schedule) * out, const tide_schedule *schedule);
+void tide_rpc_annotation(JOURNAL(Annotation) * out, const tide_annotation *annotation);
+void tide_rpc_compacted(JOURNAL(CompactResponse) * out, const tide_compacted *compacted);
 
 /* A checkpoint's message, encoded: its snapshot is bytes of any length without an end mark. */
 TIDE_MUST_CHECK tide_status tide_rpc_encode_checkpoint(tide_buffer *out,
                                                        const tide_checkpoint *checkpoint,
+                                                       tide_error *err);
+/* An event and a difference, encoded, because they contain snapshots. */
+TIDE_MUST_CHECK tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *event,
+                                                  tide_error *err);
+TIDE_MUST_CHECK tide_status tide_rpc_encode_difference(tide_buffer *out,
+                                                       const tide_difference *difference,
                                                        tide_error *err);
 void tide_rpc_numbers(JOURNAL(Numbers) * out, const tide_checkpoint_numbers *numbers);
 

@@ -77,6 +77,14 @@ TIDE_MUST_CHECK tide_status tide_rpc_duration(int64_t *us, int64_t ms, const cha
     }
 /* clang-format on */
 
+/* Methods that the command line runs on the store itself, so that both print the same. */
+tide_rpc_fn tide_rpc_get_task;
+tide_rpc_fn tide_rpc_resume_task;
+tide_rpc_fn tide_rpc_get_item;
+tide_rpc_fn tide_rpc_explain;
+tide_rpc_fn tide_rpc_stats;
+tide_rpc_fn tide_rpc_get_checkpoint;
+
 /* The services. */
 extern const tide_method tide_rpc_tasks[];
 extern const tide_method tide_rpc_work[];

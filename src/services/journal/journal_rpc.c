@@ -123,14 +123,24 @@ static tide_status or_not_found(tide_status status, const char *id, tide_error *
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s", id);
 }
 
-static tide_status get(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+static tide_status put_own_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
+{
+    enum { ANNOTATIONS_FIELD = 21 };
+    JOURNAL(Annotation) row;
+    tide_rpc_annotation(&row, annotation);
+    return tide_rpc_put(arg, ANNOTATIONS_FIELD, &row.base, err);
+}
+
+tide_status tide_rpc_get_checkpoint(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
-    return or_not_found(tide_journal_find(rpc->store, request->id, request->with_snapshot,
-                                          answer_checkpoint, rpc, err),
-                        request->id, err);
+    TIDE_TRY(or_not_found(tide_journal_find(rpc->store, request->id, request->with_snapshot,
+                                            answer_checkpoint, rpc, err),
+                          request->id, err));
+    TIDE_TRY(tide_journal_annotations(rpc->store, request->id, put_own_annotation, rpc, err));
+    return TIDE_OK;
 }
-TIDE_RPC(get)
+TIDE_RPC(tide_rpc_get_checkpoint)
 
 static tide_status restore(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -166,12 +176,8 @@ TIDE_RPC(annotate)
 
 static tide_status put_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
 {
-    JOURNAL(Annotation) row = JOURNAL_INIT(ANNOTATION);
-    row.annotation_id = annotation->annotation_id;
-    row.checkpoint_id = tide_rpc_borrow(annotation->checkpoint_id);
-    row.note = tide_rpc_borrow(annotation->note);
-    row.severity = tide_rpc_borrow(annotation->severity);
-    row.created_at = annotation->created_at_us;
+    JOURNAL(Annotation) row;
+    tide_rpc_annotation(&row, annotation);
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
@@ -197,12 +203,8 @@ static tide_status compact(tide_rpc *rpc, const ProtobufCMessage *message, tide_
         tide_rpc_duration(&policy.older_than_us, request->older_than_ms, "older_than_ms", err));
     tide_compacted compacted;
     TIDE_TRY(tide_journal_compact(rpc->store, &policy, &compacted, err));
-    JOURNAL(CompactResponse) response = JOURNAL_INIT(COMPACT_RESPONSE);
-    response.removed = compacted.removed;
-    response.kept = compacted.kept;
-    response.kept_for_resume = compacted.kept_for_resume;
-    response.chunks_removed = compacted.chunks_removed;
-    response.bytes_removed = compacted.bytes_removed;
+    JOURNAL(CompactResponse) response;
+    tide_rpc_compacted(&response, &compacted);
     return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(compact)
@@ -232,23 +234,12 @@ static tide_status fork_task(tide_rpc *rpc, const ProtobufCMessage *message, tid
 }
 TIDE_RPC(fork_task)
 
-/* Values are views into documents: they are copied to get their end. */
 static tide_status put_difference(void *arg, const tide_difference *difference, tide_error *err)
 {
-    static const char *const kinds[] = {[TIDE_DIFFERENCE_ADDED] = "added",
-                                        [TIDE_DIFFERENCE_REMOVED] = "removed",
-                                        [TIDE_DIFFERENCE_CHANGED] = "changed"};
     tide_rpc *rpc = arg;
-    JOURNAL(Difference) row = JOURNAL_INIT(DIFFERENCE);
-    row.kind = tide_rpc_borrow(kinds[difference->kind]);
-    row.path = tide_rpc_borrow(difference->path);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
-    if (difference->before.len > 0)
-        TIDE_TRY(tide_rpc_put_bytes(&bytes, 3, difference->before, err));
-    if (difference->after.len > 0)
-        TIDE_TRY(tide_rpc_put_bytes(&bytes, 4, difference->after, err));
+    TIDE_TRY(tide_rpc_encode_difference(&bytes, difference, err));
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
 
@@ -306,7 +297,7 @@ const tide_method tide_rpc_journal[] = {
     TIDE_RPC_ROW(SERVICE, "Append", WRITE, journal__v1__append_request, journal__v1__append_response, append_checkpoints),
     TIDE_RPC_ROW(SERVICE, "AddType", WRITE, journal__v1__add_type_request, journal__v1__empty, add_type),
     TIDE_RPC_ROW(SERVICE, "List", READ, journal__v1__list_request, journal__v1__list_response, list),
-    TIDE_RPC_ROW(SERVICE, "Get", READ, journal__v1__get_request, journal__v1__checkpoint, get),
+    TIDE_RPC_ROW(SERVICE, "Get", READ, journal__v1__get_request, journal__v1__checkpoint, tide_rpc_get_checkpoint),
     TIDE_RPC_ROW(SERVICE, "Head", READ, journal__v1__empty, journal__v1__head_response, head),
     TIDE_RPC_ROW(SERVICE, "Annotate", WRITE, journal__v1__annotate_request, journal__v1__annotate_response, annotate),
     TIDE_RPC_ROW(SERVICE, "ListAnnotations", READ, journal__v1__get_request, journal__v1__list_annotations_response, list_annotations),

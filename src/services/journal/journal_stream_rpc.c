@@ -43,26 +43,9 @@ typedef struct sender {
 static tide_status send_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
     sender *s = arg;
-    JOURNAL(Event) row = JOURNAL_INIT(EVENT);
-    row.kind = tide_rpc_borrow(tide_journal_event_name(event->kind));
-    row.event_id = event->event_id;
-    row.first_global = event->first_global;
-    row.last_global = event->last_global;
-    row.count = event->count;
-    row.task_id = tide_rpc_borrow(event->task_id);
-    row.at = event->at_us;
-    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED)
-        row.last_common = event->last_global;
-    TIDE_RPC_PUT_IDENTITY(&row, event->identity);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    tide_buffer_init(&checkpoint, TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
-    if (event->checkpoint) {
-        TIDE_TRY(tide_rpc_encode_checkpoint(&checkpoint, event->checkpoint, err));
-        TIDE_TRY(tide_rpc_put_bytes(&bytes, 8, tide_buffer_view(&checkpoint), err));
-    }
+    TIDE_TRY(tide_rpc_encode_event(&bytes, event, err));
     s->is_over = !tide_call_send(s->call, tide_buffer_view(&bytes));
     return s->is_over ? TIDE_E_INTERRUPTED : TIDE_OK;
 }

@@ -14,13 +14,10 @@
 #include "net/call/call.h"
 #include "services/api/rpc.h"
 #include "services/lake/duckdb_pool.h"
+#include "services/lake/messages.h"
 #include "services/lake/metrics.h"
 #include "services/lake/recent_conflicts.h"
 #include "services/lake/upload_buffer.h"
-#include "tidemark_lake_v1_lake.pb-c.h"
-
-#define LAKE(type_) Tidemark__Lake__V1__##type_
-#define LAKE_INIT(type_) TIDEMARK__LAKE__V1__##type_##__INIT
 
 enum {
     TIDE_LAKED_OPERATIONS_MAX = 1000, /* of one commit */

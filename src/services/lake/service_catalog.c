@@ -20,11 +20,8 @@ static tide_status hash_words(const char *const words[4], uint8_t out[TIDE_SHA25
 static tide_status answer_created(tide_lake_turn *turn, const tide_lake_created *created,
                                   tide_error *err)
 {
-    LAKE(CreatedCatalog) answer = LAKE_INIT(CREATED_CATALOG);
-    answer.catalog_id = created->catalog_id;
-    answer.snapshot_id = created->snapshot_id;
-    answer.parent_snapshot_id = created->parent_snapshot_id;
-    answer.was_there = created->was_there;
+    LAKE(CreatedCatalog) answer;
+    tide_lake_message_created(&answer, created);
     return tide_rpc_pack(&turn->out, &answer.base, err);
 }
 
@@ -81,16 +78,8 @@ tide_status tide_laked_next_snapshot_id(tide_lake_turn *turn, const ProtobufCMes
 
 static tide_status put_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)
 {
-    LAKE(Catalog) row = LAKE_INIT(CATALOG);
-    row.catalog_id = catalog->catalog_id;
-    row.name = tide_rpc_borrow(catalog->name);
-    row.uuid = tide_rpc_borrow(catalog->uuid);
-    row.snapshot_id = catalog->head;
-    row.snapshot_time = catalog->head_time_us;
-    row.schema_version = catalog->schema_version;
-    row.created_at = catalog->created_at_us;
-    row.parent = tide_rpc_borrow(catalog->parent_id != 0 ? catalog->parent_name : "");
-    row.parent_snapshot_id = catalog->parent_id != 0 ? catalog->fork_snapshot : 0;
+    LAKE(Catalog) row;
+    tide_lake_message_catalog(&row, catalog);
     return tide_rpc_put_message(arg, 1, &row.base, err);
 }
 

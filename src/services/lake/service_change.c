@@ -249,14 +249,8 @@ static tide_status open_data(void *arg, tide_lake_data **out, tide_error *err)
 
 static tide_status answer(tide_lake_turn *turn, const tide_lake_work *work, tide_error *err)
 {
-    LAKE(Committed) message = LAKE_INIT(COMMITTED);
-    message.snapshot_id = work->result.snapshot_id;
-    message.parent_snapshot_id = work->result.parent_snapshot_id;
-    message.rows_added = work->result.rows_added;
-    message.rows_deleted = work->result.is_replay ? 0 : work->deleted;
-    message.replayed = work->result.is_replay;
-    message.unchanged = work->is_unchanged;
-    message.tries = work->result.tries;
+    LAKE(Committed) message;
+    tide_lake_message_committed(&message, work);
     return tide_rpc_pack(&turn->out, &message.base, err);
 }
 

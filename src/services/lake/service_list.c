@@ -29,10 +29,8 @@ static tide_status find_place(tide_tx *tx, look *l, tide_error *err)
 
 static tide_status put_schema(void *arg, const tide_lake_object *schema, tide_error *err)
 {
-    LAKE(Schema) row = LAKE_INIT(SCHEMA);
-    row.schema_id = schema->id;
-    row.name = tide_rpc_borrow(schema->name);
-    row.begin_snapshot_id = schema->begin_snapshot;
+    LAKE(Schema) row;
+    tide_lake_message_schema(&row, schema);
     return tide_rpc_put_message(arg, 2, &row.base, err);
 }
 
@@ -94,43 +92,18 @@ static tide_status keep_object(void *arg, const tide_lake_object *object, tide_e
     return TIDE_OK;
 }
 
-static tide_status put_columns(const look *l, tide_tx *tx, int64_t table_id, tide_buffer *out,
-                               tide_error *err)
-{
-    enum { COLUMNS_FIELD = 6 };
-    TIDE_CLEANUP(tide_freep) tide_lake_column *columns = NULL;
-    int count = 0;
-    TIDE_TRY(tide_lake_read_columns(tx, l->found.catalog_id, l->snapshot, table_id, &columns,
-                                    &count, err));
-    for (int i = 0; i < count; i++) {
-        LAKE(Column) row = LAKE_INIT(COLUMN);
-        row.column_id = columns[i].id;
-        row.name = columns[i].name;
-        row.type = columns[i].type;
-        row.nulls = columns[i].nulls_allowed;
-        row.default_value = columns[i].default_value;
-        TIDE_TRY(tide_rpc_put_message(out, COLUMNS_FIELD, &row.base, err));
-    }
-    return TIDE_OK;
-}
-
 static tide_status put_table(const look *l, tide_tx *tx, const char *schema,
                              const tide_lake_object *object, tide_error *err)
 {
     enum { TABLES_FIELD = 2 };
-    const bool is_table = object->kind == TIDE_LAKE_TABLE;
+    TIDE_CLEANUP(tide_freep) tide_lake_column *columns = NULL;
+    int count = 0;
+    if (object->kind == TIDE_LAKE_TABLE && l->with_columns)
+        TIDE_TRY(tide_lake_read_columns(tx, l->found.catalog_id, l->snapshot, object->id, &columns,
+                                        &count, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    LAKE(Table) row = LAKE_INIT(TABLE);
-    row.table_id = object->id;
-    row.schema = tide_rpc_borrow(schema);
-    row.name = tide_rpc_borrow(object->name);
-    row.kind = tide_rpc_borrow(is_table ? "table" : "view");
-    row.begin_snapshot_id = object->begin_snapshot;
-    row.sql = object->sql ? object->sql : row.sql;
-    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
-    if (is_table && l->with_columns)
-        TIDE_TRY(put_columns(l, tx, object->id, &bytes, err));
+    TIDE_TRY(tide_lake_encode_table(&bytes, schema, object, columns, count, err));
     return tide_rpc_put_bytes(l->out, TABLES_FIELD, tide_buffer_view(&bytes), err);
 }
 
@@ -202,20 +175,12 @@ typedef struct comparison {
 static tide_status put_difference(void *arg, const tide_lake_difference *difference,
                                   tide_error *err)
 {
-    static const char *const kinds[] = {"",       "schema",    "table",       "view",
-                                        "column", "data_file", "delete_file", "partition"};
     enum { DIFFERENCES_FIELD = 3 };
     comparison *c = arg;
     if (++c->count > c->limit)
         return TIDE_OK; /* counted, to say that there are more */
-    LAKE(Difference) row = LAKE_INIT(DIFFERENCE);
-    row.added = difference->sign == '+';
-    row.kind = tide_rpc_borrow(
-        (size_t)difference->kind < sizeof kinds / sizeof kinds[0] ? kinds[difference->kind] : "");
-    row.id = difference->id;
-    row.table_id = difference->table_id;
-    row.name = tide_rpc_borrow(difference->name);
-    row.records = difference->records;
+    LAKE(Difference) row;
+    tide_lake_message_difference(&row, difference);
     return tide_rpc_put_message(c->out, DIFFERENCES_FIELD, &row.base, err);
 }
 

@@ -98,13 +98,8 @@ tide_status tide_laked_compact(tide_lake_turn *turn, const ProtobufCMessage *req
     TIDE_TRY(given->table[0] ? tide_lake_compact_step(lake, data, given->catalog, given->schema,
                                                       given->table, &options, &done, err)
                              : tide_lake_compact(lake, data, given->catalog, &options, &done, err));
-    LAKE(CompactResponse) answer = LAKE_INIT(COMPACT_RESPONSE);
-    answer.snapshots = done.steps;
-    answer.files_before = done.files_before;
-    answer.files_after = done.files_after;
-    answer.rows = done.rows;
-    answer.conflicts = done.conflicts;
-    answer.busy = done.busy;
+    LAKE(CompactResponse) answer;
+    tide_lake_message_compacted(&answer, &done);
     return tide_rpc_pack(&turn->out, &answer.base, err);
 }
 
@@ -124,11 +119,8 @@ static void put_finding(void *arg, const tide_lake_finding *finding)
     if (f->status < TIDE_OK || f->count == TIDE_LAKED_FINDINGS_MAX)
         return;
     f->count++;
-    LAKE(Finding) row = LAKE_INIT(FINDING);
-    row.rule = tide_rpc_borrow(finding->rule);
-    row.catalog_id = finding->catalog_id;
-    row.snapshot_id = finding->snapshot_id;
-    row.finding = tide_rpc_borrow(finding->words);
+    LAKE(Finding) row;
+    tide_lake_message_finding(&row, finding);
     f->status = tide_rpc_put_message(f->out, FOUND_FIELD, &row.base, f->err);
 }
 

@@ -23,19 +23,10 @@ typedef struct page_look {
 
 static tide_status put_snapshot(void *arg, const tide_lake_snapshot *snapshot, tide_error *err)
 {
-    enum { CHANGES = 4, AUTHOR = 5, MESSAGE = 6 };
     tide_lake_page *page = arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
-    LAKE(Snapshot) row = LAKE_INIT(SNAPSHOT);
-    row.snapshot_id = snapshot->snapshot_id;
-    row.snapshot_time = snapshot->time_us;
-    row.schema_version = snapshot->schema_version;
-    row.catalog_id = snapshot->catalog_id;
-    TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
-    TIDE_TRY(tide_rpc_put_bytes(&bytes, CHANGES, snapshot->changes_made, err));
-    TIDE_TRY(tide_rpc_put_bytes(&bytes, AUTHOR, snapshot->author, err));
-    TIDE_TRY(tide_rpc_put_bytes(&bytes, MESSAGE, snapshot->message, err));
+    TIDE_TRY(tide_lake_encode_snapshot(&bytes, snapshot, err));
     page->count++;
     page->last = snapshot->snapshot_id;
     return tide_rpc_put_bytes(page->out, SNAPSHOTS_FIELD, tide_buffer_view(&bytes), err);

@@ -20,6 +20,7 @@ static tide_status add_schedule(tide_rpc *rpc, const ProtobufCMessage *message, 
     TIDE_TRY(tide_rpc_duration(&schedule.every_us, request->every_ms, "every_ms", err));
     TIDE_TRY(tide_rpc_duration(&schedule.timeout_us, request->timeout_ms, "timeout_ms", err));
     WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
+    response.name = request->name;
     TIDE_TRY(tide_schedule_add(rpc->store, &schedule, &response.next_run_at, err));
     return tide_rpc_answer(rpc, &response.base, err);
 }
@@ -27,21 +28,8 @@ TIDE_RPC(add_schedule)
 
 static tide_status put_schedule(void *arg, const tide_schedule *schedule, tide_error *err)
 {
-    WORK(Schedule) row = WORK_INIT(SCHEDULE);
-    row.name = tide_rpc_borrow(schedule->name);
-    row.task_id = tide_rpc_borrow(schedule->task_id);
-    row.work_type = tide_rpc_borrow(schedule->work_type);
-    row.cron = tide_rpc_borrow(schedule->cron);
-    row.every_ms = schedule->every_us / 1000;
-    row.input_data = tide_rpc_borrow(schedule->input);
-    row.priority = schedule->priority;
-    row._max_retries_case = TIDEMARK__WORK__V1__SCHEDULE___MAX_RETRIES_MAX_RETRIES;
-    row.max_retries = schedule->max_retries;
-    row.timeout_ms = schedule->timeout_us / 1000;
-    row.is_paused = schedule->is_paused;
-    row.next_run_at = schedule->next_run_at_us;
-    row.last_run_at = schedule->last_run_at_us;
-    row.run_count = schedule->run_count;
+    WORK(Schedule) row;
+    tide_rpc_schedule(&row, schedule);
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 

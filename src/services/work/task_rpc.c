@@ -28,7 +28,7 @@ static tide_status answer_task(void *arg, const tide_task *task, tide_error *err
     return tide_rpc_answer(arg, &response.base, err);
 }
 
-static tide_status get_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+tide_status tide_rpc_get_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetTaskRequest) *request = (const WORK(GetTaskRequest) *)message;
     const tide_status status = tide_task_find(rpc->store, request->task_id, answer_task, rpc, err);
@@ -36,7 +36,7 @@ static tide_status get_task(tide_rpc *rpc, const ProtobufCMessage *message, tide
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
     return status;
 }
-TIDE_RPC(get_task)
+TIDE_RPC(tide_rpc_get_task)
 
 static tide_status put_task(void *arg, const tide_task *task, tide_error *err)
 {
@@ -119,7 +119,7 @@ static tide_status put_response(void *arg, const tide_idempotency_key *key, tide
     return tide_rpc_put(arg, 7, &row.base, err);
 }
 
-static tide_status resume_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+tide_status tide_rpc_resume_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     static const tide_task_resume_fns fns = {.item = put_resumed_item,
                                              .iteration = answer_iteration,
@@ -138,7 +138,7 @@ static tide_status resume_task(tide_rpc *rpc, const ProtobufCMessage *message, t
     TIDE_RPC_PUT_IDENTITY(&part, &identity);
     return tide_rpc_answer(rpc, &part.base, err);
 }
-TIDE_RPC(resume_task)
+TIDE_RPC(tide_rpc_resume_task)
 
 static tide_status renew_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -159,12 +159,12 @@ TIDE_RPC(release_task)
 /* clang-format off */
 const tide_method tide_rpc_tasks[] = {
     TIDE_RPC_ROW(SERVICE, "CreateTask", WRITE, work__v1__create_task_request, work__v1__create_task_response, create_task),
-    TIDE_RPC_ROW(SERVICE, "GetTask", READ, work__v1__get_task_request, work__v1__task, get_task),
+    TIDE_RPC_ROW(SERVICE, "GetTask", READ, work__v1__get_task_request, work__v1__task, tide_rpc_get_task),
     TIDE_RPC_ROW(SERVICE, "ListTasks", READ, work__v1__list_tasks_request, work__v1__list_tasks_response, list_tasks),
     TIDE_RPC_ROW(SERVICE, "CancelTask", WRITE, work__v1__cancel_task_request, work__v1__empty, cancel_task),
     TIDE_RPC_ROW(SERVICE, "FinishTask", WRITE, work__v1__finish_task_request, work__v1__empty, finish_task),
     TIDE_RPC_ROW(SERVICE, "DeleteTask", WRITE, work__v1__delete_task_request, work__v1__empty, delete_task),
-    TIDE_RPC_ROW(SERVICE, "ResumeTask", WRITE, work__v1__resume_task_request, work__v1__resume_task_response, resume_task),
+    TIDE_RPC_ROW(SERVICE, "ResumeTask", WRITE, work__v1__resume_task_request, work__v1__resume_task_response, tide_rpc_resume_task),
     TIDE_RPC_ROW(SERVICE, "RenewTask", WRITE, work__v1__renew_task_request, work__v1__empty, renew_task),
     TIDE_RPC_ROW(SERVICE, "ReleaseTask", WRITE, work__v1__release_task_request, work__v1__empty, release_task),
     {.path = NULL},

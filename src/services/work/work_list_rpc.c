@@ -14,15 +14,8 @@ static tide_status or_not_found(tide_status status, const char *work_item_id, ti
 static tide_status put_attempt_as(tide_rpc *rpc, uint32_t field, const tide_work_attempt *attempt,
                                   tide_error *err)
 {
-    WORK(Attempt) row = WORK_INIT(ATTEMPT);
-    row.attempt = attempt->attempt;
-    row.lease_token = attempt->lease_token;
-    row.worker = tide_rpc_borrow(attempt->worker);
-    row.via = tide_rpc_borrow(attempt->via);
-    row.outcome = tide_rpc_borrow(attempt->outcome);
-    row.error_message = tide_rpc_borrow(attempt->error_message);
-    row.started_at = attempt->started_at_us;
-    row.ended_at = attempt->ended_at_us;
+    WORK(Attempt) row;
+    tide_rpc_attempt(&row, attempt);
     return tide_rpc_put(rpc, field, &row.base, err);
 }
 
@@ -44,7 +37,7 @@ static tide_status answer_item(void *arg, const tide_work_item *item, tide_error
     return tide_rpc_answer(arg, &response.base, err);
 }
 
-static tide_status get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+tide_status tide_rpc_get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
     TIDE_TRY(or_not_found(tide_work_find(rpc->store, request->work_item_id, answer_item, rpc, err),
@@ -52,7 +45,7 @@ static tide_status get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide
     TIDE_TRY(tide_work_attempts(rpc->store, request->work_item_id, put_item_attempt, rpc, err));
     return TIDE_OK; /* an item that was never claimed has none */
 }
-TIDE_RPC(get_item)
+TIDE_RPC(tide_rpc_get_item)
 
 static tide_status put_item(void *arg, const tide_work_item *item, tide_error *err)
 {
@@ -103,7 +96,7 @@ static void put_reason(void *arg, const char *code, const char *text)
         r->status = tide_rpc_put(r->rpc, 1, &row.base, r->err);
 }
 
-static tide_status explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
     reasons r = {.rpc = rpc, .status = TIDE_OK, .err = err};
@@ -114,17 +107,14 @@ static tide_status explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_
     part.work_item_id = request->work_item_id;
     return tide_rpc_answer(rpc, &part.base, err);
 }
-TIDE_RPC(explain)
+TIDE_RPC(tide_rpc_explain)
 
 /* ---- types and figures ---- */
 
 static tide_status put_type(void *arg, const tide_work_type *type, tide_error *err)
 {
-    WORK(TypeState) row = WORK_INIT(TYPE_STATE);
-    row.work_type = tide_rpc_borrow(type->work_type);
-    row.is_paused = type->is_paused;
-    row.pause_reason = tide_rpc_borrow(type->pause_reason);
-    row.paused_at = type->paused_at_us;
+    WORK(TypeState) row;
+    tide_rpc_type(&row, type);
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
@@ -166,14 +156,14 @@ static tide_status put_task_stat(void *arg, const tide_work_task_stat *stat, tid
     return tide_rpc_put(arg, 3, &row.base, err);
 }
 
-static tide_status stats(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+tide_status tide_rpc_stats(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     static const tide_work_stats_fns fns = {
         .item = put_item_stat, .lease = put_lease_stat, .task = put_task_stat};
     (void)message;
     return tide_work_stats(rpc->store, &fns, rpc, err);
 }
-TIDE_RPC(stats)
+TIDE_RPC(tide_rpc_stats)
 
 /* ---- looking after ---- */
 
@@ -182,14 +172,8 @@ static tide_status sweep(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     const WORK(SweepRequest) *request = (const WORK(SweepRequest) *)message;
     tide_work_swept swept;
     TIDE_TRY(tide_work_sweep(rpc->store, request->limit, 0, &swept, err));
-    WORK(SweepResponse) response = WORK_INIT(SWEEP_RESPONSE);
-    response.requeued = swept.requeued;
-    response.failed = swept.failed;
-    response.quarantined = swept.quarantined;
-    response.promoted = swept.promoted;
-    response.blocked = swept.blocked;
-    response.scheduled = swept.scheduled;
-    response.has_more = swept.has_more;
+    WORK(SweepResponse) response;
+    tide_rpc_swept(&response, &swept);
     return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(sweep)
@@ -207,12 +191,12 @@ TIDE_RPC(clean)
 
 /* clang-format off */
 const tide_method tide_rpc_work_look[] = {
-    TIDE_RPC_ROW(SERVICE, "GetItem", READ, work__v1__get_item_request, work__v1__work_item, get_item),
+    TIDE_RPC_ROW(SERVICE, "GetItem", READ, work__v1__get_item_request, work__v1__work_item, tide_rpc_get_item),
     TIDE_RPC_ROW(SERVICE, "ListItems", READ, work__v1__list_items_request, work__v1__list_items_response, list_items),
     TIDE_RPC_ROW(SERVICE, "ListAttempts", READ, work__v1__get_item_request, work__v1__list_attempts_response, list_attempts),
-    TIDE_RPC_ROW(SERVICE, "Explain", READ, work__v1__get_item_request, work__v1__explain_response, explain),
+    TIDE_RPC_ROW(SERVICE, "Explain", READ, work__v1__get_item_request, work__v1__explain_response, tide_rpc_explain),
     TIDE_RPC_ROW(SERVICE, "ListTypes", READ, work__v1__empty, work__v1__list_types_response, list_types),
-    TIDE_RPC_ROW(SERVICE, "Stats", READ, work__v1__empty, work__v1__stats_response, stats),
+    TIDE_RPC_ROW(SERVICE, "Stats", READ, work__v1__empty, work__v1__stats_response, tide_rpc_stats),
     TIDE_RPC_ROW(SERVICE, "Sweep", WRITE, work__v1__sweep_request, work__v1__sweep_response, sweep),
     TIDE_RPC_ROW(SERVICE, "Clean", ADMIN, work__v1__clean_request, work__v1__clean_response, clean),
     {.path = NULL},

@@ -104,18 +104,8 @@ typedef struct waiting_claim {
 static tide_status put_claimed(tide_rpc *rpc, const tide_work_claimed *item,
                                const tide_identity *identity, tide_error *err)
 {
-    WORK(ClaimedItem) row = WORK_INIT(CLAIMED_ITEM);
-    row.work_item_id = tide_rpc_borrow(item->work_item_id);
-    row.task_id = tide_rpc_borrow(item->task_id);
-    row.work_type = tide_rpc_borrow(item->work_type);
-    row.input_data = tide_rpc_borrow(item->input);
-    row.lease_token = item->lease_token;
-    row.attempt = item->attempt;
-    row.max_retries = item->max_retries;
-    row.priority = item->priority;
-    row.lease_expires_at = item->lease_expires_at_us;
-    row.deadline_at = item->deadline_at_us;
-    TIDE_RPC_PUT_IDENTITY(&row, identity);
+    WORK(ClaimedItem) row;
+    tide_rpc_claimed(&row, item, identity);
     return tide_rpc_put(rpc, 1, &row.base, err);
 }
 
@@ -380,6 +370,7 @@ static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
     response.is_final = failed.is_final;
     response.retry_after_ms = failed.retry_after_us / 1000;
+    response.work_item_id = request->lease->work_item_id;
     return tide_rpc_answer(rpc, &response.base, err);
 }
 TIDE_RPC(fail)

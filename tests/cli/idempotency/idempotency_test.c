@@ -143,7 +143,7 @@ static void output_is_replayed_byte_for_byte(void **state)
     }
     cli_result result = cli_run(t, "idempotency", "show", "bytes", "--json", NULL);
     json_t *object = cli_json(&result);
-    const json_t *answer = json_object_get(object, "response_data");
+    const json_t *answer = json_object_get(object, "response");
     assert_int_equal(0, json_number(answer, "exit_code"));
     assert_int_equal((sizeof bytes + 2) / 3 * 4, strlen(json_text(answer, "stdout_base64")));
     json_decref(object);
@@ -210,7 +210,7 @@ static void scopes_keep_keys_apart(void **state)
     expect(t, "$T idempotency ls --json | wc -l", 0, "3\n");
     cli_result result = cli_run(t, "idempotency", "show", "k", "--scope", "two", "--json", NULL);
     json_t *object = cli_json(&result);
-    assert_string_equal("two/k", json_text(object, "idempotency_key"));
+    assert_string_equal("two/k", json_text(object, "key"));
     assert_string_equal("completed", json_text(object, "status"));
     json_decref(object);
 }
@@ -432,7 +432,7 @@ static void keys_are_shown_listed_and_deleted(void **state)
     cli_assert_fails(&result, TIDE_EXIT_NOT_FOUND);
     result = cli_run(t, "idempotency", "ls", "--json", "--status", "failed", NULL);
     json_t *object = cli_json(&result);
-    assert_string_equal("bad", json_text(object, "idempotency_key"));
+    assert_string_equal("bad", json_text(object, "key"));
     json_decref(object);
     result = cli_run(t, "idempotency", "ls", NULL);
     assert_contains(result.out, "KEY ");

@@ -14,7 +14,7 @@ static void add_prints_id_and_both_numbers(void **state)
     json_t *object =
         work_object(t, "$T checkpoint add --task t --type iteration_end --data '{\"i\": 3}' "
                        "--message 'so far' --tag good --tag old --json");
-    assert_int_equal(6, json_object_size(object));
+    assert_int_equal(7, json_object_size(object));
     assert_int_equal(36, strlen(json_text(object, "checkpoint_id")));
     assert_int_equal(1, json_number(object, "sequence_number"));
     assert_int_equal(1, json_number(object, "global_sequence"));
@@ -27,10 +27,10 @@ static void add_prints_id_and_both_numbers(void **state)
     json_decref(object);
     assert_string_equal("2\n", work_ok(t, "$T checkpoint head"));
     object = work_object(t, "$T checkpoint show 1 --json");
-    assert_string_equal("iteration_end", json_text(object, "checkpoint_type"));
+    assert_string_equal("iteration_end", json_text(object, "type"));
     assert_string_equal("so far", json_text(object, "message"));
     assert_string_equal("[\"good\",\"old\"]", work_value(t, object, "tags"));
-    assert_string_equal("{\"i\":3}", work_value(t, object, "snapshot_data"));
+    assert_string_equal("{\"i\":3}", work_value(t, object, "snapshot"));
     assert_string_equal("manual", json_text(object, "trigger"));
     json_decref(object);
 }
@@ -87,7 +87,7 @@ static void an_expected_number_is_taken_or_refused(void **state)
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
     assert_string_equal("3\n", work_ok(t, "$T checkpoint add --task t --data 1 --key k"));
     assert_non_null(strstr(work_ok(t, "$T checkpoint add --task t --data 1 --key k --json"),
-                           "\"existing\":true}"));
+                           "\"is_existing\":true"));
     work_refuses(t, 4, "", "$T checkpoint add --task t --data 2 --key k");
     work_refuses(t, 2, "", "$T checkpoint add --task t --data 1 --expect 0");
 }
@@ -106,13 +106,13 @@ static void a_tail_reports_that_history_was_cut(void **state)
     work_ok(t, "$T checkpoint add --task t --data 3");
     object =
         work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | head -n 1", epoch_id);
-    assert_string_equal("epoch_changed", json_text(object, "event"));
+    assert_string_equal("epoch_changed", json_text(object, "kind"));
     assert_int_equal(2, json_number(object, "last_common"));
     assert_string_not_equal(epoch_id, json_text(object, "epoch_id"));
     json_decref(object);
     object =
         work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | tail -n 1", epoch_id);
-    assert_int_equal(3, json_number(object, "global_sequence"));
+    assert_int_equal(3, json_number(json_object_get(object, "checkpoint"), "global_sequence"));
     json_decref(object);
     work_refuses(t, 4, "",
                  "$T checkpoint tail --epoch-id 00000000-0000-4000-8000-000000000000 --json");
@@ -204,7 +204,7 @@ static void an_import_into_a_used_store_gets_new_numbers(void **state)
     assert_int_equal(2, json_number(object, "renumbered"));
     json_decref(object);
     object = work_object(t, "$T checkpoint show 2 --json");
-    assert_string_equal("7", work_value(t, object, "snapshot_data"));
+    assert_string_equal("7", work_value(t, object, "snapshot"));
     assert_int_equal(1, json_number(object, "origin_global"));
     json_decref(object);
     assert_string_equal("3\n", work_ok(t, "$T checkpoint head"));
@@ -287,7 +287,7 @@ static void delete_removes_one_unless_it_is_needed(void **state)
     work_ok(t, "$T checkpoint delete 2 --force");
     work_refuses(t, 3, "", "$T checkpoint delete 2");
     work_ok(t, "$T checkpoint verify");
-    assert_contains(work_ok(t, "$T checkpoint tail --json"), "\"event\":\"deleted\"");
+    assert_contains(work_ok(t, "$T checkpoint tail --json"), "\"kind\":\"deleted\"");
 }
 
 /* ---- fork, diff, verify ---- */
@@ -324,8 +324,8 @@ static void diff_tells_what_differs_by_path(void **state)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         char *more = NULL;
-        assert_true(asprintf(&more, "%s%s %s; ", seen, json_text(one, "change"),
-                             json_text(one, "path")) > 0);
+        assert_true(
+            asprintf(&more, "%s%s %s; ", seen, json_text(one, "kind"), json_text(one, "path")) > 0);
         free(seen);
         seen = more;
     }

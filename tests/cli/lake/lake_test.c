@@ -102,7 +102,7 @@ static void a_catalog_is_made_filled_and_read(void **state)
     assert_done(cli_run(t, "lake", "table", "create", "other.s.t", "a BIGINT, b VARCHAR", NULL));
     const cli_result added = cli_run(t, "lake", "table", "append", "other.s.t", "rows.csv",
                                      "--json", "--author", "ann", "-m", "first rows", NULL);
-    assert_int_equal(3, number_of(added, "rows"));
+    assert_int_equal(3, number_of(added, "rows_added"));
     assert_true(number_of(added, "snapshot_id") > second);
     assert_int_equal(6, query_n(t, "SELECT sum(a) AS n FROM other.s.t", NULL));
     const cli_result listed = cli_run(t, "lake", "snapshots", "other", "--json", NULL);
@@ -145,7 +145,7 @@ static void a_fork_goes_its_own_way(void **state)
     assert_int_equal(3, query_n(t, "SELECT count(*) AS n FROM draft.main.t", NULL));
     assert_int_equal(2, number_of(cli_run(t, "lake", "delete", "draft.main.t", "--where", "a < 3",
                                           "--json", NULL),
-                                  "rows"));
+                                  "rows_deleted"));
     assert_int_equal(1, query_n(t, "SELECT count(*) AS n FROM draft.main.t", NULL));
     assert_int_equal(6, query_n(t, "SELECT count(*) AS n FROM books.main.t", NULL));
     assert_int_equal(3, query_n(t, "SELECT count(*) AS n FROM books.main.t", at));
@@ -174,8 +174,8 @@ static void several_operations_are_one_snapshot_or_none(void **state)
         count_lines(cli_run(t, "lake", "snapshots", "books", "--json", NULL).out);
     const cli_result done =
         cli_run(t, "lake", "commit", "books", "--file", "good.jsonl", "--json", NULL);
-    assert_int_equal(6, number_of(done, "rows"));
-    assert_int_equal(1, number_of(done, "deleted"));
+    assert_int_equal(6, number_of(done, "rows_added"));
+    assert_int_equal(1, number_of(done, "rows_deleted"));
     assert_int_equal(5, query_n(t, "SELECT count(*) AS n FROM books.main.t", NULL));
     assert_int_equal(6, query_n(t, "SELECT sum(a) AS n FROM books.s.v", NULL));
     const int files = count_files(t);
@@ -227,10 +227,10 @@ static void rows_that_do_not_fit_leave_nothing(void **state)
     assert_int_equal(0, count_files(t));
     const cli_result nothing =
         cli_run(t, "lake", "table", "append", "books.main.t", "none.csv", "--json", NULL);
-    assert_int_equal(0, number_of(nothing, "rows"));
+    assert_int_equal(0, number_of(nothing, "rows_added"));
     const cli_result deleted =
         cli_run(t, "lake", "table", "delete", "books.main.t", "--where", "a = 7", "--json", NULL);
-    assert_int_equal(0, number_of(deleted, "rows"));
+    assert_int_equal(0, number_of(deleted, "rows_deleted"));
     const cli_result listed = cli_run(t, "lake", "snapshots", "books", "--json", NULL);
     assert_int_equal(2, count_lines(listed.out));
 }
@@ -300,9 +300,9 @@ static void a_diff_tells_what_came_and_went(void **state)
                                         "snapshot_id"));
     const cli_result there = cli_run(t, "lake", "diff", from, to, "--json", NULL);
     assert_int_equal(3, number_of(there, "records"));
-    assert_contains(there.out, "\"sign\":\"+\",\"kind\":\"data_file\"");
+    assert_contains(there.out, "\"added\":true,\"kind\":\"data_file\"");
     const cli_result back = cli_run(t, "lake", "diff", "books", to, from, "--json", NULL);
-    assert_contains(back.out, "\"sign\":\"-\",\"kind\":\"data_file\"");
+    assert_contains(back.out, "\"added\":false,\"kind\":\"data_file\"");
     const cli_result unknown = cli_run(t, "lake", "diff", from, "999999", NULL);
     cli_assert_fails(&unknown, NOT_THERE);
 }

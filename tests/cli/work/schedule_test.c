@@ -23,7 +23,7 @@ static void a_schedule_makes_items_when_it_is_due(void **state)
     assert_string_equal("{\"n\":1}", work_value(t, item, "input_data"));
     assert_int_equal(3, json_number(item, "priority"));
     assert_int_equal(2, json_number(item, "max_retries"));
-    assert_int_equal(60000000, json_number(item, "timeout_us"));
+    assert_int_equal(60000, json_number(item, "timeout_ms"));
     json_decref(list);
     object = work_object(t, "$T schedule ls --json");
     assert_int_equal(1, json_number(object, "run_count"));
@@ -41,7 +41,7 @@ static void a_cron_expression_says_when(void **state)
     json_decref(object);
     object = work_object(t, "$T schedule ls --json");
     assert_string_equal("30 2 * * 1-5", json_text(object, "cron"));
-    assert_true(json_is_null(json_object_get(object, "every")));
+    assert_true(json_is_null(json_object_get(object, "every_ms")));
     assert_string_equal("false", work_value(t, object, "is_paused"));
     json_decref(object);
     assert_contains(work_ok(t, "$T schedule ls"), "30 2 * * 1-5");

@@ -110,17 +110,16 @@ static void resume_hands_over_what_is_needed(void **state)
     assert_int_equal(1, json_array_size(items));
     assert_string_equal(pending, json_text(json_array_get(items, 0), "work_item_id"));
     assert_string_equal("{\"iteration\":3}",
-                        work_value(t, json_object_get(object, "iteration_end"), "snapshot_data"));
+                        work_value(t, json_object_get(object, "iteration_end"), "snapshot"));
     assert_int_equal(4, json_number(object, "next_iteration"));
     const json_t *later = json_object_get(object, "checkpoints");
     assert_int_equal(3, json_array_size(later)); /* the two, and that of the run */
-    assert_string_equal("{\"tool\":\"grep\"}",
-                        work_value(t, json_array_get(later, 0), "snapshot_data"));
-    assert_string_equal("llm_response", json_text(json_array_get(later, 1), "checkpoint_type"));
+    assert_string_equal("{\"tool\":\"grep\"}", work_value(t, json_array_get(later, 0), "snapshot"));
+    assert_string_equal("llm_response", json_text(json_array_get(later, 1), "type"));
     const json_t *responses = json_object_get(object, "responses");
     assert_int_equal(1, json_array_size(responses));
-    assert_string_equal("work-r", json_text(json_array_get(responses, 0), "idempotency_key"));
-    assert_string_equal("[1]", work_value(t, json_array_get(responses, 0), "response_data"));
+    assert_string_equal("work-r", json_text(json_array_get(responses, 0), "key"));
+    assert_string_equal("[1]", work_value(t, json_array_get(responses, 0), "response"));
     assert_string_equal("me", json_text(object, "holder"));
     assert_true(json_number(object, "lease_token") > 0);
     json_decref(object);

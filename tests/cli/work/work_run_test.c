@@ -155,14 +155,14 @@ static void checkpoints_and_key_frame_the_command(void **state)
     work_add(t, "--type x --work-item a");
     run_one(
         t, "$T checkpoint ls --json > before; $T idempotency show work-a --json > key; echo '[7]'");
-    assert_contains(read_text(t, "before"), "\"checkpoint_type\":\"iteration_start\"");
+    assert_contains(read_text(t, "before"), "\"type\":\"iteration_start\"");
     assert_contains(read_text(t, "key"), "\"status\":\"pending\"");
     assert_string_equal(
         "iteration_start|a\ntool_executed|a\n",
         work_rows(
             t, "SELECT checkpoint_type, work_item_id FROM checkpoints ORDER BY global_sequence"));
     json_t *object = work_object(t, "$T checkpoint show 2 --json");
-    const json_t *executed = json_object_get(object, "snapshot_data");
+    const json_t *executed = json_object_get(object, "snapshot");
     assert_string_equal("[7]", work_value(t, executed, "result"));
     assert_int_equal(0, json_number(json_object_get(executed, "run"), "exit_code"));
     json_decref(object);
@@ -216,7 +216,7 @@ static void messages_are_answered_when_they_are_on_disk(void **state)
     json_t *object = work_object(t, "$T checkpoint show 2 --json");
     assert_string_equal("half", json_text(object, "message"));
     assert_string_equal("[\"a\",\"b\"]", work_value(t, object, "tags"));
-    assert_string_equal("{\"page\":7}", work_value(t, object, "snapshot_data"));
+    assert_string_equal("{\"page\":7}", work_value(t, object, "snapshot"));
     assert_string_equal(id, json_text(object, "work_item_id"));
     json_decref(object);
     assert_string_equal("4", work_query(t, "SELECT count(*) FROM checkpoints"));
