@@ -10,7 +10,6 @@
  * The wire is a relay that counts bytes in both directions. The history grows from 10^4 rows to 10^7 (10^6 with --quick), each row one event
  * (replica_history.h); a sync of 100 changes between two nodes of this process is timed at each (--growth: nothing else). */
 #include <inttypes.h>
-#include <jansson.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text/json_tree.h"
 #include "raw_pg.h"
 #include "replica_history.h"
 #include "replica_load.h"
@@ -230,12 +230,13 @@ static bool run_pouch(const tempdir *dir, int round, bench_series *first, bench_
     const char *const env[] = {deps, NULL};
     const proc_options options = {.argv = argv, .env = env};
     bench_must(proc_run(&result, &options, WAIT_MS, &err), &err, "PouchDB");
-    json_t *said = json_loads(result.out, 0, NULL);
-    if (result.exit_code != 0 || !said)
+    tide_json_node *said = NULL;
+    if (result.exit_code != 0 ||
+        tide_json_tree_read(&said, tide_view_of(result.out), &err) < TIDE_OK)
         bench_die("PouchDB: %s%s", result.out, result.err);
-    bench_add(first, json_real_value(json_object_get(said, "first")));
-    bench_add(diff, json_real_value(json_object_get(said, "diff")));
-    json_decref(said);
+    bench_add(first, tide_json_node_real(tide_json_node_find(said, "first")));
+    bench_add(diff, tide_json_node_real(tide_json_node_find(said, "diff")));
+    tide_json_tree_free(said);
     proc_result_done(&result);
     return true;
 }

@@ -2,7 +2,6 @@
 #ifndef TIDE_DEMO_DEMO_INTERNAL_H
 #define TIDE_DEMO_DEMO_INTERNAL_H
 
-#include "net/call/call.h"
 #include "demo/demo.h"
 #include "demo/demo_agent.h"
 #include "demo/demo_fleet.h"
@@ -10,6 +9,7 @@
 #include "demo/demo_replica.h"
 #include "demo/demo_sim.h"
 #include "demo/demo_work.h"
+#include "net/call/call.h"
 
 enum { TIDE_DEMO_PATH_SIZE = 4096 };
 

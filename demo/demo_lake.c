@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text/json_tree.h"
 #include "base/thread.h"
+#include "demo/demo_json.h"
 #include "net/client/client.h"
 #include "store/duckdb/duckdb.h"
 
@@ -50,45 +51,26 @@ struct tide_demo_lake {
 
 /* ---- asking ---- */
 
-/* The answer, or NULL: *status says why. Takes the request. */
-static json_t *ask(tide_demo_lake *lake, const char *method, json_t *request, tide_status *status,
-                   tide_error *err)
+/* Send a request; *answer, where it is wanted, is the caller's. */
+static tide_status ask(tide_demo_lake *lake, const char *method, const tide_buffer *request,
+                       tide_json_node **answer, tide_error *err)
 {
     char path[96];
-    json_t *answer = NULL;
-    char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
-    json_decref(request);
     TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
     tide_client_reply_init(&reply);
     (void)snprintf(path, sizeof path, "/tidemark.lake.v1.LakeService/%s", method);
-    if (!body) {
-        *status = tide_no_memory(err);
-        return NULL;
-    }
-    *status = tide_client_post(lake->client,
-                               &(tide_client_request){.path = path, .message = tide_view_of(body)},
-                               &reply, err);
-    free(body);
-    if (*status >= TIDE_OK)
-        answer = json_loadb(reply.message.ptr, reply.message.len, 0, NULL);
-    if (*status >= TIDE_OK && !answer)
-        *status = tide_fail(err, TIDE_E_DAMAGED, "the lake's answer is not JSON");
-    return answer;
+    TIDE_TRY(tide_client_post(
+        lake->client, &(tide_client_request){.path = path, .message = tide_buffer_view(request)},
+        &reply, err));
+    return answer ? tide_json_tree_read(answer,
+                                        tide_view_bytes(reply.message.ptr, reply.message.len), err)
+                  : TIDE_OK;
 }
 
-static tide_status tell(tide_demo_lake *lake, const char *method, json_t *request, tide_error *err)
+static void begin_request(tide_buffer *request)
 {
-    tide_status status = TIDE_OK;
-    json_decref(ask(lake, method, request, &status, err));
-    return status;
-}
-
-/* 64-bit numbers are texts in JSON of protobuf. */
-static int64_t read_number(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    return json_is_string(value) ? strtoll(json_string_value(value), NULL, 10)
-                                 : (int64_t)json_integer_value(value);
+    enum { REQUEST_MAX = 64 << 10 };
+    tide_buffer_init(request, REQUEST_MAX);
 }
 
 static int below(tide_demo_lake *lake, int limit)
@@ -108,20 +90,24 @@ static int64_t now_ms(tide_demo_lake *lake)
 static tide_status make_table(tide_demo_lake *lake, const char *table, const char *columns,
                               tide_error *err)
 {
-    const tide_status status =
-        tell(lake, "CreateTable",
-             json_pack("{s:s, s:{s:s, s:s, s:s, s:b}, s:{s:s}}", "catalog", CATALOG, "operation",
-                       "schema", SCHEMA, "table", table, "columns", columns, "createSchema", 1,
-                       "commit", "message", "the demonstration begins"),
-             err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request,
+                   "{'catalog':'" CATALOG "','operation':{'schema':'" SCHEMA
+                   "','table':'%s','columns':'%s','create_schema':true},"
+                   "'commit':{'message':'the demonstration begins'}}",
+                   table, columns);
+    const tide_status status = ask(lake, "CreateTable", &request, NULL, err);
     /* Plain HTTP has one code for both. */
     return status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT ? TIDE_OK : status;
 }
 
 static tide_status make_catalog(tide_demo_lake *lake, tide_error *err)
 {
-    TIDE_TRY(
-        tell(lake, "CreateCatalog", json_pack("{s:s, s:b}", "name", CATALOG, "mayExist", 1), err));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request, "{'name':'" CATALOG "','may_exist':true}");
+    TIDE_TRY(ask(lake, "CreateCatalog", &request, NULL, err));
     TIDE_TRY(make_table(lake, "orders",
                         "id BIGINT, item VARCHAR, quantity INTEGER, price DECIMAL(10,2), "
                         "at_ms BIGINT",
@@ -134,60 +120,66 @@ static tide_status append(tide_demo_lake *lake, const char *catalog, bool is_ord
 {
     static const char *const items[] = {"teapot", "lamp", "kettle", "chair", "clock", "rug"};
     static const char *const pages[] = {"/", "/checkout", "/cart", "/search", "/sale"};
-    char text[ROWS * 80];
-    int len = snprintf(text, sizeof text, "%s",
-                       is_orders ? "id,item,quantity,price,at_ms\n" : "page,visitors,at_ms\n");
-    for (int i = 0; i < ROWS && len < (int)sizeof text; i++)
-        len += is_orders ? snprintf(text + len, sizeof text - (size_t)len,
-                                    "%d,%s,%d,%d.%02d,%" PRId64 "\n", below(lake, 1000000),
-                                    items[below(lake, 6)], 1 + below(lake, 5), 5 + below(lake, 80),
-                                    below(lake, 100), now_ms(lake))
-                         : snprintf(text + len, sizeof text - (size_t)len, "%s,%d,%" PRId64 "\n",
-                                    pages[below(lake, 5)], below(lake, 200), now_ms(lake));
-    return tell(lake, "Append",
-                json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s}}", "catalog", catalog,
-                          "operation", "schema", SCHEMA, "table", is_orders ? "orders" : "visits",
-                          "format", "csv", "text", text, "commit", "author",
-                          is_orders ? "till" : "web", "message",
-                          is_orders ? "orders of the last seconds" : "visits of the last seconds"),
-                err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request,
+                   "{'catalog':'%s','operation':{'schema':'" SCHEMA
+                   "','table':'%s','format':'csv','text':'%s",
+                   catalog, is_orders ? "orders" : "visits",
+                   is_orders ? "id,item,quantity,price,at_ms\\n" : "page,visitors,at_ms\\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (is_orders)
+            tide_demo_json(&request, "%d,%s,%d,%d.%02d,%" PRId64 "\\n", below(lake, 1000000),
+                           items[below(lake, 6)], 1 + below(lake, 5), 5 + below(lake, 80),
+                           below(lake, 100), now_ms(lake));
+        else
+            tide_demo_json(&request, "%s,%d,%" PRId64 "\\n", pages[below(lake, 5)],
+                           below(lake, 200), now_ms(lake));
+    }
+    tide_demo_json(&request, "'},'commit':{'author':'%s','message':'%s of the last seconds'}}",
+                   is_orders ? "till" : "web", is_orders ? "orders" : "visits");
+    return ask(lake, "Append", &request, NULL, err);
 }
 
-static json_t *make_delete(const char *table, const char *where, int64_t base)
+static tide_status delete_rows(tide_demo_lake *lake, const char *table, const char *where,
+                               int64_t base, tide_error *err)
 {
-    char number[24];
-    (void)snprintf(number, sizeof number, "%" PRId64, base);
-    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "catalog", CATALOG, "operation",
-                     "schema", SCHEMA, "table", table, "where", where, "commit", "author",
-                     "housekeeping", "message", "rows of yesterday", "baseSnapshotId", number);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request,
+                   "{'catalog':'" CATALOG "','operation':{'schema':'" SCHEMA
+                   "','table':'%s','where':'%s'},'commit':{'author':'housekeeping',"
+                   "'message':'rows of yesterday','base_snapshot_id':%" PRId64 "}}",
+                   table, where, base);
+    return ask(lake, "Delete", &request, NULL, err);
 }
 
 static tide_status delete_old(tide_demo_lake *lake, tide_error *err)
 {
     char where[64];
     (void)snprintf(where, sizeof where, "at_ms < %" PRId64, now_ms(lake) - ROW_AGE_MS);
-    TIDE_TRY(tell(lake, "Delete", make_delete("orders", where, 0), err));
-    return tell(lake, "Delete", make_delete("visits", where, 0), err);
+    TIDE_TRY(delete_rows(lake, "orders", where, 0, err));
+    return delete_rows(lake, "visits", where, 0, err);
 }
 
 /* Two who delete the same rows from one base: the second is told of the first, and nothing of it stays. */
 static tide_status collide(tide_demo_lake *lake, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     int64_t base = 0;
-    json_t *catalogs = ask(lake, "ListCatalogs", json_object(), &status, err);
-    TIDE_TRY(status);
-    size_t i = 0;
-    json_t *catalog = NULL;
-    json_array_foreach(json_object_get(catalogs, "catalogs"), i, catalog)
-    {
-        const char *name = json_string_value(json_object_get(catalog, "name"));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *answer = NULL;
+    begin_request(&request);
+    tide_demo_json(&request, "{}");
+    TIDE_TRY(ask(lake, "ListCatalogs", &request, &answer, err));
+    const tide_json_node *catalogs = tide_json_node_find(answer, "catalogs");
+    for (size_t i = 0; i < tide_json_node_count(catalogs); i++) {
+        const tide_json_node *catalog = tide_json_node_at(catalogs, i);
+        const char *name = tide_json_node_text(tide_json_node_find(catalog, "name"));
         if (name && strcmp(name, CATALOG) == 0)
-            base = read_number(catalog, "snapshot_id");
+            base = tide_json_node_integer(tide_json_node_find(catalog, "snapshot_id"));
     }
-    json_decref(catalogs);
-    TIDE_TRY(tell(lake, "Delete", make_delete("visits", "visitors < 5", base), err));
-    status = tell(lake, "Delete", make_delete("visits", "visitors < 5", base), err);
+    TIDE_TRY(delete_rows(lake, "visits", "visitors < 5", base, err));
+    const tide_status status = delete_rows(lake, "visits", "visitors < 5", base, err);
     return status == TIDE_E_CONFLICT ? TIDE_OK : status;
 }
 
@@ -197,31 +189,34 @@ static tide_status fork_catalog(tide_demo_lake *lake, tide_error *err)
     char name[32];
     const int64_t number = lake->turn / FORK_TURNS;
     (void)snprintf(name, sizeof name, "demo_whatif_%" PRId64, number % FORKS + 1);
-    tide_status status = tell(lake, "DropCatalog", json_pack("{s:s}", "name", name), err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request, "{'name':'%s'}", name);
+    const tide_status status = ask(lake, "DropCatalog", &request, NULL, err);
     if (status < TIDE_OK && status != TIDE_E_NOT_FOUND)
         return status;
-    TIDE_TRY(tell(lake, "ForkCatalog",
-                  json_pack("{s:s, s:s, s:{s:s}}", "parent", CATALOG, "name", name, "commit",
-                            "message", "what if we sold more?"),
-                  err));
+    tide_buffer_clear(&request);
+    tide_demo_json(&request,
+                   "{'parent':'" CATALOG "','name':'%s',"
+                   "'commit':{'message':'what if we sold more?'}}",
+                   name);
+    TIDE_TRY(ask(lake, "ForkCatalog", &request, NULL, err));
     return append(lake, name, true, err);
-}
-
-static json_t *make_duration(const char *name, int ms)
-{
-    char number[24];
-    (void)snprintf(number, sizeof number, "%d", ms);
-    return json_pack("{s:s}", name, number);
 }
 
 static tide_status keep_small(tide_demo_lake *lake, tide_error *err)
 {
-    TIDE_TRY(tell(lake, "Compact",
-                  json_pack("{s:s, s:s}", "catalog", CATALOG, "holder", "the demonstration"), err));
-    json_t *expire = make_duration("olderThanMs", SNAPSHOT_AGE_MS);
-    (void)json_object_set_new(expire, "keepLast", json_integer(SNAPSHOTS_LEAST));
-    TIDE_TRY(tell(lake, "Expire", expire, err));
-    return tell(lake, "Cleanup", make_duration("graceMs", FILE_GRACE_MS), err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
+    begin_request(&request);
+    tide_demo_json(&request, "{'catalog':'" CATALOG "','holder':'the demonstration'}");
+    TIDE_TRY(ask(lake, "Compact", &request, NULL, err));
+    tide_buffer_clear(&request);
+    tide_demo_json(&request, "{'older_than_ms':%d,'keep_last':%d}", SNAPSHOT_AGE_MS,
+                   SNAPSHOTS_LEAST);
+    TIDE_TRY(ask(lake, "Expire", &request, NULL, err));
+    tide_buffer_clear(&request);
+    tide_demo_json(&request, "{'grace_ms':%d}", FILE_GRACE_MS);
+    return ask(lake, "Cleanup", &request, NULL, err);
 }
 
 static tide_status take_turn(tide_demo_lake *lake, tide_error *err)

@@ -10,8 +10,8 @@
 #ifndef TIDE_DEMO_DEMO_REPLICA_H
 #define TIDE_DEMO_DEMO_REPLICA_H
 
-#include "base/log.h"
 #include "allinone/replicas.h"
+#include "base/log.h"
 
 enum { TIDE_DEMO_ORDERS = 200 };
 #define TIDE_DEMO_RETAIN_US INT64_C(600000000)

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "demo/demo_internal.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "tidemark_up_v1_up.pb-c.h"
-#include "demo/demo_internal.h"
 
 #define UP(type_) Tidemark__Up__V1__##type_
 #define UP_INIT(type_) TIDEMARK__UP__V1__##type_##__INIT

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "demo/demo_sim.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "tidemark_agent_v1_debug.pb-c.h"
-#include "demo/demo_sim.h"
 
 /* splitmix64: the same number for the same agent, stream and number. */
 static uint64_t mix(const tide_sim *sim, int kind, int64_t seq, int salt)

@@ -15,7 +15,8 @@ enum { TIDE_TCP_PROXY_CONNECTIONS = 64 };
 
 typedef struct tide_tcp_proxy tide_tcp_proxy;
 
-TIDE_MUST_CHECK tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env,
+                                                tide_error *err);
 void tide_tcp_proxy_close(tide_tcp_proxy *relay); /* takes NULL */
 
 /* 127.0.0.1:PORT, for ever the same. Borrowed. */

@@ -71,17 +71,15 @@ cli_result cli_run(cli_fixture *t, ...)
     return (cli_result){.exit_code = result->exit_code, .out = result->out, .err = result->err};
 }
 
-json_t *cli_json(const cli_result *result)
+tide_json_node *cli_json(const cli_result *result)
 {
     if (result->exit_code != 0)
         fail_msg("exit code %d: %s", result->exit_code, result->err);
     const size_t len = strlen(result->out);
     assert_true(len > 0 && result->out[len - 1] == '\n');
     assert_ptr_equal(strchr(result->out, '\n'), result->out + len - 1);
-    json_error_t problem;
-    json_t *object = json_loads(result->out, JSON_REJECT_DUPLICATES, &problem);
-    if (!json_is_object(object))
-        fail_msg("not a JSON object: %s: %s", problem.text, result->out);
+    tide_json_node *object = json_read(tide_view_of(result->out));
+    assert_true(json_is_object(object));
     return object;
 }
 
@@ -93,22 +91,6 @@ void cli_assert_fails(const cli_result *result, int exit_code)
     assert_string_equal("", result->out);
     if (strncmp(result->err, "tidemark: ", 10) != 0)
         fail_msg("not an error message: %s", result->err);
-}
-
-const char *json_text(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_string(value))
-        fail_msg("%s is no text", key);
-    return json_string_value(value);
-}
-
-json_int_t json_number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_integer(value))
-        fail_msg("%s is no number", key);
-    return json_integer_value(value);
 }
 
 void cli_path(const cli_fixture *t, const char *name, char out[TEMPDIR_PATH_MAX])

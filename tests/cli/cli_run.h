@@ -10,9 +10,8 @@
 #ifndef TIDEMARK_TESTS_CLI_RUN_H
 #define TIDEMARK_TESTS_CLI_RUN_H
 
-#include <jansson.h>
-
 #include "support/check.h"
+#include "support/json.h"
 #include "support/postgres/pg_cluster.h"
 #include "support/process/proc.h"
 #include "support/tempdir.h"
@@ -58,13 +57,10 @@ cli_result cli_run(cli_fixture *t, ...) __attribute__((sentinel));
 /* The options for a run that the case starts itself; argv is borrowed. */
 proc_options cli_options(const cli_fixture *t, const char *const *argv);
 
-/* The run ended with 0 and printed exactly one JSON object; the caller gives it back (json_decref). */
-json_t *cli_json(const cli_result *result);
+/* The run ended with 0 and printed exactly one JSON object; the caller gives it back (tide_json_tree_free). */
+tide_json_node *cli_json(const cli_result *result);
 /* The run failed with this code, said something on stderr, and nothing on stdout. */
 void cli_assert_fails(const cli_result *result, int exit_code);
-
-const char *json_text(const json_t *object, const char *key);
-json_int_t json_number(const json_t *object, const char *key);
 
 /* Paths and files in the case's directory. */
 void cli_path(const cli_fixture *t, const char *name, char out[TEMPDIR_PATH_MAX]);

@@ -10,6 +10,7 @@
 
 #include "cli/replica/replica_calls.h"
 #include "crash/copying.h"
+#include "support/json.h"
 
 enum { ROUNDS = 4, ROWS = 300 };
 
@@ -97,10 +98,10 @@ static void restarts_replay_history_without_duplicates_and_with_correct_counts(v
         server = replica_serve(t, "a.db", NULL, address);
         replica_ok(t, "sync", "b.db", address);
         const cli_result again = replica_call(t, "sync", "b.db", address, NULL);
-        json_t *line = cli_json(&again);
+        tide_json_node *line = cli_json(&again);
         assert_int_equal(0, json_number(line, "pulled"));
         assert_int_equal(0, json_number(line, "pushed"));
-        json_decref(line);
+        tide_json_tree_free(line);
         assert_counts(t, "a.db", 2 * (round + 1));
         assert_counts(t, "b.db", 2 * (round + 1));
     }

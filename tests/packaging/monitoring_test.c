@@ -1,6 +1,5 @@
 /* Alert rules and the dashboard: read by the programs that they are for, and about metrics that exist. */
 #include <ctype.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "runtime/metrics.h"
 #include "services/replica/metrics.h"
 #include "support/check.h"
+#include "support/json.h"
 #include "support/process/proc.h"
 
 static void find_packaging(const char *name, char out[PATH_MAX])
@@ -113,23 +113,29 @@ static void the_dashboard_asks_for_metrics_that_exist(void **state)
 {
     (void)state;
     char path[PATH_MAX];
-    json_error_t problem;
     find_packaging("grafana/tidemark.json", path);
-    json_t *dashboard = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
-    if (!dashboard)
-        fail_msg("%s:%d: %s", path, problem.line, problem.text);
-    const json_t *panels = json_object_get(dashboard, "panels");
-    assert_true(json_array_size(panels) >= 10);
-    for (size_t i = 0; i < json_array_size(panels); i++) {
-        const json_t *targets = json_object_get(json_array_get(panels, i), "targets");
-        assert_true(json_array_size(targets) > 0);
-        for (size_t at = 0; at < json_array_size(targets); at++) {
-            const json_t *expression = json_object_get(json_array_get(targets, at), "expr");
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *text = NULL;
+    size_t size = 0;
+    assert_true(getdelim(&text, &size, '\0', file) > 0);
+    (void)fclose(file);
+    tide_json_node *dashboard = json_read(tide_view_of(text));
+    free(text);
+    const tide_json_node *panels = tide_json_node_find(dashboard, "panels");
+    assert_true(tide_json_node_count(panels) >= 10);
+    for (size_t i = 0; i < tide_json_node_count(panels); i++) {
+        const tide_json_node *targets =
+            tide_json_node_find(tide_json_node_at(panels, i), "targets");
+        assert_true(tide_json_node_count(targets) > 0);
+        for (size_t at = 0; at < tide_json_node_count(targets); at++) {
+            const tide_json_node *expression =
+                tide_json_node_find(tide_json_node_at(targets, at), "expr");
             assert_true(json_is_string(expression));
-            assert_true(check_names(json_string_value(expression)) > 0);
+            assert_true(check_names(tide_json_node_text(expression)) > 0);
         }
     }
-    json_decref(dashboard);
+    tide_json_tree_free(dashboard);
 }
 
 static void the_alerts_ask_for_metrics_that_exist(void **state)

@@ -133,7 +133,7 @@ void tide_cli_lines_done(tide_cli_lines *lines)
     if (lines->file != stdin)
         close_file(&lines->file);
     lines->file = NULL;
-    json_decref(lines->object);
+    tide_json_tree_free(lines->object);
     lines->object = NULL;
     tide_buffer_done(&lines->line);
 }
@@ -170,27 +170,21 @@ static bool is_blank(tide_view line)
     return true;
 }
 
-/* The check decides what JSON is; jansson then makes an object of it. */
 static tide_status parse_line(tide_cli_lines *lines, tide_error *err)
 {
-    const tide_view line = tide_buffer_view(&lines->line);
-    json_error_t problem;
-    tide_status status = tide_json_check(line, err);
-    if (status < TIDE_OK) {
-        status = tide_fail_context(err, status, "not JSON");
-        return tide_cli_lines_context(lines, status, err);
-    }
-    lines->object = json_loadb(line.ptr, line.len, JSON_DECODE_ANY, &problem);
-    if (!lines->object)
-        return tide_cli_lines_fail(lines, err, TIDE_E_INVALID, "%s", problem.text);
-    if (!json_is_object(lines->object))
+    const tide_status status =
+        tide_json_tree_read(&lines->object, tide_buffer_view(&lines->line), err);
+    if (status < TIDE_OK)
+        return tide_cli_lines_context(lines, tide_fail_context(err, status, "not JSON"), err);
+    if (!tide_json_node_is(lines->object, TIDE_JSON_TYPE_OBJECT))
         return tide_cli_lines_fail(lines, err, TIDE_E_INVALID, "not a JSON object");
     return TIDE_OK;
 }
 
-tide_status tide_cli_lines_next(tide_cli_lines *lines, json_t **object, tide_error *err)
+tide_status tide_cli_lines_next(tide_cli_lines *lines, const tide_json_node **object,
+                                tide_error *err)
 {
-    json_decref(lines->object);
+    tide_json_tree_free(lines->object);
     lines->object = NULL;
     do {
         const tide_status status = read_line(lines, err);
@@ -207,10 +201,10 @@ static bool is_key(const tide_json_token *token, const char *key)
     const tide_view inside = tide_view_bytes(token->text.ptr + 1, token->text.len - 2);
     if (!token->has_escape)
         return tide_view_equal(inside, tide_view_of(key));
-    json_t *text = json_loadb(token->text.ptr, token->text.len, JSON_DECODE_ANY, NULL);
-    const bool is_equal = text && strcmp(json_string_value(text), key) == 0;
-    json_decref(text);
-    return is_equal;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    tide_buffer_init(&text, token->text.len);
+    return tide_json_unescape(&text, token->text) == TIDE_OK &&
+           tide_view_equal(tide_buffer_view(&text), tide_view_of(key));
 }
 
 tide_view tide_cli_lines_member(const tide_cli_lines *lines, const char *key)

@@ -22,13 +22,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <jansson.h>
-
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
+#include "base/text/json_tree.h"
 
 enum { TIDE_CLI_INPUT_MAX = 64 << 20 }; /* bytes of one value, where nothing else is said */
 
@@ -47,16 +46,15 @@ TIDE_MUST_CHECK tide_status tide_cli_input_json(tide_buffer *out, const char *va
  *     TIDE_TRY(tide_cli_lines_init(&lines, tide_cli_text(cli, TIDE_CLI_BATCH), TIDE_CLI_INPUT_MAX, err));
  *     while ((status = tide_cli_lines_next(&lines, &object, err)) == TIDE_OK) ...
  *
- * Empty lines are skipped and counted; the last line needs no line break. jansson makes an object of the line, so whole
- * numbers beyond 64 bits and \\u0000 in texts are refused here. A member that is kept as it was written is taken from
- * the line itself (tide_cli_lines_member): jansson would write its numbers anew. */
+ * Empty lines are skipped and counted; the last line needs no line break. A member that is kept as it was written is
+ * taken from the line itself (tide_cli_lines_member). */
 
 typedef struct tide_cli_lines {
     FILE *file; /* NULL: could not be opened */
     const char *name;
     int64_t number; /* of the line last read, from 1 */
     tide_buffer line;
-    json_t *object;
+    tide_json_node *object;
 } tide_cli_lines;
 
 /* source: "-" is stdin, "FILE" and "@FILE" a file. line_max: bytes of a line. To be given back also after a failure. */
@@ -66,11 +64,11 @@ void tide_cli_lines_done(tide_cli_lines *lines);
 
 /* The next line's object; its text is tide_buffer_view(&lines->line). Both are borrowed until the next call.
  * TIDE_NONE: that was all. TIDE_E_INVALID: no JSON object, or a line too long; the text names file and line. */
-TIDE_MUST_CHECK tide_status tide_cli_lines_next(tide_cli_lines *lines, json_t **object,
-                                                tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_lines_next(tide_cli_lines *lines,
+                                                const tide_json_node **object, tide_error *err);
 
-/* The text of a member of the line last read, as it was written. ptr NULL: there is none. Of two the last counts, as with
- * jansson. Borrowed until the next line. */
+/* The text of a member of the line last read, as it was written. ptr NULL: there is none. Of two the last counts.
+ * Borrowed until the next line. */
 tide_view tide_cli_lines_member(const tide_cli_lines *lines, const char *key);
 
 /* The same for any text that is a JSON object. */

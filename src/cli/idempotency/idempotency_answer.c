@@ -1,6 +1,5 @@
 #include "cli/idempotency/idempotency_answer.h"
 
-#include <jansson.h>
 #include <openssl/evp.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "base/text/json_tree.h"
 #include "base/text/utf8.h"
 
 /* ---- encode ---- */
@@ -65,11 +65,6 @@ tide_status tide_cli_answer_encode(tide_buffer *json, int exit_code, tide_view o
 
 /* ---- decode ---- */
 
-static void free_json(json_t **json)
-{
-    json_decref(*json);
-}
-
 static tide_status fail_foreign(tide_error *err)
 {
     return tide_fail(err, TIDE_E_MISMATCH,
@@ -95,22 +90,20 @@ static tide_status decode_base64(tide_buffer *out, tide_view text, tide_error *e
     return TIDE_OK;
 }
 
-static tide_status decode_output(tide_cli_answer *answer, const json_t *object, tide_error *err)
+static tide_status decode_output(tide_cli_answer *answer, const tide_json_node *object,
+                                 tide_error *err)
 {
-    const json_t *text = json_object_get(object, "stdout");
-    const json_t *base64 = json_object_get(object, "stdout_base64");
-    const json_t *len = json_object_get(object, "stdout_len");
-    if (json_is_string(text)) {
-        const tide_view view = tide_view_bytes(json_string_value(text), json_string_length(text));
-        if (tide_buffer_append_view(&answer->out, view) < TIDE_OK)
+    const tide_json_node *text = tide_json_node_find(object, "stdout");
+    const tide_json_node *base64 = tide_json_node_find(object, "stdout_base64");
+    const tide_json_node *len = tide_json_node_find(object, "stdout_len");
+    if (tide_json_node_is(text, TIDE_JSON_TYPE_TEXT)) {
+        if (tide_buffer_append_view(&answer->out, text->text) < TIDE_OK)
             return tide_no_memory(err);
-    } else if (json_is_string(base64)) {
-        const tide_view view =
-            tide_view_bytes(json_string_value(base64), json_string_length(base64));
-        TIDE_TRY(decode_base64(&answer->out, view, err));
-    } else if (json_is_integer(len)) {
+    } else if (tide_json_node_is(base64, TIDE_JSON_TYPE_TEXT)) {
+        TIDE_TRY(decode_base64(&answer->out, base64->text, err));
+    } else if (tide_json_node_is(len, TIDE_JSON_TYPE_INTEGER)) {
         answer->is_out_over = true;
-        answer->out_len = (uint64_t)json_integer_value(len);
+        answer->out_len = (uint64_t)tide_json_node_integer(len);
         return TIDE_OK;
     } else {
         return fail_foreign(err);
@@ -123,13 +116,14 @@ tide_status tide_cli_answer_decode(tide_cli_answer *answer, tide_view json, tide
 {
     *answer = (tide_cli_answer){.exit_code = 0};
     tide_buffer_init(&answer->out, TIDE_IDEMPOTENCY_RESPONSE_MAX);
-    TIDE_CLEANUP(free_json)
-    json_t *object = json.ptr ? json_loadb(json.ptr, json.len, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    const json_t *exit_code = json_object_get(object, "exit_code");
-    if (!json_is_integer(exit_code) || json_integer_value(exit_code) < 0 ||
-        json_integer_value(exit_code) > 255)
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *object = NULL;
+    if (json.ptr)
+        TIDE_IGNORE(tide_json_tree_read(&object, json, NULL)); /* what is not JSON has no member */
+    const tide_json_node *exit_code = tide_json_node_find(object, "exit_code");
+    if (!tide_json_node_is(exit_code, TIDE_JSON_TYPE_INTEGER) ||
+        tide_json_node_integer(exit_code) < 0 || tide_json_node_integer(exit_code) > 255)
         return fail_foreign(err);
-    answer->exit_code = (int)json_integer_value(exit_code);
+    answer->exit_code = (int)tide_json_node_integer(exit_code);
     return decode_output(answer, object, err);
 }
 

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/text/json.h"
+#include "base/text/json_tree.h"
 #include "base/text/utf8.h"
 #include "cli/frame/input.h"
 #include "cli/work/work_output.h"
@@ -30,19 +30,20 @@ static bool is_harmless(const char *name)
     return false;
 }
 
-/* What is not UTF-8 cannot be kept as it is: an unlisted name is left out, a value is redacted. */
-static int put_variable(json_t *env, const char *name, const char *value)
+/* What is not UTF-8 cannot be kept as it is: an unlisted name is left out, a value is redacted. value NULL: it is not
+ * set. */
+static void put_variable(tide_json *env, const char *name, const char *value)
 {
     if (!tide_utf8_valid(tide_view_of(name)))
-        return 0;
-    const bool is_kept = is_harmless(name) && tide_utf8_valid(tide_view_of(value));
-    return json_object_set_new(env, name, json_string(is_kept ? value : "[redacted]"));
+        return;
+    const bool is_kept = !value || (is_harmless(name) && tide_utf8_valid(tide_view_of(value)));
+    tide_json_key(env, name);
+    tide_json_text(env, is_kept ? value : "[redacted]");
 }
 
 /* "*": every variable that is set. */
-static int put_all(json_t *env)
+static void put_all(tide_json *env)
 {
-    int failed = 0;
     for (char **at = environ; *at; at++) {
         const char *equals = strchr(*at, '=');
         char name[256];
@@ -50,14 +51,71 @@ static int put_all(json_t *env)
             continue;
         memcpy(name, *at, (size_t)(equals - *at));
         name[equals - *at] = '\0';
-        failed |= put_variable(env, name, equals + 1);
+        put_variable(env, name, equals + 1);
     }
-    return failed;
 }
 
-static void decrefp(json_t **value)
+static bool has_name(tide_cli_values names, int count, const char *name)
 {
-    json_decref(*value);
+    for (int i = 0; i < count; i++)
+        if (strcmp(names.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* {"env":{...},"working_dir":"..."} */
+static tide_status write_surroundings(tide_buffer *out, tide_cli_values names)
+{
+    const bool has_all = has_name(names, names.count, "*");
+    char directory[4096];
+    tide_json json;
+    tide_json_init(&json, out);
+    tide_json_object_begin(&json);
+    tide_json_key(&json, "env");
+    tide_json_object_begin(&json);
+    if (has_all)
+        put_all(&json);
+    for (int i = 0; i < names.count; i++) {
+        const char *value = getenv(names.items[i]);
+        const bool is_there = has_all && (value || strcmp(names.items[i], "*") == 0);
+        if (!is_there && !has_name(names, i, names.items[i]))
+            put_variable(&json, names.items[i], value);
+    }
+    tide_json_object_end(&json);
+    if (getcwd(directory, sizeof directory)) {
+        tide_json_key(&json, "working_dir");
+        tide_json_text(&json, directory);
+    }
+    tide_json_object_end(&json);
+    return tide_json_finish(&json);
+}
+
+/* The members of an object as they were written, but those that are added; each followed by a comma. */
+static tide_status copy_members(tide_buffer *out, const tide_json_node *object, tide_view text)
+{
+    for (const tide_json_node *member = object->first; member; member = member->next) {
+        const char *key = member->key.ptr;
+        const bool is_last = tide_json_node_find(object, key) == member;
+        if (!is_last || strcmp(key, "env") == 0 || strcmp(key, "working_dir") == 0)
+            continue;
+        TIDE_TRY(tide_json_append_string(out, member->key));
+        TIDE_TRY(tide_buffer_append_byte(out, ':'));
+        TIDE_TRY(tide_buffer_append_view(out, tide_cli_json_member(text, key)));
+        TIDE_TRY(tide_buffer_append_byte(out, ','));
+    }
+    return TIDE_OK;
+}
+
+static tide_status add_surroundings(tide_buffer *out, const tide_json_node *object, tide_view text,
+                                    tide_cli_values names)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer added;
+    tide_buffer_init(&added, out->max);
+    TIDE_TRY(write_surroundings(&added, names));
+    TIDE_TRY(tide_buffer_append_byte(out, '{'));
+    if (object)
+        TIDE_TRY(copy_members(out, object, text));
+    return tide_buffer_append_text(out, added.ptr + 1); /* without its brace */
 }
 
 /* Add working_dir and env to the metadata. */
@@ -70,31 +128,19 @@ static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_erro
         if (strchr(names.items[i], '='))
             return tide_fail(err, TIDE_E_INVALID,
                              "--env takes the name of a variable, without '='");
-    TIDE_CLEANUP(decrefp)
-    json_t *all = metadata->len > 0 ? json_loadb(metadata->ptr, metadata->len,
-                                                 JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
-                                    : json_object();
-    if (!json_is_object(all))
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *given = NULL;
+    if (metadata->len > 0)
+        TIDE_TRY(tide_json_tree_read(&given, tide_buffer_view(metadata), err));
+    if (given && !tide_json_node_is(given, TIDE_JSON_TYPE_OBJECT))
         return tide_fail(err, TIDE_E_INVALID, "with --env, --metadata must be a JSON object");
-    json_t *env = json_object();
-    int failed = json_object_set_new(all, "env", env);
-    for (int i = 0; i < names.count && !failed; i++) {
-        const char *value = getenv(names.items[i]);
-        if (strcmp(names.items[i], "*") == 0)
-            failed |= put_all(env);
-        else
-            failed |= value ? put_variable(env, names.items[i], value)
-                            : json_object_set_new(env, names.items[i], json_null());
-    }
-    char directory[4096];
-    if (getcwd(directory, sizeof directory))
-        failed |= json_object_set_new(all, "working_dir", json_string(directory));
-    TIDE_CLEANUP(tide_freep) char *text = failed ? NULL : json_dumps(all, JSON_COMPACT);
-    if (!text)
-        return tide_fail(err, TIDE_E_INVALID,
-                         "the environment could not be captured: is it UTF-8?");
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole;
+    tide_buffer_init(&whole, metadata->max);
+    tide_status status = add_surroundings(&whole, given, tide_buffer_view(metadata), names);
     tide_buffer_clear(metadata);
-    return tide_buffer_append_text(metadata, text);
+    if (status >= TIDE_OK)
+        status = tide_buffer_append_view(metadata, tide_buffer_view(&whole));
+    return status < TIDE_OK ? tide_fail(err, status, "the environment is too long for metadata")
+                            : TIDE_OK;
 }
 
 static tide_status check_task_of(void *arg, const tide_work_item *item, tide_error *err)

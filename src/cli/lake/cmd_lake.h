@@ -7,9 +7,8 @@
 #ifndef TIDE_CLI_LAKE_CMD_LAKE_H
 #define TIDE_CLI_LAKE_CMD_LAKE_H
 
-#include <jansson.h>
-
 #include "base/digest.h"
+#include "base/text/json_tree.h"
 #include "cli/frame/cli.h"
 #include "cli/print/message_output.h"
 #include "lake/work.h"
@@ -61,7 +60,7 @@ void tide_cli_lake_work_done(tide_cli_lake_work *work); /* fits TIDE_CLEANUP on 
 
 /* ---- cmd_lake_ops.c: operations as JSON ---- */
 
-TIDE_MUST_CHECK tide_status tide_cli_lake_op(tide_cli_lake_work *work, const json_t *op,
+TIDE_MUST_CHECK tide_status tide_cli_lake_op(tide_cli_lake_work *work, const tide_json_node *op,
                                              tide_error *err);
 
 /* ---- verbs ---- */

@@ -11,22 +11,24 @@
 /* ---- members ---- */
 
 /* A text that must be there. */
-static tide_status take_text(const json_t *op, const char *key, const char **out, tide_error *err)
+static tide_status take_text(const tide_json_node *op, const char *key, const char **out,
+                             tide_error *err)
 {
-    const json_t *value = json_object_get(op, key);
-    if (!json_is_string(value))
+    const tide_json_node *value = tide_json_node_find(op, key);
+    if (!tide_json_node_is(value, TIDE_JSON_TYPE_TEXT))
         return tide_fail(err, TIDE_E_INVALID, "\"%s\" is %s: it has to be a text", key,
                          value ? "not a text" : "missing");
-    *out = json_string_value(value);
+    *out = tide_json_node_text(value);
     return TIDE_OK;
 }
 
-static tide_status take_truth(const json_t *op, const char *key, bool *out, tide_error *err)
+static tide_status take_truth(const tide_json_node *op, const char *key, bool *out, tide_error *err)
 {
-    const json_t *value = json_object_get(op, key);
-    if (value && !json_is_boolean(value))
+    const tide_json_node *value = tide_json_node_find(op, key);
+    if (value && !tide_json_node_is(value, TIDE_JSON_TYPE_TRUE) &&
+        !tide_json_node_is(value, TIDE_JSON_TYPE_FALSE))
         return tide_fail(err, TIDE_E_INVALID, "\"%s\" has to be true or false", key);
-    *out = json_is_true(value);
+    *out = tide_json_node_is(value, TIDE_JSON_TYPE_TRUE);
     return TIDE_OK;
 }
 
@@ -42,7 +44,7 @@ static tide_status check_catalog(const tide_cli_lake_work *work, const char *nam
 }
 
 /* SCHEMA or CATALOG.SCHEMA. */
-static tide_status take_schema(const tide_cli_lake_work *work, const json_t *op,
+static tide_status take_schema(const tide_cli_lake_work *work, const tide_json_node *op,
                                tide_lake_name *out, tide_error *err)
 {
     const char *text = "";
@@ -59,8 +61,8 @@ static tide_status take_schema(const tide_cli_lake_work *work, const json_t *op,
 }
 
 /* SCHEMA.TABLE or CATALOG.SCHEMA.TABLE, under "table" or "view". */
-static tide_status take_object(const tide_cli_lake_work *work, const json_t *op, const char *key,
-                               tide_lake_name *out, tide_error *err)
+static tide_status take_object(const tide_cli_lake_work *work, const tide_json_node *op,
+                               const char *key, tide_lake_name *out, tide_error *err)
 {
     const char *text = "";
     tide_error ignored;
@@ -80,14 +82,15 @@ static tide_status take_object(const tide_cli_lake_work *work, const json_t *op,
 
 /* ---- schemas and views ---- */
 
-static tide_status create_schema(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status create_schema(tide_cli_lake_work *work, const tide_json_node *op,
+                                 tide_error *err)
 {
     tide_lake_name name;
     TIDE_TRY(take_schema(work, op, &name, err));
     return tide_lake_create_schema(work->work.change, name.schema, err);
 }
 
-static tide_status drop_schema(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status drop_schema(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     bool cascade = false;
@@ -96,7 +99,7 @@ static tide_status drop_schema(tide_cli_lake_work *work, const json_t *op, tide_
     return tide_lake_drop_schema(work->work.change, name.schema, cascade, err);
 }
 
-static tide_status create_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status create_view(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *sql = "";
@@ -105,7 +108,7 @@ static tide_status create_view(tide_cli_lake_work *work, const json_t *op, tide_
     return tide_lake_create_view(work->work.change, name.schema, name.object, sql, err);
 }
 
-static tide_status alter_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status alter_view(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *sql = "";
@@ -114,7 +117,7 @@ static tide_status alter_view(tide_cli_lake_work *work, const json_t *op, tide_e
     return tide_lake_alter_view(work->work.change, name.schema, name.object, sql, err);
 }
 
-static tide_status drop_view(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status drop_view(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     TIDE_TRY(take_object(work, op, "view", &name, err));
@@ -133,7 +136,7 @@ static void column_list_done(column_list *list)
     tide_lake_column_defs_free(list->all, list->count);
 }
 
-static tide_status create_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status create_table(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *text = "";
@@ -152,21 +155,21 @@ static tide_status create_table(tide_cli_lake_work *work, const json_t *op, tide
                                   columns.count, err);
 }
 
-static tide_status drop_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status drop_table(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     TIDE_TRY(take_object(work, op, "table", &name, err));
     return tide_lake_drop_table(work->work.change, name.schema, name.object, err);
 }
 
-static tide_status drop_any(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status drop_any(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
-    if (json_object_get(op, "table"))
+    if (tide_json_node_find(op, "table"))
         return drop_table(work, op, err);
-    return json_object_get(op, "view") ? drop_view(work, op, err) : drop_schema(work, op, err);
+    return tide_json_node_find(op, "view") ? drop_view(work, op, err) : drop_schema(work, op, err);
 }
 
-static tide_status rename_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status rename_table(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *to = "";
@@ -175,7 +178,7 @@ static tide_status rename_table(tide_cli_lake_work *work, const json_t *op, tide
     return tide_lake_rename_table(work->work.change, name.schema, name.object, to, err);
 }
 
-static tide_status add_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status add_column(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *text = "";
@@ -189,7 +192,7 @@ static tide_status add_column(tide_cli_lake_work *work, const json_t *op, tide_e
     return TIDE_OK;
 }
 
-static tide_status drop_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status drop_column(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *column = "";
@@ -198,7 +201,8 @@ static tide_status drop_column(tide_cli_lake_work *work, const json_t *op, tide_
     return tide_lake_drop_column(work->work.change, name.schema, name.object, column, err);
 }
 
-static tide_status rename_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status rename_column(tide_cli_lake_work *work, const tide_json_node *op,
+                                 tide_error *err)
 {
     tide_lake_name name;
     const char *column = "";
@@ -209,7 +213,7 @@ static tide_status rename_column(tide_cli_lake_work *work, const json_t *op, tid
     return tide_lake_rename_column(work->work.change, name.schema, name.object, column, to, err);
 }
 
-static tide_status widen_column(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status widen_column(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *column = "";
@@ -271,24 +275,25 @@ static tide_status parse_key(const char *text, partition_key *out, tide_error *e
                      text);
 }
 
-static tide_status partition_table(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status partition_table(tide_cli_lake_work *work, const tide_json_node *op,
+                                   tide_error *err)
 {
     tide_lake_name name;
     partition_key keys[TIDE_LAKE_PARTITION_KEYS_MAX];
     const char *columns[TIDE_LAKE_PARTITION_KEYS_MAX];
     const char *transforms[TIDE_LAKE_PARTITION_KEYS_MAX];
-    const json_t *by = json_object_get(op, "by");
+    const tide_json_node *by = tide_json_node_find(op, "by");
     TIDE_TRY(take_object(work, op, "table", &name, err));
-    const size_t count = json_array_size(by);
-    if (!json_is_array(by) || count > TIDE_LAKE_PARTITION_KEYS_MAX)
+    const size_t count = tide_json_node_count(by);
+    if (!tide_json_node_is(by, TIDE_JSON_TYPE_ARRAY) || count > TIDE_LAKE_PARTITION_KEYS_MAX)
         return tide_fail(err, TIDE_E_INVALID,
                          "\"by\" has to be an array of at most %d texts; [] ends partitions",
                          TIDE_LAKE_PARTITION_KEYS_MAX);
     for (size_t i = 0; i < count; i++) {
-        const json_t *item = json_array_get(by, i);
-        if (!json_is_string(item))
+        const tide_json_node *item = tide_json_node_at(by, i);
+        if (!tide_json_node_is(item, TIDE_JSON_TYPE_TEXT))
             return tide_fail(err, TIDE_E_INVALID, "\"by\" holds something that is not a text");
-        TIDE_TRY(parse_key(json_string_value(item), &keys[i], err));
+        TIDE_TRY(parse_key(tide_json_node_text(item), &keys[i], err));
         columns[i] = keys[i].column;
         transforms[i] = keys[i].transform;
     }
@@ -298,7 +303,7 @@ static tide_status partition_table(tide_cli_lake_work *work, const json_t *op, t
 
 /* ---- rows ---- */
 
-static tide_status append(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status append(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     static const char *const formats[] = {"auto", "parquet", "csv", "json"};
     tide_lake_name name;
@@ -307,7 +312,7 @@ static tide_status append(tide_cli_lake_work *work, const json_t *op, tide_error
     size_t which = 0;
     TIDE_TRY(take_object(work, op, "table", &name, err));
     TIDE_TRY(take_text(op, "file", &file, err));
-    if (json_object_get(op, "format"))
+    if (tide_json_node_find(op, "format"))
         TIDE_TRY(take_text(op, "format", &format, err));
     while (which < 4 && strcmp(formats[which], format) != 0)
         which++;
@@ -320,7 +325,7 @@ static tide_status append(tide_cli_lake_work *work, const json_t *op, tide_error
     return tide_cli_lake_append(work, name.schema, name.object, file, (tide_lake_format)which, err);
 }
 
-static tide_status delete_rows(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+static tide_status delete_rows(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
     const char *where = "";
@@ -334,7 +339,7 @@ static tide_status delete_rows(tide_cli_lake_work *work, const json_t *op, tide_
 typedef struct op_row {
     const char *name;
     const char *members; /* besides op, each between blanks */
-    tide_status (*run)(tide_cli_lake_work *work, const json_t *op, tide_error *err);
+    tide_status (*run)(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err);
 } op_row;
 
 static const op_row ops[] = {
@@ -356,13 +361,11 @@ static const op_row ops[] = {
     {"delete", " table where ", delete_rows},
 };
 
-static tide_status check_members(const op_row *row, const json_t *op, tide_error *err)
+static tide_status check_members(const op_row *row, const tide_json_node *op, tide_error *err)
 {
-    const char *key;
-    json_t *value;
     char word[64];
-    json_object_foreach((json_t *)op, key, value)
-    {
+    for (const tide_json_node *member = op->first; member; member = member->next) {
+        const char *key = member->key.ptr;
         (void)snprintf(word, sizeof word, " %.60s ", key);
         if (strcmp(key, "op") != 0 && !strstr(row->members, word))
             return tide_fail(err, TIDE_E_INVALID, "%s has no \"%.60s\": it takes%s", row->name, key,
@@ -381,7 +384,7 @@ static tide_status fail_unknown(const char *name, tide_error *err)
     return tide_fail(err, TIDE_E_INVALID, "'%.60s' is not an operation: there are %s", name, list);
 }
 
-tide_status tide_cli_lake_op(tide_cli_lake_work *work, const json_t *op, tide_error *err)
+tide_status tide_cli_lake_op(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     const char *name = "";
     TIDE_TRY(take_text(op, "op", &name, err));

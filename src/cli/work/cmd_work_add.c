@@ -45,35 +45,36 @@ const tide_work_spec *tide_cli_items_get(const tide_cli_items *items, int *count
 typedef struct line_reader {
     tide_cli_items *items;
     tide_cli_lines *lines;
-    json_t *object;
+    const tide_json_node *object;
 } line_reader;
 
 /* A text under either name; NULL stays where there is none. */
 static tide_status take_text(const line_reader *r, const char **out, const char *name,
                              const char *other, tide_error *err)
 {
-    const json_t *value = json_object_get(r->object, name);
+    const tide_json_node *value = tide_json_node_find(r->object, name);
     if (!value && other)
-        value = json_object_get(r->object, other);
-    if (!value || json_is_null(value))
+        value = tide_json_node_find(r->object, other);
+    if (!value || tide_json_node_is(value, TIDE_JSON_TYPE_NULL))
         return TIDE_OK;
-    if (!json_is_string(value))
+    if (!tide_json_node_is(value, TIDE_JSON_TYPE_TEXT))
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" is not a text", name);
-    *out = tide_arena_text(&r->items->texts,
-                           (tide_view){json_string_value(value), json_string_length(value)});
+    if (memchr(value->text.ptr, '\0', value->text.len))
+        return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" contains U+0000", name);
+    *out = tide_arena_text(&r->items->texts, value->text);
     return *out ? TIDE_OK : tide_no_memory(err);
 }
 
 static tide_status take_number(const line_reader *r, int64_t *out, const char *name,
                                tide_error *err)
 {
-    const json_t *value = json_object_get(r->object, name);
-    if (!value || json_is_null(value))
+    const tide_json_node *value = tide_json_node_find(r->object, name);
+    if (!value || tide_json_node_is(value, TIDE_JSON_TYPE_NULL))
         return TIDE_OK;
-    if (!json_is_integer(value))
+    if (!tide_json_node_is(value, TIDE_JSON_TYPE_INTEGER))
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"%s\" is not a whole number",
                                    name);
-    *out = json_integer_value(value);
+    *out = tide_json_node_integer(value);
     return TIDE_OK;
 }
 
@@ -105,13 +106,13 @@ static tide_status take_input(const line_reader *r, const char **out, tide_error
 
 static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide_error *err)
 {
-    const json_t *list = json_object_get(r->object, "depends_on");
-    if (!list || json_is_null(list))
+    const tide_json_node *list = tide_json_node_find(r->object, "depends_on");
+    if (!list || tide_json_node_is(list, TIDE_JSON_TYPE_NULL))
         return TIDE_OK;
-    if (!json_is_array(list))
+    if (!tide_json_node_is(list, TIDE_JSON_TYPE_ARRAY))
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
                                    "\"depends_on\" is not a list of ids");
-    const size_t count = json_array_size(list);
+    const size_t count = tide_json_node_count(list);
     if (count == 0)
         return TIDE_OK;
     if (count > TIDE_WORK_BATCH_MAX)
@@ -121,12 +122,11 @@ static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide
     if (!ids)
         return tide_no_memory(err);
     for (size_t i = 0; i < count; i++) {
-        const json_t *id = json_array_get(list, i);
-        if (!json_is_string(id))
+        const tide_json_node *id = tide_json_node_at(list, i);
+        if (!tide_json_node_is(id, TIDE_JSON_TYPE_TEXT))
             return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
                                        "\"depends_on\" is not a list of ids");
-        ids[i] = tide_arena_text(&r->items->texts,
-                                 (tide_view){json_string_value(id), json_string_length(id)});
+        ids[i] = tide_arena_text(&r->items->texts, id->text);
         if (!ids[i])
             return tide_no_memory(err);
     }
@@ -141,15 +141,13 @@ static tide_status check_names(const line_reader *r, tide_error *err)
                                         "work_type",    "input",     "input_data", "priority",
                                         "max_retries",  "delay",     "run_after",  "timeout",
                                         "unique_key",   "depends_on"};
-    const char *key = "";
-    json_t *value = NULL;
-    json_object_foreach(r->object, key, value)
-    {
+    for (const tide_json_node *member = r->object->first; member; member = member->next) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof names / sizeof names[0] && !is_known; i++)
-            is_known = strcmp(names[i], key) == 0;
+            is_known = tide_view_equal(member->key, tide_view_of(names[i]));
         if (!is_known)
-            return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "unknown member \"%s\"", key);
+            return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "unknown member \"%s\"",
+                                       member->key.ptr);
     }
     return TIDE_OK;
 }
@@ -184,7 +182,8 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
     TIDE_TRY(take_run_after(r, item, err));
     TIDE_TRY(take_input(r, &item->input, err));
     TIDE_TRY(take_depends(r, item, err));
-    if (json_is_integer(json_object_get(r->object, "max_retries")) && item->max_retries < 0)
+    if (tide_json_node_is(tide_json_node_find(r->object, "max_retries"), TIDE_JSON_TYPE_INTEGER) &&
+        item->max_retries < 0)
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"max_retries\" is 0 or more");
     if (!item->work_type)
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID, "\"type\" is missing");

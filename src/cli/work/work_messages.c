@@ -8,23 +8,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
-#include "base/text/json_canon.h"
+#include "base/text/json_tree.h"
 #include "cli/frame/input.h"
 
 #define LINGER_US                                                                                  \
     INT64_C(1000000) /* for what is left to read and to pass on when the command has ended */
 #define RENEWAL_MIN_US INT64_C(20000)
-
-static void decrefp(json_t **value)
-{
-    json_decref(*value);
-}
 
 static void answer_failure(tide_buffer *answer, const char *words)
 {
@@ -59,18 +52,19 @@ static tide_status answer_success(tide_buffer *answer, const tide_checkpoint_num
     return tide_json_finish(&json);
 }
 
-static tide_status take_tags(const json_t *object, const char *tags[TIDE_JOURNAL_TAGS_MAX],
+static tide_status take_tags(const tide_json_node *object, const char *tags[TIDE_JOURNAL_TAGS_MAX],
                              int *count, tide_error *err)
 {
-    const json_t *list = json_object_get(object, "tags");
+    const tide_json_node *list = tide_json_node_find(object, "tags");
     *count = 0;
     if (!list)
         return TIDE_OK;
-    if (!json_is_array(list) || json_array_size(list) > TIDE_JOURNAL_TAGS_MAX)
+    if (!tide_json_node_is(list, TIDE_JSON_TYPE_ARRAY) ||
+        tide_json_node_count(list) > TIDE_JOURNAL_TAGS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "\"tags\" is a list of up to %d texts",
                          TIDE_JOURNAL_TAGS_MAX);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        tags[i] = json_string_value(json_array_get(list, i));
+    for (size_t i = 0; i < tide_json_node_count(list); i++) {
+        tags[i] = tide_json_node_text(tide_json_node_at(list, i));
         if (!tags[i])
             return tide_fail(err, TIDE_E_INVALID, "\"tags\" is a list of texts");
         (*count)++;
@@ -78,19 +72,19 @@ static tide_status take_tags(const json_t *object, const char *tags[TIDE_JOURNAL
     return TIDE_OK;
 }
 
-static tide_status take_text(const json_t *object, const char *name, const char **out,
+static tide_status take_text(const tide_json_node *object, const char *name, const char **out,
                              tide_error *err)
 {
-    const json_t *value = json_object_get(object, name);
-    if (!value || json_is_null(value))
+    const tide_json_node *value = tide_json_node_find(object, name);
+    if (!value || tide_json_node_is(value, TIDE_JSON_TYPE_NULL))
         return TIDE_OK;
-    if (!json_is_string(value))
+    if (!tide_json_node_is(value, TIDE_JSON_TYPE_TEXT))
         return tide_fail(err, TIDE_E_INVALID, "\"%s\" is not a text", name);
-    *out = json_string_value(value);
+    *out = tide_json_node_text(value);
     return TIDE_OK;
 }
 
-static tide_status store_checkpoint(tide_work_messages *messages, const json_t *object,
+static tide_status store_checkpoint(tide_work_messages *messages, const tide_json_node *object,
                                     tide_view snapshot, tide_checkpoint_numbers *numbers,
                                     tide_error *err)
 {
@@ -127,8 +121,8 @@ static tide_status keep_output(tide_work_messages *messages, tide_view value, ti
     return TIDE_OK;
 }
 
-static tide_status take_object(tide_work_messages *messages, const json_t *object, tide_view line,
-                               tide_buffer *answer, tide_error *err)
+static tide_status take_object(tide_work_messages *messages, const tide_json_node *object,
+                               tide_view line, tide_buffer *answer, tide_error *err)
 {
     /* Values are kept as they were written. */
     const tide_view snapshot = tide_cli_json_member(line, "checkpoint");
@@ -150,16 +144,14 @@ static tide_status take_object(tide_work_messages *messages, const json_t *objec
 void tide_work_messages_take(tide_work_messages *messages, tide_view line, tide_buffer *answer)
 {
     tide_error err = {0};
-    json_error_t where;
     tide_buffer_clear(answer);
-    if (tide_json_check(line, &err) < TIDE_OK) {
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *object = NULL;
+    if (tide_json_tree_read(&object, line, &err) < TIDE_OK) {
         answer_failure(answer, err.text);
         return;
     }
-    TIDE_CLEANUP(decrefp)
-    json_t *object = json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
-    if (!json_is_object(object)) {
-        answer_failure(answer, object ? "a message is a JSON object" : where.text);
+    if (!tide_json_node_is(object, TIDE_JSON_TYPE_OBJECT)) {
+        answer_failure(answer, "a message is a JSON object");
         return;
     }
     const tide_status status = take_object(messages, object, line, answer, &err);

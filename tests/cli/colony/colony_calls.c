@@ -103,20 +103,20 @@ void poll_once(cli_fixture *t, const running_agent *agent, const char *name)
         fail_msg("poll --once: %d: %s%s", result.exit_code, result.out, result.err);
 }
 
-json_int_t query_number(cli_fixture *t, const char *sql)
+int64_t query_number(cli_fixture *t, const char *sql)
 {
     const cli_result result = cli_run(t, "query", sql, "--json", NULL);
-    json_t *row = cli_json(&result);
-    const json_int_t number = json_number(row, "n");
-    json_decref(row);
+    tide_json_node *row = cli_json(&result);
+    const int64_t number = json_number(row, "n");
+    tide_json_tree_free(row);
     proc_result_done(&t->results[--t->result_count]);
     return number;
 }
 
-void wait_for_number(cli_fixture *t, const char *sql, json_int_t want)
+void wait_for_number(cli_fixture *t, const char *sql, int64_t want)
 {
     const int64_t until_ms = proc_now_ms() + COLONY_WAIT_MS;
-    json_int_t got = query_number(t, sql);
+    int64_t got = query_number(t, sql);
     while (got != want && proc_now_ms() < until_ms) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         got = query_number(t, sql);
@@ -125,25 +125,10 @@ void wait_for_number(cli_fixture *t, const char *sql, json_int_t want)
         fail_msg("%s: still %lld, want %lld", sql, (long long)got, (long long)want);
 }
 
-json_t *json_lines(const char *text)
+const tide_json_node *find_line(const tide_json_node *lines, const char *key, const char *value)
 {
-    json_t *lines = json_array();
-    for (const char *at = text; *at;) {
-        const size_t len = strcspn(at, "\n");
-        json_error_t problem;
-        json_t *line = json_loadb(at, len, JSON_REJECT_DUPLICATES, &problem);
-        if (!json_is_object(line))
-            fail_msg("not a JSON object: %s: %.*s", problem.text, (int)len, at);
-        assert_int_equal(0, json_array_append_new(lines, line));
-        at += len + (at[len] == '\n');
-    }
-    return lines;
-}
-
-const json_t *find_line(const json_t *lines, const char *key, const char *value)
-{
-    for (size_t i = 0; i < json_array_size(lines); i++)
-        if (strcmp(json_text(json_array_get(lines, i), key), value) == 0)
-            return json_array_get(lines, i);
+    for (size_t i = 0; i < tide_json_node_count(lines); i++)
+        if (strcmp(json_text(tide_json_node_at(lines, i), key), value) == 0)
+            return tide_json_node_at(lines, i);
     return NULL;
 }

@@ -28,13 +28,11 @@ void kill_all(cli_fixture *t);
 void poll_once(cli_fixture *t, const running_agent *agent, const char *name);
 
 /* The whole numbers of a query's only row, in its column n. */
-json_int_t query_number(cli_fixture *t, const char *sql);
+int64_t query_number(cli_fixture *t, const char *sql);
 /* Ask again until it is this, or the test fails: for what a daemon does in its own time. */
-void wait_for_number(cli_fixture *t, const char *sql, json_int_t want);
+void wait_for_number(cli_fixture *t, const char *sql, int64_t want);
 
-/* The lines of an output as an array of objects, for json_decref; whatever the exit code was. */
-json_t *json_lines(const char *text);
 /* The line with these values; NULL: there is none. */
-const json_t *find_line(const json_t *lines, const char *key, const char *value);
+const tide_json_node *find_line(const tide_json_node *lines, const char *key, const char *value);
 
 #endif

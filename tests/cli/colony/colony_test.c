@@ -29,28 +29,28 @@ static void assert_tables(cli_fixture *t)
     }
     const cli_result result = cli_run(t, "query", sql, "--json", NULL);
     assert_int_equal(0, result.exit_code);
-    json_t *rows = json_lines(result.out);
-    assert_int_equal(COUNT, json_array_size(rows));
+    tide_json_node *rows = json_lines(result.out);
+    assert_int_equal(COUNT, tide_json_node_count(rows));
     for (size_t i = 0; i < COUNT; i++) {
-        const json_t *row = find_line(rows, "name", tables[i]);
+        const tide_json_node *row = find_line(rows, "name", tables[i]);
         assert_non_null(row);
         assert_string_equal("web-1", json_text(row, "agent_id"));
         assert_int_equal(36, strlen(json_text(row, "session_id")));
         assert_int_equal(1, json_number(row, "epoch"));
         assert_int_equal(1, json_number(row, "seq_id"));
     }
-    json_decref(rows);
+    tide_json_tree_free(rows);
 }
 
-static void assert_books(const json_t *line)
+static void assert_books(const tide_json_node *line)
 {
     static const char *const names[] = {"before", "dead", "filtered", "void", "lost", "pending"};
-    const json_t *books = json_object_get(line, "books");
+    const tide_json_node *books = tide_json_node_find(line, "books");
     assert_int_equal(1, json_number(books, "first"));
     assert_int_equal(json_number(books, "head"), json_number(books, "stored"));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_int_equal(0, json_number(books, names[i]));
-    assert_true(json_is_true(json_object_get(line, "balanced")));
+    assert_true(json_is_true(tide_json_node_find(line, "balanced")));
     assert_int_equal(1, json_number(line, "epoch"));
     assert_string_equal("web-1", json_text(line, "agent_id"));
 }
@@ -67,13 +67,13 @@ static void one_pass_brings_everything_and_the_books_close(void **state)
         assert_tables(t);
         const cli_result audit = cli_run(t, "colony", "audit", "--json", NULL);
         assert_int_equal(0, audit.exit_code);
-        json_t *lines = json_lines(audit.out);
-        assert_true(json_array_size(lines) >= 8);
-        for (size_t i = 0; i < json_array_size(lines); i++)
-            assert_books(json_array_get(lines, i));
+        tide_json_node *lines = json_lines(audit.out);
+        assert_true(tide_json_node_count(lines) >= 8);
+        for (size_t i = 0; i < tide_json_node_count(lines); i++)
+            assert_books(tide_json_node_at(lines, i));
         assert_string_equal("equal",
                             json_text(find_line(lines, "data_type", "telemetry"), "digest"));
-        json_decref(lines);
+        tide_json_tree_free(lines);
     }
     /* Without asking the agent it is the same proof, less the digests. */
     kill_all(t);
@@ -91,12 +91,12 @@ static void a_row_that_somebody_removed_is_found(void **state)
     cli_sql(t, "store.db", "DELETE FROM spans_rows WHERE seq_id = 2");
     const cli_result audit = cli_run(t, "colony", "audit", "--json", NULL);
     assert_int_equal(8, audit.exit_code);
-    json_t *lines = json_lines(audit.out);
-    const json_t *line = find_line(lines, "data_type", "telemetry");
-    assert_true(json_is_false(json_object_get(line, "balanced")));
+    tide_json_node *lines = json_lines(audit.out);
+    const tide_json_node *line = find_line(lines, "data_type", "telemetry");
+    assert_true(json_is_false(tide_json_node_find(line, "balanced")));
     assert_int_equal(2, json_number(line, "rows"));
     assert_true(strlen(json_text(line, "finding")) > 0);
-    json_decref(lines);
+    tide_json_tree_free(lines);
 }
 
 /* An agent that is away is told, by name and by the exit code, and costs the others nothing. */
@@ -110,11 +110,11 @@ static void an_agent_that_is_away_is_told_and_the_others_are_polled(void **state
                 "--agent", "gone=127.0.0.1:1", NULL);
     assert_int_equal(6, result.exit_code);
     assert_contains(result.err, "gone");
-    json_t *lines = json_lines(result.out);
-    assert_int_equal(2, json_number(json_array_get(lines, 0), "agents"));
-    assert_int_equal(1, json_number(json_array_get(lines, 0), "caught_up"));
-    assert_int_equal(1, json_number(json_array_get(lines, 0), "failed"));
-    json_decref(lines);
+    tide_json_node *lines = json_lines(result.out);
+    assert_int_equal(2, json_number(tide_json_node_at(lines, 0), "agents"));
+    assert_int_equal(1, json_number(tide_json_node_at(lines, 0), "caught_up"));
+    assert_int_equal(1, json_number(tide_json_node_at(lines, 0), "failed"));
+    tide_json_tree_free(lines);
     assert_int_equal(2, query_number(t, "SELECT count(*) AS n FROM spans"));
 }
 
@@ -173,18 +173,18 @@ static void agents_come_and_go_while_it_runs(void **state)
     assert_int_equal(0, added.exit_code);
     wait_for_number(t, "SELECT count(*) AS n FROM spans", 2);
     const cli_result list = cli_run(t, "colony", "agent", "ls", "--json", NULL);
-    json_t *row = cli_json(&list);
+    tide_json_node *row = cli_json(&list);
     assert_string_equal("late", json_text(row, "agent_id"));
     assert_string_equal("operator", json_text(row, "origin"));
-    json_decref(row);
+    tide_json_tree_free(row);
     const cli_result removed = cli_run(t, "colony", "agent", "remove", "late", NULL);
     assert_int_equal(0, removed.exit_code);
     const cli_result none = cli_run(t, "colony", "agent", "ls", "--json", NULL);
     assert_string_equal("", none.out);
     const cli_result all = cli_run(t, "colony", "agent", "ls", "--all", "--json", NULL);
     row = cli_json(&all);
-    assert_true(json_is_true(json_object_get(row, "removed")));
-    json_decref(row);
+    assert_true(json_is_true(tide_json_node_find(row, "removed")));
+    tide_json_tree_free(row);
     assert_int_equal(2, query_number(t, "SELECT count(*) AS n FROM spans"));
     const cli_result again = cli_run(t, "colony", "agent", "add", "late", agent->grpc, NULL);
     assert_int_equal(0, again.exit_code);
@@ -215,7 +215,7 @@ static void a_reset_stores_nothing_twice(void **state)
     assert_int_equal(0, audit.exit_code);
 }
 
-static json_t *one_gap(cli_fixture *t)
+static tide_json_node *one_gap(cli_fixture *t)
 {
     const cli_result result = cli_run(t, "gaps", "ls", "--json", NULL);
     return cli_json(&result);
@@ -239,29 +239,29 @@ static void a_skipped_range_is_a_gap_that_can_be_asked_for_again(void **state)
     const cli_result set =
         cli_run(t, "colony", "checkpoint", "set", "web-1", "telemetry", "4", NULL);
     assert_int_equal(0, set.exit_code);
-    json_t *gap = one_gap(t);
+    tide_json_node *gap = one_gap(t);
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        assert_non_null(json_object_get(gap, columns[i]));
+        assert_non_null(tide_json_node_find(gap, columns[i]));
     assert_int_equal(3, json_number(gap, "start_seq_id"));
     assert_int_equal(4, json_number(gap, "end_seq_id"));
     assert_string_equal("permanent", json_text(gap, "status"));
     assert_string_equal("operator", json_text(gap, "reason"));
-    json_decref(gap);
+    tide_json_tree_free(gap);
     const cli_result retry = cli_run(t, "gaps", "retry", "1", "--json", NULL);
     gap = cli_json(&retry);
     assert_string_equal("detected", json_text(gap, "status"));
-    json_decref(gap);
+    tide_json_tree_free(gap);
     const cli_result accept = cli_run(t, "gaps", "accept", "1", "--why", "known", "--json", NULL);
     gap = cli_json(&accept);
     assert_string_equal("permanent", json_text(gap, "status"));
-    json_decref(gap);
+    tide_json_tree_free(gap);
     send_spans(agent, 3);
     const cli_result again = cli_run(t, "gaps", "retry", "1", NULL);
     assert_int_equal(0, again.exit_code);
     poll_once(t, agent, "web-1");
     gap = one_gap(t);
     assert_string_equal("recovered", json_text(gap, "status"));
-    json_decref(gap);
+    tide_json_tree_free(gap);
     assert_int_equal(5, query_number(t, "SELECT count(*) AS n FROM spans"));
     const cli_result audit = cli_run(t, "colony", "audit", NULL);
     assert_int_equal(0, audit.exit_code);
@@ -402,9 +402,9 @@ static void agents_from_a_file(void **state)
     const cli_result result = cli_run(t, "colony", "poll", "--once", "--agents", "agents", NULL);
     assert_int_equal(0, result.exit_code);
     const cli_result list = cli_run(t, "colony", "agent", "ls", "--json", NULL);
-    json_t *row = cli_json(&list);
+    tide_json_node *row = cli_json(&list);
     assert_string_equal("file", json_text(row, "origin"));
-    json_decref(row);
+    tide_json_tree_free(row);
 }
 
 /* ---- files ---- */
@@ -417,10 +417,10 @@ static void an_export_writes_every_row_once(void **state)
     send_spans(agent, 3);
     poll_once(t, agent, "web-1");
     const cli_result first = cli_run(t, "export", "--parquet", "out", "--json", NULL);
-    json_t *file = cli_json(&first);
+    tide_json_node *file = cli_json(&first);
     assert_int_equal(3, json_number(file, "rows"));
     assert_string_equal("telemetry", json_text(file, "data_type"));
-    json_decref(file);
+    tide_json_tree_free(file);
     const cli_result nothing = cli_run(t, "export", "--parquet", "out", "--json", NULL);
     assert_int_equal(0, nothing.exit_code);
     assert_string_equal("", nothing.out);
@@ -430,7 +430,7 @@ static void an_export_writes_every_row_once(void **state)
     file = cli_json(&more);
     assert_int_equal(4, json_number(file, "first_seq_id"));
     assert_int_equal(2, json_number(file, "rows"));
-    json_decref(file);
+    tide_json_tree_free(file);
 }
 
 static int teardown(void **state)

@@ -36,17 +36,17 @@ static void export_all(cli_fixture *t)
         fail_msg("export: %d: %s%s", result.exit_code, result.out, result.err);
 }
 
-static json_int_t lake_number(cli_fixture *t, const char *sql)
+static int64_t lake_number(cli_fixture *t, const char *sql)
 {
     const cli_result result = cli_run(t, "lake", "query", sql, "--json", NULL);
-    json_t *row = cli_json(&result);
-    const json_int_t number = json_number(row, "n");
-    json_decref(row);
+    tide_json_node *row = cli_json(&result);
+    const int64_t number = json_number(row, "n");
+    tide_json_tree_free(row);
     proc_result_done(&t->results[--t->result_count]);
     return number;
 }
 
-static void assert_spans(cli_fixture *t, json_int_t count)
+static void assert_spans(cli_fixture *t, int64_t count)
 {
     assert_int_equal(count, lake_number(t, "SELECT count(*) AS n FROM colony.telemetry.spans"));
     assert_int_equal(
@@ -67,11 +67,11 @@ static void every_row_comes_once(void **state)
     const running_agent *agent = begin(t);
     collect(t, agent, 3);
     const cli_result first = export_rows(t);
-    json_t *range = cli_json(&first);
+    tide_json_node *range = cli_json(&first);
     assert_string_equal("spans", json_text(range, "table"));
     assert_int_equal(3, json_number(range, "rows"));
     assert_true(json_number(range, "snapshot_id") > 0);
-    json_decref(range);
+    tide_json_tree_free(range);
     const cli_result nothing = export_rows(t);
     assert_int_equal(0, nothing.exit_code);
     assert_string_equal("", nothing.out);
@@ -94,9 +94,9 @@ static void what_was_forgotten_is_found_by_its_key(void **state)
     (void)snprintf(command, sizeof command, "rm %s/*/lake.*", hint);
     assert_int_equal(0, system(command)); /* NOLINT(cert-env33-c): a path of our own */
     const cli_result again = export_rows(t);
-    json_t *range = cli_json(&again);
-    assert_true(json_is_true(json_object_get(range, "replayed")));
-    json_decref(range);
+    tide_json_node *range = cli_json(&again);
+    assert_true(json_is_true(tide_json_node_find(range, "replayed")));
+    tide_json_tree_free(range);
     assert_spans(t, 2);
 }
 

@@ -7,17 +7,17 @@
 #include "cli/feed/feed_calls.h"
 
 /* The object with this value under a key, among the lines of an output. The caller gives it back. */
-static json_t *find_line(const char *out, const char *key, const char *value)
+static tide_json_node *find_line(const char *out, const char *key, const char *value)
 {
     for (const char *line = out; *line;) {
         const char *end = strchr(line, '\n');
         assert_non_null(end);
-        json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
+        tide_json_node *object = json_read(tide_view_bytes(line, (size_t)(end - line)));
         assert_non_null(object);
-        const char *found = json_string_value(json_object_get(object, key));
+        const char *found = tide_json_node_text(tide_json_node_find(object, key));
         if (found && strcmp(found, value) == 0)
             return object;
-        json_decref(object);
+        tide_json_tree_free(object);
         line = end + 1;
     }
     fail_msg("no line has %s = %s: %s", key, value, out);
@@ -44,7 +44,7 @@ static void ls_tells_what_is_there_and_who_lags(void **state)
     cli_result result = cli_run(t, "feed", "ls", "--json", NULL);
     assert_int_equal(0, result.exit_code);
     assert_int_equal(11, count_lines(result.out));
-    json_t *logs = find_line(result.out, "stream", "logs");
+    tide_json_node *logs = find_line(result.out, "stream", "logs");
     assert_string_equal("seq_logs", json_text(logs, "sequence"));
     assert_int_equal(1, json_number(logs, "oldest_seq_id"));
     assert_int_equal(15, json_number(logs, "head_seq_id"));
@@ -54,14 +54,14 @@ static void ls_tells_what_is_there_and_who_lags(void **state)
     assert_int_equal(1, json_number(logs, "readers"));
     assert_int_equal(11, json_number(logs, "lag"));
     /* Unread records are given up after a day. */
-    const double left = json_number_value(json_object_get(logs, "seconds_until_loss"));
+    const double left = tide_json_node_real(tide_json_node_find(logs, "seconds_until_loss"));
     assert_true(left > 80000 && left <= 86400);
-    json_decref(logs);
-    json_t *orders = find_line(result.out, "stream", "orders");
-    assert_true(json_is_null(json_object_get(orders, "lag")));
-    assert_true(json_is_null(json_object_get(orders, "seconds_until_loss")));
-    assert_true(json_is_false(json_object_get(orders, "built_in")));
-    json_decref(orders);
+    tide_json_tree_free(logs);
+    tide_json_node *orders = find_line(result.out, "stream", "orders");
+    assert_true(json_is_null(tide_json_node_find(orders, "lag")));
+    assert_true(json_is_null(tide_json_node_find(orders, "seconds_until_loss")));
+    assert_true(json_is_false(tide_json_node_find(orders, "built_in")));
+    tide_json_tree_free(orders);
     result = cli_run(t, "feed", "ls", NULL);
     assert_contains(result.out, "UNTIL LOSS");
     assert_contains(result.out, "23h 59m");
@@ -74,10 +74,10 @@ static void nothing_unread_is_never_lost(void **state)
     feed_put_logs(t, 10, "api");
     feed_settle(t, "logs", "colony-1", 10);
     cli_result result = cli_run(t, "feed", "ls", "--json", NULL);
-    json_t *logs = find_line(result.out, "stream", "logs");
+    tide_json_node *logs = find_line(result.out, "stream", "logs");
     assert_int_equal(0, json_number(logs, "lag"));
-    assert_true(json_is_null(json_object_get(logs, "seconds_until_loss")));
-    json_decref(logs);
+    assert_true(json_is_null(tide_json_node_find(logs, "seconds_until_loss")));
+    tide_json_tree_free(logs);
 }
 
 /* ---- show ---- */
@@ -91,20 +91,20 @@ static void show_tells_readers_holes_and_batches(void **state)
     feed_damage(t, 11);
     feed_settle(t, "logs", "colony-1", 4); /* reading finds the damage */
     cli_result result = cli_run(t, "feed", "show", "logs", "--json", "--limit", "2", NULL);
-    json_t *shown = cli_json(&result);
-    json_t *reader = json_array_get(json_object_get(shown, "readers"), 0);
+    tide_json_node *shown = cli_json(&result);
+    const tide_json_node *reader = tide_json_node_at(tide_json_node_find(shown, "readers"), 0);
     assert_string_equal("colony-1", json_text(reader, "reader"));
     assert_int_equal(4, json_number(reader, "position"));
     assert_int_equal(16, json_number(reader, "lag"));
-    json_t *hole = json_array_get(json_object_get(shown, "holes"), 0);
+    const tide_json_node *hole = tide_json_node_at(tide_json_node_find(shown, "holes"), 0);
     assert_int_equal(11, json_number(hole, "first_seq_id"));
     assert_int_equal(15, json_number(hole, "last_seq_id"));
     assert_string_equal("damaged", json_text(hole, "reason"));
-    assert_true(json_array_size(json_object_get(shown, "newest_batches")) <= 2);
-    json_t *batch = json_array_get(json_object_get(shown, "newest_batches"), 0);
+    assert_true(tide_json_node_count(tide_json_node_find(shown, "newest_batches")) <= 2);
+    const tide_json_node *batch = tide_json_node_at(tide_json_node_find(shown, "newest_batches"), 0);
     assert_int_equal(16, json_number(batch, "first_seq_id"));
     assert_int_equal(20, json_number(batch, "last_seq_id"));
-    json_decref(shown);
+    tide_json_tree_free(shown);
     result = cli_run(t, "feed", "show", "logs", NULL);
     assert_int_equal(0, result.exit_code);
     assert_contains(result.out, "colony-1");
@@ -188,10 +188,10 @@ static void verify_of_sound_streams_ends_with_0(void **state)
     assert_int_equal(0, result.exit_code);
     assert_string_equal("sound: 10 streams\n", result.out);
     result = cli_run(t, "feed", "verify", "logs", "--json", NULL);
-    json_t *verdict = cli_json(&result);
-    assert_true(json_is_true(json_object_get(verdict, "sound")));
+    tide_json_node *verdict = cli_json(&result);
+    assert_true(json_is_true(tide_json_node_find(verdict, "sound")));
     assert_int_equal(1, json_number(verdict, "streams"));
-    json_decref(verdict);
+    tide_json_tree_free(verdict);
     result = cli_run(t, "feed", "verify", "nothing", NULL);
     cli_assert_fails(&result, TIDE_EXIT_NOT_FOUND);
 }
@@ -204,9 +204,9 @@ static void verify_ends_with_8_when_damage_is_found(void **state)
     feed_damage(t, 11);
     cli_result result = cli_run(t, "feed", "verify", "--json", NULL);
     assert_int_equal(TIDE_EXIT_DAMAGED, result.exit_code);
-    json_t *finding = find_line(result.out, "stream", "logs");
+    tide_json_node *finding = find_line(result.out, "stream", "logs");
     assert_contains(json_text(finding, "finding"), "11 to 20");
-    json_decref(finding);
+    tide_json_tree_free(finding);
     assert_contains(result.out, "\"sound\":false}");
     result = cli_run(t, "feed", "verify", "telemetry", NULL);
     assert_int_equal(0, result.exit_code);
@@ -250,9 +250,9 @@ static void dump_writes_lines_of_json(void **state)
     cli_path(t, "logs.jsonl", path);
     cli_result result =
         cli_run(t, "feed", "dump", "logs", path, "--from", "5", "--to", "7", "--json", NULL);
-    json_t *done = cli_json(&result);
+    tide_json_node *done = cli_json(&result);
     assert_int_equal(3, json_number(done, "records"));
-    json_decref(done);
+    tide_json_tree_free(done);
     char *lines = cli_read_file(t, "logs.jsonl", NULL);
     assert_int_equal(3, count_lines(lines));
     assert_true(strncmp(lines, "{\"seq_id\":5,\"timestamp\":1700000000004,", 38) == 0);
@@ -291,10 +291,10 @@ static void salvage_copies_what_is_readable(void **state)
     cli_path(t, "sound.db", sound);
     cli_path(t, "rescued.db", rescued);
     cli_result result = cli_run(t, "feed", "salvage", sound, "--json", NULL);
-    json_t *saved = cli_json(&result);
+    tide_json_node *saved = cli_json(&result);
     assert_int_equal(10, json_number(saved, "records"));
     assert_int_equal(0, json_number(saved, "lost_records"));
-    json_decref(saved);
+    tide_json_tree_free(saved);
     feed_damage(t, 1);
     result = cli_run(t, "feed", "salvage", rescued, NULL);
     assert_int_equal(TIDE_EXIT_PARTIAL, result.exit_code);

@@ -129,10 +129,10 @@ static void what_is_kept_is_private_and_shown_without_passwords(void **state)
     assert_null(strstr(result.out, "secret"));
     result = cli_run(t, "context", "show", "pg", "--json", NULL);
     assert_null(strstr(result.out, "secret"));
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal("pg", json_text(object, "name"));
     assert_string_equal("postgres://me:*@db/x", json_text(object, "store"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_int_equal(0, chmod(path, 0666));
     result = cli_run(t, "sequence", "next", "x", "--context", "pg", NULL);
     cli_assert_fails(&result, TIDE_EXIT_DENIED);

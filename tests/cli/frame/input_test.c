@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "support/check.h"
+#include "support/json.h"
 #include "support/tempdir.h"
 
 typedef struct fixture {
@@ -179,11 +180,11 @@ static void lines_are_numbered_and_blank_ones_skipped(void **state)
     write_text(t, "{\"n\":1}\r\n\n  \n{\"n\":4}\n{\"n\":5}");
     static const int numbers[] = {1, 4, 5};
     TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines = {.file = NULL};
-    json_t *object = NULL;
+    const tide_json_node *object = NULL;
     assert_ok_err(tide_cli_lines_init(&lines, t->path, 100, &t->err), &t->err);
     for (int i = 0; i < 3; i++) {
         assert_ok_err(tide_cli_lines_next(&lines, &object, &t->err), &t->err);
-        assert_int_equal(numbers[i], json_integer_value(json_object_get(object, "n")));
+        assert_int_equal(numbers[i], tide_json_node_integer(tide_json_node_find(object, "n")));
         assert_int_equal(numbers[i], lines.number);
     }
     assert_status(TIDE_E_CONFLICT,
@@ -207,11 +208,11 @@ static void a_bad_line_is_told_with_its_number(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         write_text(t, rows[i].text);
         TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines = {.file = NULL};
-        json_t *object = NULL;
+        const tide_json_node *object = NULL;
         assert_ok_err(tide_cli_lines_init(&lines, t->value, 20, &t->err), &t->err);
         tide_status status;
         while ((status = tide_cli_lines_next(&lines, &object, &t->err)) == TIDE_OK)
-            assert_int_equal(0, json_object_size(object));
+            assert_int_equal(0, tide_json_node_count(object));
         assert_status(TIDE_E_INVALID, status);
         assert_contains(t->err.text, rows[i].told);
         assert_contains(t->err.text, t->path);
@@ -227,7 +228,7 @@ static void a_member_is_found_as_it_was_written(void **state)
     write_text(t, "{ \"input\" : {\"x\": [1.10, {\"type\":\"inner\"}]} , \"type\":\"t\","
                   "\"n\":-5,\"o\":{\"deep\":1},\"\\u0061\":[ ], \"input\" : [2.50] }\n");
     TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines = {.file = NULL};
-    json_t *object = NULL;
+    const tide_json_node *object = NULL;
     assert_ok_err(tide_cli_lines_init(&lines, t->path, 1000, &t->err), &t->err);
     assert_ok_err(tide_cli_lines_next(&lines, &object, &t->err), &t->err);
     static const struct {

@@ -115,12 +115,12 @@ static void version_names_the_libraries(void **state)
 {
     cli_fixture *t = *state;
     cli_result result = cli_run(t, "version", "--json", NULL);
-    json_t *object = cli_json(&result);
-    assert_int_equal(3, json_object_size(object));
+    tide_json_node *object = cli_json(&result);
+    assert_int_equal(3, tide_json_node_count(object));
     assert_true(strlen(json_text(object, "version")) > 0);
     assert_true(strlen(json_text(object, "sqlite")) > 0);
     assert_true(strlen(json_text(object, "libpq")) > 0);
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "--version", NULL);
     assert_int_equal(0, result.exit_code);
     assert_contains(result.out, "tidemark ");

@@ -53,12 +53,12 @@ static void expect(cli_fixture *t, const char *script, int exit_code, const char
 static void expect_outcome(cli_fixture *t, const char *script, int exit_code, const char *outcome)
 {
     const proc_result *result = shell(t, script);
-    json_t *object = json_loads(result->err, JSON_REJECT_DUPLICATES, NULL);
+    tide_json_node *object = json_read(tide_view_of(result->err));
     if (result->exit_code != exit_code || !object ||
         strcmp(json_text(object, "outcome"), outcome) != 0)
         fail_msg("%s: want %d %s, got %d: %s", script, exit_code, outcome, result->exit_code,
                  result->err);
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 /* A run in the background that is to be met while it runs. */
@@ -142,11 +142,11 @@ static void output_is_replayed_byte_for_byte(void **state)
                "\"quoted\" \\ t\303\244xt\n\n");
     }
     cli_result result = cli_run(t, "idempotency", "show", "bytes", "--json", NULL);
-    json_t *object = cli_json(&result);
-    const json_t *answer = json_object_get(object, "response");
+    tide_json_node *object = cli_json(&result);
+    const tide_json_node *answer = tide_json_node_find(object, "response");
     assert_int_equal(0, json_number(answer, "exit_code"));
     assert_int_equal((sizeof bytes + 2) / 3 * 4, strlen(json_text(answer, "stdout_base64")));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 /* What is too long to keep still ran only once. */
@@ -193,11 +193,11 @@ static void the_request_can_be_said(void **state)
     expect(t, "$T $R --key k --request ' { \"b\": 2, \"a\": 1 }' -- echo changed", 0, "in\n");
     expect(t, "$T $R --key k --request '{\"a\":1}' -- cat", 4, "");
     cli_result result = cli_run(t, "idempotency", "show", "k", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     const char *hash = json_text(object, "request_hash");
     assert_int_equal(0, strncmp(hash, "sha256:", 7));
     assert_int_equal(71, strlen(hash));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void scopes_keep_keys_apart(void **state)
@@ -209,10 +209,10 @@ static void scopes_keep_keys_apart(void **state)
     expect(t, "$T $R --key two/k -- echo 2", 0, "2\n");
     expect(t, "$T idempotency ls --json | wc -l", 0, "3\n");
     cli_result result = cli_run(t, "idempotency", "show", "k", "--scope", "two", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal("two/k", json_text(object, "key"));
     assert_string_equal("completed", json_text(object, "status"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void the_command_knows_its_key(void **state)
@@ -236,9 +236,9 @@ static void what_may_pass_is_not_stored(void **state)
     expect_outcome(t, "$T $R --key k --request r --json -- true", 0, "NEW");
     expect_outcome(t, "$T $R --key k --request r --json -- false", 0, "REPLAY");
     cli_result result = cli_run(t, "idempotency", "show", "k", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_int_equal(5, json_number(object, "attempts"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 /* ---- while it runs ---- */
@@ -431,13 +431,13 @@ static void keys_are_shown_listed_and_deleted(void **state)
     result = cli_run(t, "idempotency", "show", "none", "--json", NULL);
     cli_assert_fails(&result, TIDE_EXIT_NOT_FOUND);
     result = cli_run(t, "idempotency", "ls", "--json", "--status", "failed", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal("bad", json_text(object, "key"));
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "idempotency", "ls", NULL);
     assert_contains(result.out, "KEY ");
     result = cli_run(t, "idempotency", "delete", "good", "--json", NULL);
-    json_decref(cli_json(&result));
+    tide_json_tree_free(cli_json(&result));
     result = cli_run(t, "idempotency", "delete", "good", NULL);
     cli_assert_fails(&result, TIDE_EXIT_NOT_FOUND);
     expect(t, "$T $R --key old --expiry 1us -- true", 0, "");

@@ -11,20 +11,20 @@ static void add_prints_id_and_both_numbers(void **state)
 {
     cli_fixture *t = *state;
     assert_string_equal("0\n", work_ok(t, "$T checkpoint head"));
-    json_t *object =
+    tide_json_node *object =
         work_object(t, "$T checkpoint add --task t --type iteration_end --data '{\"i\": 3}' "
                        "--message 'so far' --tag good --tag old --json");
-    assert_int_equal(7, json_object_size(object));
+    assert_int_equal(7, tide_json_node_count(object));
     assert_int_equal(36, strlen(json_text(object, "checkpoint_id")));
     assert_int_equal(1, json_number(object, "sequence_number"));
     assert_int_equal(1, json_number(object, "global_sequence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     work_ok(t, "$T task create other --task u");
     object = work_object(
         t, "echo '[1]' | $T checkpoint add --task u --type manual_checkpoint --data - --json");
     assert_int_equal(1, json_number(object, "sequence_number"));
     assert_int_equal(2, json_number(object, "global_sequence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("2\n", work_ok(t, "$T checkpoint head"));
     object = work_object(t, "$T checkpoint show 1 --json");
     assert_string_equal("iteration_end", json_text(object, "type"));
@@ -32,7 +32,7 @@ static void add_prints_id_and_both_numbers(void **state)
     assert_string_equal("[\"good\",\"old\"]", work_value(t, object, "tags"));
     assert_string_equal("{\"i\":3}", work_value(t, object, "snapshot"));
     assert_string_equal("manual", json_text(object, "trigger"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void add_three(cli_fixture *t)
@@ -97,10 +97,10 @@ static void a_tail_reports_that_history_was_cut(void **state)
 {
     cli_fixture *t = *state;
     work_ok(t, "$T checkpoint add --task t --data 1 && $T checkpoint add --task t --data 2");
-    json_t *object = work_object(t, "$T checkpoint head --json");
+    tide_json_node *object = work_object(t, "$T checkpoint head --json");
     const char *epoch_id = work_value(t, object, "epoch_id");
     assert_int_equal(2, json_number(object, "global_sequence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("", work_ok(t, "$T checkpoint tail --from 3 --epoch-id %s", epoch_id));
     work_ok(t, "$T store new-epoch --why test");
     work_ok(t, "$T checkpoint add --task t --data 3");
@@ -109,11 +109,11 @@ static void a_tail_reports_that_history_was_cut(void **state)
     assert_string_equal("epoch_changed", json_text(object, "kind"));
     assert_int_equal(2, json_number(object, "last_common"));
     assert_string_not_equal(epoch_id, json_text(object, "epoch_id"));
-    json_decref(object);
+    tide_json_tree_free(object);
     object =
         work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | tail -n 1", epoch_id);
-    assert_int_equal(3, json_number(json_object_get(object, "checkpoint"), "global_sequence"));
-    json_decref(object);
+    assert_int_equal(3, json_number(tide_json_node_find(object, "checkpoint"), "global_sequence"));
+    tide_json_tree_free(object);
     work_refuses(t, 4, "",
                  "$T checkpoint tail --epoch-id 00000000-0000-4000-8000-000000000000 --json");
     work_refuses(t, 2, "", "$T checkpoint tail --epoch-id x");
@@ -162,17 +162,17 @@ static void an_export_is_imported_once_and_keeps_its_numbers(void **state)
 {
     cli_fixture *t = *state;
     make_history(t);
-    json_t *object = work_object(t, "$T checkpoint export out.jsonl --json");
+    tide_json_node *object = work_object(t, "$T checkpoint export out.jsonl --json");
     assert_int_equal(2, json_number(object, "tasks"));
     assert_int_equal(5, json_number(object, "checkpoints"));
     assert_int_equal(5, json_number(object, "global_sequence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "exists", "$T checkpoint export out.jsonl");
     work_ok(t, "$T checkpoint export - 2>words | cmp - out.jsonl || test -s words");
     object = work_object(t, "TIDEMARK_STORE=other.db $T checkpoint import out.jsonl --json");
     assert_int_equal(5, json_number(object, "checkpoints"));
     assert_int_equal(0, json_number(object, "renumbered"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal(
         work_ok(t, "$T checkpoint range 1 9 --json | sed "
                    "'s/,\"created_at.*snapshot_len/ /; s/,\"origin_.*/}/; s/,\"session_id.*/}/'"),
@@ -187,7 +187,7 @@ static void an_export_is_imported_once_and_keeps_its_numbers(void **state)
     object = work_object(t, "$T checkpoint import - --json < out.jsonl");
     assert_int_equal(0, json_number(object, "checkpoints"));
     assert_int_equal(5, json_number(object, "skipped"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal(before,
                         work_query(t, "SELECT count(*), max(global_sequence) FROM checkpoints"));
 }
@@ -200,13 +200,13 @@ static void an_import_into_a_used_store_gets_new_numbers(void **state)
                "--task o --data 7 && "
                "$T checkpoint add --task o --data 8 && $T checkpoint export out.jsonl");
     work_ok(t, "$T checkpoint add --task t --data 1");
-    json_t *object = work_object(t, "$T checkpoint import out.jsonl --json");
+    tide_json_node *object = work_object(t, "$T checkpoint import out.jsonl --json");
     assert_int_equal(2, json_number(object, "renumbered"));
-    json_decref(object);
+    tide_json_tree_free(object);
     object = work_object(t, "$T checkpoint show 2 --json");
     assert_string_equal("7", work_value(t, object, "snapshot"));
     assert_int_equal(1, json_number(object, "origin_global"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("3\n", work_ok(t, "$T checkpoint head"));
     work_ok(t, "$T checkpoint verify");
 }
@@ -245,15 +245,15 @@ static void compaction_keeps_what_was_asked_and_what_resuming_needs(void **state
     work_ok(t, "for i in 1 2 3 4 5 6; do $T checkpoint add --task t --type state_transition --data "
                "$i --key c$i || exit; done;"
                "$T checkpoint add --task t --data 7 --tag keep --key c7");
-    json_t *object = work_object(t, "$T checkpoint compact --keep 2 --dry-run --json");
+    tide_json_node *object = work_object(t, "$T checkpoint compact --keep 2 --dry-run --json");
     const long long would = json_number(object, "removed");
     assert_true(would > 0);
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("7", work_query(t, "SELECT count(*) FROM checkpoints"));
     object = work_object(t, "$T checkpoint compact --keep 2 --json");
     assert_int_equal(would, json_number(object, "removed"));
     assert_int_equal(7, would + json_number(object, "kept"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_contains(work_ok(t, "$T checkpoint verify"), "0 missing");
     assert_string_equal("8\n",
                         work_ok(t, "$T checkpoint add --task t --data 8")); /* numbers stay spent */
@@ -265,17 +265,17 @@ static void archive_exports_first_and_then_removes(void **state)
     work_ok(t, "for i in 1 2 3 4; do $T checkpoint add --task t --type state_transition --data $i "
                "|| exit; done");
     work_refuses(t, 2, "file", "$T checkpoint archive -");
-    json_t *object = work_object(t, "$T checkpoint archive old.jsonl --keep 1 --json");
+    tide_json_node *object = work_object(t, "$T checkpoint archive old.jsonl --keep 1 --json");
     assert_int_equal(4, json_number(object, "checkpoints"));
     const long long removed = json_number(object, "removed");
     assert_true(removed > 0);
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal(work_text(t, "%lld", 4 - removed),
                         work_query(t, "SELECT count(*) FROM checkpoints"));
     work_refuses(t, 4, "exists", "$T checkpoint archive old.jsonl --keep 1");
     object = work_object(t, "TIDEMARK_STORE=other.db $T checkpoint import old.jsonl --json");
     assert_int_equal(4, json_number(object, "checkpoints"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void delete_removes_one_unless_it_is_needed(void **state)
@@ -297,17 +297,17 @@ static void a_fork_shares_the_history_up_to_its_point(void **state)
     cli_fixture *t = *state;
     work_ok(t, "$T checkpoint add --task t --data '{\"n\":1}' --key a && $T checkpoint add --task "
                "t --data '{\"n\":2}' --key b");
-    json_t *object = work_object(t, "$T checkpoint fork a --title branch --json");
+    tide_json_node *object = work_object(t, "$T checkpoint fork a --title branch --json");
     const char *fork = work_value(t, object, "task_id");
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("2\n", work_ok(t, "$T checkpoint head")); /* nothing is copied */
     object = work_object(t, "$T checkpoint add --task %s --data '{\"n\":3}' --key c --json", fork);
     assert_int_equal(2, json_number(object, "sequence_number"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("a c ", ids_of(t, work_text(t, "range 1 9 --task %s", fork)));
     object = work_object(t, "$T task show %s --json", fork);
     assert_string_equal("t", json_text(object, "forked_from"));
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "", "$T task delete t");
     work_refuses(t, 4, "", "$T checkpoint delete a --force");
     work_refuses(t, 4, "", "$T checkpoint fork a --task t");
@@ -319,17 +319,17 @@ static void diff_tells_what_differs_by_path(void **state)
     cli_fixture *t = *state;
     work_ok(t, "$T checkpoint add --task t --data '{\"a\":1,\"b\":[1,2],\"c\":null}' && "
                "$T checkpoint add --task t --data '{\"a\":1.0,\"b\":[1,3],\"d/e\":true}'");
-    json_t *list = work_objects(t, "$T checkpoint diff 1 2 --json");
+    tide_json_node *list = work_objects(t, "$T checkpoint diff 1 2 --json");
     char *seen = strdup("");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i);
+    for (size_t i = 0; i < tide_json_node_count(list); i++) {
+        const tide_json_node *one = tide_json_node_at(list, i);
         char *more = NULL;
         assert_true(
             asprintf(&more, "%s%s %s; ", seen, json_text(one, "kind"), json_text(one, "path")) > 0);
         free(seen);
         seen = more;
     }
-    json_decref(list);
+    tide_json_tree_free(list);
     assert_contains(seen, "changed /b/1; ");
     assert_contains(seen, "removed /c; ");
     assert_contains(seen, "added /d~1e; ");
@@ -392,10 +392,11 @@ static void annotations_and_types_of_ones_own(void **state)
                     "annotation_id");
     work_refuses(t, 2, "", "$T checkpoint annotate 1 --note x --severity loud");
     work_refuses(t, 3, "", "$T checkpoint annotate 2 --note x");
-    json_t *object = work_object(t, "$T checkpoint show 1 --json");
+    tide_json_node *object = work_object(t, "$T checkpoint show 1 --json");
     assert_string_equal(
-        "look", json_text(json_array_get(json_object_get(object, "annotations"), 0), "note"));
-    json_decref(object);
+        "look",
+        json_text(tide_json_node_at(tide_json_node_find(object, "annotations"), 0), "note"));
+    tide_json_tree_free(object);
 }
 
 /* Only values of harmless names are kept. */
@@ -404,13 +405,13 @@ static void the_environment_is_captured_without_secrets(void **state)
     cli_fixture *t = *state;
     work_ok(t, "SECRET_TOKEN=hush LANG=C $T checkpoint add --task t --data 1 --env SECRET_TOKEN "
                "--env LANG --env NOT_SET --metadata '{\"a\":1}'");
-    json_t *object = work_object(t, "$T checkpoint show 1 --json");
-    const json_t *metadata = json_object_get(object, "metadata");
+    tide_json_node *object = work_object(t, "$T checkpoint show 1 --json");
+    const tide_json_node *metadata = tide_json_node_find(object, "metadata");
     assert_string_equal("{\"LANG\":\"C\",\"NOT_SET\":null,\"SECRET_TOKEN\":\"[redacted]\"}",
                         work_value(t, metadata, "env"));
     assert_int_equal(1, json_number(metadata, "a"));
     assert_string_equal(t->dir.path, json_text(metadata, "working_dir"));
-    json_decref(object);
+    tide_json_tree_free(object);
     work_ok(t, "SECRET_TOKEN=hush $T checkpoint add --task t --data 1 --env '*'");
     assert_null(strstr(work_ok(t, "$T checkpoint ls --json"), "hush"));
     work_refuses(t, 2, "", "$T checkpoint add --task t --data 1 --env A=B");

@@ -24,15 +24,15 @@ static void assert_done(const cli_result result)
 }
 
 /* A number of the one object that a run printed. */
-static json_int_t number_of(const cli_result result, const char *key)
+static int64_t number_of(const cli_result result, const char *key)
 {
-    json_t *object = cli_json(&result);
-    const json_int_t number = json_number(object, key);
-    json_decref(object);
+    tide_json_node *object = cli_json(&result);
+    const int64_t number = json_number(object, key);
+    tide_json_tree_free(object);
     return number;
 }
 
-static json_int_t query_n(cli_fixture *t, const char *sql, const char *at)
+static int64_t query_n(cli_fixture *t, const char *sql, const char *at)
 {
     return number_of(at ? cli_run(t, "lake", "query", sql, "--at", at, "--json", NULL)
                         : cli_run(t, "lake", "query", sql, "--json", NULL),
@@ -95,8 +95,8 @@ static void a_catalog_is_made_filled_and_read(void **state)
     cli_fixture *t = *state;
     const cli_result made = cli_run(t, "lake", "catalog", "create", "other", "--json", NULL);
     assert_true(number_of(made, "catalog_id") > 1);
-    const json_int_t first = number_of(made, "snapshot_id");
-    const json_int_t second =
+    const int64_t first = number_of(made, "snapshot_id");
+    const int64_t second =
         number_of(cli_run(t, "lake", "schema", "create", "other.s", "--json", NULL), "snapshot_id");
     assert_true(second > first);
     assert_done(cli_run(t, "lake", "table", "create", "other.s.t", "a BIGINT, b VARCHAR", NULL));
@@ -120,9 +120,9 @@ static void a_second_init_finds_the_first(void **state)
 {
     cli_fixture *t = *state;
     const cli_result again = cli_run(t, "lake", "init", "--data", "data", "--json", NULL);
-    json_t *object = cli_json(&again);
-    assert_true(json_is_true(json_object_get(object, "was_there")));
-    json_decref(object);
+    tide_json_node *object = cli_json(&again);
+    assert_true(json_is_true(tide_json_node_find(object, "was_there")));
+    tide_json_tree_free(object);
     const cli_result other = cli_run(t, "lake", "init", "--data", "elsewhere", NULL);
     cli_assert_fails(&other, REFUSED);
 }
@@ -132,7 +132,7 @@ static void a_fork_goes_its_own_way(void **state)
 {
     cli_fixture *t = *state;
     char at[32];
-    const json_int_t point =
+    const int64_t point =
         number_of(cli_run(t, "lake", "table", "append", "books.main.t", "rows.csv", "--json", NULL),
                   "snapshot_id");
     (void)snprintf(at, sizeof at, "%lld", (long long)point);
@@ -170,7 +170,7 @@ static void several_operations_are_one_snapshot_or_none(void **state)
     assert_done(cli_run(t, "lake", "table", "append", "books.main.t", "rows.csv", NULL));
     write_text(t, "good.jsonl", good);
     write_text(t, "bad.jsonl", bad);
-    const json_int_t before =
+    const int64_t before =
         count_lines(cli_run(t, "lake", "snapshots", "books", "--json", NULL).out);
     const cli_result done =
         cli_run(t, "lake", "commit", "books", "--file", "good.jsonl", "--json", NULL);
@@ -191,7 +191,7 @@ static void several_operations_are_one_snapshot_or_none(void **state)
 static void a_request_key_is_done_once(void **state)
 {
     cli_fixture *t = *state;
-    json_int_t snapshots[2];
+    int64_t snapshots[2];
     for (int i = 0; i < 2; i++) {
         snapshots[i] = number_of(cli_run(t, "lake", "table", "append", "books.main.t", "rows.csv",
                                          "--request-key", "k1", "--json", NULL),
@@ -253,10 +253,10 @@ static void a_table_is_altered(void **state)
     assert_done(cli_run(t, "lake", "table", "append", "books.main.u", "more.csv", NULL));
     assert_int_equal(22, query_n(t, "SELECT sum(d) AS n FROM books.main.u", NULL));
     const cli_result listed = cli_run(t, "lake", "table", "ls", "books.main", "--json", NULL);
-    json_t *table = cli_json(&listed);
+    tide_json_node *table = cli_json(&listed);
     assert_string_equal("u", json_text(table, "name"));
-    assert_int_equal(2, json_array_size(json_object_get(table, "columns")));
-    json_decref(table);
+    assert_int_equal(2, tide_json_node_count(tide_json_node_find(table, "columns")));
+    tide_json_tree_free(table);
     const cli_result unknown =
         cli_run(t, "lake", "table", "alter", "books.main.u", "explode", NULL);
     cli_assert_fails(&unknown, USAGE);

@@ -46,10 +46,10 @@ static void a_colony_that_is_caught_up_is_fine(void **state)
     assert_line(&result, 0,
                 "GAPS OK - 0 numbers in open gaps, 0 lost since 24h | open=0;1;;0 lost=0;;1;0");
     result = cli_run(t, "check", "lag", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal("OK", json_text(object, "state"));
     assert_int_equal(0, json_number(object, "exit_code"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 /* Behind gaps of its own making stands an operator: what was given up by hand alarms nobody. */

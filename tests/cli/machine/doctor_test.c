@@ -1,5 +1,6 @@
 /* tidemark doctor: one line per check, exit code 1 when something is bad. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli_run.h"
@@ -9,15 +10,15 @@ static bool find_check(const char *lines, const char *check, char level[8])
 {
     bool is_found = false;
     for (const char *at = lines; *at && !is_found; at = strchr(at, '\n') + 1) {
-        json_t *object = json_loadb(at, strcspn(at, "\n"), 0, NULL);
-        assert_int_equal(4, json_object_size(object));
-        assert_true(json_is_string(json_object_get(object, "found")));
-        assert_true(json_is_string(json_object_get(object, "advice")));
+        tide_json_node *object = json_read(tide_view_bytes(at, strcspn(at, "\n")));
+        assert_int_equal(4, tide_json_node_count(object));
+        assert_true(json_is_string(tide_json_node_find(object, "found")));
+        assert_true(json_is_string(tide_json_node_find(object, "advice")));
         is_found = strcmp(json_text(object, "check"), check) == 0;
         snprintf(level, 8, "%s", json_text(object, "level"));
         assert_true(strcmp(level, "ok") == 0 || strcmp(level, "warn") == 0 ||
                     strcmp(level, "bad") == 0);
-        json_decref(object);
+        tide_json_tree_free(object);
     }
     return is_found;
 }

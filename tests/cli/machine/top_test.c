@@ -77,14 +77,14 @@ static void json_has_the_same(void **state)
 {
     (void)state;
     const cli_result result = cli_run(shared, "top", "--json", NULL);
-    json_t *object = cli_json(&result);
-    const json_t *fleet = json_object_get(object, "fleet");
-    assert_int_equal(3, json_array_size(json_object_get(fleet, "agents")));
-    assert_int_equal(0, json_array_size(json_object_get(object, "gaps")));
-    const json_t *items = json_object_get(json_object_get(object, "work"), "items");
-    assert_string_equal("mail", json_text(json_array_get(items, 0), "work_type"));
-    assert_true(json_number(json_object_get(object, "store"), "bytes") > 0);
-    json_decref(object);
+    tide_json_node *object = cli_json(&result);
+    const tide_json_node *fleet = tide_json_node_find(object, "fleet");
+    assert_int_equal(3, tide_json_node_count(tide_json_node_find(fleet, "agents")));
+    assert_int_equal(0, tide_json_node_count(tide_json_node_find(object, "gaps")));
+    const tide_json_node *items = tide_json_node_find(tide_json_node_find(object, "work"), "items");
+    assert_string_equal("mail", json_text(tide_json_node_at(items, 0), "work_type"));
+    assert_true(json_number(tide_json_node_find(object, "store"), "bytes") > 0);
+    tide_json_tree_free(object);
 }
 
 static void what_cannot_be_opened_is_told_without_a_screen(void **state)

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "cli/print/progress.h"
 #include "support/check.h"
 #include "support/clock/virtual_env.h"
+#include "support/json.h"
 
 /* An output that is kept in memory. */
 typedef struct fixture {

@@ -29,7 +29,8 @@ static cli_result snapshot(cli_fixture *t, const char *verb, const char *first, 
     return cli_run(t, "replica", "snapshot", verb, a, b, "--json", NULL);
 }
 
-static json_t *snapshot_ok(cli_fixture *t, const char *verb, const char *first, const char *second)
+static tide_json_node *snapshot_ok(cli_fixture *t, const char *verb, const char *first,
+                                   const char *second)
 {
     const cli_result result = snapshot(t, verb, first, second);
     if (result.exit_code != 0)
@@ -64,19 +65,20 @@ static void a_snapshot_is_made_listed_verified_and_restored(void **state)
             SCHEMA "INSERT INTO todos VALUES('a','one',1),('b','two',2);"
                    "INSERT INTO files VALUES(1, x'00ff')");
     track(t, "a.db", NULL);
-    json_t *made = snapshot_ok(t, "create", "a.db", "one.snap");
-    json_t *listed = snapshot_ok(t, "ls", "a.db", NULL);
-    assert_true(json_equal(made, listed));
+    tide_json_node *made = snapshot_ok(t, "create", "a.db", "one.snap");
+    tide_json_node *listed = snapshot_ok(t, "ls", "a.db", NULL);
+    assert_true(tide_json_node_equal(made, listed));
     assert_int_equal(36, strlen(json_text(listed, "snapshot_id")));
     assert_int_equal(64, strlen(json_text(listed, "digest")));
     assert_non_null(json_text(listed, "created_at"));
-    assert_true(json_is_true(json_object_get(listed, "verified")));
-    assert_int_equal(2, json_array_size(json_object_get(listed, "tables")));
-    const json_t *cut = json_array_get(json_object_get(listed, "per_origin_seq_cut"), 0);
+    assert_true(json_is_true(tide_json_node_find(listed, "verified")));
+    assert_int_equal(2, tide_json_node_count(tide_json_node_find(listed, "tables")));
+    const tide_json_node *cut =
+        tide_json_node_at(tide_json_node_find(listed, "per_origin_seq_cut"), 0);
     assert_int_equal(3, json_number(cut, "origin_seq"));
-    json_t *verified = snapshot_ok(t, "verify", "one.snap", NULL);
+    tide_json_node *verified = snapshot_ok(t, "verify", "one.snap", NULL);
     assert_string_equal(json_text(made, "digest"), json_text(verified, "digest"));
-    json_t *restored = snapshot_ok(t, "restore", "one.snap", "b.db");
+    tide_json_node *restored = snapshot_ok(t, "restore", "one.snap", "b.db");
     assert_int_equal(3, json_number(restored, "rows"));
     replica_assert_same_digest(t, "a.db", "b.db");
     cli_sql(t, "b.db", "UPDATE todos SET title = 'changed at b' WHERE id = 'a'");
@@ -90,10 +92,10 @@ static void a_snapshot_is_made_listed_verified_and_restored(void **state)
     assert_null(strstr(files, ".making"));
     assert_null(strstr(files, ".restoring"));
     free(files);
-    json_decref(made);
-    json_decref(listed);
-    json_decref(verified);
-    json_decref(restored);
+    tide_json_tree_free(made);
+    tide_json_tree_free(listed);
+    tide_json_tree_free(verified);
+    tide_json_tree_free(restored);
 }
 
 static void bad_files_are_refused_with_words_and_change_nothing(void **state)
@@ -102,7 +104,7 @@ static void bad_files_are_refused_with_words_and_change_nothing(void **state)
     size_t len = 0;
     cli_sql(t, "a.db", SCHEMA "INSERT INTO todos VALUES('a','one',1)");
     track(t, "a.db", NULL);
-    json_decref(snapshot_ok(t, "create", "a.db", "one.snap"));
+    tide_json_tree_free(snapshot_ok(t, "create", "a.db", "one.snap"));
     char *bytes = cli_read_file(t, "one.snap", &len);
     bytes[len / 2] ^= 1;
     cli_write_file(t, "bad.snap", bytes, len);
@@ -197,11 +199,11 @@ static void a_part_that_is_there_is_gone_on_with_as_far_as_it_is_sound(void **st
     cli_write_file(t, "c.db-bootstrap-of-another.part", bytes, 1000);
     free(bytes);
     const cli_result result = replica_call(t, "sync", "c.db", address, NULL);
-    json_t *line = cli_json(&result);
-    assert_true(json_number(line, "snapshot_resumed_at") > (json_int_t)len / 4);
-    assert_true(json_number(line, "snapshot_resumed_at") <= (json_int_t)len / 2);
+    tide_json_node *line = cli_json(&result);
+    assert_true(json_number(line, "snapshot_resumed_at") > (int64_t)len / 4);
+    assert_true(json_number(line, "snapshot_resumed_at") <= (int64_t)len / 2);
     assert_int_equal(len, json_number(line, "snapshot_bytes"));
-    json_decref(line);
+    tide_json_tree_free(line);
     replica_end(a, SIGTERM);
     replica_assert_same_digest(t, "a.db", "c.db");
     assert_false(has_file(t, ".part"));
@@ -248,10 +250,10 @@ static void a_transfer_goes_on_after_its_server_was_killed(void **state)
     assert_true(kept >= 3 << 20);
     a = replica_serve(t, "a.db", NULL, address);
     const cli_result result = replica_call(t, "sync", "b.db", address, NULL);
-    json_t *line = cli_json(&result);
+    tide_json_node *line = cli_json(&result);
     assert_true(json_number(line, "snapshot_resumed_at") > 1 << 20);
-    assert_true(json_is_true(json_object_get(line, "proven")));
-    json_decref(line);
+    assert_true(json_is_true(tide_json_node_find(line, "proven")));
+    tide_json_tree_free(line);
     replica_end(a, SIGTERM);
     replica_assert_same_digest(t, "a.db", "b.db"); /* and what b had not shipped is at a */
     assert_int_equal(-1, part_size(t));

@@ -52,11 +52,11 @@ static void a_sync_into_nothing_makes_the_table(void **state)
     proc *a = replica_serve(t, "a.db", NULL, address);
     for (int pass = 0; pass < 2; pass++) {
         const cli_result result = replica_call(t, "sync", "b.db", address, NULL);
-        json_t *line = cli_json(&result);
-        assert_true(json_is_true(json_object_get(line, "proven")));
+        tide_json_node *line = cli_json(&result);
+        assert_true(json_is_true(tide_json_node_find(line, "proven")));
         assert_int_equal(pass == 0 ? 2 : 0, json_number(line, "pulled"));
         assert_int_equal(pass == 0 ? 1 : 0, json_number(line, "tables_created"));
-        json_decref(line);
+        tide_json_tree_free(line);
     }
     replica_assert_same_digest(t, "a.db", "b.db");
     cli_sql(t, "b.db",
@@ -65,12 +65,12 @@ static void a_sync_into_nothing_makes_the_table(void **state)
     replica_assert_same_digest(t, "a.db", "b.db");
     replica_ok(t, "verify", "b.db", address);
     const cli_result status = replica_call(t, "status", "a.db", NULL, NULL);
-    json_t *line = cli_json(&status);
+    tide_json_node *line = cli_json(&status);
     assert_int_equal(36, strlen(json_text(line, "node")));
-    assert_int_equal(2, json_array_size(json_object_get(line, "origins")));
-    assert_int_equal(2, json_array_size(json_object_get(line, "cursors")));
-    assert_int_equal(1, json_array_size(json_object_get(line, "peers")));
-    json_decref(line);
+    assert_int_equal(2, tide_json_node_count(tide_json_node_find(line, "origins")));
+    assert_int_equal(2, tide_json_node_count(tide_json_node_find(line, "cursors")));
+    assert_int_equal(1, tide_json_node_count(tide_json_node_find(line, "peers")));
+    tide_json_tree_free(line);
     replica_end(a, SIGTERM);
 }
 
@@ -174,17 +174,17 @@ static void below_the_floor_a_sync_begins_with_a_snapshot(void **state)
             " WHERE i < 1500) SELECT i, 'row', i FROM n");
     assert_int_equal(0, replica_call(t, "track", "a.db", "todos", "--retain=0s").exit_code);
     const cli_result gone = replica_call(t, "gc", "a.db", NULL, NULL);
-    json_t *line = cli_json(&gone);
+    tide_json_node *line = cli_json(&gone);
     assert_int_equal(500, json_number(line, "events")); /* 1,000 are kept for safety */
-    json_decref(line);
+    tide_json_tree_free(line);
     cli_sql(t, "b.db", SCHEMA "INSERT INTO todos VALUES('b','new',1)");
     replica_ok(t, "track", "b.db", "todos");
     proc *a = replica_serve(t, "a.db", NULL, address);
     const cli_result done = replica_call(t, "sync", "b.db", address, NULL);
     line = cli_json(&done);
-    assert_true(json_is_true(json_object_get(line, "proven")));
-    assert_true(json_is_true(json_object_get(line, "bootstrapped")));
-    json_decref(line);
+    assert_true(json_is_true(tide_json_node_find(line, "proven")));
+    assert_true(json_is_true(tide_json_node_find(line, "bootstrapped")));
+    tide_json_tree_free(line);
     replica_assert_same_digest(t, "a.db", "b.db");
     replica_end(a, SIGTERM);
     char copy[TEMPDIR_PATH_MAX];

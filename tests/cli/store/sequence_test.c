@@ -26,15 +26,15 @@ static void next_prints_name_first_and_last(void **state)
 {
     cli_fixture *t = *state;
     cli_result result = cli_run(t, "sequence", "next", "orders", "--count", "3", "--json", NULL);
-    json_t *object = cli_json(&result);
-    assert_int_equal(6, json_object_size(object));
+    tide_json_node *object = cli_json(&result);
+    assert_int_equal(6, tide_json_node_count(object));
     assert_string_equal("orders", json_text(object, "name"));
     assert_int_equal(1, json_number(object, "first"));
     assert_int_equal(3, json_number(object, "last"));
     assert_int_equal(1, json_number(object, "epoch"));
     assert_int_equal(36, strlen(json_text(object, "epoch_id")));
     assert_int_equal(36, strlen(json_text(object, "session_id")));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void show_prints_the_last_number_and_changes_nothing(void **state)
@@ -43,14 +43,14 @@ static void show_prints_the_last_number_and_changes_nothing(void **state)
     cli_run(t, "sequence", "next", "orders", "--count", "7", NULL);
     for (int i = 0; i < 2; i++) {
         cli_result result = cli_run(t, "sequence", "show", "orders", "--json", NULL);
-        json_t *object = cli_json(&result);
-        assert_int_equal(6, json_object_size(object));
+        tide_json_node *object = cli_json(&result);
+        assert_int_equal(6, tide_json_node_count(object));
         assert_string_equal("orders", json_text(object, "name"));
         assert_int_equal(7, json_number(object, "last"));
         const char *at = json_text(object, "last_at");
         assert_int_equal(strlen("2024-02-29T12:30:00.123456Z"), strlen(at));
         assert_int_equal('T', at[10]);
-        json_decref(object);
+        tide_json_tree_free(object);
     }
     cli_result result = cli_run(t, "sequence", "show", "orders", NULL);
     assert_string_equal("7\n", result.out);
@@ -118,14 +118,14 @@ static void ls_lists_by_name_one_object_per_line(void **state)
     char *second = strchr(result.out, '\n');
     assert_non_null(second);
     *second++ = '\0';
-    json_t *apples = json_loads(result.out, 0, NULL);
-    json_t *pears = json_loads(second, 0, NULL);
+    tide_json_node *apples = json_read(tide_view_bytes(result.out, strcspn(result.out, "\n")));
+    tide_json_node *pears = json_read(tide_view_of(second));
     assert_string_equal("apples", json_text(apples, "name"));
     assert_int_equal(5, json_number(apples, "last"));
     assert_string_equal("pears", json_text(pears, "name"));
     assert_int_equal(1, json_number(pears, "last"));
-    json_decref(apples);
-    json_decref(pears);
+    tide_json_tree_free(apples);
+    tide_json_tree_free(pears);
     result = cli_run(t, "sequence", "ls", NULL);
     assert_contains(result.out, "NAME    LAST  LAST TAKEN\napples     5  2");
     assert_null(strchr(result.out, '\033'));
@@ -139,10 +139,10 @@ static void names_of_all_kinds_come_back_as_they_were(void **state)
                                         "a;b%s"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         cli_result result = cli_run(t, "sequence", "next", "--json", "--", names[i], NULL);
-        json_t *object = cli_json(&result);
+        tide_json_node *object = cli_json(&result);
         assert_string_equal(names[i], json_text(object, "name"));
         assert_int_equal(1, json_number(object, "last"));
-        json_decref(object);
+        tide_json_tree_free(object);
     }
     char longest[TIDE_SEQUENCE_NAME_MAX + 1] = "";
     memset(longest, 'n', sizeof longest - 1);

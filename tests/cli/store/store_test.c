@@ -40,14 +40,14 @@ static void info_names_engine_identity_schema_and_durability(void **state)
     cli_fixture *t = *state;
     make_store(t);
     cli_result result = cli_run(t, "store", "info", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal(cli_is_postgres(t) ? "postgres" : "sqlite", json_text(object, "engine"));
     assert_true(strlen(json_text(object, "engine_version")) > 0);
     assert_true(strlen(json_text(object, "schema_version")) > 0);
     assert_is_uuid(json_text(object, "session_id"));
     assert_is_uuid(json_text(object, "epoch_id"));
     assert_int_equal(1, json_number(object, "epoch"));
-    const json_t *durability = json_object_get(object, "durability");
+    const tide_json_node *durability = tide_json_node_find(object, "durability");
     if (cli_is_postgres(t)) {
         assert_string_equal("on", json_text(durability, "fsync"));
         assert_string_equal("on", json_text(durability, "full_page_writes"));
@@ -55,7 +55,7 @@ static void info_names_engine_identity_schema_and_durability(void **state)
         assert_string_equal("wal", json_text(durability, "journal_mode"));
         assert_string_equal("full", json_text(durability, "synchronous"));
     }
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void the_same_facts_are_told_to_people(void **state)
@@ -105,11 +105,11 @@ static void a_damaged_store_fails_its_check_with_8(void **state)
     free(bytes);
     cli_result result = cli_run(t, "store", "check", "--json", NULL);
     assert_int_equal(TIDE_EXIT_DAMAGED, result.exit_code);
-    json_t *object = json_loads(result.out, 0, NULL);
-    assert_true(json_is_false(json_object_get(object, "sound")));
+    tide_json_node *object = json_read(tide_view_of(result.out));
+    assert_true(json_is_false(tide_json_node_find(object, "sound")));
     assert_true(json_number(object, "count") > 0);
-    assert_true(json_array_size(json_object_get(object, "findings")) > 0);
-    json_decref(object);
+    assert_true(tide_json_node_count(tide_json_node_find(object, "findings")) > 0);
+    tide_json_tree_free(object);
     result = cli_run(t, "store", "check", NULL);
     assert_int_equal(TIDE_EXIT_DAMAGED, result.exit_code);
     assert_true(strlen(result.out) > 0);
@@ -121,10 +121,10 @@ static void a_current_schema_needs_no_migration(void **state)
     cli_fixture *t = *state;
     make_store(t);
     cli_result result = cli_run(t, "store", "migrate", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal(json_text(object, "from"), json_text(object, "to"));
-    assert_true(json_is_false(json_object_get(object, "migrated")));
-    json_decref(object);
+    assert_true(json_is_false(tide_json_node_find(object, "migrated")));
+    tide_json_tree_free(object);
 }
 
 /* There is nothing to migrate where nothing is, and nothing is made. */
@@ -164,16 +164,16 @@ static void a_backup_goes_on_in_a_new_epoch(void **state)
     cli_fixture *t = *state;
     make_store(t);
     cli_result result = cli_run(t, "store", "backup", "copy.db", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_string_equal("copy.db", json_text(object, "path"));
     assert_true(json_number(object, "bytes") > 0);
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "sequence", "next", "orders", "--store", "copy.db", NULL);
     assert_string_equal("6\n", result.out);
     result = cli_run(t, "store", "info", "--store", "copy.db", "--json", NULL);
     object = cli_json(&result);
     assert_int_equal(2, json_number(object, "epoch"));
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "sequence", "show", "orders", NULL);
     assert_string_equal("5\n", result.out);
 }
@@ -210,16 +210,16 @@ static void an_operator_can_begin_an_epoch_and_say_why(void **state)
     cli_result result = cli_run(t, "store", "new-epoch", NULL);
     cli_assert_fails(&result, TIDE_EXIT_USAGE);
     result = cli_run(t, "store", "new-epoch", "--why", "volume rolled back", "--json", NULL);
-    json_t *object = cli_json(&result);
+    tide_json_node *object = cli_json(&result);
     assert_int_equal(2, json_number(object, "epoch"));
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "store", "epochs", "--json", NULL);
     assert_int_equal(0, result.exit_code);
-    object = json_loads(strchr(result.out, '\n') + 1, 0, NULL);
+    object = json_read(tide_view_of(strchr(result.out, '\n') + 1));
     assert_int_equal(2, json_number(object, "epoch"));
     assert_string_equal("operator", json_text(object, "reason"));
     assert_string_equal("volume rolled back", json_text(object, "evidence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     result = cli_run(t, "store", "epochs", NULL);
     assert_contains(result.out, "volume rolled back");
 }

@@ -23,19 +23,19 @@ static void json_has_all_members(void **state)
     cli_fixture *t = *state;
     const cli_result made = cli_run(t, "token", "create", "a", "--expires", "30d", "--agent",
                                     "agent-1", "--json", NULL);
-    json_t *object = cli_json(&made);
+    tide_json_node *object = cli_json(&made);
     assert_string_equal("a", json_text(object, "name"));
     assert_string_equal("read", json_text(object, "role"));
     assert_string_equal("agent-1", json_text(object, "agent"));
     assert_int_equal(48, strlen(json_text(object, "token")));
     assert_int_equal(27, strlen(json_text(object, "expires_at")));
-    assert_true(json_is_null(json_object_get(object, "last_used_at")));
-    json_decref(object);
+    assert_true(json_is_null(tide_json_node_find(object, "last_used_at")));
+    tide_json_tree_free(object);
     const cli_result list = cli_run(t, "token", "ls", "--json", NULL);
     object = cli_json(&list);
-    assert_null(json_object_get(object, "token"));
+    assert_null(tide_json_node_find(object, "token"));
     assert_string_equal("live", json_text(object, "state"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void a_revoked_token_is_gone_from_the_list(void **state)

@@ -6,44 +6,44 @@
 static void a_schedule_makes_items_when_it_is_due(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object =
+    tide_json_node *object =
         work_object(t, "$T schedule add s --task t --type tick --every 1ms --input '{\"n\": 1}' "
                        "--priority 3 --max-retries 2 --timeout 1m --json");
     assert_string_equal("s", json_text(object, "name"));
     assert_int_equal(27, strlen(json_text(object, "next_run_at")));
-    json_decref(object);
+    tide_json_tree_free(object);
     /* However many times were missed, one item makes up for them. */
     object = work_object(t, "$T work sweep --json");
     assert_int_equal(1, json_number(object, "scheduled"));
-    json_decref(object);
-    json_t *list = work_objects(t, "$T work ls --json");
-    assert_int_equal(1, json_array_size(list));
-    const json_t *item = json_array_get(list, 0);
+    tide_json_tree_free(object);
+    tide_json_node *list = work_objects(t, "$T work ls --json");
+    assert_int_equal(1, tide_json_node_count(list));
+    const tide_json_node *item = tide_json_node_at(list, 0);
     assert_string_equal("s", json_text(item, "schedule_name"));
     assert_string_equal("{\"n\":1}", work_value(t, item, "input_data"));
     assert_int_equal(3, json_number(item, "priority"));
     assert_int_equal(2, json_number(item, "max_retries"));
     assert_int_equal(60000, json_number(item, "timeout_ms"));
-    json_decref(list);
+    tide_json_tree_free(list);
     object = work_object(t, "$T schedule ls --json");
     assert_int_equal(1, json_number(object, "run_count"));
     assert_string_equal("tick", json_text(object, "work_type"));
-    assert_true(json_is_null(json_object_get(object, "cron")));
-    json_decref(object);
+    assert_true(json_is_null(tide_json_node_find(object, "cron")));
+    tide_json_tree_free(object);
 }
 
 static void a_cron_expression_says_when(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object =
+    tide_json_node *object =
         work_object(t, "$T schedule add nightly --task t --type x --cron '30 2 * * 1-5' --json");
     assert_string_equal("T02:30:00.000000Z", json_text(object, "next_run_at") + 10);
-    json_decref(object);
+    tide_json_tree_free(object);
     object = work_object(t, "$T schedule ls --json");
     assert_string_equal("30 2 * * 1-5", json_text(object, "cron"));
-    assert_true(json_is_null(json_object_get(object, "every_ms")));
+    assert_true(json_is_null(tide_json_node_find(object, "every_ms")));
     assert_string_equal("false", work_value(t, object, "is_paused"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_contains(work_ok(t, "$T schedule ls"), "30 2 * * 1-5");
 }
 

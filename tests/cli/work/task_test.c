@@ -8,21 +8,21 @@
 static void create_prints_the_id_and_nothing_else(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object = work_object(t, "$T task create 'nightly import' --json");
-    assert_int_equal(1, json_object_size(object));
+    tide_json_node *object = work_object(t, "$T task create 'nightly import' --json");
+    assert_int_equal(1, tide_json_node_count(object));
     const char *id = work_value(t, object, "task_id");
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_int_equal(36, strlen(id));
     object = work_object(t, "$T task show %s --json", id);
     assert_string_equal("nightly import", json_text(object, "title"));
     assert_string_equal("pending", json_text(object, "status"));
-    assert_true(json_is_null(json_object_get(object, "completed_at")));
-    json_decref(object);
+    assert_true(json_is_null(tide_json_node_find(object, "completed_at")));
+    tide_json_tree_free(object);
     assert_string_equal("mine\n",
                         work_ok(t, "$T task create x --task mine --metadata '{\"a\": 1}'"));
     object = work_object(t, "$T task show mine --json");
     assert_string_equal("{\"a\":1}", work_value(t, object, "metadata"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void ls_lists_the_newest_first_and_by_status(void **state)
@@ -30,15 +30,15 @@ static void ls_lists_the_newest_first_and_by_status(void **state)
     cli_fixture *t = *state;
     work_ok(t, "$T task create second --task u");
     work_ok(t, "$T task cancel u");
-    json_t *list = work_objects(t, "$T task ls --json");
-    assert_int_equal(2, json_array_size(list));
-    assert_string_equal("u", json_text(json_array_get(list, 0), "task_id"));
-    assert_string_equal("cancelled", json_text(json_array_get(list, 0), "status"));
-    json_decref(list);
+    tide_json_node *list = work_objects(t, "$T task ls --json");
+    assert_int_equal(2, tide_json_node_count(list));
+    assert_string_equal("u", json_text(tide_json_node_at(list, 0), "task_id"));
+    assert_string_equal("cancelled", json_text(tide_json_node_at(list, 0), "status"));
+    tide_json_tree_free(list);
     list = work_objects(t, "$T task ls --status pending --json");
-    assert_int_equal(1, json_array_size(list));
-    assert_string_equal("t", json_text(json_array_get(list, 0), "task_id"));
-    json_decref(list);
+    assert_int_equal(1, tide_json_node_count(list));
+    assert_string_equal("t", json_text(tide_json_node_at(list, 0), "task_id"));
+    tide_json_tree_free(list);
     assert_contains(work_ok(t, "$T task ls"), "STATUS");
     assert_string_equal("", work_ok(t, "$T task ls --status failed --json"));
 }
@@ -67,12 +67,12 @@ static void finish_is_refused_while_items_are_unfinished(void **state)
     work_refuses(t, 4, "", "$T task finish t");
     work_refuses(t, 2, "succeeded or failed", "$T task finish t --status cancelled");
     assert_string_equal("t succeeded\n", work_ok(t, "$T task finish t --cancel-rest"));
-    json_t *object = work_object(t, "$T task show t --json");
+    tide_json_node *object = work_object(t, "$T task show t --json");
     assert_string_equal("succeeded", json_text(object, "status"));
     assert_string_equal(
         "{\"completed\":0,\"expired\":0,\"failed\":1,\"in_progress\":0,\"pending\":0}",
         work_value(t, object, "items"));
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "", "$T task cancel t");
 }
 
@@ -105,45 +105,46 @@ static void resume_hands_over_what_is_needed(void **state)
     work_ok(t, "$T checkpoint add --task t --type llm_response --data '{\"text\":\"yes\"}'");
     work_add(t, "--type run --work-item r");
     work_ok(t, "$T work run --type run --until-empty -- echo '[1]'");
-    json_t *object = work_object(t, "$T task resume t --holder me --lease 5m --json");
-    const json_t *items = json_object_get(object, "items");
-    assert_int_equal(1, json_array_size(items));
-    assert_string_equal(pending, json_text(json_array_get(items, 0), "work_item_id"));
+    tide_json_node *object = work_object(t, "$T task resume t --holder me --lease 5m --json");
+    const tide_json_node *items = tide_json_node_find(object, "items");
+    assert_int_equal(1, tide_json_node_count(items));
+    assert_string_equal(pending, json_text(tide_json_node_at(items, 0), "work_item_id"));
     assert_string_equal("{\"iteration\":3}",
-                        work_value(t, json_object_get(object, "iteration_end"), "snapshot"));
+                        work_value(t, tide_json_node_find(object, "iteration_end"), "snapshot"));
     assert_int_equal(4, json_number(object, "next_iteration"));
-    const json_t *later = json_object_get(object, "checkpoints");
-    assert_int_equal(3, json_array_size(later)); /* the two, and that of the run */
-    assert_string_equal("{\"tool\":\"grep\"}", work_value(t, json_array_get(later, 0), "snapshot"));
-    assert_string_equal("llm_response", json_text(json_array_get(later, 1), "type"));
-    const json_t *responses = json_object_get(object, "responses");
-    assert_int_equal(1, json_array_size(responses));
-    assert_string_equal("work-r", json_text(json_array_get(responses, 0), "key"));
-    assert_string_equal("[1]", work_value(t, json_array_get(responses, 0), "response"));
+    const tide_json_node *later = tide_json_node_find(object, "checkpoints");
+    assert_int_equal(3, tide_json_node_count(later)); /* the two, and that of the run */
+    assert_string_equal("{\"tool\":\"grep\"}",
+                        work_value(t, tide_json_node_at(later, 0), "snapshot"));
+    assert_string_equal("llm_response", json_text(tide_json_node_at(later, 1), "type"));
+    const tide_json_node *responses = tide_json_node_find(object, "responses");
+    assert_int_equal(1, tide_json_node_count(responses));
+    assert_string_equal("work-r", json_text(tide_json_node_at(responses, 0), "key"));
+    assert_string_equal("[1]", work_value(t, tide_json_node_at(responses, 0), "response"));
     assert_string_equal("me", json_text(object, "holder"));
     assert_true(json_number(object, "lease_token") > 0);
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void resume_of_a_new_task_begins_with_iteration_1(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object = work_object(t, "$T task resume t --json");
+    tide_json_node *object = work_object(t, "$T task resume t --json");
     assert_int_equal(1, json_number(object, "next_iteration"));
-    assert_true(json_is_null(json_object_get(object, "iteration_end")));
+    assert_true(json_is_null(tide_json_node_find(object, "iteration_end")));
     assert_string_equal("[]", work_value(t, object, "items"));
     assert_string_equal("[]", work_value(t, object, "checkpoints"));
     assert_string_equal("[]", work_value(t, object, "responses"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 /* One resumer at a time; the lease can be kept and given back, by its token only. */
 static void a_second_resumer_is_refused_while_the_lease_lasts(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object = work_object(t, "$T task resume t --holder me --json");
+    tide_json_node *object = work_object(t, "$T task resume t --holder me --json");
     const long long token = json_number(object, "lease_token");
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "me", "$T task resume t --holder you --json");
     work_refuses(t, 4, "", "$T task renew t --token %lld", token + 1);
     work_ok(t, "$T task renew t --token %lld --lease 10m", token);
@@ -151,7 +152,7 @@ static void a_second_resumer_is_refused_while_the_lease_lasts(void **state)
     assert_string_equal("t released\n", work_ok(t, "$T task release t --token %lld", token));
     object = work_object(t, "$T task resume t --holder you --json");
     assert_true(json_number(object, "lease_token") > token);
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "", "$T task renew t --token %lld", token);
 }
 

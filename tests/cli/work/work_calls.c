@@ -153,7 +153,7 @@ const char *work_line(cli_fixture *t, const char *format, ...)
     return work_text(t, "%.*s", (int)strcspn(result.out, "\n"), result.out);
 }
 
-json_t *work_object(cli_fixture *t, const char *format, ...)
+tide_json_node *work_object(cli_fixture *t, const char *format, ...)
 {
     TIDE_CLEANUP(tide_freep) char *script = NULL;
     FORMAT(script, format);
@@ -162,23 +162,13 @@ json_t *work_object(cli_fixture *t, const char *format, ...)
     return cli_json(&result);
 }
 
-json_t *work_objects(cli_fixture *t, const char *format, ...)
+tide_json_node *work_objects(cli_fixture *t, const char *format, ...)
 {
     TIDE_CLEANUP(tide_freep) char *script = NULL;
     FORMAT(script, format);
     const cli_result result = run_script(t, script);
     expect_success(&result, script);
-    json_t *list = json_array();
-    for (const char *at = result.out; *at;) {
-        const size_t len = strcspn(at, "\n");
-        json_error_t problem;
-        json_t *object = json_loadb(at, len, JSON_REJECT_DUPLICATES, &problem);
-        if (!json_is_object(object) || at[len] != '\n')
-            fail_msg("%s: not one JSON object per line: %s: %s", script, problem.text, result.out);
-        assert_int_equal(0, json_array_append_new(list, object));
-        at += len + 1;
-    }
-    return list;
+    return json_lines(result.out);
 }
 
 void work_refuses(cli_fixture *t, int exit_code, const char *part, const char *format, ...)
@@ -396,28 +386,28 @@ const char *work_add(cli_fixture *t, const char *options)
 
 work_held work_claim(cli_fixture *t, const char *options)
 {
-    json_t *object = work_object(t, "$T work claim --worker w %s --json", options);
+    tide_json_node *object = work_object(t, "$T work claim --worker w %s --json", options);
     const work_held held = {.id = work_value(t, object, "work_item_id"),
                             .token = json_number(object, "lease_token"),
                             .attempt = json_number(object, "attempt")};
-    json_decref(object);
+    tide_json_tree_free(object);
     return held;
 }
 
-const char *work_value(cli_fixture *t, const json_t *object, const char *key)
+const char *work_value(cli_fixture *t, const tide_json_node *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
+    const tide_json_node *value = tide_json_node_find(object, key);
     if (!value)
         fail_msg("there is no member %s", key);
     if (json_is_string(value))
-        return work_text(t, "%s", json_string_value(value));
-    return keep(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS));
+        return work_text(t, "%s", tide_json_node_text(value));
+    return keep(json_dump(value));
 }
 
 const char *work_member(cli_fixture *t, const char *id, const char *key)
 {
-    json_t *object = work_object(t, "$T work show %s --json", id);
+    tide_json_node *object = work_object(t, "$T work show %s --json", id);
     const char *value = work_value(t, object, key);
-    json_decref(object);
+    tide_json_tree_free(object);
     return value;
 }

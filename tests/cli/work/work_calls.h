@@ -1,6 +1,6 @@
 /* work_calls.h - tidemark task, work, checkpoint and schedule, called as a script calls them; and what the tables hold.
  *
- *     json_t *item = work_object(t, "$T work show %s --json", id);
+ *     tide_json_node *item = work_object(t, "$T work show %s --json", id);
  *     work_refuses(t, 4, "lease", "$T work finish %s --token %lld", id, token);
  *
  * A script runs in the case's directory, with $T the program. WORK_EVERY_ENGINE lists a case for both engines; the store is
@@ -31,9 +31,9 @@ const char *work_ok(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
 /* ... without the line break at its end. */
 const char *work_line(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
 /* It ends with 0 and prints exactly one JSON object; to be given back (json_decref). */
-json_t *work_object(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
+tide_json_node *work_object(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
 /* One object per line, as an array; any number; to be given back. */
-json_t *work_objects(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
+tide_json_node *work_objects(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
 /* It is refused: this exit code, nothing on stdout, words on stderr that hold `part`, and no table has changed. */
 void work_refuses(cli_fixture *t, int exit_code, const char *part, const char *format, ...)
     WORK_FORMAT(4);
@@ -69,7 +69,7 @@ const char *work_member(cli_fixture *t, const char *id, const char *key);
 #define assert_member(t, id, key, want) assert_string_equal((want), work_member((t), (id), (key)))
 
 /* The member of an object as text: a text itself, everything else as compact JSON. */
-const char *work_value(cli_fixture *t, const json_t *object, const char *key);
+const char *work_value(cli_fixture *t, const tide_json_node *object, const char *key);
 
 /* Formatted, kept until the end of the case. */
 const char *work_text(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);

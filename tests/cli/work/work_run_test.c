@@ -161,11 +161,11 @@ static void checkpoints_and_key_frame_the_command(void **state)
         "iteration_start|a\ntool_executed|a\n",
         work_rows(
             t, "SELECT checkpoint_type, work_item_id FROM checkpoints ORDER BY global_sequence"));
-    json_t *object = work_object(t, "$T checkpoint show 2 --json");
-    const json_t *executed = json_object_get(object, "snapshot");
+    tide_json_node *object = work_object(t, "$T checkpoint show 2 --json");
+    const tide_json_node *executed = tide_json_node_find(object, "snapshot");
     assert_string_equal("[7]", work_value(t, executed, "result"));
-    assert_int_equal(0, json_number(json_object_get(executed, "run"), "exit_code"));
-    json_decref(object);
+    assert_int_equal(0, json_number(tide_json_node_find(executed, "run"), "exit_code"));
+    tide_json_tree_free(object);
     assert_string_equal(
         "completed|[7]",
         work_query(
@@ -213,12 +213,12 @@ static void messages_are_answered_when_they_are_on_disk(void **state)
     assert_string_equal("3", strsep(&at, "\n")); /* by the command line, without any option */
     free(copy);
     assert_member(t, id, "output_data", "{\"a\":1}");
-    json_t *object = work_object(t, "$T checkpoint show 2 --json");
+    tide_json_node *object = work_object(t, "$T checkpoint show 2 --json");
     assert_string_equal("half", json_text(object, "message"));
     assert_string_equal("[\"a\",\"b\"]", work_value(t, object, "tags"));
     assert_string_equal("{\"page\":7}", work_value(t, object, "snapshot"));
     assert_string_equal(id, json_text(object, "work_item_id"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_string_equal("4", work_query(t, "SELECT count(*) FROM checkpoints"));
 }
 
@@ -257,12 +257,12 @@ static void limit_until_empty_and_parallel(void **state)
     cli_fixture *t = *state;
     for (int i = 0; i < 5; i++)
         work_add(t, "--type x");
-    json_t *list = work_objects(t, "$T work run --type x --limit 2 --json -- true");
-    const json_t *end = json_array_get(list, json_array_size(list) - 1);
+    tide_json_node *list = work_objects(t, "$T work run --type x --limit 2 --json -- true");
+    const tide_json_node *end = tide_json_node_at(list, tide_json_node_count(list) - 1);
     assert_string_equal("stopped", json_text(end, "event"));
     assert_int_equal(2, json_number(end, "finished"));
-    assert_string_equal("claimed", json_text(json_array_get(list, 0), "event"));
-    json_decref(list);
+    assert_string_equal("claimed", json_text(tide_json_node_at(list, 0), "event"));
+    tide_json_tree_free(list);
     /* Three at once: each waits until it has seen the others. */
     assert_contains(
         work_ok(t, "$T work run --type x --parallel 3 --prefetch 2 --until-empty -- sh -c "

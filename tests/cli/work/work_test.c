@@ -10,11 +10,12 @@
 static void add_prints_the_id_and_nothing_else(void **state)
 {
     cli_fixture *t = *state;
-    json_t *object = work_object(t, "$T work add --task t --type import --input '{\"day\": 1.50}' "
-                                    "--priority -5 --max-retries 0 --json");
-    assert_int_equal(2, json_object_size(object));
+    tide_json_node *object =
+        work_object(t, "$T work add --task t --type import --input '{\"day\": 1.50}' "
+                       "--priority -5 --max-retries 0 --json");
+    assert_int_equal(2, tide_json_node_count(object));
     const char *id = work_value(t, object, "work_item_id");
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_member(t, id, "status", "pending");
     assert_member(t, id, "priority", "-5");
     assert_member(t, id, "max_retries", "0");
@@ -40,16 +41,17 @@ static void a_batch_is_read_from_stdin(void **state)
 {
     cli_fixture *t = *state;
     work_ok(t, "$T task create other --task u");
-    json_t *list = work_objects(t, "printf '%%s\\n' '{\"type\":\"x\",\"input\":[1, "
-                                   "2],\"priority\":7,\"work_item_id\":\"a\"}' ''"
-                                   " '{\"work_type\":\"y\",\"task\":\"u\",\"max_retries\":0,"
-                                   "\"timeout\":\"5m\",\"work_item_id\":\"b\"}'"
-                                   " '{\"type\":\"x\",\"depends_on\":[\"a\"],\"delay\":\"1h\","
-                                   "\"unique_key\":\"k\",\"work_item_id\":\"c\"}'"
-                                   " | $T work add --task t --batch - --json");
-    assert_int_equal(3, json_array_size(list));
-    assert_string_equal("b", json_text(json_array_get(list, 1), "work_item_id"));
-    json_decref(list);
+    tide_json_node *list =
+        work_objects(t, "printf '%%s\\n' '{\"type\":\"x\",\"input\":[1, "
+                        "2],\"priority\":7,\"work_item_id\":\"a\"}' ''"
+                        " '{\"work_type\":\"y\",\"task\":\"u\",\"max_retries\":0,"
+                        "\"timeout\":\"5m\",\"work_item_id\":\"b\"}'"
+                        " '{\"type\":\"x\",\"depends_on\":[\"a\"],\"delay\":\"1h\","
+                        "\"unique_key\":\"k\",\"work_item_id\":\"c\"}'"
+                        " | $T work add --task t --batch - --json");
+    assert_int_equal(3, tide_json_node_count(list));
+    assert_string_equal("b", json_text(tide_json_node_at(list, 1), "work_item_id"));
+    tide_json_tree_free(list);
     assert_member(t, "a", "priority", "7");
     assert_member(t, "b", "task_id", "u");
     assert_member(t, "b", "timeout_ms", "300000");
@@ -105,13 +107,13 @@ static void claim_prints_what_scripts_rely_on(void **state)
     cli_fixture *t = *state;
     const char *low = work_add(t, "--type x --input '{\"n\":1}'");
     const char *high = work_add(t, "--type x --priority 9");
-    json_t *list =
+    tide_json_node *list =
         work_objects(t, "$T work claim --worker me --type x --limit 5 --lease 30s --json");
-    assert_int_equal(2, json_array_size(list));
-    const json_t *first = json_array_get(list, 0);
-    const json_t *second = json_array_get(list, 1);
+    assert_int_equal(2, tide_json_node_count(list));
+    const tide_json_node *first = tide_json_node_at(list, 0);
+    const tide_json_node *second = tide_json_node_at(list, 1);
     assert_string_equal(high, json_text(first, "work_item_id"));
-    assert_true(json_is_null(json_object_get(first, "input_data")));
+    assert_true(json_is_null(tide_json_node_find(first, "input_data")));
     assert_string_equal(low, json_text(second, "work_item_id"));
     assert_string_equal("{\"n\":1}", work_value(t, second, "input_data"));
     assert_int_equal(1, json_number(second, "attempt"));
@@ -119,12 +121,12 @@ static void claim_prints_what_scripts_rely_on(void **state)
     assert_string_equal("t", json_text(second, "task_id"));
     assert_string_equal("x", json_text(second, "work_type"));
     assert_int_equal(27, strlen(json_text(second, "lease_expires_at")));
-    json_decref(list);
+    tide_json_tree_free(list);
     assert_member(t, low, "lease_holder", "me");
     assert_member(t, low, "status", "in_progress");
-    json_t *task = work_object(t, "$T task show t --json");
+    tide_json_node *task = work_object(t, "$T task show t --json");
     assert_string_equal("running", json_text(task, "status"));
-    json_decref(task);
+    tide_json_tree_free(task);
 }
 
 static void claim_ends_with_3_when_there_is_nothing(void **state)
@@ -151,11 +153,11 @@ static void attempts_count_from_1_and_tokens_rise(void **state)
     work_add(t, "--type x --max-retries 1");
     const work_held first = work_claim(t, "");
     assert_int_equal(1, first.attempt);
-    json_t *failed =
+    tide_json_node *failed =
         work_object(t, "$T work fail %s --token %lld --error 'no network' --retry-after 0s --json",
                     first.id, first.token);
-    assert_false(json_is_true(json_object_get(failed, "is_final")));
-    json_decref(failed);
+    assert_false(json_is_true(tide_json_node_find(failed, "is_final")));
+    tide_json_tree_free(failed);
     const work_held second = work_claim(t, "");
     assert_string_equal(first.id, second.id);
     assert_int_equal(2, second.attempt);
@@ -166,8 +168,8 @@ static void attempts_count_from_1_and_tokens_rise(void **state)
     assert_int_equal(2, third.attempt); /* a release spends none */
     failed = work_object(t, "$T work fail %s --token %lld --error 'again' --json", third.id,
                          third.token);
-    assert_true(json_is_true(json_object_get(failed, "is_final")));
-    json_decref(failed);
+    assert_true(json_is_true(tide_json_node_find(failed, "is_final")));
+    tide_json_tree_free(failed);
     assert_member(t, third.id, "failure_kind", "exhausted");
     assert_member(t, third.id, "error_message", "again");
 }
@@ -209,9 +211,9 @@ static void a_final_failure_ends_the_item(void **state)
     assert_member(t, held.id, "status", "failed");
     assert_member(t, held.id, "failure_kind", "error");
     /* A new item like it, linked to it. */
-    json_t *object = work_object(t, "$T work retry %s --json", held.id);
+    tide_json_node *object = work_object(t, "$T work retry %s --json", held.id);
     assert_member(t, json_text(object, "work_item_id"), "retried_from", held.id);
-    json_decref(object);
+    tide_json_tree_free(object);
     work_refuses(t, 4, "", "$T work retry %s", work_claim(t, "").id);
 }
 
@@ -226,13 +228,13 @@ static void a_lease_that_ran_out_is_lost(void **state)
     work_refuses(t, 4, "", "$T work release %s --token %lld", held.id, held.token);
     work_refuses(t, 4, "", "$T work checkpoint %s --token %lld --data '{}'", held.id, held.token);
     work_refuses(t, 4, "", "$T work progress %s --token %lld --progress 5", held.id, held.token);
-    json_t *swept = work_object(t, "$T work sweep --json");
+    tide_json_node *swept = work_object(t, "$T work sweep --json");
     assert_int_equal(1, json_number(swept, "requeued"));
     assert_int_equal(0, json_number(swept, "failed"));
     static const char *const counts[] = {"quarantined", "promoted", "blocked", "scheduled"};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         assert_int_equal(0, json_number(swept, counts[i]));
-    json_decref(swept);
+    tide_json_tree_free(swept);
     assert_contains(work_ok(t, "$T work sweep"), "0 requeued");
     assert_member(t, held.id, "crash_count", "1");
     assert_string_equal("error_boundary", work_query(t, "SELECT checkpoint_type FROM checkpoints"));
@@ -282,7 +284,7 @@ static void show_prints_all_columns(void **state)
     work_add(t, "--type x --timeout 1h --unique-key k");
     const work_held held = work_claim(t, "");
     work_ok(t, "$T work progress %s --token %lld --progress 40", held.id, held.token);
-    json_t *object = work_object(t, "$T work show %s --json", held.id);
+    tide_json_node *object = work_object(t, "$T work show %s --json", held.id);
     const char *names =
         cli_is_postgres(t)
             ? work_query(t, "SELECT string_agg(column_name, ' ') FROM information_schema.columns "
@@ -292,17 +294,17 @@ static void show_prints_all_columns(void **state)
     int count = 0;
     for (char *at = left, *name; (name = strsep(&at, " "));) {
         const char *member = strcmp(name, "timeout_us") == 0 ? "timeout_ms" : name;
-        if (!json_object_get(object, member))
+        if (!tide_json_node_find(object, member))
             fail_msg("show leaves out %s", name);
         count++;
     }
     free(left);
     assert_true(count >= 18);
     assert_string_equal("{\"percent\":40}", work_value(t, object, "progress"));
-    const json_t *attempt = json_array_get(json_object_get(object, "attempts"), 0);
+    const tide_json_node *attempt = tide_json_node_at(tide_json_node_find(object, "attempts"), 0);
     assert_int_equal(held.token, json_number(attempt, "lease_token"));
-    assert_true(json_is_null(json_object_get(attempt, "outcome")));
-    json_decref(object);
+    assert_true(json_is_null(tide_json_node_find(attempt, "outcome")));
+    tide_json_tree_free(object);
     assert_contains(work_ok(t, "$T work show %s", held.id), "held by      w\n");
 }
 
@@ -338,16 +340,16 @@ static void explain_tells_why_it_is_not_running(void **state)
     work_add(t, "--type x --work-item a");
     work_add(t, "--type y --work-item b --depends-on a --run-after 1h");
     work_ok(t, "$T work pause y");
-    json_t *object = work_object(t, "$T work explain b --json");
+    tide_json_node *object = work_object(t, "$T work explain b --json");
     const char *reasons = work_value(t, object, "reasons");
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_contains(reasons, "\"code\":\"paused\"");
     assert_contains(reasons, "\"code\":\"delayed\"");
     assert_contains(reasons, "\"code\":\"waiting\"");
     assert_contains(work_ok(t, "$T work explain a"), "ready: ");
-    json_t *types = work_objects(t, "$T work types --json");
-    assert_int_equal(2, json_array_size(types));
-    json_decref(types);
+    tide_json_node *types = work_objects(t, "$T work types --json");
+    assert_int_equal(2, tide_json_node_count(types));
+    tide_json_tree_free(types);
     work_refuses(t, 3, "nobody", "$T work explain nobody");
 }
 
@@ -360,20 +362,20 @@ static void stats_count_items_leases_and_checkpoints(void **state)
     work_add(t, "--type y");
     work_claim(t, "--type y");
     work_ok(t, "$T checkpoint add --task t --data '{}'; $T checkpoint add --task t --data '{}'");
-    json_t *object = work_object(t, "$T work stats --json");
-    const json_t *items = json_object_get(object, "items");
-    assert_int_equal(2, json_array_size(items));
-    assert_string_equal("x", json_text(json_array_get(items, 0), "work_type"));
-    assert_string_equal("pending", json_text(json_array_get(items, 0), "status"));
-    assert_int_equal(2, json_number(json_array_get(items, 0), "count"));
-    assert_true(json_is_number(json_object_get(json_array_get(items, 0), "mean_age_s")));
-    const json_t *leases = json_object_get(object, "leases");
+    tide_json_node *object = work_object(t, "$T work stats --json");
+    const tide_json_node *items = tide_json_node_find(object, "items");
+    assert_int_equal(2, tide_json_node_count(items));
+    assert_string_equal("x", json_text(tide_json_node_at(items, 0), "work_type"));
+    assert_string_equal("pending", json_text(tide_json_node_at(items, 0), "status"));
+    assert_int_equal(2, json_number(tide_json_node_at(items, 0), "count"));
+    assert_true(json_is_number(tide_json_node_find(tide_json_node_at(items, 0), "mean_age_s")));
+    const tide_json_node *leases = tide_json_node_find(object, "leases");
     assert_int_equal(1, json_number(leases, "active"));
     assert_int_equal(0, json_number(leases, "stale"));
-    const json_t *top = json_array_get(json_object_get(object, "tasks"), 0);
+    const tide_json_node *top = tide_json_node_at(tide_json_node_find(object, "tasks"), 0);
     assert_int_equal(2, json_number(top, "checkpoint_count"));
     assert_int_equal(2, json_number(top, "max_sequence"));
-    json_decref(object);
+    tide_json_tree_free(object);
     assert_contains(work_ok(t, "$T work stats"), "1 active");
 }
 
@@ -499,9 +501,9 @@ static void a_store_with_work_in_it_is_sound(void **state)
     work_ok(t, "head -c 300000 /dev/urandom | base64 -w0 | sed 's/.*/\"&\"/' | $T checkpoint add "
                "--task t --data -");
     work_ok(t, "$T checkpoint fork 1 --task f");
-    json_t *report = work_object(t, "$T store check --json");
+    tide_json_node *report = work_object(t, "$T store check --json");
     assert_string_equal("[]", work_value(t, report, "findings"));
-    json_decref(report);
+    tide_json_tree_free(report);
     const cli_result doctor = work_run(t, "$T doctor");
     assert_null(strstr(doctor.out, "bad"));
     assert_string_equal("0 invalid",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/colony/colony_calls.h"
+#include "support/json.h"
 
 #define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-grpcio */
 
@@ -84,7 +85,7 @@ static int stop_all(void **state)
     return cli_teardown(&fixture);
 }
 
-static json_int_t number(const char *what, const char *table, const char *agent)
+static int64_t number(const char *what, const char *table, const char *agent)
 {
     char sql[256];
     (void)snprintf(sql, sizeof sql, "SELECT %s AS n FROM %s WHERE agent_id = '%s'", what, table,
@@ -92,7 +93,7 @@ static json_int_t number(const char *what, const char *table, const char *agent)
     return query_number(shared, sql);
 }
 
-static void assert_spans(const char *agent, json_int_t count)
+static void assert_spans(const char *agent, int64_t count)
 {
     assert_int_equal(count, number("count(*)", "spans", agent));
     assert_int_equal(count, number("count(DISTINCT seq_id || session_id)", "spans", agent));
@@ -208,12 +209,12 @@ static void assert_skipped(const char *agent, int seq)
 {
     assert_spans(agent, 5);
     const cli_result gaps = cli_run(shared, "gaps", "ls", "--agent", agent, "--json", NULL);
-    json_t *gap = cli_json(&gaps);
+    tide_json_node *gap = cli_json(&gaps);
     assert_int_equal(seq, json_number(gap, "start_seq_id"));
     assert_int_equal(seq, json_number(gap, "end_seq_id"));
     assert_string_equal("permanent", json_text(gap, "status"));
     assert_string_equal("too large", json_text(gap, "reason"));
-    json_decref(gap);
+    tide_json_tree_free(gap);
 }
 
 static void a_record_that_is_too_large_is_told_and_passed_by(void **state)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "cli/cli_run.h"
 #include "support/clock/fair_clock.h"
+#include "support/json.h"
 
 #define PYTHON "/usr/bin/python3" /* Debian's, which has Debian's python3-grpcio */
 #define READY "ready listen="
@@ -167,9 +168,9 @@ static void a_lost_answer_is_found_by_its_key(void **state)
 static void make_token(cli_fixture *t, const char *name, const char *role, char out[LINE_MAX_LEN])
 {
     const cli_result made = cli_run(t, "token", "create", name, "--role", role, "--json", NULL);
-    json_t *object = cli_json(&made);
+    tide_json_node *object = cli_json(&made);
     (void)snprintf(out, LINE_MAX_LEN, "%s", json_text(object, "token"));
-    json_decref(object);
+    tide_json_tree_free(object);
 }
 
 static void a_reader_may_only_read(void **state)
