@@ -69,6 +69,23 @@ tags: {{}}
 """
 
 
+POOLER_PORT = 6432
+POOLER = """\
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = {address}
+listen_port = {port}
+unix_socket_dir = {directory}
+auth_type = trust
+auth_file = {directory}/users.txt
+pool_mode = {mode}
+default_pool_size = 10
+max_client_conn = 500
+ignore_startup_parameters = extra_float_digits
+"""
+
+
 def run(*words, check=True, **options):
     return subprocess.run(words, check=check, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, **options)
@@ -86,6 +103,7 @@ class Cluster:
         self.directory = tempfile.mkdtemp(prefix="tidemark-ha-")
         os.chmod(self.directory, 0o755)
         self.processes = {}
+        self.client_port = PORT
 
     # ---- hosts ----
 
@@ -153,6 +171,18 @@ class Cluster:
                 bin=BIN.format(self.version), is_synchronous=str(self.is_synchronous).lower()))
         shutil.chown(self.path(node), "postgres", "postgres")
 
+    def start_poolers(self, program, mode):
+        """A PgBouncer on each node in front of its own server; clients reach the servers by these."""
+        for node in NODES:
+            path = self.path(node, "pgbouncer.ini")
+            with open(self.path(node, "users.txt"), "w", encoding="utf-8") as file:
+                file.write('"postgres" ""\n')
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(POOLER.format(address=address(node), port=POOLER_PORT, server=PORT, mode=mode,
+                                         directory=self.path(node)))
+            self.start("pgbouncer-" + node, node, program, path, user="postgres")
+        self.client_port = POOLER_PORT
+
     def postmaster(self, node):
         with open(self.path(node, "data", "postmaster.pid"), encoding="utf-8") as file:
             return int(file.readline())
@@ -211,7 +241,7 @@ class Cluster:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     def url(self, database, nodes=NODES, options="target_session_attrs=read-write&connect_timeout=2"):
-        hosts = ",".join(f"{address(node)}:{PORT}" for node in nodes)
+        hosts = ",".join(f"{address(node)}:{self.client_port}" for node in nodes)
         return f"postgres://postgres@{hosts}/{database}?{options}"
 
     # ---- life ----
