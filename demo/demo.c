@@ -77,21 +77,22 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
     return tide_registry_put_all(store, given, demo->agent_count, err);
 }
 
-static tide_status join(void *arg, tide_listener *front, tide_error *err)
+static tide_status join(void *arg, tide_listener *listener, tide_error *err)
 {
     tide_demo *demo = arg;
     TIDE_TRY(tide_listener_join(
-        front, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
-    return tide_listener_add(front, tide_demo_methods, NULL, demo, err);
+        listener, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
+    return tide_listener_add(listener, tide_demo_methods, NULL, demo, err);
 }
 
-static tide_status begin(void *arg, tide_store *store, const tide_listener *front, tide_error *err)
+static tide_status begin(void *arg, tide_store *store, const tide_listener *listener,
+                         tide_error *err)
 {
     tide_demo *demo = arg;
     const tide_demo_options *options = &demo->options;
     TIDE_TRY(register_agents(demo, store, err));
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
-    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(front), options->env,
+    TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(listener), options->env,
                                  options->log, err));
     TIDE_TRY(tide_demo_work_open(&demo->work,
                                  &(tide_demo_work_options){.program = options->program,
@@ -101,7 +102,7 @@ static tide_status begin(void *arg, tide_store *store, const tide_listener *fron
                                                            .log = options->log},
                                  err));
     if (options->greet) /* last: the address stays visible below what is reported before it */
-        options->greet(tide_listener_address(front, 0), options->tls_cert);
+        options->greet(tide_listener_address(listener, 0), options->tls_cert);
     return TIDE_OK;
 }
 

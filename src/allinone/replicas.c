@@ -28,7 +28,7 @@ typedef struct database {
 
 struct tide_replicas {
     tide_replicas_options options;
-    tide_listener *front;
+    tide_listener *listener;
     database databases[TIDE_UP_REPLICAS_MAX];
     int count;
 };
@@ -107,14 +107,15 @@ static tide_status name_peers(void *arg, tide_error *err)
         for (int k = 0; k < db->given->peer_count; k++) {
             const char *peer = db->given->peers[k];
             const database *ours = find_database(replicas, peer);
-            const int len = ours ? snprintf(db->addresses[k], ADDRESS_SIZE, "%s://%s%s",
-                                            replicas->options.is_tls ? "https" : "http",
-                                            tide_listener_address(replicas->front, 0), ours->under)
-                                 : snprintf(db->addresses[k], ADDRESS_SIZE, "%s", peer);
+            const int len =
+                ours ? snprintf(db->addresses[k], ADDRESS_SIZE, "%s://%s%s",
+                                replicas->options.is_tls ? "https" : "http",
+                                tide_listener_address(replicas->listener, 0), ours->under)
+                     : snprintf(db->addresses[k], ADDRESS_SIZE, "%s", peer);
             if (len >= ADDRESS_SIZE)
                 return tide_fail(err, TIDE_E_INVALID, "the peer's address '%s' is too long", peer);
             db->options.remotes[k] = (tide_remote_options){
-                .address = ours ? tide_listener_inside(replicas->front) : db->addresses[k],
+                .address = ours ? tide_listener_inside(replicas->listener) : db->addresses[k],
                 .under = ours ? ours->under : NULL,
                 .env = replicas->options.env};
         }
@@ -142,7 +143,7 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
                             &(tide_node_options){.env = options->env, .is_new = true}, err));
     TIDE_TRY(tide_node_establish(db->node, err));
     db->file = realpath(given->file, NULL);
-    db->options = (tide_replicad_options){.front = {.env = options->env, .log = options->log},
+    db->options = (tide_replicad_options){.listener = {.env = options->env, .log = options->log},
                                           .node = db->node,
                                           .remote_count = given->peer_count,
                                           .every_us = or_else(options->every_us, EVERY_US),
@@ -154,28 +155,28 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
                                           .is_at_root = replicas->count == 1,
                                           .is_uncounted = replicas->count > 1,
                                           .is_kept = true};
-    return tide_replicad_open(&db->replicad, replicas->front, &db->options, err);
+    return tide_replicad_open(&db->replicad, replicas->listener, &db->options, err);
 }
 
 static tide_status open_all(tide_replicas *replicas, tide_error *err)
 {
-    TIDE_TRY(tide_listener_add(replicas->front, methods, NULL, replicas, err));
+    TIDE_TRY(tide_listener_add(replicas->listener, methods, NULL, replicas, err));
     /* Before the databases' own beginnings, which call their peers. */
     TIDE_TRY(tide_listener_join(
-        replicas->front, &(tide_listener_component){.start = name_peers, .arg = replicas}, err));
+        replicas->listener, &(tide_listener_component){.start = name_peers, .arg = replicas}, err));
     for (int i = 0; i < replicas->options.count; i++)
         TIDE_TRY(open_database(replicas, &replicas->options.replicas[i], err));
     return TIDE_OK;
 }
 
-tide_status tide_replicas_open(tide_replicas **out, tide_listener *front,
+tide_status tide_replicas_open(tide_replicas **out, tide_listener *listener,
                                const tide_replicas_options *options, tide_error *err)
 {
     tide_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas)
         return tide_no_memory(err);
     replicas->options = *options;
-    replicas->front = front;
+    replicas->listener = listener;
     const tide_status status = open_all(replicas, err);
     if (status < TIDE_OK) {
         tide_replicas_close(replicas);

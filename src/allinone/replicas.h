@@ -1,4 +1,4 @@
-/* replicas.h - databases of SQLite applications that `tidemark up` keeps in sync (`--replica NAME=FILE`): several on one front.
+/* replicas.h - databases of SQLite applications that `tidemark up` keeps in sync (`--replica NAME=FILE`): several on one listener.
  *
  *     /replica/NAME/tidemark.replica.v1.ReplicaService/...   each; its peers call it http://HOST:PORT/replica/NAME
  *     /tidemark.replica.v1.ReplicaService/...                the first, as well
@@ -6,7 +6,7 @@
  *
  * A peer is an address, or the name of another database of this process. Everything else is as `tidemark replica run` (services/replica/daemon.h).
  *
- * Survives: everything is in the files. Threads: as front.h. Limits: TIDE_UP_REPLICAS_MAX databases, TIDE_UP_PEERS_MAX peers each. */
+ * Survives: everything is in the files. Threads: as listener.h. Limits: TIDE_UP_REPLICAS_MAX databases, TIDE_UP_PEERS_MAX peers each. */
 #ifndef TIDE_ALLINONE_REPLICAS_H
 #define TIDE_ALLINONE_REPLICAS_H
 
@@ -27,15 +27,15 @@ typedef struct tide_replicas_options {
     int64_t every_us;          /* between syncs when nothing changes; 0: 5 s */
     int64_t collect_us;        /* between collections; 0: 1 h */
     int64_t snapshot_every_us; /* 0: 24 h */
-    bool is_tls;               /* the front's port speaks it */
+    bool is_tls;               /* the listener's port speaks it */
     tide_env *env;
     tide_log *log;
 } tide_replicas_options;
 
 typedef struct tide_replicas tide_replicas;
 
-/* Add them to a front that is not serving yet. What the options point to must outlive it. TIDE_E_INVALID: a bad name, or one twice. As tide_node_open. */
-TIDE_MUST_CHECK tide_status tide_replicas_open(tide_replicas **out, tide_listener *front,
+/* Add them to a listener that is not serving yet. What the options point to must outlive it. TIDE_E_INVALID: a bad name, or one twice. As tide_node_open. */
+TIDE_MUST_CHECK tide_status tide_replicas_open(tide_replicas **out, tide_listener *listener,
                                                const tide_replicas_options *options,
                                                tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */

@@ -33,7 +33,7 @@ typedef struct up {
     tide_store *agent_store;
     tide_store *colony_store;
     tide_sink *sink;
-    tide_listener *front;
+    tide_listener *listener;
     tide_agent_options agent_options;
     tide_colony_options colony_options;
     tide_agent *agent;
@@ -61,19 +61,19 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
 {
     char path[PATH_SIZE];
     TIDE_TRY(make_path(u, name, path, err));
-    return tide_store_open(out, path, &(tide_store_options){.env = u->options->front.env}, err);
+    return tide_store_open(out, path, &(tide_store_options){.env = u->options->listener.env}, err);
 }
 
 /* Where others have to show something, the parts have a door of their own to each other. */
-static tide_status choose_inside(up *u, tide_listener_options *front, tide_error *err)
+static tide_status choose_inside(up *u, tide_listener_options *listener, tide_error *err)
 {
-    if (!front->tls_cert && !front->wants_tokens)
+    if (!listener->tls_cert && !listener->wants_tokens)
         return TIDE_OK;
     const int len =
         snprintf(u->inside, sizeof u->inside, "unix:%s/%s", u->options->data_dir, TIDE_UP_INSIDE);
     if (len >= (int)sizeof u->inside)
         return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
-    front->inside = u->inside;
+    listener->inside = u->inside;
     return TIDE_OK;
 }
 
@@ -99,10 +99,10 @@ static uint64_t replicas_version(void *arg)
 static tide_status begin(void *arg, tide_error *err)
 {
     const up *u = arg;
-    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_listener_inside(u->front),
+    TIDE_TRY(tide_registry_put(u->colony_store, TIDE_UP_AGENT, tide_listener_inside(u->listener),
                                "option", err));
     return u->options->extra.begin
-               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, u->front, err)
+               ? u->options->extra.begin(u->options->extra.arg, u->colony_store, u->listener, err)
                : TIDE_OK;
 }
 
@@ -141,7 +141,7 @@ static tide_status open_web(up *u, tide_error *err)
     };
     const bool has_replicas = u->options->replicas.count > 0;
     (void)snprintf(u->about, sizeof u->about, "{\"version\":\"%s\",\"views\":[%s%s%s%s]}",
-                   u->options->front.version,
+                   u->options->listener.version,
                    "\"fleet\",\"gaps\",\"work\",\"checkpoints\",\"telemetry\",\"query\"",
                    has_replicas ? ",\"replication\"" : "", u->laked ? ",\"lake\"" : "",
                    u->options->extra.views ? u->options->extra.views : "");
@@ -151,7 +151,7 @@ static tide_status open_web(up *u, tide_error *err)
                                           sizeof sources / sizeof sources[0] - !has_replicas,
                                       .about = u->about,
                                       .place = u->place ? u->place : "{}"};
-    return tide_web_open(&u->web, u->front, &options, err);
+    return tide_web_open(&u->web, u->listener, &options, err);
 }
 
 /* A directory that was copied or moved has a metabase that names the files of the first one: they are not this one's to change. DuckDB is needed when somebody asks
@@ -161,10 +161,10 @@ static tide_status open_lake(up *u, tide_error *err)
     char dir[PATH_SIZE];
     TIDE_TRY(make_path(u, "lake", dir, err));
     const tide_laked_options options = {.store = u->colony_store, .data_dir = dir};
-    const tide_status status = tide_laked_open(&u->laked, u->front, &options, err);
+    const tide_status status = tide_laked_open(&u->laked, u->listener, &options, err);
     if (status != TIDE_E_CONFLICT)
         return status;
-    tide_log_write(u->options->front.log, TIDE_LOG_WARN, "the lake is not served",
+    tide_log_write(u->options->listener.log, TIDE_LOG_WARN, "the lake is not served",
                    TIDE_F("why", err->text), TIDE_F_END);
     return TIDE_OK;
 }
@@ -175,47 +175,48 @@ static tide_status open_replicas(up *u, tide_error *err)
     if (options.count == 0) {
         static const tide_step *const steps[] = {TIDE_REPLICA_STEPS, NULL};
         for (size_t i = 0; steps[i]; i++)
-            tide_ticker_skip(tide_listener_ticker(u->front), steps[i]);
+            tide_ticker_skip(tide_listener_ticker(u->listener), steps[i]);
         return TIDE_OK;
     }
-    options.env = u->options->front.env;
-    options.log = u->options->front.log;
-    options.is_tls = u->options->front.tls_cert;
-    return tide_replicas_open(&u->replicas, u->front, &options, err);
+    options.env = u->options->listener.env;
+    options.log = u->options->listener.log;
+    options.is_tls = u->options->listener.tls_cert;
+    return tide_replicas_open(&u->replicas, u->listener, &options, err);
 }
 
-static tide_status open_parts(up *u, tide_error *err)
+static tide_status open_components(up *u, tide_error *err)
 {
-    const tide_listener_options *front = &u->options->front;
-    u->agent_options = (tide_agent_options){.front = *front,
+    const tide_listener_options *listener = &u->options->listener;
+    u->agent_options = (tide_agent_options){.listener = *listener,
                                             .name = TIDE_UP_AGENT,
                                             .collect_us = u->options->collect_us,
                                             .feed = u->options->feed,
                                             .sample_fraction = 1,
                                             .is_declaring = true};
-    u->agent_options.front.store = u->agent_store;
-    u->colony_options = (tide_colony_options){.front = *front,
-                                              .driver = {.sink = u->sink,
-                                                         .is_swept = true, /* by the services */
-                                                         .env = front->env,
-                                                         .log = front->log,
-                                                         .colony_id = u->colony_id,
-                                                         .lease_us = LEASE_US,
-                                                         .recover_us = u->options->recover_us,
-                                                         .attempt_max = u->options->attempt_max}};
+    u->agent_options.listener.store = u->agent_store;
+    u->colony_options =
+        (tide_colony_options){.listener = *listener,
+                              .scheduler = {.sink = u->sink,
+                                            .is_swept = true, /* by the services */
+                                            .env = listener->env,
+                                            .log = listener->log,
+                                            .colony_id = u->colony_id,
+                                            .lease_us = LEASE_US,
+                                            .recover_us = u->options->recover_us,
+                                            .attempt_max = u->options->attempt_max}};
     (void)snprintf(u->colony_id, sizeof u->colony_id, "up-%d", (int)getpid());
-    TIDE_TRY(tide_agent_open(&u->agent, u->front, &u->agent_options, err));
+    TIDE_TRY(tide_agent_open(&u->agent, u->listener, &u->agent_options, err));
     /* Before the colony begins: it shall find its first agent. */
     TIDE_TRY(
-        tide_listener_join(u->front, &(tide_listener_component){.start = begin, .arg = u}, err));
-    TIDE_TRY(tide_colonyd_open(&u->colonyd, u->front, &u->colony_options, err));
+        tide_listener_join(u->listener, &(tide_listener_component){.start = begin, .arg = u}, err));
+    TIDE_TRY(tide_colonyd_open(&u->colonyd, u->listener, &u->colony_options, err));
     tide_work_maintenance_options maintenance = u->options->maintenance;
     maintenance.crash_limit = TIDE_COLONY_CRASH_LIMIT; /* gaps are work items of this store */
-    TIDE_TRY(tide_services_open(&u->services, u->front, u->colony_store, &maintenance, err));
+    TIDE_TRY(tide_services_open(&u->services, u->listener, u->colony_store, &maintenance, err));
     TIDE_TRY(open_lake(u, err));
     TIDE_TRY(open_replicas(u, err));
     TIDE_TRY(open_web(u, err));
-    return u->options->extra.join ? u->options->extra.join(u->options->extra.arg, u->front, err)
+    return u->options->extra.join ? u->options->extra.join(u->options->extra.arg, u->listener, err)
                                   : TIDE_OK;
 }
 
@@ -224,7 +225,7 @@ static void up_free(up **up_)
     up *u = *up_;
     if (!u)
         return;
-    tide_listener_stop(u->front); /* no calls from here on */
+    tide_listener_stop(u->listener); /* no calls from here on */
     if (u->options->extra.end)
         u->options->extra.end(u->options->extra.arg);
     tide_web_close(u->web);
@@ -234,7 +235,7 @@ static void up_free(up **up_)
     tide_services_close(u->services);
     tide_colonyd_close(u->colonyd);
     tide_agent_close(u->agent);
-    tide_listener_close(u->front);
+    tide_listener_close(u->listener);
     tide_sink_close(u->sink);
     tide_store_close(u->colony_store);
     tide_store_close(u->agent_store);
@@ -253,15 +254,15 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     TIDE_TRY(open_store(u, "colony.db", &u->colony_store, err));
     TIDE_TRY(tide_sink_open_sql(&u->sink, u->colony_store, err));
     u->sink->keep_us = options->keep_us;
-    tide_listener_options front = options->front;
-    front.store = u->colony_store;
-    front.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
-    front.port_count = 1;
-    front.steps = tidemark_up_steps;
-    TIDE_TRY(choose_inside(u, &front, err));
-    TIDE_TRY(tide_listener_open(&u->front, &front, err));
-    TIDE_TRY(open_parts(u, err));
-    const tide_status status = tide_listener_serve(u->front, err);
+    tide_listener_options listener = options->listener;
+    listener.store = u->colony_store;
+    listener.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
+    listener.port_count = 1;
+    listener.steps = tidemark_up_steps;
+    TIDE_TRY(choose_inside(u, &listener, err));
+    TIDE_TRY(tide_listener_open(&u->listener, &listener, err));
+    TIDE_TRY(open_components(u, err));
+    const tide_status status = tide_listener_serve(u->listener, err);
     if (status == TIDE_E_INTERRUPTED)
         u = NULL;
     return status;

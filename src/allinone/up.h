@@ -30,9 +30,10 @@ extern const tide_step *const tidemark_up_steps[];
 /* Something more that lives with it (the demonstration). */
 typedef struct tide_up_extra {
     /* Called before anything is served, to add parts and services. */
-    tide_status (*join)(void *arg, tide_listener *front, tide_error *err);
+    tide_status (*join)(void *arg, tide_listener *listener, tide_error *err);
     /* Called with the colony's store, when everything listens; before `ready`. */
-    tide_status (*begin)(void *arg, tide_store *store, const tide_listener *front, tide_error *err);
+    tide_status (*begin)(void *arg, tide_store *store, const tide_listener *listener,
+                         tide_error *err);
     /* Called before that store is closed. */
     void (*end)(void *arg);
     const char *views; /* of the dashboard: ",\"demo\""; NULL: none */
@@ -40,8 +41,8 @@ typedef struct tide_up_extra {
 } tide_up_extra;
 
 typedef struct tide_up_options {
-    tide_listener_options front; /* everything but ports and store */
-    const char *data_dir;        /* is there, and claimed (claim.h) */
+    tide_listener_options listener; /* everything but ports and store */
+    const char *data_dir;           /* is there, and claimed (claim.h) */
     const char
         *http; /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on */
     int64_t collect_us;
@@ -50,7 +51,7 @@ typedef struct tide_up_options {
     int64_t recover_us;     /* between attempts at a gap; 0: the colony's default */
     int attempt_max;        /* the same */
     tide_work_maintenance_options maintenance;
-    tide_replicas_options replicas; /* env and log are the front's */
+    tide_replicas_options replicas; /* env and log are the listener's */
     tide_up_extra extra;            /* functions NULL: nothing */
 } tide_up_options;
 

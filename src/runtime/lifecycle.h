@@ -39,9 +39,9 @@
 
 #include "base/log.h"
 
-enum { TIDE_SERVICE_LINE_MAX = 1024 }; /* bytes of what stands behind "ready " */
+enum { TIDE_LIFECYCLE_LINE_MAX = 1024 }; /* bytes of what stands behind "ready " */
 
-#define TIDE_SERVICE_DRAIN_US INT64_C(30000000)
+#define TIDE_LIFECYCLE_DRAIN_US INT64_C(30000000)
 
 typedef struct tide_lifecycle tide_lifecycle;
 
@@ -56,7 +56,7 @@ typedef struct tide_lifecycle_options {
     tide_log *log;    /* NULL: says nothing */
     tide_env *env;    /* NULL: tide_env_system(); run waits in real time */
     FILE *ready_file; /* NULL: stdout */
-    int64_t drain_us; /* 0: TIDE_SERVICE_DRAIN_US */
+    int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
 } tide_lifecycle_options;
 
 /* Keep the signals back. TIDE_E_IO: the system refuses descriptors. TIDE_E_INVALID: NOTIFY_SOCKET is no address. */
@@ -64,20 +64,20 @@ TIDE_MUST_CHECK tide_status tide_lifecycle_open(tide_lifecycle **out,
                                                 const tide_lifecycle_options *options,
                                                 tide_error *err);
 /* The signals are as before. Takes NULL. */
-void tide_lifecycle_close(tide_lifecycle *service);
-void tide_lifecycle_closep(tide_lifecycle **service);
+void tide_lifecycle_close(tide_lifecycle *lifecycle);
+void tide_lifecycle_closep(tide_lifecycle **lifecycle);
 
 /* Say that it serves; what is one line, without its end. */
-void tide_lifecycle_ready(tide_lifecycle *service, const char *format, ...) TIDE_PRINTF(2, 3);
+void tide_lifecycle_ready(tide_lifecycle *lifecycle, const char *format, ...) TIDE_PRINTF(2, 3);
 
 /* See above. TIDE_OK: everything was done. TIDE_E_INTERRUPTED: ended before that. TIDE_E_IO: the system cannot wait. */
-TIDE_MUST_CHECK tide_status tide_lifecycle_run(tide_lifecycle *service,
+TIDE_MUST_CHECK tide_status tide_lifecycle_run(tide_lifecycle *lifecycle,
                                                const tide_lifecycle_calls *calls, tide_error *err);
 
 /* It is over; run returns. */
-void tide_lifecycle_finish(tide_lifecycle *service);
+void tide_lifecycle_finish(tide_lifecycle *lifecycle);
 
 /* Has a signal asked for the end? */
-bool tide_lifecycle_is_draining(const tide_lifecycle *service);
+bool tide_lifecycle_is_draining(const tide_lifecycle *lifecycle);
 
 #endif

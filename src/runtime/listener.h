@@ -1,8 +1,8 @@
 /* listener.h - what every daemon shows the world: its ports, who may use them, its health and its figures.
  *
  *     tide_listener_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
- *     tide_listener_add       the methods and routes of its parts
- *     tide_listener_join      parts that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
+ *     tide_listener_add       the methods and routes of its components
+ *     tide_listener_join      components that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
  *     tide_listener_ticker    runs the background steps of the daemon (ticker.h); components bind their steps when they start
  *     tide_listener_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
  *     tide_listener_close
@@ -31,12 +31,12 @@
 extern const tide_step tide_step_token_uses;
 #define TIDE_LISTENER_STEPS &tide_step_token_uses
 
-/* For components with is_well: grpc.health.v1 and the log follow it without being asked. */
+/* For components with is_healthy: grpc.health.v1 and the log follow it without being asked. */
 extern const tide_step tide_step_health;
 
 enum {
     TIDE_LISTENER_PORTS_MAX = 4,
-    TIDE_LISTENER_PARTS_MAX = 32,
+    TIDE_LISTENER_COMPONENTS_MAX = 32,
 };
 
 typedef struct tide_listener tide_listener;
@@ -51,7 +51,8 @@ typedef struct tide_listener_options {
     int port_count;
     const tide_step *const *
         steps; /* the list of the daemon, TIDE_LISTENER_STEPS among them; must outlive the listener */
-    tide_store *store; /* of tokens; must outlive the front; NULL: those of the token file alone */
+    tide_store
+        *store; /* of tokens; must outlive the listener; NULL: those of the token file alone */
     tide_log *log;
     tide_env *env;
     const char *version;
@@ -68,54 +69,54 @@ typedef struct tide_listener_options {
     size_t host_count;
     int64_t drain_us; /* 0: the default of service.h */
     const char *
-        inside; /* unix:PATH, for the daemon's own user alone: the same services without TLS and credentials, for parts that call each other; NULL: none */
+        inside; /* unix:PATH, for the daemon's own user alone: the same services without TLS and credentials, for components that call each other; NULL: none */
 } tide_listener_options;
 
 TIDE_MUST_CHECK tide_status tide_listener_open(tide_listener **out,
                                                const tide_listener_options *options,
                                                tide_error *err);
 /* Close the ports, if they are open: from here on nobody is called, and metrics are still there. Takes NULL. */
-void tide_listener_stop(tide_listener *front);
-void tide_listener_close(tide_listener *front); /* takes NULL */
-void tide_listener_closep(tide_listener **front);
+void tide_listener_stop(tide_listener *listener);
+void tide_listener_close(tide_listener *listener); /* takes NULL */
+void tide_listener_closep(tide_listener **listener);
 
-tide_metrics *tide_listener_metrics(tide_listener *front);
+tide_metrics *tide_listener_metrics(tide_listener *listener);
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
 
 /* Runs from the end of all `start` to tide_listener_stop. Borrowed. */
-tide_ticker *tide_listener_ticker(tide_listener *front);
+tide_ticker *tide_listener_ticker(tide_listener *listener);
 
 /* Where a port really is, with its number: from `start` on. Borrowed. */
-const char *tide_listener_address(const tide_listener *front, int port);
+const char *tide_listener_address(const tide_listener *listener, int port);
 
-/* Where the daemon's own parts reach each other, whatever strangers have to show: inside, or the first port. From `start` on. Borrowed. */
-const char *tide_listener_inside(const tide_listener *front);
+/* Where the daemon's own components reach each other, whatever strangers have to show: inside, or the first port. From `start` on. Borrowed. */
+const char *tide_listener_inside(const tide_listener *listener);
 
-/* The tables must outlive the front. */
-TIDE_MUST_CHECK tide_status tide_listener_add(tide_listener *front, const tide_method *methods,
+/* The tables must outlive the listener. */
+TIDE_MUST_CHECK tide_status tide_listener_add(tide_listener *listener, const tide_method *methods,
                                               const tide_route *routes, void *arg, tide_error *err);
 
-/* What begins and ends with the front. */
+/* What begins and ends with the listener. */
 typedef struct tide_listener_component {
     /* Called when everything listens and before `ready`, in the order of joining; a failure ends it. NULL: nothing. */
     tide_status (*start)(void *arg, tide_error *err);
     /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
     void (*leave)(void *arg);
-    /* Asked by /readyz and tide_listener_look, from any thread: can it do its work? NULL: always. */
-    bool (*is_well)(void *arg);
+    /* Asked by /readyz and tide_listener_check_health, from any thread: can it do its work? NULL: always. */
+    bool (*is_healthy)(void *arg);
     void *arg;
 } tide_listener_component;
 
 /* Before serve. TIDE_E_LIMIT: too many. */
-TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *front,
-                                               const tide_listener_component *part,
+TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *listener,
+                                               const tide_listener_component *component,
                                                tide_error *err);
 
-/* Ask is_well of all parts, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
-void tide_listener_look(tide_listener *front);
+/* Ask is_healthy of all components, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
+void tide_listener_check_health(tide_listener *listener);
 
 /* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */
-TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *front, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *listener, tide_error *err);
 
 #endif

@@ -47,16 +47,16 @@ static void leave(void *arg)
     tide_events_end(((tide_web *)arg)->events);
 }
 
-static tide_status join(tide_web *web, tide_listener *front, tide_error *err)
+static tide_status join(tide_web *web, tide_listener *listener, tide_error *err)
 {
-    const tide_listener_component part = {.start = start, .leave = leave, .arg = web};
-    TIDE_TRY(tide_listener_add(front, NULL, tide_web_file_routes, web, err));
-    TIDE_TRY(tide_listener_add(front, NULL, about_routes, web, err));
-    TIDE_TRY(tide_listener_add(front, NULL, tide_events_routes, web->events, err));
-    return tide_listener_join(front, &part, err);
+    const tide_listener_component component = {.start = start, .leave = leave, .arg = web};
+    TIDE_TRY(tide_listener_add(listener, NULL, tide_web_file_routes, web, err));
+    TIDE_TRY(tide_listener_add(listener, NULL, about_routes, web, err));
+    TIDE_TRY(tide_listener_add(listener, NULL, tide_events_routes, web->events, err));
+    return tide_listener_join(listener, &component, err);
 }
 
-tide_status tide_web_open(tide_web **out, tide_listener *front, const tide_web_options *options,
+tide_status tide_web_open(tide_web **out, tide_listener *listener, const tide_web_options *options,
                           tide_error *err)
 {
     tide_web *web = calloc(1, sizeof *web);
@@ -67,7 +67,7 @@ tide_status tide_web_open(tide_web **out, tide_listener *front, const tide_web_o
     tide_status status = tide_events_open(&web->events, options->store, options->sources,
                                           options->source_count, err);
     if (status >= TIDE_OK)
-        status = join(web, front, err);
+        status = join(web, listener, err);
     if (status < TIDE_OK) {
         tide_web_close(web);
         return status;

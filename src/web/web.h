@@ -39,8 +39,8 @@ typedef struct tide_web_options {
     const char *place; /* JSON: {"store": "/var/lib/..."}; must outlive it */
 } tide_web_options;
 
-/* Add it to a front that is not serving yet. */
-TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_listener *front,
+/* Add it to a listener that is not serving yet. */
+TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_listener *listener,
                                           const tide_web_options *options, tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_web_close(tide_web *web);

@@ -13,8 +13,8 @@
 
 /* ---- the daemon ---- */
 
-static tide_scheduler_options get_driver(tide_cli *cli, const tide_cli_colony *colony,
-                                         const char *colony_id)
+static tide_scheduler_options get_scheduler(tide_cli *cli, const tide_cli_colony *colony,
+                                            const char *colony_id)
 {
     return (tide_scheduler_options){.sink = colony->sink,
                                     .colony_id = colony_id,
@@ -44,12 +44,12 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_log log;
     char colony_id[TIDE_COLONY_ID_MAX + 1];
     tide_colony_options options = {.address_file = NULL};
-    TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
-    options.front.ports[0] =
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
+    options.listener.ports[0] =
         (tide_listener_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
-    options.front.port_count = 1;
+    options.listener.port_count = 1;
     if (tide_cli_text(cli, TIDE_CLI_GRPC))
-        options.front.ports[options.front.port_count++] =
+        options.listener.ports[options.listener.port_count++] =
             (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
     TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
@@ -58,10 +58,10 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err));
     TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
     name_colony(cli, colony_id);
-    options.front.store = colony.store;
-    options.driver = get_driver(cli, &colony, colony_id);
-    options.driver.env = options.front.env;
-    options.driver.log = &log;
+    options.listener.store = colony.store;
+    options.scheduler = get_scheduler(cli, &colony, colony_id);
+    options.scheduler.env = options.listener.env;
+    options.scheduler.log = &log;
     options.duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY);
     options.address_file = colony.address_file[0] ? colony.address_file : NULL;
     return tide_cli_after_serving(tide_colony_run(&options, err));
@@ -92,7 +92,7 @@ static tide_status print_result(tide_cli *cli, const tide_scheduler_result *resu
     return tide_cli_json_end(&cli->out, err);
 }
 
-/* By a driver of our own, for as long as it takes. */
+/* By a scheduler of our own, for as long as it takes. */
 static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_scheduler_result *result,
                              tide_error *err)
 {
@@ -100,19 +100,19 @@ static tide_status poll_here(tide_cli *cli, tide_cli_colony *colony, tide_schedu
     tide_log log;
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
     name_colony(cli, colony_id);
-    tide_scheduler_options options = get_driver(cli, colony, colony_id);
+    tide_scheduler_options options = get_scheduler(cli, colony, colony_id);
     options.log = &log;
     options.is_once = true;
     TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = NULL;
-    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = NULL;
+    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *scheduler = NULL;
     const tide_ticker_options steps = {
         .steps = tide_scheduler_once_steps, .env = tide_env_system(), .log = &log};
     TIDE_TRY(tide_ticker_new(&ticker, &steps, err));
     options.ticker = ticker;
-    TIDE_TRY(tide_scheduler_open(&driver, &options, err));
+    TIDE_TRY(tide_scheduler_open(&scheduler, &options, err));
     const tide_status status = tide_ticker_start(ticker, err);
     if (status >= TIDE_OK)
-        tide_scheduler_wait(driver, result);
+        tide_scheduler_wait(scheduler, result);
     tide_ticker_stop(ticker);
     return status;
 }
@@ -189,13 +189,13 @@ static tide_status poll(tide_cli *cli, tide_error *err)
 
 /* ---- the table ---- */
 
-#define DRIVER_OPTIONS WORKERS, BUDGET, LEASE, GRACE, RECOVER_EVERY, ATTEMPTS
+#define SCHEDULER_OPTIONS WORKERS, BUDGET, LEASE, GRACE, RECOVER_EVERY, ATTEMPTS
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, DRIVER_OPTIONS,
-                            TIDE_CLI_AGENT_SECURITY, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, SCHEDULER_OPTIONS,
+                            TIDE_CLI_AGENT_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_AGENT,
           .value = "NAME=HOST:PORT",
@@ -214,7 +214,7 @@ static const tide_cli_verb verbs[] = {
      .run = run},
     {.name = "poll",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, DRIVER_OPTIONS, TIDE_CLI_AGENT_SECURITY,
+     .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, SCHEDULER_OPTIONS, TIDE_CLI_AGENT_SECURITY,
                             TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
                                      {.id = TIDE_CLI_AGENT, .value = "NAME=HOST:PORT"},

@@ -26,15 +26,15 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_cli_host_name(host, sizeof host);
     if (!options.name)
         options.name = host;
-    TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
-    options.front.ports[0] =
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
+    options.listener.ports[0] =
         (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
-    options.front.ports[1] =
+    options.listener.ports[1] =
         (tide_listener_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
-    options.front.port_count = 2;
+    options.listener.port_count = 2;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
-    options.front.store = store;
+    options.listener.store = store;
     return tide_cli_after_serving(tide_agent_run(&options, err));
 }
 
@@ -43,7 +43,7 @@ static const tide_cli_verb verbs[] = {
      .arguments = "",
      .takes =
          TIDE_CLI_LIST(GRPC, HTTP, NAME, KEEP_FOR, KEEP_BYTES, HARD_FOR, HARD_BYTES, READER_IDLE,
-                       COLLECT, SAMPLE, CODEC, QUEUE, NO_DECLARE, TIDE_CLI_FRONT_OPTIONS),
+                       COLLECT, SAMPLE, CODEC, QUEUE, NO_DECLARE, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
      .summary = "take telemetry in, number it, keep it until it was read",
      .details =

@@ -61,8 +61,8 @@ static tide_status set_limit(tide_net_limits *limits, const char *text, tide_err
     return TIDE_OK;
 }
 
-tide_status tide_cli_front_options(tide_cli *cli, tide_log *log, tide_listener_options *out,
-                                   tide_error *err)
+tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log, tide_listener_options *out,
+                                      tide_error *err)
 {
     static const tide_log_level levels[] = {TIDE_LOG_ERROR, TIDE_LOG_WARN, TIDE_LOG_INFO,
                                             TIDE_LOG_DEBUG};

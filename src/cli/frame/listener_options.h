@@ -7,13 +7,13 @@
 #include "services/work/maintenance.h"
 
 /* For .takes of such a verb: what is read below. */
-#define TIDE_CLI_FRONT_OPTIONS                                                                     \
+#define TIDE_CLI_LISTENER_OPTIONS                                                                  \
     CONFIG, TLS_CERT, TLS_KEY, TLS_CA, CLIENT_CERTS, TOKEN_FILE, REQUIRE_TOKEN, INSECURE,          \
         ALLOW_HOST, NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
 
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
-TIDE_MUST_CHECK tide_status tide_cli_front_options(tide_cli *cli, tide_log *log,
-                                                   tide_listener_options *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log,
+                                                      tide_listener_options *out, tide_error *err);
 
 /* For .takes of a verb that runs TIDE_WORK_STEPS: what tide_cli_work_maintenance reads. */
 #define TIDE_CLI_MAINTENANCE_OPTIONS SWEEP, KEEP_KEYS, KEEP_ITEMS, KEEP_CHECKPOINTS
@@ -22,7 +22,7 @@ tide_work_maintenance_options tide_cli_work_maintenance(const tide_cli *cli);
 /* This machine's name, for who was not given one. */
 void tide_cli_host_name(char *out, size_t size);
 
-/* Signals are for the front's main loop: threads that a store starts before there is one shall not take them. Before such a store is opened. */
+/* Signals are for the listener's main loop: threads that a store starts before there is one shall not take them. Before such a store is opened. */
 void tide_cli_keep_signals_back(void);
 
 /* After serving: a hurry ends the process as it is. Returns status otherwise. */

@@ -323,7 +323,7 @@ static const tide_cli_verb verbs[] = {
      .run = verify},
     {.name = "serve",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(LISTEN, DATA, DESKS, DUCKDB_LIBRARY, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(LISTEN, DATA, DESKS, DUCKDB_LIBRARY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          LIBRARY, {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4322"},
          {.id = TIDE_CLI_DATA,

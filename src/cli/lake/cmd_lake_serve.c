@@ -5,9 +5,9 @@
 #include "runtime/single_service.h"
 #include "services/lake/laked.h"
 
-static void close_part(void *part)
+static void close_component(void *component)
 {
-    tide_laked_close(part);
+    tide_laked_close(component);
 }
 
 tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
@@ -15,7 +15,7 @@ tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
     tide_log log;
     tide_listener_options options;
     const char *data_dir = tide_cli_text(cli, TIDE_CLI_DATA);
-    TIDE_TRY(tide_cli_front_options(cli, &log, &options, err));
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options, err));
     options.ports[0] =
         (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
@@ -25,15 +25,15 @@ tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err)
     TIDE_TRY(
         tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));
     options.store = store;
-    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     tide_laked *laked = NULL;
     const tide_laked_options lake = {.store = store,
                                      .store_url = tide_cli_text(cli, TIDE_CLI_STORE),
                                      .data_dir = data_dir,
                                      .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY),
                                      .desks = (int)tide_cli_number(cli, TIDE_CLI_DESKS)};
-    TIDE_TRY(tide_listener_open(&solo.front, &options, err));
-    TIDE_TRY(tide_laked_open(&laked, solo.front, &lake, err));
-    solo.part = laked;
-    return tide_cli_after_serving(tide_single_service_serve(&solo, err));
+    TIDE_TRY(tide_listener_open(&single.listener, &options, err));
+    TIDE_TRY(tide_laked_open(&laked, single.listener, &lake, err));
+    single.component = laked;
+    return tide_cli_after_serving(tide_single_service_serve(&single, err));
 }

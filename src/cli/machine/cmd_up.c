@@ -155,7 +155,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_up_options options = {.data_dir = tide_cli_text(cli, TIDE_CLI_DATA),
                                .http = tide_cli_text(cli, TIDE_CLI_HTTP),
                                .collect_us = tide_cli_number(cli, TIDE_CLI_COLLECT)};
-    TIDE_TRY(tide_cli_front_options(cli, &log, &options.front, err));
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
     options.maintenance = tide_cli_work_maintenance(cli);
     if (!options.http) {
         TIDE_TRY(tide_up_free_port(free_port, TIDE_UP_PORT, err));
@@ -176,8 +176,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
                                  .data_dir = options.data_dir,
                                  .agent_count = (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
                                  .greet = tell_newcomer,
-                                 .tls_cert = options.front.tls_cert,
-                                 .env = options.front.env,
+                                 .tls_cert = options.listener.tls_cert,
+                                 .env = options.listener.env,
                                  .log = &log},
             err));
         tide_demo_tune(demo, &options);
@@ -189,7 +189,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
      .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
-                            TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_FRONT_OPTIONS),
+                            TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_LISTENER_OPTIONS),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
                              .value = "DIR",

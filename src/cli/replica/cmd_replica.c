@@ -160,7 +160,7 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_replica_status},
     {.name = "serve",
      .arguments = "DB",
-     .takes = TIDE_CLI_LIST(LISTEN, SNAPSHOT_DIR, TIDE_CLI_FRONT_OPTIONS),
+     .takes = TIDE_CLI_LIST(LISTEN, SNAPSHOT_DIR, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4321"},
                                      {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),
      .summary = "let peers sync with this file",
@@ -178,7 +178,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "run",
      .arguments = "DB",
      .takes = TIDE_CLI_LIST(PEER, EVERY, SNAPSHOT_EVERY, SNAPSHOT_DIR, LISTEN,
-                            TIDE_CLI_PEER_SECURITY, TIDE_CLI_FRONT_OPTIONS),
+                            TIDE_CLI_PEER_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4321"},
          {.id = TIDE_CLI_EVERY, .fallback = "5s", .help = "between syncs when nothing changes"},

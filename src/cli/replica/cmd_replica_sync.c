@@ -139,7 +139,7 @@ tide_status tide_cli_replica_sync(tide_cli *cli, tide_error *err)
 
 /* ---- serve, run ---- */
 
-/* Signals are for the front's main loop: threads that are started before there is one shall not take them. */
+/* Signals are for the listener's main loop: threads that are started before there is one shall not take them. */
 static void keep_signals_back(void)
 {
     sigset_t ours;
@@ -155,17 +155,17 @@ static tide_status serve(tide_cli *cli, tide_replicad_options *options, tide_err
     tide_log log;
     TIDE_CLEANUP(tide_store_closep) tide_store *tokens = NULL;
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
-    TIDE_TRY(tide_cli_front_options(cli, &log, &options->front, err));
-    options->front.ports[0] =
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options->listener, err));
+    options->listener.ports[0] =
         (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
-    options->front.port_count = 1;
+    options->listener.port_count = 1;
     keep_signals_back();
     TIDE_TRY(tide_cli_replica_open(cli, true, &node, err));
     TIDE_TRY(tide_node_establish(node, err));
     if (tide_cli_is_given(cli,
                           TIDE_CLI_STORE)) /* otherwise there are those of --token-file alone */
         TIDE_TRY(tide_cli_open_store(cli, &tokens, TIDE_STORE_CREATE, err));
-    options->front.store = tokens;
+    options->listener.store = tokens;
     options->node = node;
     return tide_cli_after_serving(tide_replica_run(options, err));
 }

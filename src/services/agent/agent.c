@@ -19,7 +19,7 @@ struct tide_agent {
     tide_feed_writer *writer;
     tide_otlp_pool *otlp;
     tide_streams_board *board;
-    tide_listener *front;
+    tide_listener *listener;
     tide_agent_maintenance *maintenance;
     tide_agent_services services;
 };
@@ -54,13 +54,13 @@ static void write_streams(void *arg, tide_metrics_writer *writer)
     }
 }
 
-/* Retention and reads tell what was given up; they begin when the figures are there (open_parts). */
+/* Retention and reads tell what was given up; they begin when the figures are there (open_components). */
 static void count_lost(void *arg, const char *stream, const char *reason, int64_t records)
 {
     const tide_agent *a = arg;
-    if (a->front)
-        tide_series_add(tide_metrics_series(tide_listener_metrics(a->front), TIDE_METRIC_FEED_LOST,
-                                            stream, reason),
+    if (a->listener)
+        tide_series_add(tide_metrics_series(tide_listener_metrics(a->listener),
+                                            TIDE_METRIC_FEED_LOST, stream, reason),
                         records);
 }
 
@@ -73,25 +73,25 @@ static void tell_raised(const tide_agent *a)
     tide_feed_count(a->feed, &counters);
     (void)snprintf(count, sizeof count, "%" PRId64, counters.raised);
     if (counters.raised > 0)
-        tide_log_write(a->options->front.log, TIDE_LOG_ERROR,
+        tide_log_write(a->options->listener.log, TIDE_LOG_ERROR,
                        "counters stood below stored records and were raised: look with feed verify",
                        TIDE_F("streams", count), TIDE_F_END);
 }
 
-static tide_status open_parts(tide_agent *a, tide_error *err)
+static tide_status open_components(tide_agent *a, tide_error *err)
 {
     const tide_agent_options *options = a->options;
-    tide_store *store = options->front.store;
-    tide_metrics *metrics = tide_listener_metrics(a->front);
+    tide_store *store = options->listener.store;
+    tide_metrics *metrics = tide_listener_metrics(a->listener);
     TIDE_TRY(tide_long_poll_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
     TIDE_TRY(tide_feed_writer_open(
-        &a->writer, a->feed, options->front.env,
+        &a->writer, a->feed, options->listener.env,
         &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
-    TIDE_TRY(
-        tide_otlp_pool_new(&a->otlp, options->front.env, a->feed, options->sample_fraction, err));
+    TIDE_TRY(tide_otlp_pool_new(&a->otlp, options->listener.env, a->feed, options->sample_fraction,
+                                err));
     TIDE_TRY(tide_streams_board_new(&a->board, err));
     a->services = (tide_agent_services){.board = a->board,
-                                        .env = options->front.env,
+                                        .env = options->listener.env,
                                         .feed = a->feed,
                                         .writer = a->writer,
                                         .waiter = a->waiter,
@@ -102,10 +102,10 @@ static tide_status open_parts(tide_agent *a, tide_error *err)
                                         .is_declaring = options->is_declaring};
     tide_metrics_add_source(metrics, write_streams, a);
     TIDE_TRY(
-        tide_listener_add(a->front, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
-    TIDE_TRY(tide_listener_add(a->front, tide_agent_queries, NULL, &a->services, err));
-    TIDE_TRY(tide_listener_add(a->front, tide_agent_streams, NULL, &a->services, err));
-    return tide_listener_add(a->front, tide_agent_ingest, NULL, &a->services, err);
+        tide_listener_add(a->listener, tide_agent_otlp, tide_agent_otlp_routes, &a->services, err));
+    TIDE_TRY(tide_listener_add(a->listener, tide_agent_queries, NULL, &a->services, err));
+    TIDE_TRY(tide_listener_add(a->listener, tide_agent_streams, NULL, &a->services, err));
+    return tide_listener_add(a->listener, tide_agent_ingest, NULL, &a->services, err);
 }
 
 const tide_step *const tidemark_agent_steps[] = {TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS, NULL};
@@ -113,21 +113,21 @@ const tide_step *const tidemark_agent_steps[] = {TIDE_LISTENER_STEPS, TIDE_AGENT
 static tide_status start(void *arg, tide_error *err)
 {
     tide_agent *a = arg;
-    tide_ticker *ticker = tide_listener_ticker(a->front);
+    tide_ticker *ticker = tide_listener_ticker(a->listener);
     const tide_agent_maintenance_options options = {.feed = a->feed,
                                                     .writer = a->writer,
-                                                    .env = a->options->front.env,
+                                                    .env = a->options->listener.env,
                                                     .collect_us = a->options->collect_us};
     TIDE_TRY(tide_agent_maintenance_open(&a->maintenance, &options, err));
     TIDE_TRY(
-        tide_ticker_bind(ticker, &tide_step_health, &(tide_step_binding){.arg = a->front}, err));
+        tide_ticker_bind(ticker, &tide_step_health, &(tide_step_binding){.arg = a->listener}, err));
     return tide_agent_maintenance_bind(a->maintenance, ticker, err);
 }
 
-static bool is_well(void *arg)
+static bool is_healthy(void *arg)
 {
     const tide_agent *a = arg;
-    return !a->writer || tide_feed_writer_is_well(a->writer);
+    return !a->writer || tide_feed_writer_is_healthy(a->writer);
 }
 
 static void leave(void *arg)
@@ -157,26 +157,26 @@ static tide_status open_feed(tide_agent *a, tide_error *err)
         feed.reserve_bytes = RESERVE_LEN;
     feed.on_loss = count_lost;
     feed.on_loss_arg = a;
-    TIDE_TRY(tide_feed_open(&a->feed, a->options->front.store, &feed, err));
+    TIDE_TRY(tide_feed_open(&a->feed, a->options->listener.store, &feed, err));
     tell_raised(a);
     return TIDE_OK;
 }
 
-tide_status tide_agent_open(tide_agent **out, tide_listener *front,
+tide_status tide_agent_open(tide_agent **out, tide_listener *listener,
                             const tide_agent_options *options, tide_error *err)
 {
     tide_agent *a = calloc(1, sizeof *a);
     if (!a)
         return tide_no_memory(err);
     a->options = options;
-    a->front = front;
-    const tide_listener_component part = {
-        .start = start, .leave = leave, .is_well = is_well, .arg = a};
+    a->listener = listener;
+    const tide_listener_component component = {
+        .start = start, .leave = leave, .is_healthy = is_healthy, .arg = a};
     tide_status status = open_feed(a, err);
     if (status >= TIDE_OK)
-        status = open_parts(a, err);
+        status = open_components(a, err);
     if (status >= TIDE_OK)
-        status = tide_listener_join(front, &part, err);
+        status = tide_listener_join(listener, &component, err);
     if (status < TIDE_OK) {
         tide_agent_close(a);
         return status;
@@ -185,19 +185,19 @@ tide_status tide_agent_open(tide_agent **out, tide_listener *front,
     return TIDE_OK;
 }
 
-static void close_part(void *part)
+static void close_component(void *component)
 {
-    tide_agent_close(part);
+    tide_agent_close(component);
 }
 
 tide_status tide_agent_run(const tide_agent_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     tide_agent *agent = NULL;
-    tide_listener_options front = options->front;
-    front.steps = tidemark_agent_steps;
-    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
-    TIDE_TRY(tide_agent_open(&agent, solo.front, options, err));
-    solo.part = agent;
-    return tide_single_service_serve(&solo, err);
+    tide_listener_options listener = options->listener;
+    listener.steps = tidemark_agent_steps;
+    TIDE_TRY(tide_listener_open(&single.listener, &listener, err));
+    TIDE_TRY(tide_agent_open(&agent, single.listener, options, err));
+    single.component = agent;
+    return tide_single_service_serve(&single, err);
 }

@@ -4,7 +4,7 @@
  *     /proc  ---- collector ----^                      |
  *                                                      steps: retention, receipts
  *
- * Wiring, and nothing else: its pieces do the work. It is a part of a front (front.h), alone there or beside others: on SIGTERM
+ * Wiring, and nothing else: its pieces do the work. It is a part of a listener (listener.h), alone there or beside others: on SIGTERM
  * no more calls are taken, what was taken is stored and answered.
  *
  * Survives: kill -9 at any point; what was acknowledged is there. */
@@ -25,7 +25,7 @@ extern const tide_step *const tidemark_agent_steps[];
 
 typedef struct tide_agent_options {
     tide_listener_options
-        front; /* store, log, env; of tide_agent_run also ports, security, limits */
+        listener; /* store, log, env; of tide_agent_run also ports, security, limits */
     tide_feed_options feed;
     const char *name;       /* of this agent */
     int64_t collect_us;     /* between looks at /proc; 0: none */
@@ -36,13 +36,13 @@ typedef struct tide_agent_options {
 
 typedef struct tide_agent tide_agent;
 
-/* Add an agent to a front that is not serving yet. The options must outlive it. */
-TIDE_MUST_CHECK tide_status tide_agent_open(tide_agent **out, tide_listener *front,
+/* Add an agent to a listener that is not serving yet. The options must outlive it. */
+TIDE_MUST_CHECK tide_status tide_agent_open(tide_agent **out, tide_listener *listener,
                                             const tide_agent_options *options, tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_agent_close(tide_agent *agent);
 
-/* A front with an agent alone, until a signal ends it. */
+/* A listener with an agent alone, until a signal ends it. */
 TIDE_MUST_CHECK tide_status tide_agent_run(const tide_agent_options *options, tide_error *err);
 
 #endif

@@ -330,7 +330,7 @@ static void *run_writer(void *arg)
 
 /* ---- outside ---- */
 
-bool tide_feed_writer_is_well(const tide_feed_writer *writer)
+bool tide_feed_writer_is_healthy(const tide_feed_writer *writer)
 {
     return atomic_load(&writer->damaged) < DAMAGED_MAX;
 }

@@ -63,7 +63,7 @@ TIDE_MUST_CHECK tide_status tide_feed_writer_open(tide_feed_writer **out, tide_f
 void tide_feed_writer_close(tide_feed_writer *writer);
 
 /* Can records be stored? false: the last groups, several of them, met damage in the store, and none has been stored since. */
-bool tide_feed_writer_is_well(const tide_feed_writer *writer);
+bool tide_feed_writer_is_healthy(const tide_feed_writer *writer);
 
 /* Groups that could not be stored since it was opened, and what the last of them met. */
 int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last);

@@ -13,21 +13,21 @@
 
 struct tide_colonyd {
     const tide_colony_options *options;
-    tide_listener *front;
-    tide_scheduler *driver;
+    tide_listener *listener;
+    tide_scheduler *scheduler;
     tide_colony colony;
 };
 
 /* ---- figures that are asked for when somebody looks ---- */
 
-typedef struct lag_figures {
+typedef struct lag_metrics {
     tide_metrics_writer *writer;
     tide_metric metric;
-} lag_figures;
+} lag_metrics;
 
 static void write_lag(void *arg, const char *agent_id, const tide_poller_lag *lag)
 {
-    const lag_figures *figures = arg;
+    const lag_metrics *figures = arg;
     const char *const labels[] = {agent_id, lag->data_type, lag->hold};
     if (figures->metric == TIDE_METRIC_CHECKPOINT_LAG)
         tide_metrics_sample(figures->writer, labels, lag->lag_us);
@@ -47,10 +47,10 @@ static void write_lags(void *arg, tide_metrics_writer *writer)
                                           TIDE_METRIC_COLONY_LAG_BYTES,
                                           TIDE_METRIC_COLONY_UNTIL_LOSS, TIDE_METRIC_COLONY_HOLD};
     const tide_colonyd *r = arg;
-    for (size_t i = 0; r->driver && i < sizeof metrics / sizeof metrics[0]; i++) {
-        lag_figures figures = {.writer = writer, .metric = metrics[i]};
+    for (size_t i = 0; r->scheduler && i < sizeof metrics / sizeof metrics[0]; i++) {
+        lag_metrics figures = {.writer = writer, .metric = metrics[i]};
         tide_metrics_family(writer, &tide_metric_rows[metrics[i]]);
-        tide_scheduler_lags(r->driver, write_lag, &figures);
+        tide_scheduler_lags(r->scheduler, write_lag, &figures);
     }
 }
 
@@ -91,7 +91,7 @@ static void write_one(tide_metrics_writer *writer, tide_metric metric, int64_t v
 static void write_books(void *arg, tide_metrics_writer *writer)
 {
     const tide_colonyd *r = arg;
-    tide_sink *sink = r->options->driver.sink;
+    tide_sink *sink = r->options->scheduler.sink;
     book_sums sums = {.pending = 0};
     health_counts health = {.counts = {0}};
     if (sink->ops->positions(sink, NULL, NULL, true, add_books, &sums, NULL) >= TIDE_OK) {
@@ -130,10 +130,10 @@ static tide_status tell_address(const tide_colonyd *r, tide_error *err)
     char address[512];
     char path[PATH_MAX] = "";
     char lines[sizeof address + sizeof path + 8];
-    const char *cert = r->options->front.tls_cert;
+    const char *cert = r->options->listener.tls_cert;
     if (!r->options->address_file)
         return TIDE_OK;
-    name_address(address, sizeof address, tide_listener_address(r->front, 0), cert);
+    name_address(address, sizeof address, tide_listener_address(r->listener, 0), cert);
     if (cert && !realpath(cert, path))
         path[0] = '\0';
     (void)snprintf(lines, sizeof lines, "%s\n%s%s%s", address, *path ? "ca " : "", path,
@@ -147,27 +147,27 @@ const tide_step *const tidemark_colony_steps[] = {TIDE_LISTENER_STEPS, TIDE_COLO
 static tide_status start(void *arg, tide_error *err)
 {
     tide_colonyd *r = arg;
-    tide_scheduler_options options = r->options->driver;
-    options.ticker = tide_listener_ticker(r->front);
-    options.metrics = tide_listener_metrics(r->front);
-    TIDE_TRY(tide_scheduler_open(&r->driver, &options, err));
-    r->colony.driver = r->driver;
-    r->colony.links = tide_scheduler_links(r->driver);
+    tide_scheduler_options options = r->options->scheduler;
+    options.ticker = tide_listener_ticker(r->listener);
+    options.metrics = tide_listener_metrics(r->listener);
+    TIDE_TRY(tide_scheduler_open(&r->scheduler, &options, err));
+    r->colony.scheduler = r->scheduler;
+    r->colony.links = tide_scheduler_clients(r->scheduler);
     return tell_address(r, err);
 }
 
 static void leave(void *arg)
 {
     const tide_colonyd *r = arg;
-    if (r->driver)
-        tide_scheduler_stop(r->driver);
+    if (r->scheduler)
+        tide_scheduler_stop(r->scheduler);
 }
 
 void tide_colonyd_close(tide_colonyd *colonyd)
 {
     if (!colonyd)
         return;
-    tide_scheduler_close(colonyd->driver);
+    tide_scheduler_close(colonyd->scheduler);
     tide_fleet_free(colonyd->colony.fleet);
     if (colonyd->options->address_file)
         (void)unlink(colonyd->options->address_file);
@@ -176,28 +176,28 @@ void tide_colonyd_close(tide_colonyd *colonyd)
 
 uint64_t tide_colonyd_version(const tide_colonyd *colonyd)
 {
-    return colonyd->driver ? tide_scheduler_version(colonyd->driver) : 0;
+    return colonyd->scheduler ? tide_scheduler_version(colonyd->scheduler) : 0;
 }
 
 static tide_status join(tide_colonyd *r, tide_error *err)
 {
-    const tide_listener_component part = {.start = start, .leave = leave, .arg = r};
-    tide_metrics_add_source(tide_listener_metrics(r->front), write_lags, r);
-    tide_metrics_add_source(tide_listener_metrics(r->front), write_books, r);
-    TIDE_TRY(tide_listener_add(r->front, tide_colony_methods, NULL, &r->colony, err));
-    return tide_listener_join(r->front, &part, err);
+    const tide_listener_component component = {.start = start, .leave = leave, .arg = r};
+    tide_metrics_add_source(tide_listener_metrics(r->listener), write_lags, r);
+    tide_metrics_add_source(tide_listener_metrics(r->listener), write_books, r);
+    TIDE_TRY(tide_listener_add(r->listener, tide_colony_methods, NULL, &r->colony, err));
+    return tide_listener_join(r->listener, &component, err);
 }
 
-tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *front,
+tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *listener,
                               const tide_colony_options *options, tide_error *err)
 {
     tide_colonyd *r = calloc(1, sizeof *r);
     if (!r)
         return tide_no_memory(err);
     *r = (tide_colonyd){.options = options,
-                        .front = front,
-                        .colony = {.sink = options->driver.sink,
-                                   .env = options->front.env,
+                        .listener = listener,
+                        .colony = {.sink = options->scheduler.sink,
+                                   .env = options->listener.env,
                                    .duckdb_library = options->duckdb_library,
                                    .fleet = tide_fleet_new()}};
     const tide_status status = join(r, err);
@@ -209,19 +209,19 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *front,
     return TIDE_OK;
 }
 
-static void close_part(void *part)
+static void close_component(void *component)
 {
-    tide_colonyd_close(part);
+    tide_colonyd_close(component);
 }
 
 tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     tide_colonyd *colonyd = NULL;
-    tide_listener_options front = options->front;
-    front.steps = tidemark_colony_steps;
-    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
-    TIDE_TRY(tide_colonyd_open(&colonyd, solo.front, options, err));
-    solo.part = colonyd;
-    return tide_single_service_serve(&solo, err);
+    tide_listener_options listener = options->listener;
+    listener.steps = tidemark_colony_steps;
+    TIDE_TRY(tide_listener_open(&single.listener, &listener, err));
+    TIDE_TRY(tide_colonyd_open(&colonyd, single.listener, options, err));
+    single.component = colonyd;
+    return tide_single_service_serve(&single, err);
 }

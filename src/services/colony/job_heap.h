@@ -1,7 +1,7 @@
 /* job_heap.h - jobs by a number, the smallest first.
  *
  * A job is in at most one heap; it knows which and where, so that it can be taken out from the middle.
- * Threads: under the driver's lock. */
+ * Threads: under the scheduler's lock. */
 #ifndef TIDE_SERVICES_COLONY_JOB_HEAP_H
 #define TIDE_SERVICES_COLONY_JOB_HEAP_H
 

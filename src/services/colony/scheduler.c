@@ -11,19 +11,19 @@
 #include "base/thread.h"
 #include "services/colony/scheduler_internal.h"
 
-int64_t tide_scheduler_now(const tide_scheduler *driver)
+int64_t tide_scheduler_now(const tide_scheduler *scheduler)
 {
-    return driver->env->mono_us(driver->env);
+    return scheduler->env->mono_us(scheduler->env);
 }
 
 /* ---- jobs ---- */
 
-tide_poll_job *tide_poll_job_new(tide_scheduler *driver)
+tide_poll_job *tide_poll_job_new(tide_scheduler *scheduler)
 {
     tide_poll_job *job = calloc(1, sizeof *job);
     if (!job)
         return NULL;
-    job->driver = driver;
+    job->scheduler = scheduler;
     tide_buffer_init(&job->answer, TIDE_REPLY_BYTES_MAX);
     return job;
 }
@@ -37,70 +37,71 @@ void tide_poll_job_free(tide_poll_job *job)
     tide_poller_free(job->poller);
     tide_recovery_free(job->recovery);
     tide_buffer_done(&job->answer);
-    tide_scheduler_course_forget(job);
+    tide_lag_history_free(job);
     free(job->lags);
     free(job);
 }
 
 /* A job is in one heap at a time; each has room for all of them. */
-static tide_status make_room(tide_scheduler *driver)
+static tide_status make_room(tide_scheduler *scheduler)
 {
-    const size_t count = (size_t)driver->job_count + 1;
-    TIDE_TRY(tide_poll_job_heap_reserve(&driver->idle, count));
-    TIDE_TRY(tide_poll_job_heap_reserve(&driver->answered, count));
-    return tide_poll_job_heap_reserve(&driver->questions, count);
+    const size_t count = (size_t)scheduler->job_count + 1;
+    TIDE_TRY(tide_poll_job_heap_reserve(&scheduler->idle, count));
+    TIDE_TRY(tide_poll_job_heap_reserve(&scheduler->answered, count));
+    return tide_poll_job_heap_reserve(&scheduler->questions, count);
 }
 
-tide_status tide_scheduler_add(tide_scheduler *driver, tide_poll_job *job)
+tide_status tide_scheduler_add(tide_scheduler *scheduler, tide_poll_job *job)
 {
-    pthread_mutex_lock(&driver->lock);
-    const tide_status status = make_room(driver);
+    pthread_mutex_lock(&scheduler->lock);
+    const tide_status status = make_room(scheduler);
     if (status >= TIDE_OK) {
-        job->next = driver->jobs;
-        job->link = &driver->jobs;
-        if (driver->jobs)
-            driver->jobs->link = &job->next;
-        driver->jobs = job;
-        driver->job_count++;
-        job->is_leaving = driver->is_stopping;
+        job->next = scheduler->jobs;
+        job->link = &scheduler->jobs;
+        if (scheduler->jobs)
+            scheduler->jobs->link = &job->next;
+        scheduler->jobs = job;
+        scheduler->job_count++;
+        job->is_leaving = scheduler->is_stopping;
         tide_scheduler_ready(job);
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
     return status;
 }
 
 static void forget(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     *job->link = job->next;
     if (job->next)
         job->next->link = job->link;
-    driver->job_count--;
-    driver->recovery_count -= job->poller ? 0 : 1;
+    scheduler->job_count--;
+    scheduler->recovery_count -= job->poller ? 0 : 1;
     /* Its agent may be ours again, under another token or at another address. */
     if (job->poller && job->is_leaving)
-        tide_ticker_wake(driver->options.ticker, tide_step_agent_leases.name);
-    pthread_cond_broadcast(&driver->news);
+        tide_ticker_wake(scheduler->options.ticker, tide_step_agent_leases.name);
+    pthread_cond_broadcast(&scheduler->news);
 }
 
 void tide_scheduler_ready(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     const int64_t urgency_us = job->poller ? tide_poller_loss_us(job->poller) : INT64_MAX;
     /* An answer that has come is always taken; questions wait while too much is under way. */
     const bool is_first = job->has_answer || job->is_leaving;
-    tide_poll_job_heap_add(is_first ? &driver->answered : &driver->questions, job, urgency_us);
-    pthread_cond_signal(&driver->ready);
+    tide_poll_job_heap_add(is_first ? &scheduler->answered : &scheduler->questions, job,
+                           urgency_us);
+    pthread_cond_signal(&scheduler->ready);
 }
 
 void tide_scheduler_idle(tide_poll_job *job, int64_t wake_us)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     int64_t first_us = INT64_MAX;
-    (void)tide_poll_job_heap_first(&driver->idle, &first_us);
-    tide_poll_job_heap_add(&driver->idle, job, wake_us);
+    (void)tide_poll_job_heap_first(&scheduler->idle, &first_us);
+    tide_poll_job_heap_add(&scheduler->idle, job, wake_us);
     if (wake_us < first_us)
-        pthread_cond_signal(&driver->ready); /* whoever waits would sleep too long */
+        pthread_cond_signal(&scheduler->ready); /* whoever waits would sleep too long */
 }
 
 void tide_scheduler_leave(tide_poll_job *job)
@@ -118,35 +119,35 @@ void tide_scheduler_leave(tide_poll_job *job)
 
 static void unlink_reserved(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     if (!job->reserved_link)
         return;
     *job->reserved_link = job->next_reserved;
     if (job->next_reserved)
         job->next_reserved->reserved_link = job->reserved_link;
     else
-        driver->reserved_end = job->reserved_link;
+        scheduler->reserved_end = job->reserved_link;
     job->reserved_link = NULL;
 }
 
 void tide_scheduler_reserve(tide_poll_job *job, int64_t bytes)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     job->budgeted = bytes;
-    driver->budget_used += bytes;
+    scheduler->budget_used += bytes;
     if (bytes == 0)
         return;
-    job->reserved_until_us = tide_scheduler_now(driver) + TIDE_SCHEDULER_RESERVE_US;
+    job->reserved_until_us = tide_scheduler_now(scheduler) + TIDE_SCHEDULER_RESERVE_US;
     job->next_reserved = NULL;
-    job->reserved_link = driver->reserved_end;
-    *driver->reserved_end = job;
-    driver->reserved_end = &job->next_reserved;
+    job->reserved_link = scheduler->reserved_end;
+    *scheduler->reserved_end = job;
+    scheduler->reserved_end = &job->next_reserved;
 }
 
 void tide_scheduler_receive(tide_poll_job *job, int64_t bytes)
 {
     unlink_reserved(job);
-    job->driver->budget_used += bytes - job->budgeted;
+    job->scheduler->budget_used += bytes - job->budgeted;
     job->budgeted = bytes;
 }
 
@@ -156,261 +157,263 @@ void tide_scheduler_release(tide_poll_job *job)
 }
 
 /* What was expected and has not come is not waited for any longer. Returns when the next one's time is over. */
-static int64_t release_late(tide_scheduler *driver)
+static int64_t release_late(tide_scheduler *scheduler)
 {
-    const int64_t now_us = driver->reserved ? tide_scheduler_now(driver) : 0;
-    while (driver->reserved && driver->reserved->reserved_until_us <= now_us)
-        tide_scheduler_release(driver->reserved);
-    return driver->reserved ? driver->reserved->reserved_until_us : INT64_MAX;
+    const int64_t now_us = scheduler->reserved ? tide_scheduler_now(scheduler) : 0;
+    while (scheduler->reserved && scheduler->reserved->reserved_until_us <= now_us)
+        tide_scheduler_release(scheduler->reserved);
+    return scheduler->reserved ? scheduler->reserved->reserved_until_us : INT64_MAX;
 }
 
 /* ---- workers ---- */
 
 /* *wake_us: when to look again, at the latest. */
-static tide_poll_job *find_ready(tide_scheduler *driver, int64_t *wake_us)
+static tide_poll_job *find_ready(tide_scheduler *scheduler, int64_t *wake_us)
 {
     int64_t urgency_us = 0;
-    tide_poll_job *job = tide_poll_job_heap_first(&driver->answered, &urgency_us);
+    tide_poll_job *job = tide_poll_job_heap_first(&scheduler->answered, &urgency_us);
     tide_poll_job *question =
-        job ? NULL : tide_poll_job_heap_first(&driver->questions, &urgency_us);
+        job ? NULL : tide_poll_job_heap_first(&scheduler->questions, &urgency_us);
     if (!question)
         return job;
-    const int64_t late_us = release_late(driver);
-    if (driver->budget_used + tide_agent_clients_held(driver->links) < driver->options.budget_bytes)
+    const int64_t late_us = release_late(scheduler);
+    if (scheduler->budget_used + tide_agent_clients_held(scheduler->links) <
+        scheduler->options.budget_bytes)
         return question;
     *wake_us = late_us < *wake_us ? late_us : *wake_us;
     return NULL;
 }
 
 /* Those whose time has come are ready. Returns when the next one's comes; INT64_MAX: there is none. */
-static int64_t wake_idle(tide_scheduler *driver)
+static int64_t wake_idle(tide_scheduler *scheduler)
 {
     int64_t wake_us = INT64_MAX;
-    tide_poll_job *job = tide_poll_job_heap_first(&driver->idle, &wake_us);
+    tide_poll_job *job = tide_poll_job_heap_first(&scheduler->idle, &wake_us);
     if (!job)
         return INT64_MAX;
-    const int64_t now_us = tide_scheduler_now(driver);
-    for (; job && wake_us <= now_us; job = tide_poll_job_heap_first(&driver->idle, &wake_us)) {
+    const int64_t now_us = tide_scheduler_now(scheduler);
+    for (; job && wake_us <= now_us; job = tide_poll_job_heap_first(&scheduler->idle, &wake_us)) {
         tide_poll_job_heap_remove(job);
         tide_scheduler_ready(job);
     }
     return job ? wake_us : INT64_MAX;
 }
 
-static void wait_for_ready(tide_scheduler *driver, int64_t wake_us)
+static void wait_for_ready(tide_scheduler *scheduler, int64_t wake_us)
 {
     if (wake_us == INT64_MAX)
-        pthread_cond_wait(&driver->ready, &driver->lock);
+        pthread_cond_wait(&scheduler->ready, &scheduler->lock);
     else
-        (void)!tide_cond_wait(&driver->ready, &driver->lock,
-                              tide_cond_until(wake_us - tide_scheduler_now(driver)));
+        (void)!tide_cond_wait(&scheduler->ready, &scheduler->lock,
+                              tide_cond_until(wake_us - tide_scheduler_now(scheduler)));
 }
 
 /* Workers look after the time themselves: a step may wait for the store. */
 static void *work(void *arg)
 {
-    tide_scheduler *driver = arg;
-    pthread_mutex_lock(&driver->lock);
-    while (!driver->is_closing) {
-        int64_t wake_us = wake_idle(driver);
-        tide_poll_job *job = find_ready(driver, &wake_us);
+    tide_scheduler *scheduler = arg;
+    pthread_mutex_lock(&scheduler->lock);
+    while (!scheduler->is_closing) {
+        int64_t wake_us = wake_idle(scheduler);
+        tide_poll_job *job = find_ready(scheduler, &wake_us);
         if (!job) {
-            wait_for_ready(driver, wake_us);
+            wait_for_ready(scheduler, wake_us);
             continue;
         }
         tide_poll_job_heap_remove(job);
-        pthread_mutex_unlock(&driver->lock);
+        pthread_mutex_unlock(&scheduler->lock);
         const bool is_over = tide_poll_job_turn(job);
-        pthread_mutex_lock(&driver->lock);
+        pthread_mutex_lock(&scheduler->lock);
         if (is_over) {
             forget(job);
-            pthread_mutex_unlock(&driver->lock);
+            pthread_mutex_unlock(&scheduler->lock);
             tide_poll_job_free(job);
-            pthread_mutex_lock(&driver->lock);
+            pthread_mutex_lock(&scheduler->lock);
         }
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
     return NULL;
 }
 
 /* ---- open, close ---- */
 
-static void set_defaults(tide_scheduler *driver, const tide_scheduler_options *options)
+static void set_defaults(tide_scheduler *scheduler, const tide_scheduler_options *options)
 {
-    tide_scheduler_options *own = &driver->options;
+    tide_scheduler_options *own = &scheduler->options;
     *own = *options;
-    driver->env = options->env ? options->env : tide_env_system();
+    scheduler->env = options->env ? options->env : tide_env_system();
     own->worker_count = own->worker_count > 0 ? own->worker_count : TIDE_SCHEDULER_WORKERS;
     own->budget_bytes = own->budget_bytes > 0 ? own->budget_bytes : TIDE_SCHEDULER_BUDGET;
     own->lease_us = own->lease_us > 0 ? own->lease_us : TIDE_SCHEDULER_LEASE_US;
-    (void)snprintf(driver->colony_id, sizeof driver->colony_id, "%s", options->colony_id);
+    (void)snprintf(scheduler->colony_id, sizeof scheduler->colony_id, "%s", options->colony_id);
     tide_identity identity;
     tide_store_identity(options->sink->store, &identity);
-    (void)snprintf(driver->reader, sizeof driver->reader, "colony-%s", identity.session_id);
-    const tide_poller_events events = tide_scheduler_events(driver);
-    driver->poller_options = (tide_poller_options){.sink = options->sink,
-                                                   .env = driver->env,
-                                                   .log = options->log,
-                                                   .reader = driver->reader,
-                                                   .grace_us = options->grace_us,
-                                                   .is_once = options->is_once,
-                                                   .events = events};
-    driver->recover_options = (tide_recover_options){.sink = options->sink,
-                                                     .env = driver->env,
-                                                     .log = options->log,
-                                                     .interval_us = options->recover_us,
-                                                     .attempt_max = options->attempt_max,
-                                                     .events = events};
-    tide_holding_init(&driver->holding, driver->colony_id, own->lease_us);
-    driver->holding.is_guest = own->is_once;
+    (void)snprintf(scheduler->reader, sizeof scheduler->reader, "colony-%s", identity.session_id);
+    const tide_poller_events events = tide_scheduler_events(scheduler);
+    scheduler->poller_options = (tide_poller_options){.sink = options->sink,
+                                                      .env = scheduler->env,
+                                                      .log = options->log,
+                                                      .reader = scheduler->reader,
+                                                      .grace_us = options->grace_us,
+                                                      .is_once = options->is_once,
+                                                      .events = events};
+    scheduler->recover_options = (tide_recover_options){.sink = options->sink,
+                                                        .env = scheduler->env,
+                                                        .log = options->log,
+                                                        .interval_us = options->recover_us,
+                                                        .attempt_max = options->attempt_max,
+                                                        .events = events};
+    tide_holding_init(&scheduler->holding, scheduler->colony_id, own->lease_us);
+    scheduler->holding.is_guest = own->is_once;
 }
 
-static tide_status start_threads(tide_scheduler *driver, tide_error *err)
+static tide_status start_threads(tide_scheduler *scheduler, tide_error *err)
 {
-    driver->workers = calloc((size_t)driver->options.worker_count, sizeof *driver->workers);
-    if (!driver->workers)
+    scheduler->workers =
+        calloc((size_t)scheduler->options.worker_count, sizeof *scheduler->workers);
+    if (!scheduler->workers)
         return tide_no_memory(err);
-    for (int i = 0; i < driver->options.worker_count; i++) {
-        TIDE_TRY(tide_thread_start(&driver->workers[i], work, driver, err));
-        driver->worker_count++;
+    for (int i = 0; i < scheduler->options.worker_count; i++) {
+        TIDE_TRY(tide_thread_start(&scheduler->workers[i], work, scheduler, err));
+        scheduler->worker_count++;
     }
     return TIDE_OK;
 }
 
-static tide_status open_steps(tide_scheduler *driver, tide_error *err)
+static tide_status open_steps(tide_scheduler *scheduler, tide_error *err)
 {
-    tide_store *store = driver->options.sink->store;
-    if (!driver->options.is_swept)
+    tide_store *store = scheduler->options.sink->store;
+    if (!scheduler->options.is_swept)
         TIDE_TRY(tide_work_maintenance_new(
-            &driver->sweeping, store,
+            &scheduler->sweeping, store,
             &(tide_work_maintenance_options){.crash_limit = TIDE_COLONY_CRASH_LIMIT},
-            driver->options.metrics, err));
-    driver->registry_mark = -1;
-    if (!driver->options.is_once)
-        TIDE_TRY(tide_watch_open(&driver->registry_watch, store, TIDE_REGISTRY_TOPIC, err));
-    return tide_scheduler_bind(driver, err);
+            scheduler->options.metrics, err));
+    scheduler->registry_mark = -1;
+    if (!scheduler->options.is_once)
+        TIDE_TRY(tide_watch_open(&scheduler->registry_watch, store, TIDE_REGISTRY_TOPIC, err));
+    return tide_scheduler_bind(scheduler, err);
 }
 
 tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_options *options,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *driver = calloc(1, sizeof *driver);
-    if (!driver)
+    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler)
         return tide_no_memory(err);
-    driver->reserved_end = &driver->reserved;
-    (void)pthread_mutex_init(&driver->lock, NULL);
-    (void)pthread_cond_init(&driver->ready, NULL);
-    (void)pthread_cond_init(&driver->news, NULL);
-    set_defaults(driver, options);
-    TIDE_TRY(tide_agent_clients_open(&driver->links, &options->security, options->metrics,
-                                     driver->env, err));
-    TIDE_TRY(start_threads(driver, err));
-    TIDE_TRY(open_steps(driver, err));
-    *out = TIDE_TAKE(driver);
+    scheduler->reserved_end = &scheduler->reserved;
+    (void)pthread_mutex_init(&scheduler->lock, NULL);
+    (void)pthread_cond_init(&scheduler->ready, NULL);
+    (void)pthread_cond_init(&scheduler->news, NULL);
+    set_defaults(scheduler, options);
+    TIDE_TRY(tide_agent_clients_open(&scheduler->links, &options->security, options->metrics,
+                                     scheduler->env, err));
+    TIDE_TRY(start_threads(scheduler, err));
+    TIDE_TRY(open_steps(scheduler, err));
+    *out = TIDE_TAKE(scheduler);
     return TIDE_OK;
 }
 
-void tide_scheduler_stop(tide_scheduler *driver)
+void tide_scheduler_stop(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&driver->lock);
-    driver->is_stopping = true;
-    for (tide_poll_job *job = driver->jobs; job; job = job->next)
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->is_stopping = true;
+    for (tide_poll_job *job = scheduler->jobs; job; job = job->next)
         tide_scheduler_leave(job);
-    pthread_cond_broadcast(&driver->news);
-    pthread_cond_broadcast(&driver->ready);
-    pthread_mutex_unlock(&driver->lock);
+    pthread_cond_broadcast(&scheduler->news);
+    pthread_cond_broadcast(&scheduler->ready);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
-void tide_scheduler_wait(tide_scheduler *driver, tide_scheduler_result *out)
+void tide_scheduler_wait(tide_scheduler *scheduler, tide_scheduler_result *out)
 {
-    pthread_mutex_lock(&driver->lock);
-    while (!driver->is_stopping && (!driver->has_held || driver->job_count > 0))
-        pthread_cond_wait(&driver->news, &driver->lock);
-    *out = driver->result;
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
+    while (!scheduler->is_stopping && (!scheduler->has_held || scheduler->job_count > 0))
+        pthread_cond_wait(&scheduler->news, &scheduler->lock);
+    *out = scheduler->result;
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
-void tide_scheduler_look(tide_scheduler *driver)
+void tide_scheduler_check_registry(tide_scheduler *scheduler)
 {
-    tide_ticker_wake(driver->options.ticker, tide_step_agent_leases.name);
+    tide_ticker_wake(scheduler->options.ticker, tide_step_agent_leases.name);
 }
 
-void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id)
+void tide_scheduler_touch(tide_scheduler *scheduler, const char *agent_id)
 {
-    pthread_mutex_lock(&driver->lock);
-    for (tide_poll_job *job = driver->jobs; job; job = job->next) {
+    pthread_mutex_lock(&scheduler->lock);
+    for (tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         if (!job->poller || (agent_id && strcmp(agent_id, job->agent_id) != 0))
             continue;
         job->is_reload_due = true;
-        if (job->heap == &driver->idle) {
+        if (job->heap == &scheduler->idle) {
             tide_poll_job_heap_remove(job);
             tide_scheduler_ready(job);
         } else if (job->is_asking && job->is_watching && job->stream) {
             tide_client_cancel(job->stream);
         }
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
-void tide_scheduler_recover(tide_scheduler *driver)
+void tide_scheduler_recover(tide_scheduler *scheduler)
 {
-    tide_ticker_wake(driver->options.ticker, tide_step_gap_recovery.name);
+    tide_ticker_wake(scheduler->options.ticker, tide_step_gap_recovery.name);
 }
 
-tide_agent_clients *tide_scheduler_links(tide_scheduler *driver)
+tide_agent_clients *tide_scheduler_clients(tide_scheduler *scheduler)
 {
-    return driver->links;
+    return scheduler->links;
 }
 
-static void wait_for_jobs(tide_scheduler *driver)
+static void wait_for_jobs(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&driver->lock);
-    while (driver->job_count > 0)
-        pthread_cond_wait(&driver->news, &driver->lock);
-    driver->is_closing = true;
-    pthread_cond_broadcast(&driver->news);
-    pthread_cond_broadcast(&driver->ready);
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
+    while (scheduler->job_count > 0)
+        pthread_cond_wait(&scheduler->news, &scheduler->lock);
+    scheduler->is_closing = true;
+    pthread_cond_broadcast(&scheduler->news);
+    pthread_cond_broadcast(&scheduler->ready);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
-void tide_scheduler_close(tide_scheduler *driver)
+void tide_scheduler_close(tide_scheduler *scheduler)
 {
-    if (!driver)
+    if (!scheduler)
         return;
-    tide_scheduler_stop(driver);
-    if (driver->worker_count > 0)
-        wait_for_jobs(driver);
-    for (int i = 0; i < driver->worker_count; i++)
-        (void)pthread_join(driver->workers[i], NULL);
-    tide_watch_close(driver->registry_watch);
-    tide_work_maintenance_free(driver->sweeping);
-    free(driver->workers);
-    free(driver->done);
-    tide_poll_job_heap_done(&driver->idle);
-    tide_poll_job_heap_done(&driver->answered);
-    tide_poll_job_heap_done(&driver->questions);
-    TIDE_IGNORE(tide_holding_release(&driver->holding, driver->options.sink->store, NULL));
-    tide_holding_done(&driver->holding);
-    tide_agent_clients_close(driver->links);
-    (void)pthread_cond_destroy(&driver->news);
-    (void)pthread_cond_destroy(&driver->ready);
-    (void)pthread_mutex_destroy(&driver->lock);
-    free(driver);
+    tide_scheduler_stop(scheduler);
+    if (scheduler->worker_count > 0)
+        wait_for_jobs(scheduler);
+    for (int i = 0; i < scheduler->worker_count; i++)
+        (void)pthread_join(scheduler->workers[i], NULL);
+    tide_watch_close(scheduler->registry_watch);
+    tide_work_maintenance_free(scheduler->sweeping);
+    free(scheduler->workers);
+    free(scheduler->done);
+    tide_poll_job_heap_done(&scheduler->idle);
+    tide_poll_job_heap_done(&scheduler->answered);
+    tide_poll_job_heap_done(&scheduler->questions);
+    TIDE_IGNORE(tide_holding_release(&scheduler->holding, scheduler->options.sink->store, NULL));
+    tide_holding_done(&scheduler->holding);
+    tide_agent_clients_close(scheduler->links);
+    (void)pthread_cond_destroy(&scheduler->news);
+    (void)pthread_cond_destroy(&scheduler->ready);
+    (void)pthread_mutex_destroy(&scheduler->lock);
+    free(scheduler);
 }
 
-void tide_scheduler_closep(tide_scheduler **driver)
+void tide_scheduler_closep(tide_scheduler **scheduler)
 {
-    tide_scheduler_close(*driver);
+    tide_scheduler_close(*scheduler);
 }
 
 /* ---- looks ---- */
 
-/* What is unread grows older while its seat waits. */
-void tide_scheduler_lags(tide_scheduler *driver, tide_scheduler_lag_fn *fn, void *arg)
+/* What is unread grows older while its slot waits. */
+void tide_scheduler_lags(tide_scheduler *scheduler, tide_scheduler_lag_fn *fn, void *arg)
 {
-    const int64_t now_us = tide_scheduler_now(driver);
-    pthread_mutex_lock(&driver->lock);
-    for (const tide_poll_job *job = driver->jobs; job; job = job->next) {
+    const int64_t now_us = tide_scheduler_now(scheduler);
+    pthread_mutex_lock(&scheduler->lock);
+    for (const tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         const int64_t since_us = now_us > job->lags_us ? now_us - job->lags_us : 0;
         for (int i = 0; i < job->lag_count; i++) {
             const tide_agent_slot_lag *kept = &job->lags[i];
@@ -429,5 +432,5 @@ void tide_scheduler_lags(tide_scheduler *driver, tide_scheduler_lag_fn *fn, void
             fn(arg, job->agent_id, &lag);
         }
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }

@@ -4,10 +4,10 @@
  *     workers         settle answers, write to the sink, ask what is next, wake who is due; any worker serves any agent, one at a time each
  *     steps           which agents are ours (leases), gaps to recover, retention, ...: run by the daemon's ticker (runtime/ticker.h)
  *
- * An agent has a seat. A seat is idle until its time comes, ready while it waits for a worker, asking while its question is
- * out. Ready seats are served in the order of the seconds until their agent drops something unread; questions wait while
+ * An agent has a slot. A slot is idle until its time comes, ready while it waits for a worker, asking while its question is
+ * out. Ready slots are served in the order of the seconds until their agent drops something unread; questions wait while
  * answers of budget_bytes are under way: those that have come, and those that are expected at any moment (TIDE_SCHEDULER_RESERVE_US). What has not
- * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own seat and nobody
+ * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own slot and nobody
  * else's.
  *
  * Once (is_once): every agent is polled until it is caught up or has failed, then tide_scheduler_wait returns.
@@ -83,51 +83,51 @@ typedef struct tide_scheduler_result {
 
 /* Not once: ask every agent of ours now, and wait until all are caught up with what they have, or have failed, or wait_us are over. Several may
  * wait at a time; from any thread. */
-TIDE_MUST_CHECK tide_status tide_scheduler_poll(tide_scheduler *driver, int64_t wait_us,
+TIDE_MUST_CHECK tide_status tide_scheduler_poll(tide_scheduler *scheduler, int64_t wait_us,
                                                 tide_scheduler_result *out, tide_error *err);
 
-/* Once: wait until every agent is done, or the driver is stopped. */
-void tide_scheduler_wait(tide_scheduler *driver, tide_scheduler_result *out);
+/* Once: wait until every agent is done, or the scheduler is stopped. */
+void tide_scheduler_wait(tide_scheduler *scheduler, tide_scheduler_result *out);
 
 /* Ask nobody any more; what is under way is broken off. From any thread. */
-void tide_scheduler_stop(tide_scheduler *driver);
+void tide_scheduler_stop(tide_scheduler *scheduler);
 
 /* Gives the leases back. Takes NULL. */
-void tide_scheduler_close(tide_scheduler *driver);
-void tide_scheduler_closep(tide_scheduler **driver);
+void tide_scheduler_close(tide_scheduler *scheduler);
+void tide_scheduler_closep(tide_scheduler **scheduler);
 
 /* Somebody changed the registry: look now. */
-void tide_scheduler_look(tide_scheduler *driver);
+void tide_scheduler_check_registry(tide_scheduler *scheduler);
 
 /* How every agent stands, one call per stream. */
 typedef void tide_scheduler_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
-void tide_scheduler_lags(tide_scheduler *driver, tide_scheduler_lag_fn *fn, void *arg);
+void tide_scheduler_lags(tide_scheduler *scheduler, tide_scheduler_lag_fn *fn, void *arg);
 
-/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_SCHEDULER_COURSE_US, the last
- * TIDE_SCHEDULER_COURSE_POINTS of them (15 minutes), of at most TIDE_SCHEDULER_COURSES_MAX streams (24 MiB); the seats' memory, gone with them. One call per
+/* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_LAG_HISTORY_US, the last
+ * TIDE_LAG_HISTORY_POINTS of them (15 minutes), of at most TIDE_LAG_HISTORIES_MAX streams (24 MiB); the slots' memory, gone with them. One call per
  * stream and look, the oldest first. data_type NULL: all. */
 enum {
-    TIDE_SCHEDULER_COURSE_POINTS = 180,
-    TIDE_SCHEDULER_COURSE_US = 5000000,
-    TIDE_SCHEDULER_COURSES_MAX = 8192,
+    TIDE_LAG_HISTORY_POINTS = 180,
+    TIDE_LAG_HISTORY_US = 5000000,
+    TIDE_LAG_HISTORIES_MAX = 8192,
 };
-typedef struct tide_course_point {
+typedef struct tide_lag_point {
     int64_t checkpoint;
     int64_t head; /* -1: it was not known */
-} tide_course_point;
-typedef void tide_scheduler_course_fn(void *arg, const char *data_type, int64_t wall_ms,
-                                      const tide_course_point *point);
-void tide_scheduler_courses(tide_scheduler *driver, const char *agent_id, const char *data_type,
-                            tide_scheduler_course_fn *fn, void *arg);
+} tide_lag_point;
+typedef void tide_lag_history_fn(void *arg, const char *data_type, int64_t wall_ms,
+                                 const tide_lag_point *point);
+void tide_scheduler_lag_history(tide_scheduler *scheduler, const char *agent_id,
+                                const char *data_type, tide_lag_history_fn *fn, void *arg);
 
 /* Positions of an agent (NULL: of all) were changed by somebody else: read them again now. */
-void tide_scheduler_touch(tide_scheduler *driver, const char *agent_id);
+void tide_scheduler_touch(tide_scheduler *scheduler, const char *agent_id);
 
 /* Gaps are to be looked at now, not only when their time comes. */
-void tide_scheduler_recover(tide_scheduler *driver);
+void tide_scheduler_recover(tide_scheduler *scheduler);
 /* Rises whenever something was stored or an agent's state has turned. From any thread. */
-uint64_t tide_scheduler_version(const tide_scheduler *driver);
+uint64_t tide_scheduler_version(const tide_scheduler *scheduler);
 /* What it speaks to agents by; borrowed. */
-struct tide_agent_clients *tide_scheduler_links(tide_scheduler *driver);
+struct tide_agent_clients *tide_scheduler_clients(tide_scheduler *scheduler);
 
 #endif

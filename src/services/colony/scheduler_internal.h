@@ -1,14 +1,14 @@
-/* scheduler_internal.h - what the parts of the driver share: see driver.h.
+/* scheduler_internal.h - what the parts of the scheduler share: see scheduler.h.
  *
- *     driver.c          open, close, workers, who is due
+ *     scheduler.c          open, close, workers, who is due
  *     scheduler_maintenance.c  background steps: leases, the registry, recovery plans, retention, lag history
- *     driver_turn.c     one turn of one agent; one turn of one gap
- *     driver_poll.c     one pass that somebody waits for
- *     driver_figures.c  what happened, as metrics and log lines
+ *     scheduler_turn.c     one turn of one agent; one turn of one gap
+ *     scheduler_poll.c     one pass that somebody waits for
+ *     scheduler_metrics.c  what happened, as metrics and log lines
  *     job_heap.c        jobs in the order of their time or urgency
  *
- * A job is a seat (an agent) or a recovery (a gap). It is in exactly one place: in the heap of idle ones until its time comes,
- * in one of the two heaps of ready ones, or nowhere, while a worker has it or its question is out. The driver's lock guards places and
+ * A job is a slot (an agent) or a recovery (a gap). It is in exactly one place: in the heap of idle ones until its time comes,
+ * in one of the two heaps of ready ones, or nowhere, while a worker has it or its question is out. The scheduler's lock guards places and
  * counts; what a job consists of belongs to whoever took it out. */
 #ifndef TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
 #define TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
@@ -35,23 +35,23 @@ typedef struct tide_agent_slot_lag {
     const char *hold; /* static */
 } tide_agent_slot_lag;
 
-/* One stream's course: a ring by the number of the look. */
-typedef struct tide_course {
+/* One stream's history: a ring by the number of the look. */
+typedef struct tide_lag_history {
     char data_type[TIDE_FEED_NAME_MAX + 1];
-    struct tide_course *next;
-    tide_course_point points[TIDE_SCHEDULER_COURSE_POINTS];
-} tide_course;
+    struct tide_lag_history *next;
+    tide_lag_point points[TIDE_LAG_HISTORY_POINTS];
+} tide_lag_history;
 
 typedef struct tide_poll_job tide_poll_job;
 struct tide_poll_job {
-    tide_scheduler *driver;
+    tide_scheduler *scheduler;
 
     /* under the lock */
     tide_poll_job_heap *heap; /* NULL: in none */
     size_t heap_at;
     tide_poll_job *next; /* of all jobs */
     tide_poll_job **link;
-    bool is_leaving;    /* not ours any more, or the driver stops */
+    bool is_leaving;    /* not ours any more, or the scheduler stops */
     bool is_asking;     /* its question is out */
     bool is_watching;   /* ... and waits at the agent for news */
     bool is_reload_due; /* somebody else has changed its positions */
@@ -59,14 +59,14 @@ struct tide_poll_job {
     int lag_count;
     int lag_capacity;
     int64_t lags_us; /* when they were kept; monotonic */
-    tide_course *courses;
+    tide_lag_history *histories;
     int begun_count;      /* of lags: types whose counters are there */
     uint64_t poll_wanted; /* the last pass that somebody waits for */
     uint64_t poll_done;   /* ... and that this one is through with */
     bool has_poll_failed;
     char poll_failure[256];
 
-    /* a seat */
+    /* a slot */
     char agent_id[TIDE_AGENT_ID_MAX + 1];
     char registered[TIDE_AGENT_ADDRESS_MAX + 1]; /* address */
     char address[TIDE_AGENT_ADDRESS_MAX + 1];    /* of the client */
@@ -123,8 +123,8 @@ struct tide_scheduler {
     tide_poll_job_heap answered;  /* ready: an answer has come; by urgency */
     tide_poll_job_heap questions; /* ready: to ask; by urgency */
     int recovery_count;
-    int64_t course_look;    /* looks so far */
-    int64_t course_wall_ms; /* of the last */
+    int64_t history_round;   /* looks so far */
+    int64_t history_wall_ms; /* of the last */
     int64_t budget_used;
     tide_poll_job *reserved; /* those whose answers are expected, in the order of their questions */
     tide_poll_job **reserved_end;
@@ -137,51 +137,51 @@ struct tide_scheduler {
     int64_t held_until_us; /* the same; on our clock: from then on others may have what was ours */
     tide_watch *registry_watch;   /* of the registry step; NULL: once */
     int64_t registry_mark;        /* the same: what it has seen */
-    atomic_int course_count;      /* streams whose course is kept */
+    atomic_int history_count;     /* streams whose history is kept */
     atomic_uint_fast64_t version; /* tide_scheduler_version */
 };
 
-/* driver.c: under the lock. For a worker, as soon as one is free. */
+/* scheduler.c: under the lock. For a worker, as soon as one is free. */
 void tide_scheduler_ready(tide_poll_job *job);
 /* Wait for its time; wake_us on the monotonic clock. */
 void tide_scheduler_idle(tide_poll_job *job, int64_t wake_us);
 /* It is not ours any more: whatever it waits for is over. */
 void tide_scheduler_leave(tide_poll_job *job);
 
-/* driver.c: under the lock. An answer of so many bytes is expected; it has come, with so many; it is done with. */
+/* scheduler.c: under the lock. An answer of so many bytes is expected; it has come, with so many; it is done with. */
 void tide_scheduler_reserve(tide_poll_job *job, int64_t bytes);
 void tide_scheduler_receive(tide_poll_job *job, int64_t bytes);
 void tide_scheduler_release(tide_poll_job *job);
 
-/* driver.c: without the lock. */
-TIDE_MUST_CHECK tide_poll_job *tide_poll_job_new(tide_scheduler *driver);
+/* scheduler.c: without the lock. */
+TIDE_MUST_CHECK tide_poll_job *tide_poll_job_new(tide_scheduler *scheduler);
 void tide_poll_job_free(tide_poll_job *job);
-/* The job becomes the driver's, and is ready. TIDE_E_NOMEM: it stays the caller's. */
-TIDE_MUST_CHECK tide_status tide_scheduler_add(tide_scheduler *driver, tide_poll_job *job);
-int64_t tide_scheduler_now(const tide_scheduler *driver);
+/* The job becomes the scheduler's, and is ready. TIDE_E_NOMEM: it stays the caller's. */
+TIDE_MUST_CHECK tide_status tide_scheduler_add(tide_scheduler *scheduler, tide_poll_job *job);
+int64_t tide_scheduler_now(const tide_scheduler *scheduler);
 
-/* driver_turn.c: one turn, on a worker, without the lock. True: the job is over, and to be forgotten. */
+/* scheduler_turn.c: one turn, on a worker, without the lock. True: the job is over, and to be forgotten. */
 TIDE_MUST_CHECK bool tide_poll_job_turn(tide_poll_job *job);
-TIDE_MUST_CHECK tide_status tide_agent_slot_new(tide_scheduler *driver,
+TIDE_MUST_CHECK tide_status tide_agent_slot_new(tide_scheduler *scheduler,
                                                 const tide_held_agent *agent, tide_poll_job **out,
                                                 tide_error *err);
 
-/* driver_poll.c, in a turn: a pass begins, if one is wanted; and is this agent through with it? */
+/* scheduler_poll.c, in a turn: a pass begins, if one is wanted; and is this agent through with it? */
 void tide_agent_slot_poll_begin(tide_poll_job *job);
 void tide_agent_slot_poll_end(tide_poll_job *job);
 
 /* scheduler_maintenance.c: bind the steps. */
-TIDE_MUST_CHECK tide_status tide_scheduler_bind(tide_scheduler *driver, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_scheduler_bind(tide_scheduler *scheduler, tide_error *err);
 
-/* driver_figures.c: the counters of an agent's type, from 0. */
-void tide_scheduler_begin_figures(tide_scheduler *driver, const char *agent_id,
+/* scheduler_metrics.c: the counters of an agent's type, from 0. */
+void tide_scheduler_begin_metrics(tide_scheduler *scheduler, const char *agent_id,
                                   const char *data_type);
-tide_poller_events tide_scheduler_events(tide_scheduler *driver);
+tide_poller_events tide_scheduler_events(tide_scheduler *scheduler);
 void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *text);
 
-/* Note how every stream stands now; driver_course.c. */
-void tide_scheduler_course_look(tide_scheduler *driver);
+/* Note how every stream stands now; lag_history.c. */
+void tide_lag_history_sample(tide_scheduler *scheduler);
 /* The job is going. */
-void tide_scheduler_course_forget(tide_poll_job *job);
+void tide_lag_history_free(tide_poll_job *job);
 
 #endif

@@ -14,11 +14,11 @@
 #define REGISTRY_REST_US                                                                           \
     INT64_C(100000) /* SQLite reports every commit, our own too: most are not the registry's */
 
-static bool is_stopping(tide_scheduler *driver)
+static bool is_stopping(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&driver->lock);
-    const bool is = driver->is_stopping;
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
+    const bool is = scheduler->is_stopping;
+    pthread_mutex_unlock(&scheduler->lock);
     return is;
 }
 
@@ -37,49 +37,49 @@ static tide_held_agent *find_held(const tide_holding *holding, const char *agent
                    compare_agent);
 }
 
-/* Those that are not ours any more leave; *has_seat says of each that is ours whether it has one. */
-static void let_go(tide_scheduler *driver, const tide_holding *holding, bool *has_seat)
+/* Those that are not ours any more leave; *has_slot says of each that is ours whether it has one. */
+static void let_go(tide_scheduler *scheduler, const tide_holding *holding, bool *has_slot)
 {
-    pthread_mutex_lock(&driver->lock);
-    for (tide_poll_job *job = driver->jobs; job; job = job->next) {
+    pthread_mutex_lock(&scheduler->lock);
+    for (tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         if (!job->poller)
             continue;
         const tide_held_agent *held = holding ? find_held(holding, job->agent_id) : NULL;
         if (held)
-            has_seat[held - holding->agents] = true; /* or it is still leaving: when it has left */
+            has_slot[held - holding->agents] = true; /* or it is still leaving: when it has left */
         const bool is_ours =
             held && held->token == job->token && strcmp(held->address, job->registered) == 0;
         if (!is_ours && !job->is_leaving)
             tide_scheduler_leave(job);
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
-static bool is_done(tide_scheduler *driver, const char *agent_id)
+static bool is_done(tide_scheduler *scheduler, const char *agent_id)
 {
     bool is = false;
-    pthread_mutex_lock(&driver->lock);
-    for (int i = 0; !is && i < driver->done_count; i++)
-        is = strcmp(driver->done[i], agent_id) == 0;
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
+    for (int i = 0; !is && i < scheduler->done_count; i++)
+        is = strcmp(scheduler->done[i], agent_id) == 0;
+    pthread_mutex_unlock(&scheduler->lock);
     return is;
 }
 
 /* The failure of the first that cannot be polled; the others are. */
-static tide_status take_seats(tide_scheduler *driver, const bool *has_seat, tide_error *err)
+static tide_status add_slots(tide_scheduler *scheduler, const bool *has_slot, tide_error *err)
 {
-    const char *only = driver->options.only_agent;
+    const char *only = scheduler->options.only_agent;
     tide_status first = TIDE_OK;
-    for (int i = 0; i < driver->holding.count; i++) {
-        const tide_held_agent *agent = &driver->holding.agents[i];
+    for (int i = 0; i < scheduler->holding.count; i++) {
+        const tide_held_agent *agent = &scheduler->holding.agents[i];
         tide_error job_err = {0};
         tide_poll_job *job = NULL;
-        if (has_seat[i] || (only && strcmp(only, agent->agent_id) != 0) ||
-            is_done(driver, agent->agent_id))
+        if (has_slot[i] || (only && strcmp(only, agent->agent_id) != 0) ||
+            is_done(scheduler, agent->agent_id))
             continue;
-        tide_status status = tide_agent_slot_new(driver, agent, &job, &job_err);
+        tide_status status = tide_agent_slot_new(scheduler, agent, &job, &job_err);
         if (status >= TIDE_OK)
-            status = tide_scheduler_add(driver, job);
+            status = tide_scheduler_add(scheduler, job);
         if (status < TIDE_OK) {
             tide_poll_job_free(job);
             if (first >= TIDE_OK)
@@ -90,14 +90,14 @@ static tide_status take_seats(tide_scheduler *driver, const bool *has_seat, tide
     return first;
 }
 
-static tide_status sync_seats(tide_scheduler *driver, tide_error *err)
+static tide_status sync_slots(tide_scheduler *scheduler, tide_error *err)
 {
-    bool *has_seat = calloc((size_t)driver->holding.count + 1, sizeof *has_seat);
-    if (!has_seat)
+    bool *has_slot = calloc((size_t)scheduler->holding.count + 1, sizeof *has_slot);
+    if (!has_slot)
         return tide_no_memory(err);
-    let_go(driver, &driver->holding, has_seat);
-    const tide_status status = take_seats(driver, has_seat, err);
-    free(has_seat);
+    let_go(scheduler, &scheduler->holding, has_slot);
+    const tide_status status = add_slots(scheduler, has_slot, err);
+    free(has_slot);
     return status;
 }
 
@@ -115,45 +115,45 @@ static tide_status count_agent(void *arg, const tide_agent_row *agent, tide_erro
 }
 
 /* Once: who is there, and who is somebody else's. */
-static void begin_result(tide_scheduler *driver)
+static void begin_result(tide_scheduler *scheduler)
 {
-    counting c = {.only = driver->options.only_agent};
+    counting c = {.only = scheduler->options.only_agent};
     int held = 0;
-    TIDE_IGNORE(tide_registry_list(driver->options.sink->store, false, count_agent, &c, NULL));
-    for (int i = 0; i < driver->holding.count; i++)
-        held += !c.only || strcmp(c.only, driver->holding.agents[i].agent_id) == 0;
-    pthread_mutex_lock(&driver->lock);
-    driver->has_held = true;
-    driver->result.agents = c.agents;
-    driver->result.elsewhere = c.agents > held ? c.agents - held : 0;
-    pthread_cond_broadcast(&driver->news);
-    pthread_mutex_unlock(&driver->lock);
+    TIDE_IGNORE(tide_registry_list(scheduler->options.sink->store, false, count_agent, &c, NULL));
+    for (int i = 0; i < scheduler->holding.count; i++)
+        held += !c.only || strcmp(c.only, scheduler->holding.agents[i].agent_id) == 0;
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->has_held = true;
+    scheduler->result.agents = c.agents;
+    scheduler->result.elsewhere = c.agents > held ? c.agents - held : 0;
+    pthread_cond_broadcast(&scheduler->news);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static tide_status renew_leases(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_scheduler *driver = arg;
-    const int64_t now_us = tide_scheduler_now(driver);
-    if (is_stopping(driver)) {
+    tide_scheduler *scheduler = arg;
+    const int64_t now_us = tide_scheduler_now(scheduler);
+    if (is_stopping(scheduler)) {
         *next_us = INT64_MAX;
         return TIDE_NONE;
     }
     tide_status status =
-        tide_holding_step(&driver->holding, driver->options.sink->store, next_us, err);
+        tide_holding_step(&scheduler->holding, scheduler->options.sink->store, next_us, err);
     if (status >= TIDE_OK) {
-        driver->held_until_us = now_us + driver->options.lease_us;
-        status = sync_seats(driver, err);
+        scheduler->held_until_us = now_us + scheduler->options.lease_us;
+        status = sync_slots(scheduler, err);
     } else {
         *next_us = RETRY_US;
         /* The attempt itself may have taken long. */
-        if (tide_scheduler_now(driver) >= driver->held_until_us)
-            let_go(driver, NULL, NULL);
+        if (tide_scheduler_now(scheduler) >= scheduler->held_until_us)
+            let_go(scheduler, NULL, NULL);
     }
     /* Once: when all that can be had are there, nothing but renewing is left to do. */
-    if (driver->options.is_once && *next_us > CLAIMING_US) {
-        if (!driver->has_held)
-            begin_result(driver);
-        *next_us = driver->options.lease_us / 3;
+    if (scheduler->options.is_once && *next_us > CLAIMING_US) {
+        if (!scheduler->has_held)
+            begin_result(scheduler);
+        *next_us = scheduler->options.lease_us / 3;
     }
     return status;
 }
@@ -170,23 +170,23 @@ const tide_step tide_step_agent_leases = {
 /* A hint, never needed: the leases step looks every few seconds all the same. */
 static tide_status watch_registry(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_scheduler *driver = arg;
-    tide_store *store = driver->options.sink->store;
+    tide_scheduler *scheduler = arg;
+    tide_store *store = scheduler->options.sink->store;
     int64_t mark = 0;
     *next_us = INT64_MAX;
-    TIDE_IGNORE(tide_watch_wait(driver->registry_watch, 0, NULL));
+    TIDE_IGNORE(tide_watch_wait(scheduler->registry_watch, 0, NULL));
     TIDE_TRY(tide_registry_mark(store, &mark, err));
-    if (mark == driver->registry_mark)
+    if (mark == scheduler->registry_mark)
         return TIDE_NONE;
-    driver->registry_mark = mark;
-    tide_scheduler_look(driver);
+    scheduler->registry_mark = mark;
+    tide_scheduler_check_registry(scheduler);
     return TIDE_OK;
 }
 
 static int get_registry_fd(void *arg)
 {
-    const tide_scheduler *driver = arg;
-    return tide_watch_fd(driver->registry_watch);
+    const tide_scheduler *scheduler = arg;
+    return tide_watch_fd(scheduler->registry_watch);
 }
 
 const tide_step tide_step_registry_watch = {
@@ -199,39 +199,39 @@ const tide_step tide_step_registry_watch = {
 
 /* ---- gaps ---- */
 
-static void add_recoveries(tide_scheduler *driver, int64_t count)
+static void add_recoveries(tide_scheduler *scheduler, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        pthread_mutex_lock(&driver->lock);
+        pthread_mutex_lock(&scheduler->lock);
         const bool is_room =
-            driver->recovery_count < TIDE_SCHEDULER_RECOVERIES && !driver->is_stopping;
-        driver->recovery_count += is_room ? 1 : 0;
-        pthread_mutex_unlock(&driver->lock);
+            scheduler->recovery_count < TIDE_SCHEDULER_RECOVERIES && !scheduler->is_stopping;
+        scheduler->recovery_count += is_room ? 1 : 0;
+        pthread_mutex_unlock(&scheduler->lock);
         if (!is_room)
             return;
-        tide_poll_job *job = tide_poll_job_new(driver);
-        if (job && tide_scheduler_add(driver, job) >= TIDE_OK)
+        tide_poll_job *job = tide_poll_job_new(scheduler);
+        if (job && tide_scheduler_add(scheduler, job) >= TIDE_OK)
             continue;
         tide_poll_job_free(job);
-        pthread_mutex_lock(&driver->lock);
-        driver->recovery_count--;
-        pthread_mutex_unlock(&driver->lock);
+        pthread_mutex_lock(&scheduler->lock);
+        scheduler->recovery_count--;
+        pthread_mutex_unlock(&scheduler->lock);
         return;
     }
 }
 
 static tide_status recover_gaps(void *arg, int64_t *next_us, tide_error *err)
 {
-    tide_scheduler *driver = arg;
+    tide_scheduler *scheduler = arg;
     int64_t added = 0;
     *next_us = INT64_MAX;
-    if (is_stopping(driver))
+    if (is_stopping(scheduler))
         return TIDE_NONE;
-    const tide_status status = tide_recover_plan(&driver->recover_options, &added, next_us, err);
+    const tide_status status = tide_recover_plan(&scheduler->recover_options, &added, next_us, err);
     if (status < TIDE_OK || *next_us < RETRY_US)
         *next_us = RETRY_US;
     /* What was added, and what was put off. */
-    add_recoveries(driver, TIDE_SCHEDULER_RECOVERIES);
+    add_recoveries(scheduler, TIDE_SCHEDULER_RECOVERIES);
     *next_us = *next_us < RECOVER_US ? *next_us : RECOVER_US;
     return status;
 }
@@ -246,8 +246,8 @@ const tide_step tide_step_gap_recovery = {
 
 static tide_status retain(void *arg, int64_t *next_us, tide_error *err)
 {
-    const tide_scheduler *driver = arg;
-    tide_sink *sink = driver->options.sink;
+    const tide_scheduler *scheduler = arg;
+    tide_sink *sink = scheduler->options.sink;
     tide_retained retained = {.next_us = RETRY_US};
     TIDE_TRY(sink->ops->retain(sink, TIDE_SCHEDULER_GAP_KEEP_US, &retained, err));
     *next_us = retained.next_us;
@@ -265,8 +265,8 @@ const tide_step tide_step_colony_retention = {
 static tide_status note_lags(void *arg, int64_t *next_us, tide_error *err)
 {
     (void)err;
-    tide_scheduler_course_look(arg);
-    *next_us = TIDE_SCHEDULER_COURSE_US;
+    tide_lag_history_sample(arg);
+    *next_us = TIDE_LAG_HISTORY_US;
     return TIDE_OK;
 }
 
@@ -281,16 +281,16 @@ const tide_step tide_step_lag_history = {
 const tide_step *const tide_scheduler_once_steps[] = {
     &tide_step_agent_leases, &tide_step_gap_recovery, &tide_step_sweep, NULL};
 
-tide_status tide_scheduler_bind(tide_scheduler *driver, tide_error *err)
+tide_status tide_scheduler_bind(tide_scheduler *scheduler, tide_error *err)
 {
-    tide_ticker *ticker = driver->options.ticker;
-    const tide_step_binding now = {.arg = driver};
-    const tide_step_binding later = {.arg = driver, .delay_us = RETRY_US};
-    if (driver->sweeping)
-        TIDE_TRY(tide_work_maintenance_bind_sweep(driver->sweeping, ticker, err));
+    tide_ticker *ticker = scheduler->options.ticker;
+    const tide_step_binding now = {.arg = scheduler};
+    const tide_step_binding later = {.arg = scheduler, .delay_us = RETRY_US};
+    if (scheduler->sweeping)
+        TIDE_TRY(tide_work_maintenance_bind_sweep(scheduler->sweeping, ticker, err));
     TIDE_TRY(tide_ticker_bind(ticker, &tide_step_agent_leases, &now, err));
     TIDE_TRY(tide_ticker_bind(ticker, &tide_step_gap_recovery, &now, err));
-    if (driver->options.is_once)
+    if (scheduler->options.is_once)
         return TIDE_OK;
     TIDE_TRY(tide_ticker_bind(ticker, &tide_step_registry_watch, &now, err));
     TIDE_TRY(tide_ticker_bind(ticker, &tide_step_lag_history, &now, err));

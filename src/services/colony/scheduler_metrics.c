@@ -1,64 +1,64 @@
-/* driver_figures.c - what happened, as metrics; and how agents are, in the registry: see driver_parts.h. */
+/* scheduler_metrics.c - what happened, as metrics; and how agents are, in the registry: see scheduler_internal.h. */
 #include <string.h>
 
 #include "services/colony/scheduler_internal.h"
 
 #define NOTE_US INT64_C(5000000) /* an agent that goes on as before is noted so often */
 
-static void count(tide_scheduler *driver, tide_metric metric, const char *first, const char *second,
-                  int64_t by)
+static void count(tide_scheduler *scheduler, tide_metric metric, const char *first,
+                  const char *second, int64_t by)
 {
-    if (driver->options.metrics && by > 0)
-        tide_series_add(tide_metrics_series(driver->options.metrics, metric, first, second), by);
+    if (scheduler->options.metrics && by > 0)
+        tide_series_add(tide_metrics_series(scheduler->options.metrics, metric, first, second), by);
 }
 
 /* A counter that is not there cannot be told from one that stands still: what alerts look at begins at 0. In a large fleet most of them would stay
  * there, and take the places of those that do not. */
-void tide_scheduler_begin_figures(tide_scheduler *driver, const char *agent_id,
+void tide_scheduler_begin_metrics(tide_scheduler *scheduler, const char *agent_id,
                                   const char *data_type)
 {
     static const tide_metric counters[] = {TIDE_METRIC_GAPS_DETECTED, TIDE_METRIC_GAPS_RECOVERED,
                                            TIDE_METRIC_GAPS_PERMANENT, TIDE_METRIC_GAPS_VOID};
-    if (!driver->options.metrics)
+    if (!scheduler->options.metrics)
         return;
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         tide_series_add(
-            tide_metrics_series(driver->options.metrics, counters[i], agent_id, data_type), 0);
+            tide_metrics_series(scheduler->options.metrics, counters[i], agent_id, data_type), 0);
 }
 
-uint64_t tide_scheduler_version(const tide_scheduler *driver)
+uint64_t tide_scheduler_version(const tide_scheduler *scheduler)
 {
-    return atomic_load(&driver->version);
+    return atomic_load(&scheduler->version);
 }
 
 static void on_polled(void *arg, const char *agent_id, const char *data_type, int64_t elapsed_us,
                       int64_t records, int64_t bytes)
 {
-    tide_scheduler *driver = arg;
-    if (!driver->options.metrics)
+    tide_scheduler *scheduler = arg;
+    if (!scheduler->options.metrics)
         return;
-    tide_series_observe(
-        tide_metrics_series(driver->options.metrics, TIDE_METRIC_POLL_QUERY, data_type, agent_id),
-        elapsed_us);
-    count(driver, TIDE_METRIC_COLONY_RECEIVED, data_type, NULL, records);
-    count(driver, TIDE_METRIC_COLONY_RECEIVED_BYTES, data_type, NULL, bytes);
+    tide_series_observe(tide_metrics_series(scheduler->options.metrics, TIDE_METRIC_POLL_QUERY,
+                                            data_type, agent_id),
+                        elapsed_us);
+    count(scheduler, TIDE_METRIC_COLONY_RECEIVED, data_type, NULL, records);
+    count(scheduler, TIDE_METRIC_COLONY_RECEIVED_BYTES, data_type, NULL, bytes);
 }
 
 static void on_applied(void *arg, const tide_change *change)
 {
-    tide_scheduler *driver = arg;
+    tide_scheduler *scheduler = arg;
     const char *agent_id = change->from.agent_id;
-    atomic_fetch_add(&driver->version, 1);
+    atomic_fetch_add(&scheduler->version, 1);
     const char *data_type = change->from.data_type;
-    count(driver, TIDE_METRIC_COLONY_STORED, data_type, NULL, change->stored);
-    count(driver, TIDE_METRIC_COLONY_REPEATED, data_type, NULL, change->repeated);
-    count(driver, TIDE_METRIC_COLONY_DEAD, data_type, NULL, change->dead_count);
-    count(driver, TIDE_METRIC_GAPS_DETECTED, agent_id, data_type, change->detected);
-    count(driver, TIDE_METRIC_GAPS_RECOVERED, agent_id, data_type, change->recovered);
-    count(driver, TIDE_METRIC_GAPS_PERMANENT, agent_id, data_type, change->permanent);
-    count(driver, TIDE_METRIC_GAPS_VOID, agent_id, data_type, change->voided);
+    count(scheduler, TIDE_METRIC_COLONY_STORED, data_type, NULL, change->stored);
+    count(scheduler, TIDE_METRIC_COLONY_REPEATED, data_type, NULL, change->repeated);
+    count(scheduler, TIDE_METRIC_COLONY_DEAD, data_type, NULL, change->dead_count);
+    count(scheduler, TIDE_METRIC_GAPS_DETECTED, agent_id, data_type, change->detected);
+    count(scheduler, TIDE_METRIC_GAPS_RECOVERED, agent_id, data_type, change->recovered);
+    count(scheduler, TIDE_METRIC_GAPS_PERMANENT, agent_id, data_type, change->permanent);
+    count(scheduler, TIDE_METRIC_GAPS_VOID, agent_id, data_type, change->voided);
     if (change->detected > 0)
-        tide_scheduler_recover(driver);
+        tide_scheduler_recover(scheduler);
 }
 
 static void on_failed(void *arg, const char *agent_id, const char *data_type, tide_status status,
@@ -77,9 +77,9 @@ static void on_not_stored(void *arg, const char *agent_id, const char *data_type
     count(arg, TIDE_METRIC_CHECKPOINT_FAILURES, data_type, agent_id, 1);
 }
 
-tide_poller_events tide_scheduler_events(tide_scheduler *driver)
+tide_poller_events tide_scheduler_events(tide_scheduler *scheduler)
 {
-    return (tide_poller_events){.arg = driver,
+    return (tide_poller_events){.arg = scheduler,
                                 .polled = on_polled,
                                 .applied = on_applied,
                                 .failed = on_failed,
@@ -89,17 +89,17 @@ tide_poller_events tide_scheduler_events(tide_scheduler *driver)
 /* The registry is written to when the agent's state turns, and every now and then while it stays. */
 void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *text)
 {
-    tide_scheduler *driver = job->driver;
-    const int64_t now_us = tide_scheduler_now(driver);
+    tide_scheduler *scheduler = job->scheduler;
+    const int64_t now_us = tide_scheduler_now(scheduler);
     const bool is_bad = status < TIDE_OK && status != TIDE_E_UNSUPPORTED &&
                         status != TIDE_E_NOT_FOUND && status != TIDE_E_LIMIT;
     if (status == TIDE_E_INTERRUPTED ||
         (job->noted_us != 0 && is_bad == job->was_bad && now_us - job->noted_us < NOTE_US))
         return;
     if (job->noted_us == 0 || is_bad != job->was_bad)
-        atomic_fetch_add(&driver->version, 1);
+        atomic_fetch_add(&scheduler->version, 1);
     job->noted_us = now_us;
     job->was_bad = is_bad;
-    TIDE_IGNORE(
-        tide_registry_note(driver->options.sink->store, job->agent_id, is_bad ? text : NULL, NULL));
+    TIDE_IGNORE(tide_registry_note(scheduler->options.sink->store, job->agent_id,
+                                   is_bad ? text : NULL, NULL));
 }

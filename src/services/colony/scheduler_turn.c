@@ -1,4 +1,4 @@
-/* driver_turn.c - one turn of one agent, or of one gap: see driver_parts.h. */
+/* scheduler_turn.c - one turn of one agent, or of one gap: see scheduler_internal.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 static void take_answer(void *arg, tide_status status, tide_client_reply *reply, const char *text)
 {
     tide_poll_job *job = arg;
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     const tide_buffer spare = job->answer;
     job->answer = reply->message;
     reply->message = spare;
@@ -22,12 +22,12 @@ static void take_answer(void *arg, tide_status status, tide_client_reply *reply,
     job->status = status == TIDE_E_LIMIT && !reply->is_too_large ? TIDE_E_BUSY : status;
     job->retry_after_us = reply->retry_after_us;
     (void)snprintf(job->text, sizeof job->text, "%s", text);
-    pthread_mutex_lock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
     tide_scheduler_receive(job, (int64_t)job->answer.len);
     job->has_answer = true;
     job->is_asking = false;
     tide_scheduler_ready(job);
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static tide_status open_client(tide_poll_job *job, const char *address, tide_error *err)
@@ -37,13 +37,13 @@ static tide_status open_client(tide_poll_job *job, const char *address, tide_err
     tide_client_close(job->client);
     job->client = NULL;
     (void)snprintf(job->address, sizeof job->address, "%s", address);
-    return tide_agent_clients_client(job->driver->links, job->address, &job->client, err);
+    return tide_agent_clients_client(job->scheduler->links, job->address, &job->client, err);
 }
 
 /* Out it goes; or the answer is that it could not. From here on the job is not ours. */
 static void ask(tide_poll_job *job, const char *address, const tide_question *question)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     tide_error err = {0};
     const tide_client_request request = {.path = question->path,
                                          .message = question->request,
@@ -51,7 +51,7 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
                                          .message_max = (size_t)question->message_max,
                                          .is_idempotent = true};
     tide_status status = open_client(job, address, &err);
-    pthread_mutex_lock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
     tide_scheduler_reserve(job, question->bytes);
     job->is_asking = true;
     job->is_watching = question->is_watch;
@@ -69,7 +69,7 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
         (void)snprintf(job->text, sizeof job->text, "%s", err.text);
         tide_scheduler_ready(job);
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* The answer is ours; true: there is one. */
@@ -84,21 +84,21 @@ static bool begin_turn(tide_poll_job *job)
 
 static void end_turn(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
-    tide_buffer_done(&job->answer); /* thousands of seats keep nothing between their turns */
+    tide_scheduler *scheduler = job->scheduler;
+    tide_buffer_done(&job->answer); /* thousands of slots keep nothing between their turns */
     tide_buffer_init(&job->answer, TIDE_REPLY_BYTES_MAX);
-    pthread_mutex_lock(&driver->lock);
+    pthread_mutex_lock(&scheduler->lock);
     job->has_answer = false;
     tide_scheduler_release(job);
-    pthread_cond_signal(&driver->ready);
-    pthread_mutex_unlock(&driver->lock);
+    pthread_cond_signal(&scheduler->ready);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static bool is_leaving(tide_poll_job *job)
 {
-    pthread_mutex_lock(&job->driver->lock);
+    pthread_mutex_lock(&job->scheduler->lock);
     const bool is = job->is_leaving;
-    pthread_mutex_unlock(&job->driver->lock);
+    pthread_mutex_unlock(&job->scheduler->lock);
     return is;
 }
 
@@ -128,55 +128,56 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
 
 static void keep_lags(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
-    pthread_mutex_lock(&driver->lock);
+    tide_scheduler *scheduler = job->scheduler;
+    pthread_mutex_lock(&scheduler->lock);
     job->lag_count = 0;
-    job->lags_us = tide_scheduler_now(driver);
+    job->lags_us = tide_scheduler_now(scheduler);
     tide_poller_lags(job->poller, keep_lag, job);
     const bool is_new =
-        job->lag_count > job->begun_count && driver->job_count <= TIDE_SCHEDULER_ZEROS_MAX;
-    pthread_mutex_unlock(&driver->lock);
+        job->lag_count > job->begun_count && scheduler->job_count <= TIDE_SCHEDULER_ZEROS_MAX;
+    pthread_mutex_unlock(&scheduler->lock);
     if (!is_new)
         return;
     job->begun_count = job->lag_count;
     for (int i = 0; i < job->lag_count; i++)
-        tide_scheduler_begin_figures(driver, job->agent_id, job->lags[i].data_type);
+        tide_scheduler_begin_metrics(scheduler, job->agent_id, job->lags[i].data_type);
 }
 
 /* Once: nobody is polled a second time. */
-static void keep_done(tide_scheduler *driver, const char *agent_id)
+static void keep_done(tide_scheduler *scheduler, const char *agent_id)
 {
-    if (driver->done_count == driver->done_capacity) {
-        const int capacity = driver->done_capacity == 0 ? 16 : 2 * driver->done_capacity;
-        void *grown = reallocarray(driver->done, (size_t)capacity, sizeof driver->done[0]);
+    if (scheduler->done_count == scheduler->done_capacity) {
+        const int capacity = scheduler->done_capacity == 0 ? 16 : 2 * scheduler->done_capacity;
+        void *grown = reallocarray(scheduler->done, (size_t)capacity, sizeof scheduler->done[0]);
         if (!grown)
             return;
-        driver->done = grown;
-        driver->done_capacity = capacity;
+        scheduler->done = grown;
+        scheduler->done_capacity = capacity;
     }
-    (void)snprintf(driver->done[driver->done_count++], sizeof driver->done[0], "%s", agent_id);
+    (void)snprintf(scheduler->done[scheduler->done_count++], sizeof scheduler->done[0], "%s",
+                   agent_id);
 }
 
 /* Once: what became of it. */
 static void count_result(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
-    pthread_mutex_lock(&driver->lock);
-    keep_done(driver, job->agent_id);
+    tide_scheduler *scheduler = job->scheduler;
+    pthread_mutex_lock(&scheduler->lock);
+    keep_done(scheduler, job->agent_id);
     if (tide_poller_is_caught_up(job->poller)) {
-        driver->result.caught_up++;
+        scheduler->result.caught_up++;
     } else {
-        driver->result.failed++;
-        (void)snprintf(driver->result.failure, sizeof driver->result.failure, "%s: %.300s",
+        scheduler->result.failed++;
+        (void)snprintf(scheduler->result.failure, sizeof scheduler->result.failure, "%s: %.300s",
                        job->agent_id,
                        job->failure[0] ? job->failure : "stopped before it was caught up");
     }
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static bool end_seat(tide_poll_job *job)
 {
-    if (job->driver->options.is_once)
+    if (job->scheduler->options.is_once)
         count_result(job);
     return true;
 }
@@ -184,10 +185,10 @@ static bool end_seat(tide_poll_job *job)
 /* Somebody has changed the agent's positions; a watch that was broken off because of that is no failure of the agent. */
 static bool take_reload(tide_poll_job *job)
 {
-    pthread_mutex_lock(&job->driver->lock);
+    pthread_mutex_lock(&job->scheduler->lock);
     const bool is_due = job->is_reload_due;
     job->is_reload_due = false;
-    pthread_mutex_unlock(&job->driver->lock);
+    pthread_mutex_unlock(&job->scheduler->lock);
     return is_due;
 }
 
@@ -212,7 +213,7 @@ static void take(tide_poll_job *job, bool is_reloaded)
 
 static bool turn_seat(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     tide_error err = {0};
     const bool is_reloaded = take_reload(job);
     if (begin_turn(job)) {
@@ -241,26 +242,27 @@ static bool turn_seat(tide_poll_job *job)
     if (tide_poller_is_over(job->poller))
         return end_seat(job);
     if (status < TIDE_OK)
-        wake_us = tide_scheduler_now(driver) + RETRY_US;
-    pthread_mutex_lock(&driver->lock);
+        wake_us = tide_scheduler_now(scheduler) + RETRY_US;
+    pthread_mutex_lock(&scheduler->lock);
     if (job->is_leaving || job->is_reload_due)
         tide_scheduler_ready(job);
     else
         tide_scheduler_idle(job, wake_us);
-    pthread_mutex_unlock(&driver->lock);
+    pthread_mutex_unlock(&scheduler->lock);
     return false;
 }
 
-tide_status tide_agent_slot_new(tide_scheduler *driver, const tide_held_agent *agent,
+tide_status tide_agent_slot_new(tide_scheduler *scheduler, const tide_held_agent *agent,
                                 tide_poll_job **out, tide_error *err)
 {
-    tide_poll_job *job = tide_poll_job_new(driver);
+    tide_poll_job *job = tide_poll_job_new(scheduler);
     if (!job)
         return tide_no_memory(err);
     (void)snprintf(job->agent_id, sizeof job->agent_id, "%s", agent->agent_id);
     (void)snprintf(job->registered, sizeof job->registered, "%s", agent->address);
     job->token = agent->token;
-    const tide_status status = tide_poller_new(&job->poller, agent, &driver->poller_options, err);
+    const tide_status status =
+        tide_poller_new(&job->poller, agent, &scheduler->poller_options, err);
     if (status < TIDE_OK) {
         tide_poll_job_free(job);
         return status;
@@ -273,7 +275,7 @@ tide_status tide_agent_slot_new(tide_scheduler *driver, const tide_held_agent *a
 
 static bool turn_recovery(tide_poll_job *job)
 {
-    tide_scheduler *driver = job->driver;
+    tide_scheduler *scheduler = job->scheduler;
     tide_error err = {0};
     if (begin_turn(job)) {
         tide_recovery *recovery = TIDE_TAKE(job->recovery);
@@ -283,11 +285,11 @@ static bool turn_recovery(tide_poll_job *job)
             TIDE_IGNORE(tide_recover_take(recovery, job->status, tide_buffer_view(&job->answer),
                                           job->text, &err));
         end_turn(job);
-        tide_scheduler_recover(driver); /* the rest of it, and the next one */
+        tide_scheduler_recover(scheduler); /* the rest of it, and the next one */
         return true;
     }
-    if (is_leaving(job) || tide_recover_begin(&job->recovery, &driver->recover_options,
-                                              driver->colony_id, &err) != TIDE_OK)
+    if (is_leaving(job) || tide_recover_begin(&job->recovery, &scheduler->recover_options,
+                                              scheduler->colony_id, &err) != TIDE_OK)
         return true;
     (void)snprintf(job->agent_id, sizeof job->agent_id, "%s", tide_recovery_agent(job->recovery));
     ask(job, tide_recovery_address(job->recovery), tide_recovery_question(job->recovery));

@@ -23,7 +23,7 @@ typedef struct tide_colony {
     tide_sink *sink;
     tide_env *env;
     tide_agent_clients *links;  /* for audits that ask agents; NULL: digests are not compared */
-    tide_scheduler *driver;     /* NULL: no daemon runs here */
+    tide_scheduler *scheduler;  /* NULL: no daemon runs here */
     const char *duckdb_library; /* for exports; NULL: where it usually is */
     struct tide_fleet *fleet;   /* what Fleet has answered last; NULL: it is made anew each time */
 } tide_colony;

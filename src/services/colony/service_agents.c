@@ -47,8 +47,8 @@ static tide_status answer_agent(tide_colony *colony, const char *agent_id, tide_
 
 static void look(tide_colony *colony)
 {
-    if (colony->driver)
-        tide_scheduler_look(colony->driver);
+    if (colony->scheduler)
+        tide_scheduler_check_registry(colony->scheduler);
 }
 
 tide_status tide_colony_put_agent(tide_colony *colony, const ProtobufCMessage *request,
@@ -82,9 +82,9 @@ tide_status tide_colony_poll(tide_colony *colony, const ProtobufCMessage *reques
     tide_scheduler_result result;
     if (given->wait_ms != 0)
         TIDE_TRY(tide_rpc_duration(&wait_us, given->wait_ms, "wait_ms", err));
-    if (!colony->driver)
+    if (!colony->scheduler)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "nobody polls here");
-    TIDE_TRY(tide_scheduler_poll(colony->driver, wait_us, &result, err));
+    TIDE_TRY(tide_scheduler_poll(colony->scheduler, wait_us, &result, err));
     COLONY(PollResponse) answer = COLONY_INIT(POLL_RESPONSE);
     answer.agents = (uint64_t)result.agents;
     answer.caught_up = (uint64_t)result.caught_up;

@@ -73,36 +73,36 @@ tide_status tide_colony_list_checkpoints(tide_colony *colony, const ProtobufCMes
 
 /* ---- history ---- */
 
-typedef struct courses {
+typedef struct histories {
     char data_type[TIDE_FEED_NAME_MAX + 1]; /* of the one under way */
     size_t count;
-    int64_t times[TIDE_SCHEDULER_COURSE_POINTS];
-    uint64_t checkpoints[TIDE_SCHEDULER_COURSE_POINTS];
-    uint64_t heads[TIDE_SCHEDULER_COURSE_POINTS];
+    int64_t times[TIDE_LAG_HISTORY_POINTS];
+    uint64_t checkpoints[TIDE_LAG_HISTORY_POINTS];
+    uint64_t heads[TIDE_LAG_HISTORY_POINTS];
     tide_buffer *out;
     tide_status status;
     tide_error *err;
-} courses;
+} histories;
 
-static void end_course(courses *c)
+static void end_course(histories *c)
 {
-    COLONY(CheckpointCourse) course = COLONY_INIT(CHECKPOINT_COURSE);
-    course.data_type = c->data_type;
-    course.n_times = course.n_last_seq_id = course.n_head_seq_id = c->count;
-    course.times = c->times;
-    course.last_seq_id = c->checkpoints;
-    course.head_seq_id = c->heads;
+    COLONY(CheckpointCourse) history = COLONY_INIT(CHECKPOINT_COURSE);
+    history.data_type = c->data_type;
+    history.n_times = history.n_last_seq_id = history.n_head_seq_id = c->count;
+    history.times = c->times;
+    history.last_seq_id = c->checkpoints;
+    history.head_seq_id = c->heads;
     if (c->count > 0 && c->status >= TIDE_OK)
-        c->status = tide_rpc_put_message(c->out, 2, &course.base, c->err);
+        c->status = tide_rpc_put_message(c->out, 2, &history.base, c->err);
     c->count = 0;
 }
 
 static void add_point(void *arg, const char *data_type, int64_t wall_ms,
-                      const tide_course_point *point)
+                      const tide_lag_point *point)
 {
-    courses *c = arg;
-    /* One seat's stream has no more points than fit; a seat that is leaving may stand beside the one that follows it. */
-    if (c->count == TIDE_SCHEDULER_COURSE_POINTS || strcmp(c->data_type, data_type) != 0) {
+    histories *c = arg;
+    /* One slot's stream has no more points than fit; a slot that is leaving may stand beside the one that follows it. */
+    if (c->count == TIDE_LAG_HISTORY_POINTS || strcmp(c->data_type, data_type) != 0) {
         end_course(c);
         (void)snprintf(c->data_type, sizeof c->data_type, "%s", data_type);
     }
@@ -120,12 +120,12 @@ tide_status tide_colony_checkpoint_history(tide_colony *colony, const ProtobufCM
         return tide_fail(err, TIDE_E_INVALID, "whose history? agent_id is missing");
     TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     COLONY(CheckpointHistoryResponse) head = COLONY_INIT(CHECKPOINT_HISTORY_RESPONSE);
-    head.step_ms = TIDE_SCHEDULER_COURSE_US / 1000;
+    head.step_ms = TIDE_LAG_HISTORY_US / 1000;
     TIDE_TRY(tide_rpc_pack(out, &head.base, err));
-    courses c = {.out = out, .err = err};
-    if (colony->driver)
-        tide_scheduler_courses(colony->driver, given->agent_id, tide_rpc_text(given->data_type),
-                               add_point, &c);
+    histories c = {.out = out, .err = err};
+    if (colony->scheduler)
+        tide_scheduler_lag_history(colony->scheduler, given->agent_id,
+                                   tide_rpc_text(given->data_type), add_point, &c);
     end_course(&c);
     return c.status;
 }
@@ -187,8 +187,8 @@ tide_status tide_colony_move_checkpoint(tide_colony *colony, const ProtobufCMess
         return tide_fail(err, TIDE_E_INVALID, "which checkpoint? name an agent and a data type");
     TIDE_TRY(tide_colony_check_names(colony, given->agent_id, given->data_type, err));
     TIDE_TRY(move(colony, given->agent_id, given->data_type, seq, err));
-    if (colony->driver)
-        tide_scheduler_touch(colony->driver, given->agent_id);
+    if (colony->scheduler)
+        tide_scheduler_touch(colony->scheduler, given->agent_id);
     return colony->sink->ops->positions(colony->sink, given->agent_id, given->data_type, false,
                                         put_position, out, err);
 }
@@ -244,8 +244,8 @@ tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMe
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such checkpoint");
     for (size_t i = 0; i < n.count; i++)
         TIDE_TRY(move(colony, n.list[i].agent_id, n.list[i].data_type, 0, err));
-    if (colony->driver)
-        tide_scheduler_touch(colony->driver, agent_id);
+    if (colony->scheduler)
+        tide_scheduler_touch(colony->scheduler, agent_id);
     return colony->sink->ops->positions(colony->sink, agent_id, data_type, false, put_position, out,
                                         err);
 }

@@ -154,7 +154,7 @@ static cell *find_agent(const gathered *g, const char *agent_id)
     return found;
 }
 
-/* What its seat knows beyond the store: why nothing moves, and what the agent has told of and not given yet. */
+/* What its slot knows beyond the store: why nothing moves, and what the agent has told of and not given yet. */
 static void note_lag(cell *c, const tide_poller_lag *lag)
 {
     (void)snprintf(c->hold, sizeof c->hold, "%s", lag->hold);
@@ -251,8 +251,8 @@ static tide_status make_answer(tide_colony *colony, tide_buffer *whole, tide_buf
     TIDE_TRY(sink->ops->positions(sink, NULL, NULL, true, add_position, &g, err));
     if (g.count > 0)
         qsort(g.cells, g.count, sizeof *g.cells, compare_agents);
-    if (colony->driver)
-        tide_scheduler_lags(colony->driver, add_lag, &g);
+    if (colony->scheduler)
+        tide_scheduler_lags(colony->scheduler, add_lag, &g);
     answer a = {.gathered = &g, .whole = whole, .brief = brief};
     TIDE_TRY(tide_registry_list(sink->store, false, put_agent, &a, err));
     char *types[TYPES_MAX];

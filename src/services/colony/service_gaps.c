@@ -175,8 +175,8 @@ tide_status tide_colony_retry_gap(tide_colony *colony, const ProtobufCMessage *r
 {
     const COLONY(RetryGapRequest) *given = (const COLONY(RetryGapRequest) *)request;
     TIDE_TRY(act_on(colony, given->id, retry, "", out, err));
-    if (colony->driver)
-        tide_scheduler_recover(colony->driver);
+    if (colony->scheduler)
+        tide_scheduler_recover(colony->scheduler);
     return TIDE_OK;
 }
 

@@ -21,10 +21,10 @@ static tide_status open_lake(tide_laked *laked, const tide_laked_options *option
     return tide_lake_open(&laked->lake, options->store, err);
 }
 
-static tide_status join(tide_laked *laked, tide_listener *front, const tide_laked_options *options,
-                        tide_error *err)
+static tide_status join(tide_laked *laked, tide_listener *listener,
+                        const tide_laked_options *options, tide_error *err)
 {
-    const tide_listener_component part = {.leave = leave, .arg = laked};
+    const tide_listener_component component = {.leave = leave, .arg = laked};
     TIDE_TRY(open_lake(laked, options, err));
     const tide_duckdb_pool_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
                                             .library = options->duckdb_library,
@@ -32,14 +32,14 @@ static tide_status join(tide_laked *laked, tide_listener *front, const tide_lake
                                             .memory_max = options->memory_max,
                                             .env = laked->env};
     TIDE_TRY(
-        tide_lake_figures_new(&laked->figures, tide_listener_metrics(front), laked->store, err));
+        tide_lake_metrics_new(&laked->metrics, tide_listener_metrics(listener), laked->store, err));
     TIDE_TRY(tide_long_poll_open(&laked->waiter, laked->store, TIDE_LAKE_TOPIC, err));
     TIDE_TRY(tide_duckdb_pool_open(&laked->desks, &desks, err));
-    TIDE_TRY(tide_listener_add(front, tide_laked_methods, NULL, laked, err));
-    return tide_listener_join(front, &part, err);
+    TIDE_TRY(tide_listener_add(listener, tide_laked_methods, NULL, laked, err));
+    return tide_listener_join(listener, &component, err);
 }
 
-tide_status tide_laked_open(tide_laked **out, tide_listener *front,
+tide_status tide_laked_open(tide_laked **out, tide_listener *listener,
                             const tide_laked_options *options, tide_error *err)
 {
     tide_laked *laked = calloc(1, sizeof *laked);
@@ -50,7 +50,7 @@ tide_status tide_laked_open(tide_laked **out, tide_listener *front,
     laked->duckdb_library = options->duckdb_library;
     laked->env = tide_store_env(options->store);
     tide_refusals_init(&laked->refusals);
-    const tide_status status = join(laked, front, options, err);
+    const tide_status status = join(laked, listener, options, err);
     if (status < TIDE_OK) {
         tide_laked_close(laked);
         return status;
@@ -66,7 +66,7 @@ void tide_laked_close(tide_laked *laked)
     tide_duckdb_pool_close(laked->desks);
     tide_long_poll_close(laked->waiter);
     tide_lake_close(laked->lake);
-    tide_lake_figures_free(laked->figures);
+    tide_lake_metrics_free(laked->metrics);
     tide_refusals_done(&laked->refusals);
     free(laked);
 }

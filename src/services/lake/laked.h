@@ -1,6 +1,6 @@
-/* laked.h - tidemark.lake.v1 over a metabase, as a part of a front: `tidemark lake serve`, `tidemark up`.
+/* laked.h - tidemark.lake.v1 over a metabase, as a part of a listener: `tidemark lake serve`, `tidemark up`.
  *
- *     calls that look or only change names  ---- the front's threads
+ *     calls that look or only change names  ---- the listener's threads
  *     calls that need DuckDB, or long       ---- a queue, and a few desks: a thread each, with a DuckDB of its own (desks.h)
  *     AppendStream                          ---- a file, while it comes in; then a desk
  *     Watch, ListSnapshots that waits       ---- a waiter, on TIDE_LAKE_TOPIC
@@ -11,7 +11,7 @@
  * Who may what: reading wants the role read, changes write; dropping a catalog, expiring, cleaning up and compacting admin.
  *
  * Survives: what was answered is in the metabase. Killed between commit and answer: the same request key gets the same snapshot.
- * Threads: open and close from the main thread, as front.h says.
+ * Threads: open and close from the main thread, as listener.h says.
  * Limits: service.h and desks.h. */
 #ifndef TIDE_SERVICES_LAKE_LAKED_H
 #define TIDE_SERVICES_LAKE_LAKED_H
@@ -33,8 +33,8 @@ typedef struct tide_laked_options {
     int64_t memory_max;         /* of one DuckDB; 0: TIDE_DESK_MEMORY_DEFAULT */
 } tide_laked_options;
 
-/* Add it to a front that is not serving yet. TIDE_E_NOT_FOUND: no metabase. TIDE_E_CONFLICT: one with another directory. */
-TIDE_MUST_CHECK tide_status tide_laked_open(tide_laked **out, tide_listener *front,
+/* Add it to a listener that is not serving yet. TIDE_E_NOT_FOUND: no metabase. TIDE_E_CONFLICT: one with another directory. */
+TIDE_MUST_CHECK tide_status tide_laked_open(tide_laked **out, tide_listener *listener,
                                             const tide_laked_options *options, tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_laked_close(tide_laked *laked);

@@ -45,7 +45,7 @@ const tide_metric_row *tide_lake_metric_rows(size_t *count)
     return rows;
 }
 
-struct tide_lake_figures {
+struct tide_lake_metrics {
     tide_metrics *metrics;
     tide_store *store;
     tide_env *env;
@@ -56,12 +56,12 @@ struct tide_lake_figures {
 
 /* ---- what was done ---- */
 
-static void count_result(tide_lake_figures *f, const char *result)
+static void count_result(tide_lake_metrics *f, const char *result)
 {
     tide_series_add(tide_metrics_series(f->metrics, TIDE_METRIC_LAKE_COMMITS, result), 1);
 }
 
-static void count_failure(tide_lake_figures *f, tide_status status)
+static void count_failure(tide_lake_metrics *f, tide_status status)
 {
     char word[64];
     (void)snprintf(word, sizeof word, "%s", tide_status_reason(status));
@@ -71,7 +71,7 @@ static void count_failure(tide_lake_figures *f, tide_status status)
 }
 
 /* The kind of a mark: its first word. */
-static void count_conflict(tide_lake_figures *f, const tide_lake_change *change)
+static void count_conflict(tide_lake_metrics *f, const tide_lake_change *change)
 {
     char kind[64];
     const tide_lake_collision *with = tide_lake_change_collision(change);
@@ -81,7 +81,7 @@ static void count_conflict(tide_lake_figures *f, const tide_lake_change *change)
     tide_series_add(tide_metrics_series(f->metrics, TIDE_METRIC_LAKE_CONFLICTS, kind), 1);
 }
 
-static void count_retries(tide_lake_figures *f, const tide_lake_change *change)
+static void count_retries(tide_lake_metrics *f, const tide_lake_change *change)
 {
     int count = 0;
     const tide_status *retries = tide_lake_change_retries(change, &count);
@@ -91,7 +91,7 @@ static void count_retries(tide_lake_figures *f, const tide_lake_change *change)
                         1);
 }
 
-static void count_rows(tide_lake_figures *f, const tide_lake_work *work)
+static void count_rows(tide_lake_metrics *f, const tide_lake_work *work)
 {
     tide_series_add(tide_metrics_series(f->metrics, TIDE_METRIC_LAKE_ROWS, "added"),
                     work->result.rows_added);
@@ -101,7 +101,7 @@ static void count_rows(tide_lake_figures *f, const tide_lake_work *work)
     tide_metrics_add(f->metrics, TIDE_METRIC_LAKE_WRITTEN_BYTES, work->bytes);
 }
 
-void tide_lake_figures_committed(tide_lake_figures *f, const tide_lake_work *work,
+void tide_lake_metrics_committed(tide_lake_metrics *f, const tide_lake_work *work,
                                  tide_status status, int64_t took_us)
 {
     if (work->change) {
@@ -121,7 +121,7 @@ void tide_lake_figures_committed(tide_lake_figures *f, const tide_lake_work *wor
     tide_metrics_observe(f->metrics, TIDE_METRIC_LAKE_COMMIT, took_us);
 }
 
-void tide_lake_figures_made(tide_lake_figures *f, tide_status status, bool was_there)
+void tide_lake_metrics_made(tide_lake_metrics *f, tide_status status, bool was_there)
 {
     if (status < TIDE_OK)
         count_failure(f, status);
@@ -144,12 +144,12 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 
 static void write_figures(void *arg, tide_metrics_writer *writer)
 {
-    tide_lake_figures *f = arg;
+    tide_lake_metrics *f = arg;
     (void)pthread_mutex_lock(&f->lock);
     const int64_t now_us = f->env->mono_us(f->env);
     if (f->looked_us == 0 || now_us - f->looked_us >= TIDE_LAKE_FIGURES_US) {
         tide_error ignored = {0};
-        /* A store that cannot be asked now has no figures now: a scraper sees that they are missing. */
+        /* A store that cannot be asked now has no metrics now: a scraper sees that they are missing. */
         f->looked_us = tide_store_read(f->store, look, f->held, &ignored) >= TIDE_OK ? now_us : 0;
     }
     for (int i = 0; f->looked_us != 0 && i < HELD_COUNT; i++) {
@@ -161,10 +161,10 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
 
 /* ---- life ---- */
 
-tide_status tide_lake_figures_new(tide_lake_figures **out, tide_metrics *metrics, tide_store *store,
+tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics, tide_store *store,
                                   tide_error *err)
 {
-    tide_lake_figures *f = calloc(1, sizeof *f);
+    tide_lake_metrics *f = calloc(1, sizeof *f);
     if (!f)
         return tide_no_memory(err);
     f->metrics = metrics;
@@ -176,10 +176,10 @@ tide_status tide_lake_figures_new(tide_lake_figures **out, tide_metrics *metrics
     return TIDE_OK;
 }
 
-void tide_lake_figures_free(tide_lake_figures *figures)
+void tide_lake_metrics_free(tide_lake_metrics *metrics)
 {
-    if (!figures)
+    if (!metrics)
         return;
-    (void)pthread_mutex_destroy(&figures->lock);
-    free(figures);
+    (void)pthread_mutex_destroy(&metrics->lock);
+    free(metrics);
 }

@@ -11,20 +11,20 @@
 
 #define TIDE_LAKE_FIGURES_US INT64_C(30000000)
 
-typedef struct tide_lake_figures tide_lake_figures;
+typedef struct tide_lake_metrics tide_lake_metrics;
 
 /* The store must outlive it, and it the metrics' last text. */
-TIDE_MUST_CHECK tide_status tide_lake_figures_new(tide_lake_figures **out, tide_metrics *metrics,
+TIDE_MUST_CHECK tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics,
                                                   tide_store *store, tide_error *err);
-void tide_lake_figures_free(tide_lake_figures *figures); /* takes NULL */
+void tide_lake_metrics_free(tide_lake_metrics *metrics); /* takes NULL */
 
 /* Its families, for the reference. */
 const tide_metric_row *tide_lake_metric_rows(size_t *count);
 
 /* A commit has ended so. */
-void tide_lake_figures_committed(tide_lake_figures *figures, const tide_lake_work *work,
+void tide_lake_metrics_committed(tide_lake_metrics *metrics, const tide_lake_work *work,
                                  tide_status status, int64_t took_us);
 /* A catalog was made or forked, or not. */
-void tide_lake_figures_made(tide_lake_figures *figures, tide_status status, bool was_there);
+void tide_lake_metrics_made(tide_lake_metrics *metrics, tide_status status, bool was_there);
 
 #endif

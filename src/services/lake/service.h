@@ -44,7 +44,7 @@ struct tide_laked {
     tide_env *env;
     tide_long_poll *waiter;
     tide_duckdb_pool *desks;
-    tide_lake_figures *figures;
+    tide_lake_metrics *metrics;
     tide_refusals refusals;
 };
 typedef struct tide_laked tide_laked;

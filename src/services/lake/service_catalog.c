@@ -36,7 +36,7 @@ tide_status tide_laked_create_catalog(tide_lake_turn *turn, const ProtobufCMessa
     tide_lake_created created = {0};
     const tide_status status = tide_lake_create_catalog(turn->laked->lake, given->name,
                                                         given->may_exist, &options, &created, err);
-    tide_lake_figures_made(turn->laked->figures, status, created.was_there);
+    tide_lake_metrics_made(turn->laked->metrics, status, created.was_there);
     TIDE_TRY(status);
     return answer_created(turn, &created, err);
 }
@@ -53,7 +53,7 @@ tide_status tide_laked_fork_catalog(tide_lake_turn *turn, const ProtobufCMessage
     tide_lake_created created = {0};
     const tide_status status = tide_lake_fork(turn->laked->lake, given->parent, given->name,
                                               given->at, &options, &created, err);
-    tide_lake_figures_made(turn->laked->figures, status, created.was_there);
+    tide_lake_metrics_made(turn->laked->metrics, status, created.was_there);
     TIDE_TRY(status);
     return answer_created(turn, &created, err);
 }

@@ -295,7 +295,7 @@ tide_status tide_laked_change(tide_lake_turn *turn, const tide_lake_asked *asked
         TIDE_TRY(apply_all(&w, err));
     const int64_t begun_us = turn->laked->env->mono_us(turn->laked->env);
     const tide_status status = tide_lake_work_commit(&w.work, err);
-    tide_lake_figures_committed(turn->laked->figures, &w.work, status,
+    tide_lake_metrics_committed(turn->laked->metrics, &w.work, status,
                                 turn->laked->env->mono_us(turn->laked->env) - begun_us);
     if (status < TIDE_OK)
         keep_collision(turn, &w.work);

@@ -19,7 +19,7 @@ struct tide_replicad {
     const tide_replicad_options *options;
     tide_method *methods; /* below its path; NULL: at the root */
     tide_replica_service service;
-    tide_replica_metrics *figures;
+    tide_replica_metrics *metrics;
     tide_remote *remotes[TIDE_REPLICA_PEERS_MAX];
     tide_listener *listener;
     /* of the sync step */
@@ -27,7 +27,7 @@ struct tide_replicad {
     bool is_unlike[TIDE_REPLICA_PEERS_MAX]; /* and it was logged */
     bool is_failing[TIDE_REPLICA_PEERS_MAX];
     atomic_bool is_over;
-    atomic_bool is_well;
+    atomic_bool is_healthy;
     atomic_ullong version;
 };
 
@@ -58,7 +58,7 @@ static tide_status bring_snapshot(void *arg, tide_error *err)
     tide_bootstrap bootstrap = {
         .node = p->r->options->node, .remote = p->r->remotes[p->index], .watch = &watch};
     TIDE_TRY(tide_bootstrap_run(&bootstrap, err));
-    tide_log_write(p->r->options->front.log, TIDE_LOG_INFO, "restored a peer's snapshot",
+    tide_log_write(p->r->options->listener.log, TIDE_LOG_INFO, "restored a peer's snapshot",
                    TIDE_F("peer", tide_remote_peer(p->r->remotes[p->index])->name), TIDE_F_END);
     return TIDE_OK;
 }
@@ -68,11 +68,11 @@ static void log_peer(running *r, int index, tide_status status, const tide_error
 {
     const char *peer = tide_remote_peer(r->remotes[index])->name;
     if (status < TIDE_OK && !r->is_failing[index])
-        tide_log_write(r->options->front.log, TIDE_LOG_WARN, "sync failed", TIDE_F("peer", peer),
+        tide_log_write(r->options->listener.log, TIDE_LOG_WARN, "sync failed", TIDE_F("peer", peer),
                        TIDE_F("error", err->text), TIDE_F_END);
     else if (status >= TIDE_OK && r->is_failing[index])
-        tide_log_write(r->options->front.log, TIDE_LOG_INFO, "sync recovered", TIDE_F("peer", peer),
-                       TIDE_F_END);
+        tide_log_write(r->options->listener.log, TIDE_LOG_INFO, "sync recovered",
+                       TIDE_F("peer", peer), TIDE_F_END);
     r->is_failing[index] = status < TIDE_OK;
 }
 
@@ -87,9 +87,9 @@ static tide_status sync_with(running *r, int index, tide_error *err)
                                                 r->remotes[index], &options, &result, err);
     if (atomic_load(&r->is_over))
         return TIDE_OK;
-    tide_replica_metrics_synced(r->figures, there->name, status, &result);
+    tide_replica_metrics_synced(r->metrics, there->name, status, &result);
     if (result.unlike[0] && !r->is_unlike[index])
-        tide_log_write(r->options->front.log, TIDE_LOG_WARN,
+        tide_log_write(r->options->listener.log, TIDE_LOG_WARN,
                        "a peer has tables of other types: values may differ for good",
                        TIDE_F("peer", there->name), TIDE_F("tables", result.unlike), TIDE_F_END);
     r->is_unlike[index] = result.unlike[0] != '\0';
@@ -113,7 +113,7 @@ static tide_status sync_all(void *arg, int64_t *next_us, tide_error *err)
         all = all && r->is_proven[i];
     }
     if (all)
-        atomic_store(&r->is_well, true);
+        atomic_store(&r->is_healthy, true);
     atomic_fetch_add(&r->version, 1);
     /* What the syncs wrote themselves is no reason for another one. */
     TIDE_IGNORE(tide_foreign_wait(tide_node_file(r->options->node), 0, NULL));
@@ -144,7 +144,7 @@ static tide_status collect(void *arg, int64_t *next_us, tide_error *err)
     tide_collected done = {.more = false};
     const tide_collect_options options = {.batch = 0};
     TIDE_TRY(tide_node_collect(r->options->node, &options, &done, err));
-    tide_replica_metrics_collected(r->figures, &done);
+    tide_replica_metrics_collected(r->metrics, &done);
     *next_us = done.more ? 0 : r->options->collect_us;
     return TIDE_OK;
 }
@@ -173,9 +173,9 @@ static tide_status compare(void *arg, int64_t *next_us, tide_error *err)
         first = first < TIDE_OK || status > TIDE_OK ? first : status;
         if (status != TIDE_OK)
             continue;
-        tide_replica_metrics_compared(r->figures, peer, differing);
+        tide_replica_metrics_compared(r->metrics, peer, differing);
         if (differing > 0)
-            tide_log_write(r->options->front.log, TIDE_LOG_WARN, "tables differ from a peer's",
+            tide_log_write(r->options->listener.log, TIDE_LOG_WARN, "tables differ from a peer's",
                            TIDE_F("peer", peer), TIDE_F("next", "tidemark replica verify --repair"),
                            TIDE_F_END);
     }
@@ -194,7 +194,7 @@ const tide_step tide_step_replica_compare = {
 static void log_report(void *arg, const char *text)
 {
     const running *r = arg;
-    tide_log_write(r->options->front.log, TIDE_LOG_WARN, "the file was looked at",
+    tide_log_write(r->options->listener.log, TIDE_LOG_WARN, "the file was looked at",
                    TIDE_F("found", text), TIDE_F_END);
 }
 
@@ -243,9 +243,9 @@ static void leave(void *arg)
             tide_remote_stop(r->remotes[i]);
 }
 
-static bool is_well(void *arg)
+static bool is_healthy(void *arg)
 {
-    return atomic_load(&((running *)arg)->is_well);
+    return atomic_load(&((running *)arg)->is_healthy);
 }
 
 /* The table of methods with the path before each. One allocation: rows, then texts. */
@@ -276,7 +276,7 @@ void tide_replicad_close(tide_replicad *r)
     tide_node_on_report(r->options->node, NULL, NULL);
     for (int i = 0; i < r->options->remote_count; i++)
         tide_remote_close(r->remotes[i]);
-    tide_replica_metrics_free(r->figures);
+    tide_replica_metrics_free(r->metrics);
     free(r->methods);
     free(r);
 }
@@ -285,42 +285,44 @@ uint64_t tide_replicad_version(const tide_replicad *replicad)
 {
     return atomic_load(&replicad->version);
 }
-static tide_status join(running *r, tide_listener *front, tide_error *err)
+static tide_status join(running *r, tide_listener *listener, tide_error *err)
 {
     const tide_replicad_options *options = r->options;
     const tide_snapshot_service_options snapshots = {.node = options->node,
                                                      .dir = options->snapshot_dir,
                                                      .every_us = options->snapshot_every_us,
-                                                     .log = options->front.log,
-                                                     .ticker = tide_listener_ticker(front)};
+                                                     .log = options->listener.log,
+                                                     .ticker = tide_listener_ticker(listener)};
     TIDE_TRY(tide_snapshot_service_open(&r->service.snapshots, &snapshots, err));
-    const tide_listener_component part = {
-        .start = start, .leave = leave, .is_well = options->is_kept ? NULL : is_well, .arg = r};
-    TIDE_TRY(tide_listener_join(front, &part, err));
-    tide_metrics *metrics = options->is_uncounted ? NULL : tide_listener_metrics(front);
-    TIDE_TRY(tide_replica_metrics_new(&r->figures, metrics, options->node, err));
+    const tide_listener_component component = {.start = start,
+                                               .leave = leave,
+                                               .is_healthy = options->is_kept ? NULL : is_healthy,
+                                               .arg = r};
+    TIDE_TRY(tide_listener_join(listener, &component, err));
+    tide_metrics *metrics = options->is_uncounted ? NULL : tide_listener_metrics(listener);
+    TIDE_TRY(tide_replica_metrics_new(&r->metrics, metrics, options->node, err));
     if (options->under) {
         TIDE_TRY(move_methods(r, options->under, err));
-        TIDE_TRY(tide_listener_add(front, r->methods, NULL, &r->service, err));
+        TIDE_TRY(tide_listener_add(listener, r->methods, NULL, &r->service, err));
     }
     if (options->under && !options->is_at_root)
         return TIDE_OK;
-    return tide_listener_add(front, tide_replica_methods, NULL, &r->service, err);
+    return tide_listener_add(listener, tide_replica_methods, NULL, &r->service, err);
 }
 
-tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
+tide_status tide_replicad_open(tide_replicad **out, tide_listener *listener,
                                const tide_replicad_options *options, tide_error *err)
 {
     running *r = calloc(1, sizeof *r);
     if (!r)
         return tide_no_memory(err);
     r->options = options;
-    r->listener = front;
+    r->listener = listener;
     r->service.node = options->node;
     r->service.peer = tide_peer_of_node(options->node, "this node");
     tide_node_on_report(options->node, log_report, r);
-    atomic_store(&r->is_well, options->remote_count == 0);
-    const tide_status status = join(r, front, err);
+    atomic_store(&r->is_healthy, options->remote_count == 0);
+    const tide_status status = join(r, listener, err);
     if (status < TIDE_OK) {
         tide_replicad_close(r);
         return status;
@@ -331,19 +333,19 @@ tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
 
 /* ---- alone ---- */
 
-static void close_part(void *part)
+static void close_component(void *component)
 {
-    tide_replicad_close(part);
+    tide_replicad_close(component);
 }
 
 tide_status tide_replica_run(const tide_replicad_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_single_service_done) tide_single_service solo = {.close = close_part};
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     tide_replicad *replicad = NULL;
-    tide_listener_options front = options->front;
-    front.steps = tidemark_replica_steps;
-    TIDE_TRY(tide_listener_open(&solo.front, &front, err));
-    TIDE_TRY(tide_replicad_open(&replicad, solo.front, options, err));
-    solo.part = replicad;
-    return tide_single_service_serve(&solo, err);
+    tide_listener_options listener = options->listener;
+    listener.steps = tidemark_replica_steps;
+    TIDE_TRY(tide_listener_open(&single.listener, &listener, err));
+    TIDE_TRY(tide_replicad_open(&replicad, single.listener, options, err));
+    single.component = replicad;
+    return tide_single_service_serve(&single, err);
 }

@@ -1,13 +1,13 @@
-/* daemon.h - `tidemark replica serve` and `run`, and databases of `tidemark up`: a node behind a front, and the syncs that keep it up to date.
+/* daemon.h - `tidemark replica serve` and `run`, and databases of `tidemark up`: a node behind a listener, and the syncs that keep it up to date.
  *
- * A front may have several, each below a path of its own: /replica/NAME/tidemark.replica.v1.ReplicaService/GetMarks.
+ * A listener may have several, each below a path of its own: /replica/NAME/tidemark.replica.v1.ReplicaService/GetMarks.
  *
  * Its steps (runtime/ticker.h) have a thread for each node. One syncs with each peer after every commit to the file, and every every_us in any
  * case: anti-entropy does not end with the start. Others collect events that every peer has, compare tables with peers, and make
  * snapshots (snapshot_service.h); a peer below whose floor this node has come is asked for one (bootstrap.h). /readyz is 200 once every
  * peer was synced with to a proven cut; without peers at once.
  *
- * Survives: everything is in the file. Threads: as front.h. */
+ * Survives: everything is in the file. Threads: as listener.h. */
 #ifndef TIDE_SERVICES_REPLICA_DAEMON_H
 #define TIDE_SERVICES_REPLICA_DAEMON_H
 
@@ -28,8 +28,8 @@ extern const tide_step tide_step_replica_compare;
 extern const tide_step *const tidemark_replica_steps[];
 
 typedef struct tide_replicad_options {
-    tide_listener_options front; /* port_count 0: nobody is served */
-    tide_node *node;             /* must outlive it */
+    tide_listener_options listener; /* port_count 0: nobody is served */
+    tide_node *node;                /* must outlive it */
     tide_remote_options remotes[TIDE_REPLICA_PEERS_MAX];
     int remote_count;
     int64_t every_us;          /* between syncs when nothing changes */
@@ -40,15 +40,15 @@ typedef struct tide_replicad_options {
         instance; /* in the names of its steps, where there are several nodes; NULL: the only one */
     const char *under; /* where its service is: "/replica/NAME"; NULL: at the root */
     bool is_at_root;   /* as well, where it is below a path */
-    bool is_uncounted; /* no figures: another node of the front has them */
+    bool is_uncounted; /* no metrics: another node of the listener has them */
     bool
-        is_kept; /* looked after without peers, too: collected, watched for news; a peer that is away does not make the front unwell */
+        is_kept; /* looked after without peers, too: collected, watched for news; a peer that is away does not make the listener unwell */
 } tide_replicad_options;
 
 typedef struct tide_replicad tide_replicad;
 
-/* Add a node to a front that is not serving yet. The options must outlive it; their front is not looked at, but for env and log. */
-TIDE_MUST_CHECK tide_status tide_replicad_open(tide_replicad **out, tide_listener *front,
+/* Add a node to a listener that is not serving yet. The options must outlive it; their listener is not looked at, but for env and log. */
+TIDE_MUST_CHECK tide_status tide_replicad_open(tide_replicad **out, tide_listener *listener,
                                                const tide_replicad_options *options,
                                                tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
@@ -56,7 +56,7 @@ void tide_replicad_close(tide_replicad *replicad);
 /* Rises when the file has news, or a sync has ended: for who wants to look again only then. From any thread. */
 uint64_t tide_replicad_version(const tide_replicad *replicad);
 
-/* A front with a node alone, until SIGTERM. */
+/* A listener with a node alone, until SIGTERM. */
 TIDE_MUST_CHECK tide_status tide_replica_run(const tide_replicad_options *options, tide_error *err);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { LABEL = 128, LABELS = 2 };
 
-/* ---- the table of figures ---- */
+/* ---- the table of metrics ---- */
 
 /* X(id, name, type, unit, labels, help) */
 #define FIGURES(X)                                                                                 \
@@ -163,32 +163,32 @@ static const char *name_result(tide_status status)
     }
 }
 
-void tide_replica_metrics_synced(tide_replica_metrics *figures, const char *peer,
+void tide_replica_metrics_synced(tide_replica_metrics *metrics, const char *peer,
                                  tide_status status, const tide_sync_result *result)
 {
-    (void)pthread_mutex_lock(&figures->lock);
-    add(figures, FIGURE_SYNCS, peer, name_result(status), 1);
-    add(figures, FIGURE_PULLED, peer, "", result->pulled.events);
-    add(figures, FIGURE_PUSHED, peer, "", result->pushed.events);
+    (void)pthread_mutex_lock(&metrics->lock);
+    add(metrics, FIGURE_SYNCS, peer, name_result(status), 1);
+    add(metrics, FIGURE_PULLED, peer, "", result->pulled.events);
+    add(metrics, FIGURE_PUSHED, peer, "", result->pushed.events);
     if (status == TIDE_OK) /* kept as a time, shown as an age */
-        set(figures, FIGURE_PROVEN_AGE, peer, "", figures->env->mono_us(figures->env));
-    (void)pthread_mutex_unlock(&figures->lock);
+        set(metrics, FIGURE_PROVEN_AGE, peer, "", metrics->env->mono_us(metrics->env));
+    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
-void tide_replica_metrics_compared(tide_replica_metrics *figures, const char *peer, int differing)
+void tide_replica_metrics_compared(tide_replica_metrics *metrics, const char *peer, int differing)
 {
-    (void)pthread_mutex_lock(&figures->lock);
-    set(figures, FIGURE_DIFFERING, peer, "", differing);
-    (void)pthread_mutex_unlock(&figures->lock);
+    (void)pthread_mutex_lock(&metrics->lock);
+    set(metrics, FIGURE_DIFFERING, peer, "", differing);
+    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
-void tide_replica_metrics_collected(tide_replica_metrics *figures, const tide_collected *done)
+void tide_replica_metrics_collected(tide_replica_metrics *metrics, const tide_collected *done)
 {
-    (void)pthread_mutex_lock(&figures->lock);
-    add(figures, FIGURE_COLLECTED, "events", "", done->events);
-    add(figures, FIGURE_COLLECTED, "tombstones", "", done->tombstones);
-    add(figures, FIGURE_COLLECTED, "knowledge", "", done->knowledge);
-    (void)pthread_mutex_unlock(&figures->lock);
+    (void)pthread_mutex_lock(&metrics->lock);
+    add(metrics, FIGURE_COLLECTED, "events", "", done->events);
+    add(metrics, FIGURE_COLLECTED, "tombstones", "", done->tombstones);
+    add(metrics, FIGURE_COLLECTED, "knowledge", "", done->knowledge);
+    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
 /* ---- what is in the file ---- */
@@ -443,12 +443,12 @@ tide_status tide_replica_metrics_new(tide_replica_metrics **out, tide_metrics *m
     return TIDE_OK;
 }
 
-void tide_replica_metrics_free(tide_replica_metrics *figures)
+void tide_replica_metrics_free(tide_replica_metrics *metrics)
 {
-    if (!figures)
+    if (!metrics)
         return;
     for (int id = 0; id < FIGURE_COUNT; id++)
-        free(figures->families[id].samples);
-    (void)pthread_mutex_destroy(&figures->lock);
-    free(figures);
+        free(metrics->families[id].samples);
+    (void)pthread_mutex_destroy(&metrics->lock);
+    free(metrics);
 }

@@ -1,4 +1,4 @@
-/* metrics.h - figures of a node, at /metrics of `replica serve` and `run`.
+/* metrics.h - metrics of a node, at /metrics of `replica serve` and `run`.
  *
  *     tidemark_replica_syncs{peer,result}                 syncs that ended: proven, by_time, snapshot_required, unavailable, failed
  *     tidemark_replica_pulled_events{peer}, _pushed_events{peer}
@@ -34,17 +34,17 @@ typedef struct tide_replica_metrics tide_replica_metrics;
 TIDE_MUST_CHECK tide_status tide_replica_metrics_new(tide_replica_metrics **out,
                                                      tide_metrics *metrics, tide_node *node,
                                                      tide_error *err);
-void tide_replica_metrics_free(tide_replica_metrics *figures); /* takes NULL */
+void tide_replica_metrics_free(tide_replica_metrics *metrics); /* takes NULL */
 
 /* The families, for the reference. */
 const tide_metric_row *tide_replica_metric_rows(size_t *count);
 
 /* A sync with a peer ended so. */
-void tide_replica_metrics_synced(tide_replica_metrics *figures, const char *peer,
+void tide_replica_metrics_synced(tide_replica_metrics *metrics, const char *peer,
                                  tide_status status, const tide_sync_result *result);
-void tide_replica_metrics_collected(tide_replica_metrics *figures, const tide_collected *done);
+void tide_replica_metrics_collected(tide_replica_metrics *metrics, const tide_collected *done);
 
 /* Tables were compared with a peer's (drift.h). */
-void tide_replica_metrics_compared(tide_replica_metrics *figures, const char *peer, int differing);
+void tide_replica_metrics_compared(tide_replica_metrics *metrics, const char *peer, int differing);
 
 #endif

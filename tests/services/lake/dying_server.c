@@ -31,14 +31,14 @@ static tide_status serve(const char *url, const char *dir, tide_error *err)
                                      .port_count = 1};
     tide_net_limits_init(&options.limits);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_CLEANUP(tide_listener_closep) tide_listener *front = NULL;
+    TIDE_CLEANUP(tide_listener_closep) tide_listener *listener = NULL;
     tide_laked *laked = NULL; /* it never comes to its end */
     TIDE_TRY(tide_store_open(&store, url, NULL, err));
     options.store = store;
-    TIDE_TRY(tide_listener_open(&front, &options, err));
-    TIDE_TRY(tide_laked_open(&laked, front, &(tide_laked_options){.store = store, .data_dir = dir},
-                             err));
-    return tide_listener_serve(front, err);
+    TIDE_TRY(tide_listener_open(&listener, &options, err));
+    TIDE_TRY(tide_laked_open(&laked, listener,
+                             &(tide_laked_options){.store = store, .data_dir = dir}, err));
+    return tide_listener_serve(listener, err);
 }
 
 int main(int argc, char **argv)
