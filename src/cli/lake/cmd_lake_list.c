@@ -74,6 +74,8 @@ typedef struct object_list {
 
 static void object_list_done(object_list *list)
 {
+    for (int i = 0; i < list->count; i++)
+        free(list->all[i].sql);
     free(list->all);
 }
 
@@ -88,8 +90,11 @@ static tide_status keep_object(void *arg, const tide_lake_object *object, tide_e
         list->all = all;
         list->room = room;
     }
-    list->all[list->count] = *object;
-    list->all[list->count++].sql = NULL; /* is not ours */
+    tide_lake_object *kept = &list->all[list->count];
+    *kept = *object;
+    if (object->sql && !(kept->sql = strdup(object->sql)))
+        return tide_no_memory(err);
+    list->count++;
     return TIDE_OK;
 }
 

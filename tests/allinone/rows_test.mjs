@@ -1,0 +1,149 @@
+// rows_test.mjs - a row of a command's --json has the members of the service's row, for every row type there is.
+//
+// Row types are read from the .proto files: each message that a response of a plain service repeats. A type is compared (ROWS), part
+// of one that is (PARTS), or has no command (ALONE): one that is in no table fails the test.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+import { runCases, test } from '../clients/cases.mjs';
+import { tidemark } from '../clients/deps.mjs';
+import { Up, until } from '../web/up.mjs';
+
+const run = promisify(execFile);
+const root = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
+const up = await Up.start();
+const store = path.join(up.data, 'colony.db');
+
+const lines = async (...words) => (await run(tidemark, [...words, '--store', store, '--json'])).stdout.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+
+const WORK = 'tidemark.work.v1.WorkService';
+const KEYS = 'tidemark.work.v1.IdempotencyService';
+const JOURNAL = 'tidemark.journal.v1.JournalService';
+const COLONY = 'tidemark.colony.v1.ColonyService';
+const LAKE = 'tidemark.lake.v1.LakeService';
+
+// type: the command, the method, its request, where the rows are in its response (null: it is the row).
+const ROWS = {
+    'work.v1.Task': ['task ls', `${WORK}/ListTasks`, {}, 'tasks'],
+    'work.v1.WorkItem': ['work ls', `${WORK}/ListItems`, {}, 'items'],
+    'work.v1.Attempt': ['work show i1', `${WORK}/GetItem`, { work_item_id: 'i1' }, null],
+    'work.v1.Reason': ['work explain i2', `${WORK}/Explain`, { work_item_id: 'i2' }, null],
+    'work.v1.TypeState': ['work types', `${WORK}/ListTypes`, {}, 'types'],
+    'work.v1.ItemStat': ['work stats', `${WORK}/Stats`, {}, null],
+    'work.v1.Schedule': ['schedule ls', `${WORK}/ListSchedules`, {}, 'schedules'],
+    'work.v1.IdempotencyKey': ['idempotency ls', `${KEYS}/List`, {}, 'keys'],
+    'journal.v1.Checkpoint': ['checkpoint range 1 9', `${JOURNAL}/List`, { with_snapshot: true }, 'checkpoints'],
+    'journal.v1.Annotation': ['checkpoint show 1', `${JOURNAL}/Get`, { id: '1', with_snapshot: true }, null],
+    'journal.v1.Difference': ['checkpoint diff 1 2', `${JOURNAL}/Diff`, { a: '1', b: '2' }, 'differences'],
+    'colony.v1.Agent': ['colony agent ls', `${COLONY}/ListAgents`, {}, 'agents'],
+    'colony.v1.Checkpoint': ['colony checkpoint ls', `${COLONY}/ListCheckpoints`, {}, 'checkpoints'],
+    'colony.v1.Gap': ['gaps ls', `${COLONY}/ListGaps`, {}, 'gaps'],
+    'colony.v1.Incident': ['gaps incidents', `${COLONY}/ListIncidents`, {}, 'incidents'],
+    'colony.v1.AuditLine': ['colony audit --offline', `${COLONY}/Audit`, { without_agents: true }, 'lines'],
+    'lake.v1.Catalog': ['lake catalog ls', `${LAKE}/ListCatalogs`, {}, 'catalogs'],
+    'lake.v1.Schema': ['lake schema ls c', `${LAKE}/ListSchemas`, { catalog: 'c' }, 'schemas'],
+    'lake.v1.Table': ['lake table ls c', `${LAKE}/ListTables`, { catalog: 'c' }, 'tables'],
+    'lake.v1.Snapshot': ['lake snapshots c', `${LAKE}/ListSnapshots`, { catalog: 'c', after: -1 }, 'snapshots'],
+    'lake.v1.Difference': ['lake diff c 1 3', `${LAKE}/Diff`, { catalog: 'c', from: '1', to: '3' }, 'differences'],
+};
+
+// Parts of rows and results that are compared above, or that a command prints as it does something.
+const PARTS = {
+    'work.v1.TaskStat': 'work stats',
+    'work.v1.AddedItem': 'work add',
+    'work.v1.ClaimedItem': 'work claim',
+    'work.v1.Lease': 'work renew prints each lease with its result',
+    'journal.v1.Numbers': 'checkpoint add',
+    'colony.v1.Hole': 'colony checkpoint ls',
+    'colony.v1.ExportedFile': 'export',
+    'lake.v1.Column': 'lake table ls',
+    'lake.v1.Finding': 'lake verify',
+};
+
+// Types without a command that prints them row by row.
+const ALONE = {
+    'colony.v1.FleetLine': 'status prints the sums of an agent\'s data types',
+    'colony.v1.CheckpointCourse': 'the dashboard\'s chart',
+    'colony.v1.Cell': 'query prints an object per row, by the names of the columns',
+    'colony.v1.Row': 'as Cell',
+    'lake.v1.Cell': 'as colony.v1.Cell',
+    'lake.v1.Row': 'as Cell',
+    'lake.v1.File': 'no command',
+    'lake.v1.Conflict': 'no command: they are the daemon\'s memory',
+    'up.v1.Replica': 'no command',
+    'up.v1.DemoAgent': 'demo ls prints agents and workers as one list',
+    'up.v1.DemoFault': 'as DemoAgent',
+    'up.v1.DemoWorker': 'as DemoAgent',
+};
+
+// Messages that responses of plain services repeat, whole or inside of others.
+function rowTypes() {
+    const messages = new Map();
+    const responses = new Set();
+    const folder = path.join(root, 'proto/tidemark');
+    for (const name of readdirSync(folder).filter((one) => !one.includes('.') && one !== 'replica')) {
+        const text = readFileSync(path.join(folder, name, 'v1', `${name}.proto`), 'utf8');
+        if (!text.includes('option (plain_json) = true;')) continue;
+        const full = (type) => (type.startsWith('tidemark.') ? type.slice('tidemark.'.length) : `${name}.v1.${type}`);
+        for (const [, message, body] of text.matchAll(/^message (\w+) \{\n([\s\S]*?)^\}/gm))
+            messages.set(full(message), [...body.matchAll(/^\s+(repeated )?([\w.]+) (\w+) = \d+/gm)].map(([, repeated, type]) => ({ isRow: !!repeated, type: full(type) })));
+        for (const [, type] of text.matchAll(/returns \((?:stream )?([\w.]+)\)/g)) responses.add(full(type));
+    }
+    const rows = new Set();
+    const visit = (type, seen = new Set()) => {
+        for (const field of seen.has(type) ? [] : messages.get(type) ?? []) {
+            if (!messages.has(field.type)) continue;
+            if (field.isRow) rows.add(field.type);
+            visit(field.type, new Set([...seen, type]));
+        }
+    };
+    responses.forEach((type) => visit(type));
+    return rows;
+}
+
+const MOVING = ['work.v1.Reason', 'work.v1.ItemStat']; // ages and what is left of a lease; the colony's rows move all the time
+
+const kind = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
+// Names and types of all members, in order; times and counters may have moved between two looks.
+const shape = (value) => (kind(value) === 'array' ? value.map(shape) : kind(value) === 'object' ? Object.entries(value).map(([name, one]) => [name, shape(one)]) : kind(value));
+
+test('every row type is compared, or the tables say why not', () => {
+    const known = new Set([...Object.keys(ROWS), ...Object.keys(PARTS), ...Object.keys(ALONE)]);
+    const found = rowTypes();
+    assert.deepEqual([...found].filter((type) => !known.has(type)), [], 'row types in no table');
+    assert.deepEqual([...known].filter((type) => !found.has(type)), [], 'no longer row types');
+});
+
+test('there is something of most types', async () => {
+    await up.call(`${WORK}/CreateTask`, { task_id: 't1', title: 'rows', metadata: { a: [1, null] } });
+    const items = ['i1', 'i2'].map((id) => ({ work_item_id: id, task_id: 't1', work_type: 'rows', input_data: { a: 1 }, priority: id === 'i1' ? -1 : 0 }));
+    await up.call(`${WORK}/AddItems`, { items: [...items, { work_item_id: 'i3', task_id: 't1', work_type: 'rows', run_after: '2099-01-01T00:00:00Z' }] });
+    await up.call(`${WORK}/Claim`, { worker: 'w1', lease_ms: 600000, limit: 1 });
+    await up.call(`${WORK}/Pause`, { work_type: 'rows', reason: 'a test' });
+    await up.call(`${WORK}/AddSchedule`, { name: 's1', task_id: 't1', work_type: 'rows', every_ms: 3600000, input_data: [true] });
+    await up.call(`${KEYS}/Begin`, { scope: 's', key: 'k', request: { a: 1 }, holder: 'h', lock_ms: 600000 });
+    for (const page of [1, 2]) await up.call(`${JOURNAL}/Append`, { checkpoints: [{ task_id: 't1', type: 'manual_checkpoint', snapshot: { page }, tags: ['x'], metadata: { m: 1 } }] });
+    await up.call(`${JOURNAL}/Annotate`, { id: '1', note: 'n' });
+    await up.call(`${LAKE}/CreateCatalog`, { name: 'c' });
+    await up.call(`${LAKE}/CreateTable`, { catalog: 'c', operation: { schema: 's', table: 't', columns: 'a BIGINT', create_schema: true } });
+    await up.call(`${LAKE}/CreateView`, { catalog: 'c', operation: { schema: 's', view: 'v', sql: 'SELECT 1' } });
+    await up.sendSpans([{ service: 'rows', traceId: '5b8efff798038103d269b633813fc60c', spanId: 'eee19b7ec3c1b174', name: 'x', kind: 2, startTimeUnixNano: '1700000000000000000', endTimeUnixNano: '1700000000000000001' }]);
+    await until(() => up.call(`${COLONY}/ListCheckpoints`), ({ checkpoints }) => checkpoints.length > 0);
+});
+
+for (const [type, [words, method, request, member]] of Object.entries(ROWS))
+    test(`${type}: ${words}`, async () => {
+        const printed = await lines(...words.split(' '));
+        const answer = await up.call(method, request);
+        assert.deepEqual(shape(printed), shape(member ? answer[member] : [answer]));
+        if (!type.startsWith('colony.') && !MOVING.includes(type)) assert.deepEqual(printed, member ? answer[member] : [answer]);
+    });
+
+test('it ends in good order', async () => {
+    assert.deepEqual(await up.stop(), { code: 0, signal: null });
+    up.remove();
+});
+await runCases();
