@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "program"))
 sys.dont_write_bytecode = True
 
 from frame import alerts, grid, history, oracle, proxy, run_cell, service  # noqa: E402

@@ -123,6 +123,14 @@ def after_the_program_alone_everything_includes_the_tests(tree):
     expect("-Dtests=false" not in asked[2], "a directory with tests loses them")
 
 
+def plain_ninja_builds_neither_tests_nor_benchmarks(_tree):
+    done = subprocess.run(["ninja", "-C", os.environ["TIDEMARK_BUILD_DIR"], "-t", "query", "all"],
+                          capture_output=True, text=True, check=True)
+    inputs = done.stdout.partition("outputs:")[0].split()
+    expect("tidemark" in inputs, inputs)
+    expect(not [i for i in inputs if i.startswith(("tests", "bench")) or "prereq" in i], inputs)
+
+
 def a_small_disk_is_named(tree):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", f"{tree.root}/build"], check=True)
     try:
@@ -188,6 +196,7 @@ CASES = [
     another_machine_is_named,
     an_old_meson_is_named,
     after_the_program_alone_everything_includes_the_tests,
+    plain_ninja_builds_neither_tests_nor_benchmarks,
     a_small_disk_is_named,
     a_set_that_does_not_exist_is_answered_with_those_that_do,
     in_a_file_a_step_is_one_line,

@@ -11,7 +11,7 @@ void check_status(tide_status expected, tide_status actual, const tide_error *er
         return;
     print_error("%s\n    want %s, got %s (%d)\n", call, tide_status_get(expected)->name,
                 tide_status_get(actual)->name, (int)actual);
-    /* A success leaves *err as it was, so its words would belong to an earlier call. */
+    /* A success leaves *err as it was, so its text would belong to an earlier call. */
     if (err != NULL && actual < TIDE_OK)
         print_error("    %s\n", err->text);
     _fail(file, line);

@@ -1,8 +1,8 @@
-/* check.h - cmocka, and assertions that speak in statuses.
+/* check.h - cmocka, and assertions about statuses.
  *
  * Includes cmocka with everything it wants before it, so a test includes this and not cmocka.h.
- * A failed assertion prints the names of the statuses ("want OK, got E_BUSY"), the words of the
- * tide_error when one was given, and the call as it stands in the source.
+ * A failed assertion prints the names of the statuses ("want OK, got E_BUSY"), the text of the
+ * tide_error when one was given, and the source text of the call.
  *
  * Threads: cmocka can fail a case only on the thread that runs it. Other threads hand their
  * status back. */
@@ -20,7 +20,7 @@
 #include <tidemark/error.h>
 #include <tidemark/status.h>
 
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 /* The call returned TIDE_OK; TIDE_NONE is not ok. */
 #define assert_ok(call) assert_status(TIDE_OK, call)
@@ -32,7 +32,7 @@
 #define assert_status_err(expected, call, err)                                                     \
     check_status((expected), (call), (err), #call, __FILE__, __LINE__)
 
-/* The text holds the part: for messages, whose exact words are nobody's contract. */
+/* The text contains the part: for messages, whose exact text is no contract. */
 #define assert_contains(text, part) check_contains((text), (part), __FILE__, __LINE__)
 
 /* The number that a text printed by a program is: decimal, a newline may follow. */
@@ -47,7 +47,7 @@ void check_contains(const char *text, const char *part, const char *file, int li
 
 int64_t check_number(const char *text, const char *file, int line);
 
-/* Nothing may be skipped: the environment says CI=true (or any value but "", "0" and "false"). */
+/* Nothing may be skipped: the environment has CI=true (or any value but "", "0" and "false"). */
 bool check_is_ci(void);
 
 #endif

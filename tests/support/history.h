@@ -61,7 +61,7 @@ void history_announce(const history_line *line, int fd);
 void history_end(history_line *line, int fd, history_result result);
 void history_end_at(history_line *line, int fd, history_result result, int64_t end_ns);
 
-/* What a status says about a call: TIDE_OK and above HISTORY_OK; an unknown outcome, a time-out or
+/* What a status means for a call: TIDE_OK and above HISTORY_OK; an unknown outcome, a time-out or
  * a server that is away HISTORY_UNKNOWN; everything else HISTORY_FAIL. */
 history_result history_result_of(tide_status status);
 

@@ -118,7 +118,7 @@ static bool is_anybody_blocked(interleave *x)
     int64_t blocked = 0;
     if (x->test->engine == TIDE_ENGINE_POSTGRES)
         assert_ok(tide_store_read_local(x->test->store, count_blocked, &blocked, NULL));
-    else /* one writer: whoever has not reached a step waits for the one who has */
+    else /* one writer: an actor before its step waits for the actor behind it */
         for (int i = 0; i < x->count; i++)
             blocked += x->actors[i].is_started && !x->actors[i].is_finished && x->actors[i].at == 0;
     return blocked > 0;

@@ -4,7 +4,7 @@
  * matters and waits there until the test lets it go on. The test moves one actor at a time:
  *
  *     interleave_until(&x, A, 1);      A runs up to its step 1 and waits there
- *     interleave_blocked(&x, B);       B goes on and is seen to wait for a lock that A holds
+ *     interleave_blocked(&x, B);       B continues and is seen to wait for a lock that A holds
  *     interleave_finish(&x, A);        A runs to its end; B may now go on
  *     interleave_finish(&x, B);
  *
@@ -43,12 +43,12 @@ struct interleave {
 };
 
 void interleave_init(interleave *x, store_test *test);
-void interleave_done(interleave *x); /* lets everybody finish */
+void interleave_done(interleave *x); /* lets all actors finish */
 
 /* Add an actor; returns its index. It does not run yet. */
 int interleave_add(interleave *x, interleave_fn *fn, void *arg);
 
-/* Called by the actor, with rising numbers from 1: wait here until the test goes on. A step that was passed
+/* Called by the actor, with rising numbers from 1: wait here until the test continues. A step that was passed
  * before (a closure that runs again) does not wait a second time. */
 void interleave_step(interleave *x, int index, int step);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 static uint64_t next_splitmix(uint64_t *state)
 {

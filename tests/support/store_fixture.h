@@ -45,7 +45,7 @@ int store_fixture_teardown(void **state);
     }
 #define STORE_CASE(f) STORE_CASE_SQLITE(f), STORE_CASE_POSTGRES(f)
 
-/* Another store on the same file or database: another process, as far as the store can tell. */
+/* Another store on the same file or database: to the store, another process. */
 tide_store *store_test_open(store_test *t);
 /* The same with options; env, clock and state directory are the case's where not given. */
 tide_store *store_test_open_with(store_test *t, tide_store_options options);

@@ -20,7 +20,7 @@ static const char *get_root(void)
 
 tide_status tempdir_make(tempdir *dir, tide_error *err)
 {
-    /* The real path, so that what servers and /proc say about it compares equal. */
+    /* The real path, so that it equals what servers and /proc report. */
     char root[PATH_MAX];
     if (realpath(get_root(), root) == NULL)
         return tide_fail(err, TIDE_E_INVALID, "TMPDIR '%s': %s", get_root(), strerror(errno));

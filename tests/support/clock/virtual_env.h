@@ -1,6 +1,6 @@
 /* virtual_env.h - a machine whose time and chance the test holds in its hand.
  *
- * A tide_env with three clocks that move only when told, and random bytes that depend on nothing
+ * A tide_env with three clocks that move only on request, and random bytes that depend on nothing
  * but the seed. Sleeping moves the clocks and returns at once. What can happen to a real machine
  * can be done to it:
  *
@@ -10,10 +10,10 @@
  *     set_wall                 jumps       same      same      same
  *     reboot                   same        0         0         new
  *
- * A new one stands at 2025-01-01 00:00:00 UTC, an hour after its boot.
+ * A new one starts at 2025-01-01 00:00:00 UTC, an hour after its boot.
  *
  * Threads: safe; one mutex, so concurrent callers see times that never go back. The order in
- * which threads draw random bytes decides who gets which: determinism needs a single thread. */
+ * which threads draw random bytes decides which thread gets which: determinism needs a single thread. */
 #ifndef TIDEMARK_TESTS_VIRTUAL_ENV_H
 #define TIDEMARK_TESTS_VIRTUAL_ENV_H
 
@@ -43,10 +43,10 @@ void virtual_env_done(virtual_env *v);
 /* All clocks move on; us must not be negative. */
 void virtual_env_advance(virtual_env *v, int64_t us);
 
-/* The machine sleeps: the monotonic clock stands still. */
+/* The machine sleeps: the monotonic clock stops. */
 void virtual_env_suspend(virtual_env *v, int64_t us);
 
-/* Somebody sets the wall clock, forward or back; nothing else moves. */
+/* The wall clock is set, forward or back; nothing else moves. */
 void virtual_env_set_wall(virtual_env *v, int64_t wall_us);
 
 /* A new boot id; mono and boot start at 0. Time passes only by virtual_env_advance. */

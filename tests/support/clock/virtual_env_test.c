@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "support/check.h"
 
-/* Each clock moves by what happens to the machine, as the table of virtual_env.h says. */
+/* Each clock moves by what happens to the machine, as in the table of virtual_env.h. */
 static void a_virtual_machine_moves_only_by_hand(void **state)
 {
     (void)state;

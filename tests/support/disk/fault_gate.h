@@ -1,7 +1,7 @@
 /* fault_gate.h - where every call on a simulated disk is counted and may be stopped.
  *
  * A gate knows the armed fault, the planned power cut and the counters of one disk. It does
- * nothing to files: its verdict says what the call must return, and what that means.
+ * nothing to files: its verdict is what the call must return, and what that means.
  *
  * Threads: none; the disk's lock is held. Only the files of fault_vfs use it. */
 #ifndef TIDEMARK_TESTS_FAULT_GATE_H

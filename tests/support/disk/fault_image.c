@@ -51,7 +51,7 @@ static bool is_shared_memory(const char *name)
     return len > 4 && strcmp(name + len - 4, "-shm") == 0;
 }
 
-/* A file that nobody has opened on this disk: what was there when the power came back is there still. */
+/* A file that was not opened on this disk since the power came back is unchanged. */
 static void write_untouched(fault_vfs *disk, const char *name, const char *path)
 {
     char from[PATH_MAX];

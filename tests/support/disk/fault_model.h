@@ -65,13 +65,13 @@ typedef struct fault_lottery {
     uint64_t torn;      /* KEEP_PREFIX: the serial at which the disk stopped; set by the caller */
 } fault_lottery;
 
-/* Trouble that no caller can be told of ends the test program. */
+/* A failure that cannot be returned to a caller ends the test program. */
 _Noreturn void fault_give_up(const char *what, const char *about);
 
 /* random is not used by KEEP_ALL and KEEP_NONE and may then be NULL. */
 fault_lottery fault_lottery_open(fault_vfs_survival survival, prng *random);
 
-/* An empty file that nobody refers to yet. NULL: no memory. */
+/* An empty file without references. NULL: no memory. */
 fault_node *fault_node_new(void);
 void fault_node_unref(fault_node *n); /* the last one frees it; NULL is fine */
 

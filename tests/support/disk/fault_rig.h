@@ -4,7 +4,7 @@
  * and counts them in another table, so that half a transaction and a lost one are both seen.
  * After a power cut images of the disk are drawn, and judged as the next boot would find them.
  *
- * Survives: what fault_vfs.h says; the rig remembers what was acknowledged.
+ * Survives: as in fault_vfs.h; the rig remembers what was acknowledged.
  * Threads: one rig belongs to one thread at a time. */
 #ifndef TIDEMARK_TESTS_FAULT_RIG_H
 #define TIDEMARK_TESTS_FAULT_RIG_H

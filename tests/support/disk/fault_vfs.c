@@ -150,7 +150,7 @@ fault_vfs *fault_vfs_new(const char *dir, uint64_t seed)
     prng_init(&disk->random, seed);
     disk->quota_len = FAULT_VFS_NO_QUOTA;
 
-    /* The unix VFS looks at its own address in xOpen alone: its other methods serve as they are. */
+    /* The unix VFS uses its own address only in xOpen: its other methods are used unchanged. */
     disk->base = *disk->real;
     disk->base.pNext = NULL;
     disk->base.zName = disk->name;

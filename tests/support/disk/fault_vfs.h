@@ -1,4 +1,4 @@
-/* fault_vfs.h - a disk that fails when told: a SQLite VFS for errors, full disks and power cuts.
+/* fault_vfs.h - a disk that fails on request: a SQLite VFS for errors, full disks and power cuts.
  *
  * One fault_vfs is one simulated disk: a directory of real files behind SQLite's unix VFS,
  * registered under a name of its own. A connection uses it by that name,
@@ -70,7 +70,7 @@ enum {
 
 #define FAULT_VFS_NO_QUOTA INT64_MAX
 
-/* The classes of calls. X(name, what a failing call of the class returns unless told otherwise) */
+/* The classes of calls. X(name, what a failing call of the class returns by default) */
 #define FAULT_VFS_CALL_TABLE(X)                                                                    \
     X(ANY, SQLITE_IOERR)                                                                           \
     X(OPEN, SQLITE_CANTOPEN)                                                                       \
@@ -156,7 +156,7 @@ bool fault_vfs_is_cut(fault_vfs *disk);
  * by KEEP_ALL and KEEP_NONE and may then be NULL. */
 void fault_vfs_image(fault_vfs *disk, fault_vfs_survival survival, prng *p, const char *dir);
 
-/* Flip one random bit of the bytes [first, first + len) of a file that nobody has open; the
+/* Flip one random bit of the bytes [first, first + len) of a file that is not open; the
  * range is cut to the file, and must not be empty then. Returns the position of the bit, counted
  * from the file's start. */
 int64_t fault_vfs_flip_bit(const char *path, int64_t first, int64_t len, prng *p);

@@ -27,7 +27,7 @@ static int run_short_workload(fault_rig *r)
     return failed;
 }
 
-/* The connection goes on, nothing acknowledged is missing, and a power cut now takes nothing
+/* The connection continues, nothing acknowledged is missing, and a power cut now takes nothing
  * either. */
 static void assert_sound_after_faults(fault_rig *r)
 {
@@ -75,7 +75,7 @@ static int sweep_failures(fault_vfs_fault fault)
     return -1;
 }
 
-/* Whatever call fails, once: a statement says so, and the database is sound. */
+/* Whatever call fails, once: a statement reports it, and the database is sound. */
 static void a_single_failure_is_reported_and_does_no_harm(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void short_writes_are_reported_and_do_no_harm(void **state)
     assert_true(sweep_failures(fault) > 5);
 }
 
-/* A full disk refuses commits; with space again the same connection goes on. */
+/* A full disk refuses commits; with space again the same connection continues. */
 static void a_full_disk_refuses_and_recovers(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/postgres/pg_parts.h"
+#include "support/postgres/pg_cluster_internal.h"
 
 static const char program[] = "/usr/sbin/pgbouncer";
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "support/postgres/pg_parts.h"
+#include "support/postgres/pg_cluster_internal.h"
 
 enum {
     DEFAULT_PORT = 5432, /* of the socket's file name; no TCP port is taken by it */
@@ -33,7 +33,7 @@ const proc pg_no_process = {.in_fd = -1, .out_fd = -1, .err_fd = -1, .exit_code 
 
 /* stdin carries the server's pid (0: none) whenever it changes, and ends when the test program
  * does. $1 is the directory to remove. QUIT is PostgreSQL's immediate shutdown. A zombie counts
- * as ended: nobody may be there to reap it. */
+ * as ended: it may have no parent that reaps it. */
 static const char supervisor_script[] =
     "trap '' HUP INT TERM\n"
     "is_running() {\n"
@@ -109,8 +109,8 @@ static bool name_kept(char out[PATH_MAX], const char *directory, const char *bin
     return true;
 }
 
-/* An empty cluster is the same every time: initdb makes one for the test run, kept beside the helpers, and the others are copies. A copy comes to its
- * name whole, by a rename; who comes second leaves the first. */
+/* An empty cluster is the same every time: initdb makes one for the test run, kept beside the helpers, and the others are copies. A copy gets its
+ * name by a rename when it is whole; a second one does not replace the first. */
 static tide_status make_empty(const pg_cluster *c, tide_error *err)
 {
     const char *helpers = getenv("TIDEMARK_HELPER_DIR");
@@ -146,7 +146,7 @@ static tide_status pick_free_port(int *port, tide_error *err)
     return TIDE_OK;
 }
 
-/* The last words of the server's log, for the message of a failed start. */
+/* The end of the server's log, for the message of a failed start. */
 static void read_log_tail(const pg_cluster *c, char out[LOG_TAIL])
 {
     char path[TEMPDIR_PATH_MAX];
@@ -291,7 +291,7 @@ static void set_socket_url(pg_cluster *c)
     pg_append_text(c->base, sizeof(c->base), rest);
 }
 
-/* A free port may be taken by somebody else before the server has it: choose another then. */
+/* Another process may take a free port before the server binds it: choose another then. */
 static tide_status start_on_free_port(pg_cluster *c, tide_error *err)
 {
     tide_status status = TIDE_E_FAILED;

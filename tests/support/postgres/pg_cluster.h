@@ -97,7 +97,7 @@ TIDE_MUST_CHECK tide_status pg_cluster_shared(pg_cluster **out, tide_error *err)
 pg_cluster *pg_cluster_for_test(void);
 
 /* Create a database: a copy of the database called from, or an empty one when that is NULL.
- * Nobody may be connected to from. */
+ * No client may be connected to from. */
 TIDE_MUST_CHECK tide_status pg_cluster_create_database(const pg_cluster *c, const char *name,
                                                        const char *from, tide_error *err);
 

@@ -1,5 +1,5 @@
 /* The harness's PostgreSQL. The program starts itself again as a test program of its own:
- * pg_cluster_test hold (start a cluster, tell, wait), case (one case on the shared server). */
+ * pg_cluster_test hold (start a cluster, print it, wait), case (one case on the shared server). */
 #include "support/postgres/pg_cluster.h"
 
 #include <libpq-fe.h>
@@ -61,7 +61,7 @@ static void wait_until_nothing_is_left(pid_t pid, const char *path)
     assert_false(is_server_left(pid, path));
 }
 
-/* What the server acknowledges is worth testing only with fsync; nobody outside can reach it. */
+/* What the server acknowledges is worth testing only with fsync; no other machine can reach it. */
 static void the_server_is_durable_and_private(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void a_shut_down_server_comes_back_at_its_place(void **state)
     wait_until_nothing_is_left(server, dir.path);
 }
 
-/* A failed start says what the server said, and leaves nothing. */
+/* A failed start reports the server's message, and leaves nothing. */
 static void a_server_that_cannot_start_says_why(void **state)
 {
     (void)state;

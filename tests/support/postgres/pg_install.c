@@ -1,4 +1,4 @@
-#include "support/postgres/pg_parts.h"
+#include "support/postgres/pg_cluster_internal.h"
 
 #include <glob.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "support/postgres/pg_parts.h"
+#include "support/postgres/pg_cluster_internal.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -30,12 +30,12 @@ static void options_freep(PQconninfoOption **options)
 static tide_status use_url(pg_cluster *c, const char *url, tide_error *err)
 {
     *c = (pg_cluster){.base = "postgres:///", .server = pg_no_process, .supervisor = pg_no_process};
-    char *words = NULL;
-    TIDE_CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(url, &words);
+    char *reason = NULL;
+    TIDE_CLEANUP(options_freep) PQconninfoOption *options = PQconninfoParse(url, &reason);
     if (options == NULL) {
-        const tide_status status =
-            tide_fail(err, TIDE_E_INVALID, "TIDEMARK_TEST_PG_URL: %s", words != NULL ? words : "?");
-        PQfreemem(words);
+        const tide_status status = tide_fail(err, TIDE_E_INVALID, "TIDEMARK_TEST_PG_URL: %s",
+                                             reason != NULL ? reason : "?");
+        PQfreemem(reason);
         return status;
     }
     for (const PQconninfoOption *o = options; o->keyword != NULL; o++) {

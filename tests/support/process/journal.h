@@ -8,7 +8,7 @@
  *
  * A line counts once its newline was printed, also when the driver reads it only after the kill:
  * the child had made its promise. A last line without newline does not count. Other lines
- * are the child's own words and are passed on to stderr.
+ * are the child's own output and are passed on to stderr.
  *
  * When to kill is counted in acknowledgements, not in time: a cycle draws a number of lines, and
  * when the children together have printed so many, one of them dies, at whatever point of its
@@ -55,7 +55,7 @@ void ack_journal_init(ack_journal *journal);
 void ack_journal_done(ack_journal *journal);
 void ack_journal_add(ack_journal *journal, uint32_t cycle, uint32_t child, const char *text);
 
-/* Read the words of a line as numbers. TIDE_E_INVALID: there are not exactly len of them. */
+/* Read the fields of a line as numbers. TIDE_E_INVALID: there are not exactly len of them. */
 TIDE_MUST_CHECK tide_status ack_numbers(const ack *line, int64_t *out, size_t len, tide_error *err);
 
 typedef struct kill_loop {
@@ -65,8 +65,7 @@ typedef struct kill_loop {
     uint32_t acks_min; /* lines from one kill to the next, evenly between the two */
     uint32_t acks_max;
     uint32_t all_at_once_percent; /* of the cycles: one kill for all */
-    bool
-        is_first_last; /* child 0 dies when it is alone: it feeds the others, who fall silent without it */
+    bool is_first_last;           /* child 0 dies when it is alone: the others wait for its input */
     int64_t jitter_us;
     int64_t silence_ms; /* 0: KILL_LOOP_SILENCE_MS */
     void *arg;
@@ -75,7 +74,7 @@ typedef struct kill_loop {
      * 0. */
     tide_status (*start)(proc *child, uint32_t cycle, uint32_t index, void *arg, tide_error *err);
 
-    /* Called after each cycle, when nobody runs; may be NULL. A failure ends the loop. */
+    /* Called after each cycle, when no child runs; may be NULL. A failure ends the loop. */
     tide_status (*check)(const ack_journal *journal, uint32_t cycle, void *arg, tide_error *err);
 } kill_loop;
 

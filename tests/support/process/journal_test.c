@@ -69,7 +69,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The independent checker: it knows the file and the journal, and nothing of who wrote when. */
+/* The independent checker: it knows the file and the journal, and not which child wrote when. */
 static tide_status check_file(const ack_journal *journal, uint32_t cycle, void *arg,
                               tide_error *err)
 {
@@ -113,7 +113,7 @@ static tide_status run_toy(toy *t, ack_journal *journal, kill_loop_result *resul
     return kill_loop_run(&loop, journal, result, err);
 }
 
-/* Who syncs before it acknowledges keeps every promise, however often it is killed. */
+/* A writer that syncs before it acknowledges loses nothing, however often it is killed. */
 static void acknowledged_writes_survive_kill_9(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void acknowledged_writes_survive_kill_9(void **state)
     assert_ok_err(tempdir_remove(&dir, &err), &err);
 }
 
-/* Who acknowledges first is found out: the loop and its checker can fail. */
+/* A writer that acknowledges before it syncs is found: the loop and its checker can fail. */
 static void a_promise_made_too_early_is_found(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "support/clock/fair_clock.h"
-#include "support/process/proc_parts.h"
+#include "support/process/proc_internal.h"
 
 int64_t proc_now_ms(void)
 {
@@ -48,7 +48,7 @@ bool proc_poll(proc *child)
         ;
     if (got == 0)
         return false;
-    assert(got == child->pid); /* somebody else reaped our child */
+    assert(got == child->pid); /* other code reaped our child */
     child->pid = 0;
     child->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     child->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

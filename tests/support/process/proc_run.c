@@ -1,4 +1,4 @@
-#include "support/process/proc_parts.h"
+#include "support/process/proc_internal.h"
 
 #include <assert.h>
 #include <errno.h>

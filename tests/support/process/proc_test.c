@@ -61,7 +61,7 @@ static void a_signal_is_told_from_an_exit(void **state)
     assert_int_equal(SIGKILL, result.signal);
 }
 
-/* The failure is the start's, with its reason: nobody has to read exit code 127. */
+/* The failure is the start's, with its reason: no caller has to interpret exit code 127. */
 static void a_program_that_is_not_there_fails_the_start(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "support/prng.h"
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 static void end_badly(const char *path, const char *why)
 {
@@ -30,9 +30,9 @@ static void read_line(seeds *out, char *line, const char *path)
     errno = 0;
     to->seed = strtoull(line, &rest, 0);
     char red[8] = "";
-    const int words = sscanf(rest, " %7s %31s", red, to->issue);
-    to->is_red = words == 2 && strcmp(red, "red") == 0;
-    if (errno != 0 || rest == line || (words > 0 && !to->is_red))
+    const int fields = sscanf(rest, " %7s %31s", red, to->issue);
+    to->is_red = fields == 2 && strcmp(red, "red") == 0;
+    if (errno != 0 || rest == line || (fields > 0 && !to->is_red))
         end_badly(path, "want a seed per line, with 'red ISSUE' behind one that fails");
     out->red += to->is_red;
 }
@@ -67,7 +67,7 @@ bool seeds_fail_again(uint64_t seed)
     const pid_t pid = fork();
     if (pid == 0) {
         (void)setenv("TIDEMARK_SEED", number, 1);
-        /* A case that fails leaves its world behind, and that is no finding. Later words of these options count. */
+        /* A case that fails leaves its world behind, and that is no finding. Later options take precedence. */
         const char *asan = getenv("ASAN_OPTIONS");
         char options[512];
         (void)snprintf(options, sizeof options, "%s:detect_leaks=0", asan ? asan : "");

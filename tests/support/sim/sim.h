@@ -22,7 +22,7 @@
  * the world: the actor's own clock moves on, and what comes for it meanwhile waits until the
  * others have caught up.
  *
- * Network. A message is copied, then lost, doubled or delayed as sim_faults says. Messages of
+ * Network. A message is copied, then lost, doubled or delayed as in sim_faults. Messages of
  * one link arrive in order unless the seed reorders them. A cut link loses what is sent over it
  * and what is under way.
  *
@@ -93,17 +93,17 @@ typedef struct sim_faults {
     int64_t cut_every_us;     /* on average a pair of actors is cut this often; 0: never */
     int64_t cut_max_us;       /* for at most so long */
     uint32_t cut_one_way_ppm; /* this share of the cuts stops one direction only */
-    int64_t crash_every_us;   /* on average somebody crashes this often; 0: never */
-    uint32_t crash_after_ppm; /* somebody crashes right after receiving or stepping */
-    int64_t down_max_us;      /* who crashed is back after at most so long */
+    int64_t crash_every_us;   /* on average an actor crashes this often; 0: never */
+    uint32_t crash_after_ppm; /* an actor crashes right after receiving or stepping */
+    int64_t down_max_us;      /* a crashed actor is back after at most so long */
     uint32_t power_ppm;       /* this share of the crashes is SIM_CRASH_POWER */
 
-    /* From here on nothing goes wrong any more, links are whole, everybody is restarted: so that
+    /* From here on nothing goes wrong any more, links are whole, all actors are restarted: so that
      * a test can ask whether all has settled. 0: never. */
     int64_t calm_from_us;
 } sim_faults;
 
-/* True while it holds; else says why in words. Reads the test's state, changes nothing. */
+/* True while it holds; else writes the reason. Reads the test's state, changes nothing. */
 typedef bool (*sim_invariant_fn)(void *arg, const sim *world, char why[SIM_WHY_MAX]);
 
 /* The name and the seed are what a report begins with. The name is borrowed. */
@@ -123,7 +123,7 @@ void sim_set_clock(sim *world, sim_id id, int64_t wall_offset_us, int32_t drift_
 void sim_set_report(sim *world, FILE *report);
 
 /* Run until the time or until nothing is left to happen; more than max_events is a failure. May
- * be called again with a later time. True when every invariant held and nobody called sim_fail. */
+ * be called again with a later time. True when every invariant held and sim_fail was not called. */
 TIDE_MUST_CHECK bool sim_run(sim *world, int64_t until_us, uint64_t max_events);
 
 /* What must be true at the end, when all has settled: reported as a broken invariant is. Returns
@@ -143,7 +143,7 @@ void sim_fail(sim *world, const char *format, ...) TIDE_PRINTF(2, 3); /* the fir
 /* What happened. */
 int64_t sim_now_us(const sim *world);
 bool sim_is_up(const sim *world, sim_id id);
-const char *sim_failure(const sim *world); /* the words; NULL: none */
+const char *sim_failure(const sim *world); /* the reason; NULL: none */
 uint64_t sim_event_count(const sim *world);
 uint64_t sim_trace_hash(const sim *world); /* of every event and every byte sent */
 uint64_t sim_crash_count(const sim *world);

@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "support/program/test_file.h"
 #include "support/sim/seeds.h"
-#include "support/test_file.h"
 
 static bool run_one(uint64_t seed, sim_run_fn run, void *arg)
 {

@@ -162,7 +162,7 @@ static void a_link_keeps_order_unless_told_otherwise(void **state)
     }
 }
 
-/* The rates are what they say: of 500 messages about 10 % are lost and of the rest about 20 %
+/* The rates are kept: of 500 messages about 10 % are lost and of the rest about 20 %
  * doubled. */
 static void loss_and_copies_come_at_their_rates(void **state)
 {
@@ -217,7 +217,7 @@ static void only_a_power_cut_gives_a_new_boot(void **state)
     sim_crash_now(world, p.id, SIM_CRASH_PROCESS, 500000);
     assert_false(sim_is_up(world, p.id));
     const int steps = p.steps;
-    send_numbers(world, &other, &p, 1); /* nobody there */
+    send_numbers(world, &other, &p, 1); /* no receiver */
     assert_true(sim_run(world, SIM_SECOND_US + 499999, EVENTS_MAX));
     assert_int_equal(steps, p.steps);
     assert_int_equal(0, p.received_len);

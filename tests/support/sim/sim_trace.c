@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 void sim_hash(sim *world, const void *bytes, size_t len)
 {

@@ -1,4 +1,4 @@
-/* proc_parts.h - what the files that make up proc share.
+/* proc_internal.h - what the files of proc share.
  *
  *     proc.c          a running child: signal, wait, reap
  *     proc_start.c    fork and exec
@@ -7,14 +7,14 @@
  *     proc_find.c     where the program under test is
  *
  * Threads: any. */
-#ifndef TIDEMARK_TESTS_PROC_PARTS_H
-#define TIDEMARK_TESTS_PROC_PARTS_H
+#ifndef TIDEMARK_TESTS_PROC_INTERNAL_H
+#define TIDEMARK_TESTS_PROC_INTERNAL_H
 
 #include <stdint.h>
 
 #include "support/process/proc.h"
 
-/* How long poll() may wait before the deadline, a time of proc_now_ms(), is looked at again: a slice
+/* How long poll() may wait before the deadline, a time of proc_now_ms(), is checked again: a slice
  * at most, 0 when it is over. */
 int proc_slice_ms(int64_t deadline_ms);
 

@@ -1,4 +1,4 @@
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,8 +10,8 @@
 
 enum { EXIT_USAGE = 2 };
 
-static const char tests_folder[] = "tests/";
-static const char ending[] = "_test.c";
+#define TESTS_FOLDER "tests/"
+#define ENDING "_test.c"
 
 static test_file *files;
 static char running[PATH_MAX];
@@ -27,13 +27,13 @@ void test_file_add(test_file *file)
 static void get_name(const test_file *file, char out[PATH_MAX])
 {
     const char *path = file->source;
-    for (const char *at = path; (at = strstr(at, tests_folder)) != NULL; path = at)
-        at += sizeof tests_folder - 1;
-    const size_t len = strlen(path) - (sizeof ending - 1);
+    for (const char *at = path; (at = strstr(at, TESTS_FOLDER)) != NULL; path = at)
+        at += strlen(TESTS_FOLDER);
+    const size_t len = strlen(path) - strlen(ENDING);
     (void)snprintf(out, PATH_MAX, "%.*s", (int)len, path);
 }
 
-/* A file is named by its whole path below tests/, or by the last words of it. */
+/* A file is named by its whole path below tests/, or by the last parts of it. */
 static bool is_named(const char *name, const char *wanted)
 {
     const size_t name_len = strlen(name);

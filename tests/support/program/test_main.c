@@ -1,6 +1,6 @@
 /* test_main.c - main of a program of test files: see test_file.h. It is alone in its file, so a
  * program with a main of its own does not link it. */
-#include "support/test_file.h"
+#include "support/program/test_file.h"
 
 int main(int argc, char **argv)
 {

@@ -1,4 +1,4 @@
-/* pg_parts.h - what the files that make up pg_cluster share.
+/* pg_cluster_internal.h - what the files of pg_cluster share.
  *
  *     pg_cluster.c    a server: made, started, crashed, stopped
  *     pg_install.c    where PostgreSQL's programs are
@@ -7,8 +7,8 @@
  *     pg_url.c        URLs
  *
  * Threads: any. */
-#ifndef TIDEMARK_TESTS_PG_PARTS_H
-#define TIDEMARK_TESTS_PG_PARTS_H
+#ifndef TIDEMARK_TESTS_PG_CLUSTER_INTERNAL_H
+#define TIDEMARK_TESTS_PG_CLUSTER_INTERNAL_H
 
 #include <stddef.h>
 

@@ -26,7 +26,7 @@ static void without_a_file_all_are_listed(void **state)
     TIDE_CLEANUP(proc_result_done) proc_result result = {0};
     run_program(&result, NULL, NULL, NULL, NULL);
     assert_int_equal(2, result.exit_code);
-    assert_contains(result.err, "support/test_file\n");
+    assert_contains(result.err, "support/program/test_file\n");
     assert_contains(result.err, "support/process/proc\n");
 }
 
@@ -39,11 +39,11 @@ static void an_unknown_file_is_refused(void **state)
     assert_contains(result.err, "no test file \"no_such\"");
 }
 
-/* "ile" ends the name and is no word of it. */
+/* "ile" ends the name and is no part of its path. */
 static void a_file_is_named_by_its_last_words(void **state)
 {
     (void)state;
-    assert_string_equal("support/test_file", test_file_name());
+    assert_string_equal("support/program/test_file", test_file_name());
     TIDE_CLEANUP(proc_result_done) proc_result part = {0};
     run_program(&part, "ile", NULL, NULL, NULL);
     assert_int_equal(2, part.exit_code);

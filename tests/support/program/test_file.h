@@ -14,8 +14,8 @@
  *     store-tests FILE -- ARGUMENT...         what a file passes to itself in a process of its own
  *
  * Threads: none. Files are registered before main. */
-#ifndef TIDEMARK_TESTS_SUPPORT_TEST_FILE_H
-#define TIDEMARK_TESTS_SUPPORT_TEST_FILE_H
+#ifndef TIDEMARK_TESTS_SUPPORT_PROGRAM_TEST_FILE_H
+#define TIDEMARK_TESTS_SUPPORT_PROGRAM_TEST_FILE_H
 
 #include <stddef.h>
 
