@@ -56,6 +56,11 @@ TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
 typedef void tide_store_epoch_fn(void *arg, const tide_identity *before, const tide_identity *now);
 TIDE_API void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg);
 
+/* Called when a call failed because of the store itself and not because of what was asked (it is away, busy, full,
+ * damaged, another one), on the thread of the call. The same rules. */
+typedef void tide_store_failure_fn(void *arg, tide_status status, const char *text);
+TIDE_API void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn, void *arg);
+
 /* Epoch changes that this process has noticed since the store was opened. */
 TIDE_API int64_t tide_store_epoch_changes(tide_store *store);
 

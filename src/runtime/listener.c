@@ -16,6 +16,7 @@
 #include "net/call/reflection.h"
 #include "net/server/server.h"
 #include "runtime/lifecycle.h"
+#include "runtime/store_watch.h"
 #include "services/access/access.h"
 
 struct tide_listener {
@@ -36,6 +37,7 @@ struct tide_listener {
     bool has_drainer;
     atomic_bool is_ready;
     atomic_bool is_unhealthy;
+    tide_store_watch store_watch;
     tide_series **durations;        /* by index of the route */
     atomic_uint_fast64_t lost_seen; /* lines of the log that are in the metrics */
 };
@@ -299,11 +301,20 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
                        "--token-file", err);
 }
 
+void tide_listener_watch_store(tide_listener *listener, tide_store *store)
+{
+    if (!listener->store_watch.store)
+        tide_store_watch_init(&listener->store_watch, store, listener->options.log,
+                              listener->metrics);
+}
+
 static tide_status open_components(tide_listener *listener, tide_error *err)
 {
     const tide_listener_options *options = &listener->options;
     TIDE_TRY(tide_metrics_new(&listener->metrics, options->version, options->env, err));
     tide_metrics_add_source(listener->metrics, write_net, listener);
+    if (options->store)
+        tide_listener_watch_store(listener, options->store);
     TIDE_TRY(tide_health_new(&listener->health, err));
     TIDE_TRY(tide_reflection_new(&listener->reflection, tide_view_bytes(NULL, 0), err));
     TIDE_TRY(tide_routes_new(&listener->routes, err));
@@ -385,6 +396,7 @@ void tide_listener_close(tide_listener *listener)
     if (!listener)
         return;
     tide_listener_stop(listener);
+    tide_store_watch_done(&listener->store_watch);
     tide_ticker_free(listener->ticker);
     tide_access_close(listener->access);
     tide_tls_close(listener->tls);

@@ -84,6 +84,10 @@ tide_metrics *tide_listener_metrics(tide_listener *listener);
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
 
+/* Log and count epoch changes and failures of this store (store_watch.h); the first one named is watched, and
+ * options.store is the first. It must outlive the listener. */
+void tide_listener_watch_store(tide_listener *listener, tide_store *store);
+
 /* Runs from the end of all `start` to tide_listener_stop. Borrowed. */
 tide_ticker *tide_listener_ticker(tide_listener *listener);
 

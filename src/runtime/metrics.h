@@ -78,6 +78,12 @@ enum {
       "work items changed or made by sweeps")                                                      \
     X(CLEANED, "tidemark_cleaned_rows", COUNTER, "rows", "kind", NONE,                             \
       "rows deleted by the clean-up steps")                                                        \
+    X(STORE_EPOCH, "tidemark_store_epoch", GAUGE, "", "store", NONE,                               \
+      "epoch of the store, as this process knows it")                                              \
+    X(STORE_EPOCH_CHANGES, "tidemark_store_epoch_changes", COUNTER, "", "store", NONE,             \
+      "epochs that began while this process had the store open")                                   \
+    X(STORE_FAILURES, "tidemark_store_failures", COUNTER, "", "store,reason", NONE,                \
+      "calls of the store that failed because it was away, busy, full, damaged or another one")    \
     X(AUTH_FAILURES, "tidemark_auth_failures", COUNTER, "", "reason", NONE,                        \
       "calls that were refused for their credentials")                                             \
     X(RPC_CALLS, "tidemark_rpc_calls", COUNTER, "", "method,code", NONE,                           \

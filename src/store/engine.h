@@ -182,6 +182,8 @@ struct tide_store {
     int64_t epoch_changes;         /* noticed since the store was opened */
     tide_store_epoch_fn *on_epoch; /* NULL: none */
     void *on_epoch_arg;
+    tide_store_failure_fn *on_failure; /* NULL: none */
+    void *on_failure_arg;
     int64_t open_until_us; /* real time by which opening ends; 0: the store is open */
 };
 

@@ -441,6 +441,14 @@ void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg)
     (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
+void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn, void *arg)
+{
+    (void)pthread_mutex_lock(&store->identity_lock);
+    store->on_failure = fn;
+    store->on_failure_arg = arg;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+}
+
 typedef struct raise_request {
     int64_t above;
     const char *reason;

@@ -107,8 +107,29 @@ static tide_status enter(tide_store *store, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status leave(tide_store *store, tide_status status)
+/* Is it the store that failed, and not what was asked of it? */
+static bool is_of_store(tide_status status)
 {
+    return status == TIDE_E_UNAVAILABLE || status == TIDE_E_BUSY || status == TIDE_E_TIMEOUT ||
+           status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_MISMATCH || status == TIDE_E_FULL ||
+           status == TIDE_E_IO || status == TIDE_E_DAMAGED;
+}
+
+static void report_failure(tide_store *store, tide_status status, const tide_error *err)
+{
+    if (!is_of_store(status))
+        return;
+    (void)pthread_mutex_lock(&store->identity_lock);
+    tide_store_failure_fn *report = store->on_failure;
+    void *arg = store->on_failure_arg;
+    (void)pthread_mutex_unlock(&store->identity_lock);
+    if (report)
+        report(arg, status, err && err->text[0] ? err->text : tide_status_get(status)->text);
+}
+
+static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
+{
+    report_failure(store, status, err);
     (void)pthread_mutex_lock(&store->user_lock);
     if (--store->users == 0)
         (void)pthread_cond_broadcast(&store->has_left);
@@ -211,7 +232,7 @@ tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_
     if (store->options.mode == TIDE_STORE_AS_IS)
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->write(store, fn, arg, err));
+    return leave(store, store->ops->write(store, fn, arg, err), err);
 }
 
 tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, bool is_callers_id,
@@ -223,7 +244,8 @@ tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg,
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
     tide_error unknown = {.status = TIDE_OK};
     TIDE_TRY(enter(store, err));
-    const tide_status status = leave(store, store->ops->write_by_id(store, fn, arg, &unknown));
+    const tide_status status =
+        leave(store, store->ops->write_by_id(store, fn, arg, &unknown), &unknown);
     if (status == TIDE_E_OUTCOME_UNKNOWN && is_callers_id)
         return tide_fail_advised(err, TIDE_E_UNAVAILABLE, "%s; repeating with the same id is safe",
                                  unknown.text);
@@ -235,17 +257,17 @@ tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg,
 tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->read(store, fn, arg, false, err));
+    return leave(store, store->ops->read(store, fn, arg, false, err), err);
 }
 
 tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->read(store, fn, arg, true, err));
+    return leave(store, store->ops->read(store, fn, arg, true, err), err);
 }
 
 tide_status tide_store_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->look(store, look, err));
+    return leave(store, store->ops->look(store, look, err), err);
 }

@@ -221,6 +221,8 @@ tide_status tide_colony_run(const tide_colony_options *options, tide_error *err)
     tide_listener_options listener = options->listener;
     listener.steps = tidemark_colony_steps;
     TIDE_TRY(tide_listener_open(&single.listener, &listener, err));
+    if (options->scheduler.sink && options->scheduler.sink->store)
+        tide_listener_watch_store(single.listener, options->scheduler.sink->store);
     TIDE_TRY(tide_colonyd_open(&colonyd, single.listener, options, err));
     single.component = colonyd;
     return tide_single_service_serve(&single, err);

@@ -1,0 +1,67 @@
+#include "runtime/store_watch.h"
+
+#include <tidemark/identity.h>
+
+enum { QUIET_US = 1000000 };
+
+static void count_epoch(tide_store_watch *watch, int64_t epoch, int64_t changes)
+{
+    const char *name = tide_store_name(watch->store);
+    tide_series_set(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_EPOCH, name), epoch);
+    tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_EPOCH_CHANGES, name),
+                    changes);
+}
+
+static void report_epoch(void *arg, const tide_identity *before, const tide_identity *now)
+{
+    tide_store_watch *watch = arg;
+    tide_log_write(watch->log, TIDE_LOG_WARN, "store epoch changed",
+                   TIDE_F("store", tide_store_name(watch->store)), TIDE_FI("epoch", now->epoch),
+                   TIDE_F("epoch_id", now->epoch_id), TIDE_FI("before", before->epoch),
+                   TIDE_F("before_id", before->epoch_id), TIDE_F_END);
+    count_epoch(watch, now->epoch, 1);
+}
+
+static void report_failure(void *arg, tide_status status, const char *text)
+{
+    tide_store_watch *watch = arg;
+    tide_env *env = tide_store_env(watch->store);
+    const char *name = tide_store_name(watch->store);
+    const char *reason = tide_status_get(status)->name;
+    tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES, name, reason),
+                    1);
+    (void)pthread_mutex_lock(&watch->lock);
+    const int64_t now_us = env->mono_us(env);
+    const bool is_quiet = now_us < watch->quiet_until_us;
+    const int64_t left_out = watch->left_out;
+    watch->left_out = is_quiet ? left_out + 1 : 0;
+    if (!is_quiet)
+        watch->quiet_until_us = now_us + QUIET_US;
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (!is_quiet)
+        tide_log_write(watch->log, TIDE_LOG_WARN, "store call failed", TIDE_F("store", name),
+                       TIDE_F("reason", reason), TIDE_F("error", text),
+                       TIDE_FI("left_out", left_out), TIDE_F_END);
+}
+
+void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log *log,
+                           tide_metrics *metrics)
+{
+    tide_identity identity;
+    *watch = (tide_store_watch){.store = store, .log = log, .metrics = metrics};
+    (void)pthread_mutex_init(&watch->lock, NULL);
+    tide_store_identity(store, &identity);
+    count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
+    tide_store_on_epoch(store, report_epoch, watch);
+    tide_store_on_failure(store, report_failure, watch);
+}
+
+void tide_store_watch_done(tide_store_watch *watch)
+{
+    if (!watch->store)
+        return;
+    tide_store_on_epoch(watch->store, NULL, NULL);
+    tide_store_on_failure(watch->store, NULL, NULL);
+    (void)pthread_mutex_destroy(&watch->lock);
+    watch->store = NULL;
+}

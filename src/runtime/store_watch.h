@@ -1,0 +1,30 @@
+/* store_watch.h - a daemon's eye on its store: epoch changes and failures, logged and counted.
+ *
+ * An epoch change is a warning with both epochs. A failure of the store is a warning too, at most one a second:
+ * the next line has how many were left out.
+ *
+ * Threads: any. The store calls until tide_store_watch_done. */
+#ifndef TIDE_RUNTIME_STORE_WATCH_H
+#define TIDE_RUNTIME_STORE_WATCH_H
+
+#include <pthread.h>
+
+#include <tidemark/store.h>
+
+#include "base/log.h"
+#include "runtime/metrics.h"
+
+typedef struct tide_store_watch {
+    tide_store *store; /* NULL: none */
+    tide_log *log;
+    tide_metrics *metrics;
+    pthread_mutex_t lock;
+    int64_t quiet_until_us;
+    int64_t left_out;
+} tide_store_watch;
+
+void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log *log,
+                           tide_metrics *metrics);
+void tide_store_watch_done(tide_store_watch *watch);
+
+#endif
