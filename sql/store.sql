@@ -64,6 +64,29 @@ SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit
 -- Is one of our commits waiting for a synchronous standby?
 SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep';
 
+-- statement: privilege_list  only: postgres
+-- What this role may do, and what does not work where it may not.
+SELECT * FROM (VALUES
+    ('CREATE on schema ' || quote_ident(current_schema()), has_schema_privilege(current_schema(), 'CREATE'),
+     'a store cannot be made or migrated'),
+    ('TEMPORARY on database ' || quote_ident(current_database()), has_database_privilege(current_database(), 'TEMPORARY'),
+     'tidemark query is refused'),
+    ('EXECUTE on function pg_current_wal_lsn()', has_function_privilege('pg_current_wal_lsn()', 'EXECUTE'),
+     'commits are synchronous, and a failover is noticed by its epochs alone'),
+    ('EXECUTE on function pg_current_wal_insert_lsn()', has_function_privilege('pg_current_wal_insert_lsn()', 'EXECUTE'),
+     'commits are synchronous, and a failover is noticed by its epochs alone'),
+    ('EXECUTE on function pg_walfile_name(pg_lsn)', has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE'),
+     'commits are synchronous, and a failover is noticed by its epochs alone'),
+    ('EXECUTE on function pg_control_system()', has_function_privilege('pg_control_system()', 'EXECUTE'),
+     'commits are synchronous, and a failover is noticed by its epochs alone'),
+    ('EXECUTE on function pg_control_checkpoint()', has_function_privilege('pg_control_checkpoint()', 'EXECUTE'),
+     'commits are synchronous, and a failover is noticed by its epochs alone'),
+    ('EXECUTE on function pg_logical_emit_message',
+     (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
+      WHERE proname = 'pg_logical_emit_message' AND pronamespace = 'pg_catalog'::regnamespace),
+     'commits are synchronous')
+) AS privileges (name, is_held, consequence);
+
 -- statement: standby_lag  only: postgres
 -- Bytes that were received and not applied yet, and seconds since the last transaction that was applied, where there is
 -- anything to apply.

@@ -67,6 +67,54 @@ static void tell_clock_difference(tide_doctor *doctor, tide_store *store)
                      (server_us - middle_us) / 1000);
 }
 
+typedef struct mode {
+    char commit[64];
+    char pooler[64];
+    char identity[160];
+    char lag_bytes[32];
+    char lag_seconds[32];
+} mode;
+
+static void note_fact(void *arg, const char *name, const char *value)
+{
+    mode *found = arg;
+    const struct {
+        const char *name;
+        char *out;
+        size_t size;
+    } facts[] = {{"commit_mode", found->commit, sizeof found->commit},
+                 {"pooler", found->pooler, sizeof found->pooler},
+                 {"identity", found->identity, sizeof found->identity},
+                 {"standby_lag_bytes", found->lag_bytes, sizeof found->lag_bytes},
+                 {"standby_lag_seconds", found->lag_seconds, sizeof found->lag_seconds}};
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        if (strcmp(facts[i].name, name) == 0)
+            (void)snprintf(facts[i].out, facts[i].size, "%s", value);
+}
+
+/* How commits reach the disk, and by what the store is known. */
+static void tell_mode(tide_doctor *doctor, tide_store *store)
+{
+    mode found = {.commit = ""};
+    tide_error err = {.status = TIDE_OK};
+    if (tide_store_describe(store, note_fact, &found, &err) < TIDE_OK) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "commit mode", "", "%s", err.text);
+        return;
+    }
+    const bool is_reduced = strncmp(found.identity, "reduced", 7) == 0;
+    const bool is_pooled = strcmp(found.pooler, "none") != 0;
+    tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "commit mode",
+                     is_pooled ? "a direct connection shares flushes, and is faster" : "", "%s",
+                     found.commit);
+    tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "pooler", "", "%s", found.pooler);
+    tide_doctor_tell(doctor, is_reduced ? TIDE_DOCTOR_WARN : TIDE_DOCTOR_OK, "identity",
+                     is_reduced ? "grant the functions that are named under privileges" : "", "%s",
+                     found.identity);
+    if (found.lag_bytes[0])
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "standby lag", "", "%s bytes, %s s",
+                         found.lag_bytes, found.lag_seconds);
+}
+
 static void check_store(tide_doctor *doctor, tide_engine engine)
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
@@ -83,8 +131,10 @@ static void check_store(tide_doctor *doctor, tide_engine engine)
     }
     tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "store", "'tidemark store check' reads all of it",
                      "%s can be opened", tide_store_name(store));
-    if (engine == TIDE_ENGINE_POSTGRES)
+    if (engine == TIDE_ENGINE_POSTGRES) {
         tell_clock_difference(doctor, store);
+        tell_mode(doctor, store);
+    }
 }
 
 static tide_status examine(tide_cli *cli, tide_error *err)
@@ -101,6 +151,7 @@ static tide_status examine(tide_cli *cli, tide_error *err)
         tide_doctor_check_file(&doctor, url.target);
         break;
     case TIDE_ENGINE_POSTGRES:
+        tide_doctor_check_state_directory(&doctor);
         tide_doctor_check_server(&doctor, url.target);
         break;
     }

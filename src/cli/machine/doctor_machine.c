@@ -154,8 +154,9 @@ static int check_writable(const char *path)
 
 void tide_doctor_check_state_directory(tide_doctor *doctor)
 {
-    static const char advice[] = "without it a file put back to an earlier state may go unnoticed; "
-                                 "set TIDEMARK_STATE_DIR";
+    static const char advice[] =
+        "without it a file put back to an earlier state, or a primary that "
+        "returned, may go unnoticed; set TIDEMARK_STATE_DIR";
     char path[TIDE_IDENTITY_MARKER_PATH_SIZE];
     if (!tide_identity_marker_state_directory(NULL, path)) {
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "state directory", advice, "none");

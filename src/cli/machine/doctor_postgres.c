@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cli/machine/doctor.h"
 #include "store/postgres/pq_library.h"
+#include "tidemark_sql.h"
 
 enum {
     SERVER_LEAST = 140000,
@@ -97,6 +98,27 @@ static void check_setting(tide_doctor *doctor, PGconn *connection, const setting
                      is_wanted ? "" : row->advice, "%s", *value ? value : "none");
 }
 
+static void check_privileges(tide_doctor *doctor, PGconn *connection)
+{
+    int missing = 0;
+    TIDE_CLEANUP(clearp)
+    PGresult *result =
+        tide_pq.exec(connection, TIDE_SQL_PRIVILEGE_LIST->engine[TIDE_ENGINE_POSTGRES].text);
+    if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "privileges", "", "cannot be read");
+        return;
+    }
+    for (int i = 0; i < tide_pq.ntuples(result); i++) {
+        if (tide_pq.getvalue(result, i, 1)[0] == 't')
+            continue;
+        missing++;
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "privileges", tide_pq.getvalue(result, i, 2),
+                         "no %s", tide_pq.getvalue(result, i, 0));
+    }
+    if (missing == 0)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "privileges", "", "all that a store needs");
+}
+
 static void tell_unreachable(tide_doctor *doctor, const PGconn *connection)
 {
     char words[1024];
@@ -124,6 +146,7 @@ void tide_doctor_check_server(tide_doctor *doctor, const char *url)
     check_version(doctor, connection);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         check_setting(doctor, connection, &settings[i]);
+    check_privileges(doctor, connection);
     const char *standby = tide_pq.parameterStatus(connection, "in_hot_standby");
     if (standby && strcmp(standby, "on") == 0)
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "role", "numbers are taken on the primary",
