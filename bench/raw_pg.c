@@ -74,6 +74,17 @@ void raw_pg_write(PGconn *pg, const char *writer, int64_t n)
     end_command(pg, PQexecPrepared(pg, "write", 2, values, lens, formats, 1), "write");
 }
 
+void raw_pg_write_unnamed(PGconn *pg, raw_pg_kind kind, const char *writer, int64_t n)
+{
+    static const Oid types[] = {OID_TEXT, OID_INT8};
+    const uint64_t wire = htobe64((uint64_t)n);
+    const char *values[] = {writer, (const char *)&wire};
+    const int lens[] = {0, sizeof wire};
+    const int formats[] = {0, 1};
+    end_command(pg, PQexecParams(pg, write_texts[kind], 2, types, values, lens, formats, 1),
+                "write");
+}
+
 int64_t raw_pg_ask(PGconn *pg, const char *query)
 {
     PGresult *result = PQexec(pg, query);

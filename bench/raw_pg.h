@@ -36,6 +36,10 @@ void raw_pg_make_tables(const char *url);
 PGconn *raw_pg_open_writer(const char *url, raw_pg_kind kind);
 void raw_pg_write(PGconn *pg, const char *writer, int64_t n);
 
+/* The same with an unnamed statement, for a pooler that may change the server between two. The server's
+ * default is a synchronous commit. */
+void raw_pg_write_unnamed(PGconn *pg, raw_pg_kind kind, const char *writer, int64_t n);
+
 /* The first column of the first row. */
 int64_t raw_pg_ask(PGconn *pg, const char *query);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
-#include "store/postgres/pg_connection.h"
+#include "store/postgres/pg_engine.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -237,6 +237,17 @@ tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection, ti
     return find_host(out, connection, &ignored, err);
 }
 
+/* See tide_pg_is_unguarded. */
+static void set_session(tide_pg_connection *connection)
+{
+    (void)tide_pq.exitPipelineMode(connection->pg);
+    tide_pq.clear(tide_pq.exec(connection->pg,
+                               "SET lock_timeout=10000; SET statement_timeout=30000;"
+                               "SET idle_in_transaction_session_timeout=31000; SET jit=off;"
+                               "SET synchronous_commit=off"));
+    (void)tide_pq.enterPipelineMode(connection->pg);
+}
+
 static tide_status identify(tide_pg_connection *connection, tide_error *err)
 {
     tide_host host = {0};
@@ -248,6 +259,8 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
     if (status < TIDE_OK)
         return tide_fail_context(err, status, "cannot connect to %s", connection->store->name);
     connection->is_on_standby = host.is_standby;
+    if (tide_pg_is_unguarded)
+        set_session(connection);
     switch (connection->store->options.pg_pooler) {
     case TIDE_PG_POOLER_AUTO:
         connection->is_pooled = tide_pq.backendPID(connection->pg) != backend_pid;

@@ -57,6 +57,10 @@ TIDE_MUST_CHECK tide_status tide_pg_identify_again(tide_pg_connection *connectio
 
 /* ---- pg_transaction.c ---- */
 
+/* Only for bench/pg_ordered, which measures what the guard costs: connections that are made from now on set
+ * their session once, and transactions prove nothing. */
+extern bool tide_pg_is_unguarded;
+
 /* Run a closure on this connection up to its COMMIT, or roll it back. connection->is_stale: the guard
  * refused, and nothing was done. */
 TIDE_MUST_CHECK tide_status tide_pg_run_write(tide_pg_connection *connection, tide_tx_fn *fn,
