@@ -92,7 +92,10 @@ tide_status tide_pg_flush_read(tide_pg_connection *connection, tide_error *err)
 tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err)
 {
     tide_pg_engine *engine = connection->store->engine;
-    if (!connection->is_commit_sent || (connection->is_ended && !connection->is_committed))
+    /* A session that is ended while its commit waits for a standby warns that it is committed here. */
+    const bool is_undone =
+        connection->is_ended && !connection->is_committed && !connection->has_warned;
+    if (!connection->is_commit_sent || is_undone)
         return connection->has_timed_out ? TIDE_E_TIMEOUT : TIDE_E_SERIALIZATION;
     bool is_standby_away = connection->has_standby_wait;
     switch (tide_pg_flusher_ask(&engine->flusher, connection->witness, connection->xid,

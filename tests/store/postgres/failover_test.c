@@ -2,6 +2,7 @@
 #include "support/store_fixture.h"
 
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -285,6 +286,73 @@ static void a_required_standby_that_is_away_ends_calls_in_time(void **state)
     tide_store_close(store);
 }
 
+typedef struct caller {
+    tide_store *store;
+    const char *task_id; /* NULL: made by the call */
+    bool is_sequence;
+    tide_status status;
+    tide_error err;
+    pthread_t thread;
+} caller;
+
+static void *call_store(void *arg)
+{
+    caller *self = arg;
+    const tide_task_new task = {.task_id = self->task_id, .title = "t"};
+    char id[TIDE_WORK_ID_MAX + 1];
+    tide_sequence_range range;
+    self->status = self->is_sequence
+                       ? tide_sequence_next(self->store, "orders", 1, &range, NULL, &self->err)
+                       : tide_task_create(self->store, &task, id, &self->err);
+    return NULL;
+}
+
+/* The backend ends while its COMMIT, which has happened, waits for the standby: no answer comes. */
+static void lose_answer(caller *c)
+{
+    static const char away[] = "ALTER SYSTEM SET synchronous_standby_names = 'away'";
+    assert_ok(pg_cluster_query(&p.primary, away, NULL, 0, &p.err));
+    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
+    wait_query(&p.primary, "SHOW synchronous_standby_names", "away");
+    assert_int_equal(0, pthread_create(&c->thread, NULL, call_store, c));
+    wait_query(&p.primary, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+               "1");
+    assert_ok(pg_cluster_query(&p.primary,
+                               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                               "WHERE wait_event = 'SyncRep'",
+                               NULL, 0, &p.err));
+    assert_ok(pg_cluster_query(&p.primary, "ALTER SYSTEM SET synchronous_standby_names = ''", NULL,
+                               0, &p.err));
+    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
+    assert_int_equal(0, pthread_join(c->thread, NULL));
+}
+
+static void a_lost_answer_is_found_out_by_the_id(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    char count[16];
+    tide_store *store = NULL;
+    pg_cluster_url(&p.primary, "postgres", url);
+    /* Synchronous in its own transaction, as behind a pooler: there is no witness. */
+    const tide_store_options options = {.state_dir = "", .pg_pooler = TIDE_PG_POOLER_TRANSACTION};
+    assert_ok_err(tide_store_open(&store, url, &options, &p.err), &p.err);
+    must_take(store);
+    caller given = {.store = store, .task_id = "given"};
+    lose_answer(&given);
+    assert_ok_err(given.status, &given.err);
+    caller made = {.store = store};
+    lose_answer(&made);
+    assert_ok_err(made.status, &made.err);
+    assert_ok(
+        pg_cluster_query(&p.primary, "SELECT count(*) FROM tasks", count, sizeof count, &p.err));
+    assert_string_equal("2", count);
+    caller number = {.store = store, .is_sequence = true};
+    lose_answer(&number);
+    assert_status(TIDE_E_OUTCOME_UNKNOWN, number.status);
+    tide_store_close(store);
+}
+
 /* What the role or database asks for is not lowered: an acknowledged commit is applied on the standby. */
 static void remote_apply_is_what_an_acknowledgement_waits_for(void **state)
 {
@@ -406,6 +474,7 @@ TEST_FILE()
         PAIR_CASE(an_epoch_begun_elsewhere_is_known_in_the_next_transaction),
         PAIR_CASE(another_store_at_the_same_address_is_refused),
         PAIR_CASE(a_required_standby_that_is_away_ends_calls_in_time),
+        PAIR_CASE(a_lost_answer_is_found_out_by_the_id),
         PAIR_CASE(remote_apply_is_what_an_acknowledgement_waits_for),
         PAIR_CASE(a_standby_is_read_and_reports_how_far_it_lags),
         PAIR_CASE(a_server_without_wal_functions_gets_synchronous_commits),
