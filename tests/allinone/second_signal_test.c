@@ -44,12 +44,12 @@ void __wrap_tide_events_end(tide_events *events)
 }
 
 /* Both before the first is looked at: the second finds it draining. */
-static tide_status signal_twice(void *arg, tide_store *store, const tide_listener *front,
+static tide_status signal_twice(void *arg, tide_store *store, const tide_listener *listener,
                                 tide_error *err)
 {
     (void)arg;
     (void)store;
-    (void)front;
+    (void)listener;
     (void)err;
     return raise(SIGTERM) == 0 && raise(SIGINT) == 0 ? TIDE_OK : TIDE_E_FAILED;
 }
@@ -67,12 +67,13 @@ static _Noreturn void run_and_stay(const char *dir)
     tide_log log;
     tide_error err = {0};
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_ERROR);
-    tide_up_options options = {.front = {.log = &log, .env = tide_env_system(), .version = "test"},
-                               .data_dir = dir,
-                               .http = "127.0.0.1:0",
-                               .collect_us = INT64_C(1000000),
-                               .extra = {.begin = signal_twice}};
-    tide_net_limits_init(&options.front.limits);
+    tide_up_options options = {
+        .listener = {.log = &log, .env = tide_env_system(), .version = "test"},
+        .data_dir = dir,
+        .http = "127.0.0.1:0",
+        .collect_us = INT64_C(1000000),
+        .extra = {.begin = signal_twice}};
+    tide_net_limits_init(&options.listener.limits);
     const tide_status status = tide_up_run(&options, &err);
     if (status != TIDE_E_INTERRUPTED) {
         (void)fprintf(stderr, "status %d: %s\n", (int)status, err.text);
