@@ -165,48 +165,17 @@ tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, ti
 
 /* ---- questions ---- */
 
-typedef struct relay {
-    const tide_sink_rows *rows;
-    tide_sql_value cells[TIDE_DUCKDB_COLUMNS_MAX];
-} relay;
-
-static tide_status relay_columns(void *arg, const char *const *names, int count, tide_error *err)
-{
-    const relay *r = arg;
-    return r->rows->columns(r->rows->arg, names, count, err);
-}
-
-static tide_status relay_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
-{
-    static const tide_sql_value_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
-        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
-        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB,
-    };
-    relay *r = arg;
-    for (int i = 0; i < count; i++)
-        r->cells[i] = (tide_sql_value){.kind = kinds[cells[i].kind],
-                                       .i64 = cells[i].i64,
-                                       .f64 = cells[i].f64,
-                                       .bytes = cells[i].bytes};
-    return r->rows->row(r->rows->arg, r->cells, count, err);
-}
-
 tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
                                  const tide_sink_rows *rows, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) relay *r = calloc(1, sizeof *r);
-    if (!r)
-        return tide_no_memory(err);
-    r->rows = rows;
     const tide_duck_ask ask = {
         .text = query->sql,
         .row_max = query->row_max > 0 ? query->row_max : QUERY_ROWS_DEFAULT,
         .bytes_max = query->bytes_max > 0 ? query->bytes_max : QUERY_BYTES_DEFAULT,
         .timeout_us = query->timeout_us > 0 ? query->timeout_us : QUERY_TIMEOUT_DEFAULT_US,
-        .columns = relay_columns,
-        .row = relay_row,
-        .arg = r,
+        .columns = rows->columns,
+        .row = rows->row,
+        .arg = rows->arg,
     };
     return tide_duckdb_ask_apart(tide_duck_sink_of(base)->db, &ask, err);
 }

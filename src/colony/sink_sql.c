@@ -239,54 +239,17 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
 
 /* ---- query ---- */
 
-static tide_sql_value cell_of(const tide_value *value)
-{
-    switch (value->kind) {
-    case TIDE_VALUE_I64:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = value->as.i64};
-    case TIDE_VALUE_BOOL:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = value->as.i64};
-    case TIDE_VALUE_F64:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = value->as.f64};
-    case TIDE_VALUE_TEXT:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = value->as.bytes};
-    case TIDE_VALUE_BLOB:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB, .bytes = value->as.bytes};
-    case TIDE_VALUE_NULL:
-    case TIDE_VALUE_TIME: /* a look gives times as text */
-        break;
-    }
-    return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
-}
-
-static tide_status tell_columns(void *arg, const char *const *names, int count_of_them,
-                                tide_error *err)
-{
-    const tide_sink_rows *rows = arg;
-    return rows->columns(rows->arg, names, count_of_them, err);
-}
-
-static tide_status tell_row(void *arg, const tide_value *values, int width, tide_error *err)
-{
-    const tide_sink_rows *rows = arg;
-    tide_sql_value cells[TIDE_LOOK_COLUMNS_MAX];
-    for (int i = 0; i < width; i++)
-        cells[i] = cell_of(&values[i]);
-    return rows->row(rows->arg, cells, width, err);
-}
-
 static tide_status query(tide_sink *sink, const tide_sink_query *asked, const tide_sink_rows *rows,
                          tide_error *err)
 {
-    tide_sink_rows told = *rows;
     const tide_readonly_query look = {
         .sql = asked->sql,
         .row_max = asked->row_max > 0 ? asked->row_max : ROW_MAX_USUAL,
         .bytes_max = asked->bytes_max > 0 ? asked->bytes_max : BYTES_MAX_USUAL,
         .timeout_us = asked->timeout_us > 0 ? asked->timeout_us : TIMEOUT_USUAL_US,
-        .columns = tell_columns,
-        .row = tell_row,
-        .arg = &told,
+        .columns = rows->columns,
+        .row = rows->row,
+        .arg = rows->arg,
     };
     return tide_store_look(sink->store, &look, err);
 }

@@ -46,7 +46,7 @@ static const tide_sql *statement_of(tide_stream_kind kind)
 typedef struct row_maker {
     const tide_stream_type *type;
     tide_record_row row;
-    tide_value values[TIDE_RECORD_COLUMNS_MAX + ROW_EXTRA];
+    tide_sql_value values[TIDE_RECORD_COLUMNS_MAX + ROW_EXTRA];
     size_t offsets[TIDE_RECORD_COLUMNS_MAX + ROW_EXTRA]; /* in text; SIZE_MAX: not there */
     tide_buffer text;
     tide_arena names; /* services that had to be cleaned: they outlive their row */
@@ -79,13 +79,13 @@ static int64_t number_of(const tide_stream_type *type, uint64_t number)
 static tide_status make_text(row_maker *maker, int column, tide_view text)
 {
     size_t replaced = 0;
-    tide_value *value = &maker->values[column + ROW_EXTRA];
-    *value = (tide_value){.kind = TIDE_VALUE_TEXT, .as.bytes = text};
+    tide_sql_value *value = &maker->values[column + ROW_EXTRA];
+    *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = text};
     if (tide_utf8_valid(text))
         return TIDE_OK;
     maker->offsets[column + ROW_EXTRA] = maker->text.len;
     TIDE_TRY(tide_utf8_clean(&maker->text, text, &replaced));
-    value->as.bytes.len = maker->text.len - maker->offsets[column + ROW_EXTRA];
+    value->bytes.len = maker->text.len - maker->offsets[column + ROW_EXTRA];
     return TIDE_OK;
 }
 
@@ -148,7 +148,7 @@ static bool make_plain_map(row_maker *maker, int column, const tide_record_value
 
 static tide_status make_json(row_maker *maker, int column, const tide_record_value *from)
 {
-    tide_value *value = &maker->values[column + ROW_EXTRA];
+    tide_sql_value *value = &maker->values[column + ROW_EXTRA];
     const size_t begin = maker->text.len;
     maker->offsets[column + ROW_EXTRA] = begin;
     const bool is_map = maker->type->columns[column].kind == TIDE_COLUMN_MAP;
@@ -156,36 +156,37 @@ static tide_status make_json(row_maker *maker, int column, const tide_record_val
         tide_buffer_truncate(&maker->text, begin);
         TIDE_TRY(tide_record_value_json(&maker->text, maker->type, column, from));
     }
-    *value = (tide_value){.kind = TIDE_VALUE_TEXT,
-                          .as.bytes.len = maker->text.len - maker->offsets[column + ROW_EXTRA]};
+    *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT,
+                              .bytes.len = maker->text.len - maker->offsets[column + ROW_EXTRA]};
     return TIDE_OK;
 }
 
 static tide_status make_value(row_maker *maker, int column)
 {
     const tide_record_value *from = &maker->row.values[column];
-    tide_value *value = &maker->values[column + ROW_EXTRA];
+    tide_sql_value *value = &maker->values[column + ROW_EXTRA];
     if (column == maker->type->time_column) {
         maker->time_us = time_of(from->i64);
-        *value = (tide_value){.kind = TIDE_VALUE_TIME, .as.i64 = maker->time_us};
+        *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_TIME, .i64 = maker->time_us};
         return TIDE_OK;
     }
     switch (maker->type->columns[column].kind) {
     case TIDE_COLUMN_I64:
     case TIDE_COLUMN_I32:
-        *value = (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = from->i64};
+        *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = from->i64};
         return TIDE_OK;
     case TIDE_COLUMN_U64:
-        *value = (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = number_of(maker->type, from->u64)};
+        *value =
+            (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = number_of(maker->type, from->u64)};
         return TIDE_OK;
     case TIDE_COLUMN_F64:
-        *value = (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = from->f64};
+        *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = from->f64};
         return TIDE_OK;
     case TIDE_COLUMN_BOOL:
-        *value = (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = from->i64};
+        *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = from->i64};
         return TIDE_OK;
     case TIDE_COLUMN_BLOB:
-        *value = (tide_value){.kind = TIDE_VALUE_BLOB, .as.bytes = from->bytes};
+        *value = (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB, .bytes = from->bytes};
         return TIDE_OK;
     case TIDE_COLUMN_TEXT:
         return make_text(maker, column, from->bytes);
@@ -203,7 +204,7 @@ static tide_status make_row(row_maker *maker, const tide_reply_record *record, t
         return tide_fail(err, TIDE_E_DAMAGED, "record %" PRId64 " is no record of %s", record->seq,
                          maker->type->name);
     tide_buffer_clear(&maker->text);
-    maker->values[1] = (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = record->seq};
+    maker->values[1] = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = record->seq};
     for (int i = 0; i < count; i++) {
         maker->offsets[i + ROW_EXTRA] = SIZE_MAX;
         const tide_status status = make_value(maker, i);
@@ -213,7 +214,7 @@ static tide_status make_row(row_maker *maker, const tide_reply_record *record, t
     }
     for (int i = 0; i < count; i++)
         if (maker->offsets[i + ROW_EXTRA] != SIZE_MAX)
-            maker->values[i + ROW_EXTRA].as.bytes.ptr =
+            maker->values[i + ROW_EXTRA].bytes.ptr =
                 maker->text.ptr + maker->offsets[i + ROW_EXTRA];
     return TIDE_OK;
 }
@@ -224,7 +225,7 @@ static tide_status add_to_rollup(tide_rollup *rollup, row_maker *maker, tide_err
     const int column = maker->type->service_column;
     tide_view service = tide_view_of("");
     if (column >= 0) {
-        service = maker->values[column + ROW_EXTRA].as.bytes;
+        service = maker->values[column + ROW_EXTRA].bytes;
         if (maker->offsets[column + ROW_EXTRA] != SIZE_MAX) {
             service.ptr = tide_arena_copy(&maker->names, service.ptr, service.len);
             if (!service.ptr)
@@ -243,7 +244,7 @@ static tide_status copy_rows(tide_tx *tx, const tide_change *change, const tide_
     TIDE_CLEANUP(tide_bulk_dropp) tide_bulk *bulk = NULL;
     const int width = type->column_count + ROW_EXTRA;
     TIDE_TRY(tide_bulk_begin(&bulk, tx, statement_of(type->kind), err));
-    maker->values[0] = (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = source_id};
+    maker->values[0] = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = source_id};
     for (int i = 0; i < change->row_count; i++) {
         TIDE_TRY(make_row(maker, change->rows[i], err));
         TIDE_TRY(tide_bulk_row(bulk, maker->values, width, err));
@@ -325,13 +326,13 @@ static tide_status put_dead(tide_tx *tx, const tide_change *change, int64_t sour
         const tide_dead_letter *letter = &change->dead[i];
         if (letter->seq == 0 && numberless++ >= NUMBERLESS_MAX)
             continue;
-        const tide_value row[] = {
-            {.kind = TIDE_VALUE_I64, .as.i64 = source_id},
-            {.kind = TIDE_VALUE_I64, .as.i64 = letter->seq},
-            {.kind = TIDE_VALUE_TEXT,
-             .as.bytes = tide_view_of(letter->reason ? letter->reason : "")},
-            {.kind = TIDE_VALUE_BLOB, .as.bytes = letter->bytes},
-            {.kind = TIDE_VALUE_TIME, .as.i64 = now_us},
+        const tide_sql_value row[] = {
+            {.kind = TIDE_SQL_VALUE_I64, .i64 = source_id},
+            {.kind = TIDE_SQL_VALUE_I64, .i64 = letter->seq},
+            {.kind = TIDE_SQL_VALUE_TEXT,
+             .bytes = tide_view_of(letter->reason ? letter->reason : "")},
+            {.kind = TIDE_SQL_VALUE_BLOB, .bytes = letter->bytes},
+            {.kind = TIDE_SQL_VALUE_TIME, .i64 = now_us},
         };
         TIDE_TRY(tide_bulk_row(bulk, row, (int)(sizeof row / sizeof row[0]), err));
     }

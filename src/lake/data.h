@@ -123,7 +123,7 @@ typedef struct tide_lake_ask {
     int64_t bytes_max;
     int64_t timeout_us;
     tide_status (*columns)(void *arg, const char *const *names, int count, tide_error *err);
-    tide_status (*row)(void *arg, const tide_duck_cell *cells, int count, tide_error *err);
+    tide_status (*row)(void *arg, const tide_sql_value *cells, int count, tide_error *err);
     void *arg;
 } tide_lake_ask;
 /* Pins what it reads while it reads. One statement, which only reads (SELECT, DESCRIBE, SUMMARIZE, EXPLAIN of a SELECT), and no other files than the tables'. Names of

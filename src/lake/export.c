@@ -23,7 +23,7 @@
 #include "store/sql_template.h"
 #include "tidemark_lake_sql.h"
 
-enum { COLUMNS_MAX = 16, SCRIPT_MAX = 64 << 10, NULL_CLASS = 5, TEXT_CLASS = 3, INTEGER_CLASS = 1 };
+enum { COLUMNS_MAX = 16, SCRIPT_MAX = 64 << 10 };
 
 /* A table of the file, what fills it, and its columns: n number, t text, b boolean, z time. */
 typedef struct export_table {
@@ -71,23 +71,22 @@ typedef struct exporting {
 
 /* ---- rows ---- */
 
-static tide_foreign_value read_value(tide_query *query, char type,
-                                     char time[TIDE_TIME_TEXT_SIZE + 3])
+static tide_sql_value read_value(tide_query *query, char type, char time[TIDE_TIME_TEXT_SIZE + 3])
 {
     if (tide_query_col_is_null(query)) {
         (void)tide_query_col_text(query);
-        return (tide_foreign_value){.class = NULL_CLASS};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     }
     if (type == 'n')
-        return (tide_foreign_value){.class = INTEGER_CLASS, .integer = tide_query_col_i64(query)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = tide_query_col_i64(query)};
     if (type == 'b')
-        return (tide_foreign_value){.class = INTEGER_CLASS,
-                                    .integer = tide_query_col_bool(query) ? 1 : 0};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64,
+                                .i64 = tide_query_col_bool(query) ? 1 : 0};
     if (type == 't')
-        return (tide_foreign_value){.class = TEXT_CLASS, .bytes = tide_query_col_text(query)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_query_col_text(query)};
     /* As DuckDB writes a time with a zone. */
     if (tide_time_format(tide_query_col_time(query), time) < TIDE_OK)
-        return (tide_foreign_value){.class = NULL_CLASS};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     char *between = strchr(time, 'T');
     if (between)
         *between = ' ';
@@ -95,7 +94,7 @@ static tide_foreign_value read_value(tide_query *query, char type,
     if (zone)
         *zone = '\0';
     memcpy(time + strlen(time), "+00", sizeof "+00");
-    return (tide_foreign_value){.class = TEXT_CLASS, .bytes = tide_view_of(time)};
+    return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of(time)};
 }
 
 static tide_status write_insert(tide_buffer *out, const export_table *table, tide_error *err)
@@ -126,8 +125,8 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
         char time[TIDE_TIME_TEXT_SIZE + 3];
         tide_foreign_reset(insert);
         for (int i = 0; table->columns[i]; i++) {
-            const tide_foreign_value value = read_value(query, table->columns[i], time);
-            tide_foreign_bind_at(insert, i + 1, &value);
+            const tide_sql_value value = read_value(query, table->columns[i], time);
+            tide_foreign_bind_at(insert, i + 1, value);
         }
         TIDE_TRY(tide_foreign_run(insert, NULL, err));
         e->out.snapshots += strcmp(table->name, "ducklake_snapshot") == 0;

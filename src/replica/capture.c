@@ -235,14 +235,14 @@ tide_status tide_capture_remove(tide_foreign_tx *tx, const tide_table *table, ti
 
 /* ?2 and on: the operation, the masks, the columns. */
 static void bind_change(tide_foreign_query *query, const tide_table *table, tide_change_kind kind,
-                        bool is_bare, const tide_any *values, const bool *is_written)
+                        bool is_bare, const tide_sql_value *values, const bool *is_written)
 {
     enum { DELETE_BARE = 4 };
     static const int operations[] = {
         [TIDE_ROW_CREATE] = 1, [TIDE_ROW_UPDATE] = 2, [TIDE_ROW_DELETE] = 3};
-    tide_foreign_bind_at(
-        query, 2,
-        &(tide_foreign_value){.class = 1, .integer = is_bare ? DELETE_BARE : operations[kind]});
+    tide_foreign_bind_at(query, 2,
+                         (tide_sql_value){.kind = TIDE_SQL_VALUE_I64,
+                                          .i64 = is_bare ? DELETE_BARE : operations[kind]});
     for (int m = 0; m * TIDE_TABLE_MASK_BITS < table->column_count; m++) {
         uint64_t mask = 0;
         for (int i = 0; is_written && i < TIDE_TABLE_MASK_BITS; i++) {
@@ -250,7 +250,7 @@ static void bind_change(tide_foreign_query *query, const tide_table *table, tide
             mask |= column < table->column_count && is_written[column] ? UINT64_C(1) << i : 0;
         }
         tide_foreign_bind_at(query, 3 + m,
-                             &(tide_foreign_value){.class = 1, .integer = (int64_t)mask});
+                             (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = (int64_t)mask});
     }
     for (int i = 0; i < table->column_count; i++)
         tide_table_bind(query, 'c', i, &values[i]);
@@ -268,7 +268,7 @@ static tide_status take_number(tide_foreign_tx *tx, const tide_table *table, tid
 }
 
 tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table, tide_change_kind kind,
-                             const tide_any *values, const bool *is_written, tide_error *err)
+                             const tide_sql_value *values, const bool *is_written, tide_error *err)
 {
     TIDE_TRY(take_number(tx, table, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
@@ -278,7 +278,7 @@ tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table, tide_
 }
 
 tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
-                                  const tide_any *values, tide_error *err)
+                                  const tide_sql_value *values, tide_error *err)
 {
     TIDE_TRY(take_number(tx, table, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
@@ -292,20 +292,20 @@ tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
-    tide_foreign_bind_at(query, 1, &(tide_foreign_value){.class = 1, .integer = row->seq});
+    tide_foreign_bind_at(query, 1, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = row->seq});
     bind_change(query, table, row->kind, row->is_bare, row->values, row->is_written);
     return tide_foreign_run(query, NULL, err);
 }
 
 /* A note whose row does not stand in the table any more: it was replaced unseen. */
 static tide_status settle_note(tide_foreign_tx *tx, const tide_table *recorded,
-                               const tide_table *live, tide_foreign_query *note, tide_any *values,
-                               tide_error *err)
+                               const tide_table *live, tide_foreign_query *note,
+                               tide_sql_value *values, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, live, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < recorded->column_count; i++)
-        values[i] = tide_table_col(note);
+        values[i] = tide_foreign_col(note);
     for (int i = 0; i < recorded->key_count; i++)
         tide_table_bind(get, 'k', i, &values[recorded->key[i]]);
     const tide_status status = tide_foreign_step(get, err);
@@ -317,7 +317,7 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
                                      const tide_table *live, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep)
-    tide_any *values = calloc((size_t)recorded->column_count, sizeof *values);
+    tide_sql_value *values = calloc((size_t)recorded->column_count, sizeof *values);
     if (!values)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;

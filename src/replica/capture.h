@@ -57,12 +57,12 @@ TIDE_MUST_CHECK tide_status tide_capture_fold_all(tide_node *node, tide_error *e
 
 /* Log a change that no trigger saw. values: one per stored column; is_written: of an update, one per stored column; NULL: all. */
 TIDE_MUST_CHECK tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table,
-                                             tide_change_kind kind, const tide_any *values,
+                                             tide_change_kind kind, const tide_sql_value *values,
                                              const bool *is_written, tide_error *err);
 
 /* A row that a scan found gone: only its key is known. */
 TIDE_MUST_CHECK tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
-                                                  const tide_any *values, tide_error *err);
+                                                  const tide_sql_value *values, tide_error *err);
 /* The same for a change that has its number already; a row of the log. */
 TIDE_MUST_CHECK tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
                                                  const tide_log_row *row, tide_error *err);

@@ -297,7 +297,8 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
 {
     int added[TIDE_TABLE_COLUMNS_MAX];
     int count = 0;
-    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table->column_count, sizeof *values);
+    TIDE_CLEANUP(tide_freep)
+    tide_sql_value *values = calloc((size_t)table->column_count, sizeof *values);
     if (!values)
         return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++)
@@ -312,7 +313,7 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         for (int i = 0; i < table->column_count; i++)
-            values[i] = tide_table_col(query);
+            values[i] = tide_foreign_col(query);
         TIDE_TRY(tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, is_added, err));
         ++*found;
     }

@@ -58,7 +58,7 @@ static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row
 }
 
 static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int column,
-                              const tide_stamp *stamp, const tide_any *value, tide_error *err)
+                              const tide_stamp *stamp, const tide_sql_value *value, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
@@ -66,7 +66,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
     TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp, err));
     tide_foreign_bind_i64(query, "now", desk->now_us);
     if (value) {
-        if (tide_any_encode(&bytes, value) < TIDE_OK)
+        if (tide_sql_value_encode(&bytes, value) < TIDE_OK)
             return tide_no_memory(err);
         tide_foreign_bind_blob(query, "value", tide_buffer_view(&bytes));
     }
@@ -142,9 +142,9 @@ static tide_status note_given(tide_desk *desk, const tide_desk_row *row, const t
     return lost ? put_record(desk, row, given->column, &event->stamp, &given->value, err) : TIDE_OK;
 }
 
-static const tide_any *value_of(const tide_desk_row *row, int column)
+static const tide_sql_value *value_of(const tide_desk_row *row, int column)
 {
-    static const tide_any nothing = {.class = TIDE_CLASS_NULL};
+    static const tide_sql_value nothing = {.kind = TIDE_SQL_VALUE_NULL};
     if (row->image)
         return &row->image[column];
     return row->has[column] ? &row->values[column] : &nothing;

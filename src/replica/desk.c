@@ -177,10 +177,11 @@ const tide_table *tide_desk_table_by_id(const tide_desk *desk, int64_t id)
 
 /* ---- values ---- */
 
-tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value, tide_error *err)
+tide_status tide_desk_keep(tide_sql_value *out, tide_desk *desk, const tide_sql_value *value,
+                           tide_error *err)
 {
     *out = *value;
-    if (value->class != TIDE_CLASS_TEXT && value->class != TIDE_CLASS_BLOB)
+    if (value->kind != TIDE_SQL_VALUE_TEXT && value->kind != TIDE_SQL_VALUE_BLOB)
         return TIDE_OK;
     const char *copy =
         tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "", value->bytes.len);
@@ -190,13 +191,13 @@ tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value
     return TIDE_OK;
 }
 
-tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *values, int count,
+tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_sql_value *values, int count,
                           tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_EVENT_KEY_BYTES_MAX);
     for (int i = 0; i < count; i++) {
-        const tide_status status = tide_any_encode(&bytes, &values[i]);
+        const tide_status status = tide_sql_value_encode(&bytes, &values[i]);
         if (status == TIDE_E_LIMIT)
             return tide_fail(err, TIDE_E_LIMIT, "a key of more than %d bytes",
                              TIDE_EVENT_KEY_BYTES_MAX);
@@ -210,11 +211,11 @@ tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *value
     return TIDE_OK;
 }
 
-tide_status tide_desk_key_values(tide_any *out, int count, tide_view key, tide_error *err)
+tide_status tide_desk_key_values(tide_sql_value *out, int count, tide_view key, tide_error *err)
 {
     tide_reader from = tide_reader_of(key);
     for (int i = 0; i < count; i++)
-        if (tide_any_decode(&out[i], &from) < TIDE_OK)
+        if (tide_sql_value_decode(&out[i], &from) < TIDE_OK)
             return tide_fail(err, TIDE_E_DAMAGED, "a stored key is damaged");
     return tide_reader_left(&from) == 0 ? TIDE_OK
                                         : tide_fail(err, TIDE_E_DAMAGED, "a stored key is damaged");
@@ -228,7 +229,7 @@ static tide_status put_image(tide_buffer *out, const tide_desk_row *row)
         if (!row->has[i])
             continue;
         TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)i));
-        TIDE_TRY(tide_any_encode(out, &row->values[i]));
+        TIDE_TRY(tide_sql_value_encode(out, &row->values[i]));
     }
     return TIDE_OK;
 }
@@ -238,9 +239,9 @@ static tide_status get_image(tide_desk *desk, tide_desk_row *row, tide_view byte
     tide_reader from = tide_reader_of(bytes);
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
-        tide_any value;
+        tide_sql_value value;
         if (tide_reader_varint_shortest(&from, &column) < TIDE_OK ||
-            tide_any_decode(&value, &from) < TIDE_OK)
+            tide_sql_value_decode(&value, &from) < TIDE_OK)
             return tide_fail(err, TIDE_E_DAMAGED, "an image of table %s is damaged",
                              row->table->name);
         if (column >= (uint64_t)row->table->column_count)
@@ -293,7 +294,7 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     if (desk->row_count >= desk->slot_count)
         TIDE_TRY(grow_slots(desk, err));
     tide_desk_row *row = tide_arena_alloc(&desk->arena, sizeof *row);
-    tide_any *values = tide_arena_alloc(&desk->arena, columns * sizeof *values);
+    tide_sql_value *values = tide_arena_alloc(&desk->arena, columns * sizeof *values);
     bool *has = tide_arena_alloc(&desk->arena, columns * sizeof *has);
     const char *bytes = tide_arena_copy(&desk->arena, key.ptr, key.len);
     if (!row || !values || !has || !bytes)
@@ -359,14 +360,14 @@ static tide_status extend_prints(tide_desk *desk, tide_desk_row *row, tide_view 
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < row->table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         if ((size_t)i * TIDE_TABLE_PRINT_LEN >= prints.len)
             TIDE_TRY(tide_table_prints(&all, &value, 1, err));
     }
     return keep_bytes(&row->prints, desk, tide_buffer_view(&all), err);
 }
 
-void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value)
+void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value *value)
 {
     const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
     if (at + TIDE_TABLE_PRINT_LEN <= row->prints.len) /* memory of the desk */
@@ -395,12 +396,13 @@ static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *
 }
 
 /* Does it stand in its table under exactly this key? A key may also be found under another spelling (a collation, 1 and 1.0). */
-static bool is_same_key(const tide_desk_row *row, const tide_any *values, const tide_any *key)
+static bool is_same_key(const tide_desk_row *row, const tide_sql_value *values,
+                        const tide_sql_value *key)
 {
     for (int i = 0; i < row->table->key_count; i++) {
         const int column = row->table->key[i];
-        const tide_any value = tide_table_key_value(row->table, column, &values[column]);
-        if (!tide_any_equal(&value, &key[i]))
+        const tide_sql_value value = tide_table_key_value(row->table, column, &values[column]);
+        if (!tide_sql_value_equal(&value, &key[i]))
             return false;
     }
     return true;
@@ -409,7 +411,7 @@ static bool is_same_key(const tide_desk_row *row, const tide_any *values, const 
 static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     const tide_table *table = row->table;
-    tide_any key[TIDE_EVENT_KEY_MAX];
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
     for (int i = 0; i < table->key_count; i++) {
@@ -424,12 +426,12 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    const size_t size = (size_t)table->column_count * sizeof(tide_any);
-    tide_any *found = tide_arena_alloc(&desk->arena, size);
+    const size_t size = (size_t)table->column_count * sizeof(tide_sql_value);
+    tide_sql_value *found = tide_arena_alloc(&desk->arena, size);
     if (!found)
         return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_desk_keep(&found[i], desk, &value, err));
     }
     if (!is_same_key(row, found, key))
@@ -460,7 +462,7 @@ tide_status tide_desk_row_get(tide_desk_row **out, tide_desk *desk, const tide_t
     if (desk->is_folding || (tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE))
         TIDE_TRY(load_from_table(desk, row, err));
     else {
-        tide_any values[TIDE_EVENT_KEY_MAX];
+        tide_sql_value values[TIDE_EVENT_KEY_MAX];
         TIDE_TRY(tide_desk_key_values(values, table->key_count, row->key, err));
         for (int i = 0; i < table->key_count; i++) {
             row->values[table->key[i]] = values[i];
@@ -501,8 +503,8 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
             tide_stamp_compare(&shown.stamp, &event->stamp) != 0)
             continue; /* the value is another write's; where it is this one's, it is this value, also if it comes again */
         tide_desk_print(row, given->column, &given->value);
-        tide_any *value = &row->values[given->column];
-        if (row->has[given->column] && tide_any_equal(value, &given->value))
+        tide_sql_value *value = &row->values[given->column];
+        if (row->has[given->column] && tide_sql_value_equal(value, &given->value))
             continue;
         TIDE_TRY(tide_desk_keep(value, desk, &given->value, err));
         row->has[given->column] = true;

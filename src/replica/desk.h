@@ -31,15 +31,15 @@ typedef struct tide_desk_row {
     const tide_table *table;
     tide_view key; /* value.h encodings of the key, in its order */
     tide_row_clock clock;
-    tide_any *values; /* of each stored column */
-    bool *has;        /* is the value known? */
-    tide_any *
+    tide_sql_value *values; /* of each stored column */
+    bool *has;              /* is the value known? */
+    tide_sql_value *
         image; /* values that the clock speaks of, where an application has meanwhile put others in the table; NULL: none */
-    tide_any *before; /* as it stood in its table when it was loaded; NULL: it did not */
-    bool is_here;     /* stands in its table */
-    bool is_stale;    /* stands there with other values than these */
-    bool is_fresh;    /* came into its table, or changed there, in this transaction */
-    bool is_changed;  /* not as tide_replica_clocks has it */
+    tide_sql_value *before; /* as it stood in its table when it was loaded; NULL: it did not */
+    bool is_here;           /* stands in its table */
+    bool is_stale;          /* stands there with other values than these */
+    bool is_fresh;          /* came into its table, or changed there, in this transaction */
+    bool is_changed;        /* not as tide_replica_clocks has it */
     tide_aside aside;
     tide_view rival; /* TIDE_ASIDE_UNIQUE: the key of the row that keeps it out */
     tide_view
@@ -117,21 +117,21 @@ TIDE_MUST_CHECK tide_status tide_desk_note_kept(tide_desk *desk, tide_desk_row *
 /* Those that may be kept out by this row: the rival of each has to be looked at. Only what is loaded. */
 const tide_desk_kept *tide_desk_kept_by(const tide_desk *desk, const tide_desk_row *row);
 /* The encoding of a key's values. Memory of the desk. */
-TIDE_MUST_CHECK tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_any *values,
-                                          int count, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_desk_key(tide_view *out, tide_desk *desk,
+                                          const tide_sql_value *values, int count, tide_error *err);
 /* The values of an encoded key. TIDE_E_DAMAGED. */
-TIDE_MUST_CHECK tide_status tide_desk_key_values(tide_any *out, int count, tide_view key,
+TIDE_MUST_CHECK tide_status tide_desk_key_values(tide_sql_value *out, int count, tide_view key,
                                                  tide_error *err);
 /* A copy of a value in memory of the desk. */
-TIDE_MUST_CHECK tide_status tide_desk_keep(tide_any *out, tide_desk *desk, const tide_any *value,
-                                           tide_error *err);
+TIDE_MUST_CHECK tide_status tide_desk_keep(tide_sql_value *out, tide_desk *desk,
+                                           const tide_sql_value *value, tide_error *err);
 
 /* Merge an event into its row, and note what was lost. Its columns are those of the row's table, without the key's. */
 TIDE_MUST_CHECK tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row,
                                             const tide_event *event, tide_error *err);
 
 /* The print of one of its columns becomes that of this value. */
-void tide_desk_print(const tide_desk_row *row, int column, const tide_any *value);
+void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value *value);
 
 /* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
 TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);

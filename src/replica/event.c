@@ -84,13 +84,13 @@ static tide_status put_body(tide_buffer *out, const tide_event *event)
     int before = -1;
     TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->key_count));
     for (int i = 0; i < event->key_count; i++)
-        TIDE_TRY(tide_any_encode(out, &event->key[i]));
+        TIDE_TRY(tide_sql_value_encode(out, &event->key[i]));
     TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)event->column_count));
     for (int i = 0; i < event->column_count; i++) {
         const tide_event_column *column = &event->columns[i];
         TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)(column->column - before - 1)));
         TIDE_TRY(tide_base_encode(out, &column->base, &event->stamp.node));
-        TIDE_TRY(tide_any_encode(out, &column->value));
+        TIDE_TRY(tide_sql_value_encode(out, &column->value));
         before = column->column;
     }
     return TIDE_OK;
@@ -166,7 +166,7 @@ static bool read_key(tide_reader *from, tide_event *out)
     if (!read_number(from, &count, 1) || count > TIDE_EVENT_KEY_MAX)
         return false;
     for (int64_t i = 0; i < count; i++)
-        if (tide_any_decode(&out->key[i], from) < TIDE_OK)
+        if (tide_sql_value_decode(&out->key[i], from) < TIDE_OK)
             return false;
     out->key_count = (int)count;
     return true;
@@ -180,12 +180,12 @@ static bool read_columns(tide_reader *from, tide_event *out, int64_t count)
         tide_event_column *to = &out->columns[i];
         if (!read_number(from, &gap, 0) || gap >= TIDE_EVENT_COLUMNS_MAX ||
             !tide_base_decode(from, &to->base, &out->stamp.node) ||
-            tide_any_decode(&to->value, from) < TIDE_OK)
+            tide_sql_value_decode(&to->value, from) < TIDE_OK)
             return false;
         before += gap + 1;
         if (before >= TIDE_EVENT_COLUMNS_MAX)
             return false;
-        if (out->kind == TIDE_ROW_DELETE && to->value.class != TIDE_CLASS_NULL)
+        if (out->kind == TIDE_ROW_DELETE && to->value.kind != TIDE_SQL_VALUE_NULL)
             return false; /* it writes none */
         to->column = (int)before;
     }

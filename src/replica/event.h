@@ -42,7 +42,7 @@ typedef enum tide_change_kind {
 
 typedef struct tide_event_column {
     int column; /* position in the table's schema of that digest: by name through the schema, see table.h */
-    tide_any value;
+    tide_sql_value value;
     tide_stamp base; /* that was replaced; time 0: none was known */
     bool
         is_made_up; /* a default of ours: its writer's table did not have the column. Not encoded */
@@ -63,7 +63,7 @@ typedef struct tide_event {
     int column_count;
     tide_stamp base; /* delete, create: the row's stamp that was replaced; time 0: none */
     int key_count;
-    tide_any key[TIDE_EVENT_KEY_MAX]; /* last: only as many as there are are copied */
+    tide_sql_value key[TIDE_EVENT_KEY_MAX]; /* last: only as many as there are are copied */
 } tide_event;
 
 /* All that an event says; columns are shared. What lies behind its key is left as it is. */

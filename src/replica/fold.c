@@ -34,17 +34,17 @@ static bool is_seen(const tide_desk_row *row)
 
 /* ---- what triggers do not tell apart is logged always (capture.h): zeros and their signs where a column has no type, the lowest integer ---- */
 
-static bool is_told_apart(const tide_table_column *column, const tide_any *value)
+static bool is_told_apart(const tide_table_column *column, const tide_sql_value *value)
 {
     if (column->affinity == TIDE_AFFINITY_NONE)
-        return value->class != TIDE_CLASS_REAL || value->real != 0;
+        return value->kind != TIDE_SQL_VALUE_F64 || value->f64 != 0;
     if (column->affinity != TIDE_AFFINITY_INTEGER)
         return true;
-    return value->class == TIDE_CLASS_REAL ? value->real != (double)INT64_MIN
-                                           : value->integer != INT64_MIN;
+    return value->kind == TIDE_SQL_VALUE_F64 ? value->f64 != (double)INT64_MIN
+                                             : value->i64 != INT64_MIN;
 }
 
-static bool is_same_value(const tide_desk_row *row, int column, const tide_any *value)
+static bool is_same_value(const tide_desk_row *row, int column, const tide_sql_value *value)
 {
     const size_t at = (size_t)column * TIDE_TABLE_PRINT_LEN;
     uint8_t print[TIDE_TABLE_PRINT_LEN];
@@ -102,8 +102,8 @@ static void add_bases(tide_event *event, const tide_desk_row *row)
     for (int i = 0; i < row->table->column_count; i++) {
         const tide_stamp base = tide_row_clock_of(&row->clock, i).stamp;
         if (!is_key_column(row->table, i) && tide_stamp_compare(&base, &event->base) != 0)
-            event->columns[event->column_count++] =
-                (tide_event_column){.column = i, .value = {.class = TIDE_CLASS_NULL}, .base = base};
+            event->columns[event->column_count++] = (tide_event_column){
+                .column = i, .value = {.kind = TIDE_SQL_VALUE_NULL}, .base = base};
     }
 }
 

@@ -82,8 +82,8 @@ static tide_status take_stand_in(tide_event *event, tide_fold_left *left_out, ti
     left_out->column = table->columns[table->key[0]].name;
     for (int i = 0; i < event->key_count; i++) {
         left_out->len += event->key[i].bytes.len;
-        event->key[i] =
-            (tide_any){.class = TIDE_CLASS_BLOB, .bytes = tide_view_bytes(copy, (size_t)len)};
+        event->key[i] = (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB,
+                                         .bytes = tide_view_bytes(copy, (size_t)len)};
     }
     event->kind = TIDE_ROW_DELETE;
     return TIDE_OK;
@@ -92,7 +92,7 @@ static tide_status take_stand_in(tide_event *event, tide_fold_left *left_out, ti
 static bool is_key_null(const tide_event *event)
 {
     for (int i = 0; i < event->key_count; i++)
-        if (event->key[i].class == TIDE_CLASS_NULL)
+        if (event->key[i].kind == TIDE_SQL_VALUE_NULL)
             return true;
     return false;
 }
@@ -105,7 +105,7 @@ static int find_bent(const tide_table *table, const tide_event *event)
 {
     for (int i = 0; event->kind == TIDE_ROW_DELETE && i < event->key_count; i++)
         if (table->columns[table->key[i]].affinity == TIDE_AFFINITY_TEXT &&
-            (event->key[i].class == TIDE_CLASS_INTEGER || event->key[i].class == TIDE_CLASS_REAL))
+            (event->key[i].kind == TIDE_SQL_VALUE_I64 || event->key[i].kind == TIDE_SQL_VALUE_F64))
             return i;
     return -1;
 }
@@ -120,14 +120,14 @@ static tide_status unbend(tide_event *event, bool *is_found, tide_desk *desk,
     char text[32];
     *is_found = false;
     for (int i = find_bent(table, event); i >= 0; i = find_bent(table, event)) {
-        if (event->key[i].class != TIDE_CLASS_INTEGER)
+        if (event->key[i].kind != TIDE_SQL_VALUE_I64)
             return TIDE_OK;
-        const int len = snprintf(text, sizeof text, "%" PRId64, event->key[i].integer);
+        const int len = snprintf(text, sizeof text, "%" PRId64, event->key[i].i64);
         const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
         if (!copy)
             return tide_no_memory(err);
-        event->key[i] =
-            (tide_any){.class = TIDE_CLASS_TEXT, .bytes = tide_view_bytes(copy, (size_t)len)};
+        event->key[i] = (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT,
+                                         .bytes = tide_view_bytes(copy, (size_t)len)};
     }
     TIDE_TRY(tide_desk_key(&key, desk, event->key, event->key_count, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
@@ -153,7 +153,7 @@ static bool may_be_bent(const tide_desk_row *row, const tide_event *event)
 {
     for (int i = 0; i < event->key_count; i++)
         if (row->table->columns[row->table->key[i]].affinity == TIDE_AFFINITY_NONE &&
-            (event->key[i].class == TIDE_CLASS_INTEGER || event->key[i].class == TIDE_CLASS_REAL))
+            (event->key[i].kind == TIDE_SQL_VALUE_I64 || event->key[i].kind == TIDE_SQL_VALUE_F64))
             return event->kind == TIDE_ROW_DELETE && !row->table->is_absent &&
                    tide_row_clock_newest(&row->clock).time == 0;
     return false;

@@ -29,13 +29,13 @@ tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_ta
                                tide_foreign_query *query, tide_error *err)
 {
     for (;;) {
-        tide_any key[TIDE_EVENT_KEY_MAX];
+        tide_sql_value key[TIDE_EVENT_KEY_MAX];
         tide_view encoded;
         const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         for (int i = 0; i < table->key_count; i++) {
-            const tide_any value = tide_table_col(query);
+            const tide_sql_value value = tide_foreign_col(query);
             key[i] = tide_table_key_value(table, table->key[i], &value);
         }
         TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));

@@ -86,7 +86,7 @@ static tide_status ask_number(int64_t *out, tide_foreign_query *query, tide_erro
 {
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    if (status == TIDE_NONE || tide_foreign_col_class(query) == 5)
+    if (status == TIDE_NONE || tide_foreign_col_is_null(query))
         return TIDE_NONE;
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;

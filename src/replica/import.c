@@ -117,15 +117,10 @@ static tide_status next_number(int64_t *out, tide_foreign_tx *tx, const tide_nod
 
 static void bind_any(tide_foreign_query *put, const char *name, tide_foreign_query *from)
 {
-    const tide_foreign_value value = tide_foreign_col(from);
-    if (value.class == 5)
-        tide_foreign_bind_null(put, name);
-    else if (value.class == 1)
-        tide_foreign_bind_i64(put, name, value.integer);
-    else if (value.class == 2)
-        tide_foreign_bind_f64(put, name, value.real);
-    else
-        tide_foreign_bind_text(put, name, value.bytes);
+    tide_sql_value value = tide_foreign_col(from);
+    if (value.kind == TIDE_SQL_VALUE_BLOB)
+        value.kind = TIDE_SQL_VALUE_TEXT;
+    tide_foreign_bind(put, name, value);
 }
 
 /* id, operation_type, record_id, data, timestamp, node, processed */
@@ -228,11 +223,12 @@ static tide_status store_place(tide_foreign_tx *tx, int64_t table_id, tide_view 
 static const tide_template *choose_walk(tide_view place)
 {
     tide_reader from = tide_reader_of(place);
-    tide_any timestamp;
-    tide_any id;
-    if (tide_any_decode(&timestamp, &from) < TIDE_OK || tide_any_decode(&id, &from) < TIDE_OK)
+    tide_sql_value timestamp;
+    tide_sql_value id;
+    if (tide_sql_value_decode(&timestamp, &from) < TIDE_OK ||
+        tide_sql_value_decode(&id, &from) < TIDE_OK)
         return TIDE_TEMPLATE_SEED_EVENTS;
-    return timestamp.class == TIDE_CLASS_NULL || id.class == TIDE_CLASS_NULL
+    return timestamp.kind == TIDE_SQL_VALUE_NULL || id.kind == TIDE_SQL_VALUE_NULL
                ? TIDE_TEMPLATE_SEED_EVENTS_FROM_NULL
                : TIDE_TEMPLATE_SEED_EVENTS_FROM;
 }
@@ -242,17 +238,11 @@ static void bind_place(tide_foreign_query *query, tide_view place)
     static const char *const names[] = {"timestamp", "id"};
     tide_reader from = tide_reader_of(place);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        tide_any value = {.class = TIDE_CLASS_NULL};
-        if (tide_any_decode(&value, &from) < TIDE_OK)
+        tide_sql_value value = {.kind = TIDE_SQL_VALUE_NULL};
+        if (tide_sql_value_decode(&value, &from) < TIDE_OK)
             return;
-        if (value.class == TIDE_CLASS_INTEGER)
-            tide_foreign_bind_i64(query, names[i], value.integer);
-        else if (value.class == TIDE_CLASS_REAL)
-            tide_foreign_bind_f64(query, names[i], value.real);
-        else if (value.class == TIDE_CLASS_TEXT)
-            tide_foreign_bind_text(query, names[i], value.bytes);
-        else if (value.class == TIDE_CLASS_BLOB)
-            tide_foreign_bind_blob(query, names[i], value.bytes);
+        if (value.kind != TIDE_SQL_VALUE_NULL) /* that walk has no parameters */
+            tide_foreign_bind(query, names[i], value);
     }
 }
 
@@ -269,10 +259,11 @@ static tide_status import_rows(import *s, tide_foreign_tx *tx, const tide_table 
     bind_place(query, tide_buffer_view(place));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        const tide_any timestamp = tide_table_col(query);
-        const tide_any id = tide_table_col(query);
+        const tide_sql_value timestamp = tide_foreign_col(query);
+        const tide_sql_value id = tide_foreign_col(query);
         tide_buffer_clear(&next);
-        if (tide_any_encode(&next, &timestamp) < TIDE_OK || tide_any_encode(&next, &id) < TIDE_OK)
+        if (tide_sql_value_encode(&next, &timestamp) < TIDE_OK ||
+            tide_sql_value_encode(&next, &id) < TIDE_OK)
             return tide_fail(err, TIDE_E_LIMIT, "an event's id in %s is too long", fill->renamed);
         /* Rows of one time and id are of one step. */
         if (s->count_here >= STEP_ROWS &&

@@ -38,9 +38,9 @@ static tide_status put_row(tide_buffer *out, const tide_table *table, tide_view 
     tide_json_object_begin(&json);
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
-        tide_any value;
+        tide_sql_value value;
         TIDE_TRY(tide_reader_varint_shortest(&from, &column));
-        TIDE_TRY(tide_any_decode(&value, &from));
+        TIDE_TRY(tide_sql_value_decode(&value, &from));
         if (column < (uint64_t)table->column_count)
             tide_value_json_member(&json, tide_view_of(table->columns[column].name), &value);
     }
@@ -75,7 +75,7 @@ static tide_status take_write(tide_conflict *out, char place[32], const tide_tab
                               int64_t column, tide_view value, tide_error *err)
 {
     tide_reader from = tide_reader_of(value);
-    if (tide_any_decode(&out->value, &from) < TIDE_OK)
+    if (tide_sql_value_decode(&out->value, &from) < TIDE_OK)
         return fail_damaged(table->name, err);
     (void)snprintf(place, 32, "#%" PRId64, column + 1);
     out->column = column < table->column_count ? table->columns[column].name : place;

@@ -145,7 +145,7 @@ static tide_status find_lowest(void *arg, const tide_table *table, tide_error *e
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, wanted->tx, table, TIDE_TABLE_LOG_FIRST, err));
     TIDE_TRY(tide_foreign_step(query, err));
-    const bool has_rows = tide_foreign_col_class(query) != 5;
+    const bool has_rows = !tide_foreign_col_is_null(query);
     const int64_t first = tide_foreign_col_i64(query);
     if (has_rows && first < wanted->seq)
         wanted->seq = first;

@@ -192,13 +192,13 @@ TIDE_MUST_CHECK tide_status tide_node_collect(tide_node *node, const tide_collec
 /* A write that was lost unseen, or a row that a constraint keeps out of its table (conflict.h, desk.h). Views until fn returns. */
 typedef struct tide_conflict {
     const char *table;
-    tide_view key;       /* value.h encodings */
-    tide_view record_id; /* the same as a text, as in <table>_Events */
-    const char *reason;  /* "write", "delete", "check", "unique", "foreign key" */
-    const char *column;  /* of a write; "" otherwise */
-    tide_stamp stamp;    /* of the lost write; time 0 of a row */
-    tide_any value;      /* of a write */
-    tide_view data;      /* of a row that is kept out: its columns, as JSON. Empty otherwise */
+    tide_view key;        /* value.h encodings */
+    tide_view record_id;  /* the same as a text, as in <table>_Events */
+    const char *reason;   /* "write", "delete", "check", "unique", "foreign key" */
+    const char *column;   /* of a write; "" otherwise */
+    tide_stamp stamp;     /* of the lost write; time 0 of a row */
+    tide_sql_value value; /* of a write */
+    tide_view data;       /* of a row that is kept out: its columns, as JSON. Empty otherwise */
     int64_t found_at_us;
 } tide_conflict;
 /* TIDE_NONE: enough, no further ones. */

@@ -48,7 +48,7 @@ static tide_status add_defaults(tide_event *out, tide_desk *desk, const tide_tab
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         if (key_place(table, i) >= 0 || has_column(out, given, i))
             continue;
         tide_event_column *column = &out->columns[out->column_count++];
@@ -94,7 +94,7 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
         if (place < 0) {
             out->columns[out->column_count++] = column;
         } else if (event->kind != TIDE_ROW_DELETE &&
-                   !tide_any_equal(&column.value, &event->key[place])) {
+                   !tide_sql_value_equal(&column.value, &event->key[place])) {
             *why = TIDE_HOLD_KEY;
             return TIDE_OK;
         }
@@ -103,8 +103,8 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
         out->column_count + table->key_count < table->column_count)
         TIDE_TRY(add_defaults(out, desk, table, err));
     if (is_lost && event->kind == TIDE_ROW_UPDATE)
-        out->columns[out->column_count++] =
-            (tide_event_column){.column = TIDE_ROW_CLOCK_LOST, .value = {.class = TIDE_CLASS_NULL}};
+        out->columns[out->column_count++] = (tide_event_column){
+            .column = TIDE_ROW_CLOCK_LOST, .value = {.kind = TIDE_SQL_VALUE_NULL}};
     if (out->column_count > 1)
         qsort(out->columns, (size_t)out->column_count, sizeof *out->columns, compare_columns);
     *why = TIDE_HOLD_NOT;
@@ -125,7 +125,7 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
         return TIDE_OK;
     /* No key has NULL: a rowid would be made up for it, on each node another one. */
     for (int i = 0; i < event->key_count; i++)
-        if (event->key[i].class == TIDE_CLASS_NULL)
+        if (event->key[i].kind == TIDE_SQL_VALUE_NULL)
             return TIDE_OK;
     TIDE_CLEANUP(tide_event_done) tide_event ours; /* not cleared: room for the key is 2.5 KB */
     ours.columns = NULL;

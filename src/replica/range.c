@@ -27,19 +27,19 @@ void tide_range_add(uint8_t sum[16], const uint8_t row[16])
 tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *bytes,
                             tide_foreign_query *query, const tide_table *table, tide_error *err)
 {
-    tide_any keys[TIDE_EVENT_KEY_MAX];
+    tide_sql_value keys[TIDE_EVENT_KEY_MAX];
     const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status;
     tide_buffer_clear(bytes);
     for (int i = 0; i < table->column_count; i++) {
-        tide_any value = tide_table_col(query);
+        tide_sql_value value = tide_foreign_col(query);
         if (table->columns[i].is_key)
             value = tide_table_key_value(table, i, &value);
         for (int k = 0; key && k < table->key_count; k++)
             if (table->key[k] == i)
                 keys[k] = value;
-        if (tide_any_encode(bytes, &value) < TIDE_OK)
+        if (tide_sql_value_encode(bytes, &value) < TIDE_OK)
             return tide_no_memory(err);
     }
     const tide_digest128 row = tide_digest128_of(tide_buffer_view(bytes));
@@ -47,7 +47,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
     if (key)
         tide_buffer_clear(key);
     for (int k = 0; key && k < table->key_count; k++)
-        if (tide_any_encode(key, &keys[k]) < TIDE_OK)
+        if (tide_sql_value_encode(key, &keys[k]) < TIDE_OK)
             return tide_no_memory(err);
     return TIDE_OK;
 }
@@ -57,7 +57,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
 static tide_status bind_key(tide_foreign_query *query, const tide_table *table, tide_view key,
                             bool is_end, tide_error *err)
 {
-    tide_any values[TIDE_EVENT_KEY_MAX];
+    tide_sql_value values[TIDE_EVENT_KEY_MAX];
     if (key.len == 0)
         return TIDE_OK;
     if (tide_desk_key_values(values, table->key_count, key, err) < TIDE_OK)

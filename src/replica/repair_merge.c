@@ -12,7 +12,7 @@
 /* A row as another node has it, decoded. */
 typedef struct other_row {
     tide_row_clock clock;
-    tide_any *values;
+    tide_sql_value *values;
     bool *has;
     bool is_altered;
     tide_node_id node;
@@ -37,7 +37,7 @@ static tide_status decode_values(other_row *out, const tide_table *table, tide_v
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
         if (tide_reader_varint_shortest(&from, &column) < TIDE_OK || column >= count ||
-            tide_any_decode(&out->values[column], &from) < TIDE_OK)
+            tide_sql_value_decode(&out->values[column], &from) < TIDE_OK)
             return tide_fail(err, TIDE_E_INVALID, "a row of table %s is damaged", table->name);
         out->has[column] = true;
     }
@@ -147,13 +147,14 @@ static tide_status merge_clock(tide_desk *desk, tide_desk_row *row, const other_
 /* ---- one stamp, two values ---- */
 
 static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int column,
-                             const tide_any *value, const tide_node_id *holder, tide_error *err)
+                             const tide_sql_value *value, const tide_node_id *holder,
+                             tide_error *err)
 {
     tide_stamp stamp;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, TIDE_REPAIR_VALUES_MAX);
-    if (tide_any_encode(&bytes, value) < TIDE_OK)
+    if (tide_sql_value_encode(&bytes, value) < TIDE_OK)
         return tide_no_memory(err);
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &stamp, err));
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, err));
@@ -169,13 +170,14 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
     return TIDE_OK;
 }
 
-static tide_status compare_values(int *out, const tide_any *a, const tide_any *b, tide_error *err)
+static tide_status compare_values(int *out, const tide_sql_value *a, const tide_sql_value *b,
+                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer x;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer y;
     tide_buffer_init(&x, TIDE_REPAIR_VALUES_MAX);
     tide_buffer_init(&y, TIDE_REPAIR_VALUES_MAX);
-    if (tide_any_encode(&x, a) < TIDE_OK || tide_any_encode(&y, b) < TIDE_OK)
+    if (tide_sql_value_encode(&x, a) < TIDE_OK || tide_sql_value_encode(&y, b) < TIDE_OK)
         return tide_no_memory(err);
     *out = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
     if (*out == 0)
@@ -187,8 +189,8 @@ static tide_status choose(tide_desk *desk, tide_desk_row *row, const other_row *
                           bool is_altered, tide_error *err)
 {
     int order = is_altered == other->is_altered ? 0 : (is_altered ? -1 : 1);
-    tide_any *mine = &row->values[column];
-    const tide_any *theirs = &other->values[column];
+    tide_sql_value *mine = &row->values[column];
+    const tide_sql_value *theirs = &other->values[column];
     if (order == 0)
         TIDE_TRY(compare_values(&order, mine, theirs, err));
     if (order > 0)
@@ -215,7 +217,7 @@ static tide_status settle_values(tide_repaired *out, tide_desk *desk, tide_desk_
             row->has[i] = true;
             row->is_stale = true;
             was_missing = true;
-        } else if (!tide_any_equal(&row->values[i], &other->values[i])) {
+        } else if (!tide_sql_value_equal(&row->values[i], &other->values[i])) {
             TIDE_TRY(choose(desk, row, other, i, is_altered, err));
             out->chosen++;
         }
@@ -237,7 +239,7 @@ static tide_status take_row(tide_repair_call *call, tide_desk *desk, const tide_
                             const tide_row_state *state, tide_error *err)
 {
     tide_desk_row *row = NULL;
-    tide_any *loose = NULL;
+    tide_sql_value *loose = NULL;
     bool is_altered = false;
     TIDE_CLEANUP(other_done) other_row other = {.node = call->theirs->node};
     TIDE_TRY(tide_repair_check_key(table, state->key, err));

@@ -31,7 +31,7 @@ TIDE_MUST_CHECK tide_status tide_repair_find_table(const tide_table **out, const
 TIDE_MUST_CHECK tide_status tide_repair_check_key(const tide_table *table, tide_view key,
                                                   tide_error *err);
 /* A row that its clock does not know: its values, in memory of the desk. NULL: there is none. */
-TIDE_MUST_CHECK tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk,
+TIDE_MUST_CHECK tide_status tide_repair_find_loose(tide_sql_value **out, tide_desk *desk,
                                                    const tide_desk_row *row, tide_error *err);
 /* Does the row stand there with other values than were recorded? */
 TIDE_MUST_CHECK tide_status tide_repair_look_altered(bool *out, tide_desk *desk,

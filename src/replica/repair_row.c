@@ -70,17 +70,17 @@ tide_status tide_repair_find_table(const tide_table **out, const tide_desk *desk
 
 tide_status tide_repair_check_key(const tide_table *table, tide_view key, tide_error *err)
 {
-    tide_any values[TIDE_EVENT_KEY_MAX];
+    tide_sql_value values[TIDE_EVENT_KEY_MAX];
     if (key.len == 0 || tide_desk_key_values(values, table->key_count, key, err) < TIDE_OK)
         return tide_fail(err, TIDE_E_INVALID, "these bytes are no key of table %s", table->name);
     return TIDE_OK;
 }
 
-tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk, const tide_desk_row *row,
+tide_status tide_repair_find_loose(tide_sql_value **out, tide_desk *desk, const tide_desk_row *row,
                                    tide_error *err)
 {
     const tide_table *table = row->table;
-    tide_any key[TIDE_EVENT_KEY_MAX];
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     *out = NULL;
     if (tide_row_clock_exists(&row->clock) && row->aside == TIDE_ASIDE_NONE)
@@ -92,12 +92,12 @@ tide_status tide_repair_find_loose(tide_any **out, tide_desk *desk, const tide_d
     const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
-    tide_any *values =
-        tide_arena_alloc(&desk->arena, (size_t)table->column_count * sizeof(tide_any));
+    tide_sql_value *values =
+        tide_arena_alloc(&desk->arena, (size_t)table->column_count * sizeof(tide_sql_value));
     if (!values)
         return tide_no_memory(err);
     for (int i = 0; i < table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_desk_keep(&values[i], desk, &value, err));
     }
     *out = values;
@@ -150,7 +150,7 @@ static tide_status put_values(tide_buffer *out, const tide_desk_row *row)
         if (!row->has[i] || tide_repair_is_key_column(row->table, i))
             continue;
         TIDE_TRY(tide_buffer_append_varint(out, (uint64_t)i));
-        TIDE_TRY(tide_any_encode(out, &row->values[i]));
+        TIDE_TRY(tide_sql_value_encode(out, &row->values[i]));
     }
     return TIDE_OK;
 }
@@ -159,7 +159,7 @@ static tide_status tell_row(tide_row_states *out, tide_desk *desk, const tide_ta
                             tide_view key, tide_error *err)
 {
     tide_desk_row *row = NULL;
-    tide_any *loose = NULL;
+    tide_sql_value *loose = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer values;
     tide_buffer_init(&clock, TIDE_REPAIR_CLOCK_MAX);

@@ -50,13 +50,14 @@ tide_status tide_capture_scan_wanted(tide_foreign_tx *tx, int64_t table_id, bool
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status encode_key(tide_buffer *out, const tide_table *table, const tide_any *values,
-                              tide_error *err)
+static tide_status encode_key(tide_buffer *out, const tide_table *table,
+                              const tide_sql_value *values, tide_error *err)
 {
     tide_buffer_clear(out);
     for (int i = 0; i < table->key_count; i++) {
-        const tide_any value = tide_table_key_value(table, table->key[i], &values[table->key[i]]);
-        const tide_status status = tide_any_encode(out, &value);
+        const tide_sql_value value =
+            tide_table_key_value(table, table->key[i], &values[table->key[i]]);
+        const tide_status status = tide_sql_value_encode(out, &value);
         if (status < TIDE_OK)
             return tide_fail(err, status, "a key of %s is too long", table->name);
     }
@@ -64,12 +65,12 @@ static tide_status encode_key(tide_buffer *out, const tide_table *table, const t
 }
 
 static tide_status bind_key(tide_foreign_query *query, const tide_table *table, tide_view key,
-                            tide_any *values, tide_error *err)
+                            tide_sql_value *values, tide_error *err)
 {
     tide_reader reader = tide_reader_of(key);
     for (int i = 0; i < table->key_count; i++) {
-        tide_any *value = &values[table->key[i]];
-        if (tide_any_decode(value, &reader) != TIDE_OK)
+        tide_sql_value *value = &values[table->key[i]];
+        if (tide_sql_value_decode(value, &reader) != TIDE_OK)
             return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_clocks: a key of %s", table->name);
         tide_table_bind(query, 'k', i, value);
     }
@@ -86,7 +87,7 @@ typedef enum known {
 
 /* Columns that were added after the print was taken: they had their defaults then. */
 static tide_status compare_added(bool *is_changed, tide_foreign_tx *tx, const tide_table *table,
-                                 int first, const tide_any *values, tide_error *err)
+                                 int first, const tide_sql_value *values, tide_error *err)
 {
     int added[TIDE_TABLE_COLUMNS_MAX];
     for (int i = first; i < table->column_count; i++)
@@ -105,8 +106,8 @@ static tide_status compare_added(bool *is_changed, tide_foreign_tx *tx, const ti
 
 /* is_changed: which columns have other values than their prints say; all, where there is none. */
 static tide_status compare_prints(known *out, bool *is_changed, tide_foreign_tx *tx,
-                                  const tide_table *table, tide_view prints, const tide_any *values,
-                                  tide_error *err)
+                                  const tide_table *table, tide_view prints,
+                                  const tide_sql_value *values, tide_error *err)
 {
     const size_t found = prints.len / TIDE_TABLE_PRINT_LEN;
     const int taken = found < (size_t)table->column_count ? (int)found : table->column_count;
@@ -127,7 +128,7 @@ static tide_status compare_prints(known *out, bool *is_changed, tide_foreign_tx 
 }
 
 static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
-                              const tide_table *table, tide_view key, const tide_any *values,
+                              const tide_table *table, tide_view key, const tide_sql_value *values,
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
@@ -146,7 +147,7 @@ static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
 }
 
 static tide_status scan_row(scan *s, tide_foreign_tx *tx, const tide_table *table,
-                            const tide_any *values, bool *is_changed, tide_buffer *key,
+                            const tide_sql_value *values, bool *is_changed, tide_buffer *key,
                             tide_error *err)
 {
     known how = KNOWN_NOT;
@@ -168,7 +169,8 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     const tide_status is_there = tide_table_find(&table, tx, s->name, err);
     if (is_there != TIDE_OK)
         return is_there;
-    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
+    TIDE_CLEANUP(tide_freep)
+    tide_sql_value *values = calloc((size_t)table.column_count, sizeof *values);
     TIDE_CLEANUP(tide_freep)
     bool *is_changed = calloc((size_t)table.column_count, sizeof *is_changed);
     if (!values || !is_changed)
@@ -185,7 +187,7 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while (rows < STEP_ROWS && (status = tide_foreign_step(walk, err)) == TIDE_OK) {
         for (int i = 0; i < table.column_count; i++)
-            values[i] = tide_table_col(walk);
+            values[i] = tide_foreign_col(walk);
         TIDE_TRY(scan_row(s, tx, &table, values, is_changed, &key, err));
         rows++;
     }
@@ -201,7 +203,7 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 /* ---- clocks against rows ---- */
 
 static tide_status scan_clock(scan *s, tide_foreign_tx *tx, const tide_table *table, tide_view key,
-                              tide_any *values, tide_error *err)
+                              tide_sql_value *values, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
@@ -222,7 +224,8 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
     const tide_status is_there = tide_table_find(&table, tx, s->name, err);
     if (is_there != TIDE_OK)
         return is_there;
-    TIDE_CLEANUP(tide_freep) tide_any *values = calloc((size_t)table.column_count, sizeof *values);
+    TIDE_CLEANUP(tide_freep)
+    tide_sql_value *values = calloc((size_t)table.column_count, sizeof *values);
     if (!values)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;

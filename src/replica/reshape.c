@@ -75,15 +75,15 @@ static tide_status move_image(const shape *s, tide_buffer *out, tide_view bytes,
     tide_reader from = tide_reader_of(bytes);
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
-        tide_any value;
+        tide_sql_value value;
         if (tide_reader_varint_shortest(&from, &column) < TIDE_OK ||
-            tide_any_decode(&value, &from) < TIDE_OK)
+            tide_sql_value_decode(&value, &from) < TIDE_OK)
             return tide_fail(err, TIDE_E_DAMAGED, "an image of table %s is damaged",
                              s->before->name);
         if (column >= (uint64_t)s->before->column_count || s->map[column] < 0)
             continue;
         if (tide_buffer_append_varint(out, (uint64_t)s->map[column]) < TIDE_OK ||
-            tide_any_encode(out, &value) < TIDE_OK)
+            tide_sql_value_encode(out, &value) < TIDE_OK)
             return tide_no_memory(err);
     }
     return TIDE_OK;
@@ -112,7 +112,7 @@ static tide_status print_defaults(shape *s, tide_error *err)
     TIDE_TRY(tide_table_query(&query, s->tx, &after, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < after.column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_table_prints(&s->defaults, &value, 1, err));
     }
     return TIDE_OK;
@@ -177,7 +177,7 @@ static tide_status read_rows(const shape *s, tide_arena *arena, tide_view after,
         stored *row = &rows[*count];
         TIDE_TRY(keep(&row->key, arena, tide_foreign_col_bytes(query), err));
         TIDE_TRY(keep(&row->clock, arena, tide_foreign_col_bytes(query), err));
-        row->has_image = tide_foreign_col_class(query) != 5;
+        row->has_image = !tide_foreign_col_is_null(query);
         TIDE_TRY(keep(&row->image, arena, tide_foreign_col_bytes(query), err));
         TIDE_TRY(keep(&row->prints, arena, tide_foreign_col_bytes(query), err));
     }

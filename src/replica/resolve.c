@@ -101,7 +101,7 @@ static tide_status remove_row(tide_desk *desk, tide_desk_row *row, tide_error *e
 {
     if (!row->is_here)
         return TIDE_OK;
-    tide_any key[TIDE_EVENT_KEY_MAX];
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_key_values(key, row->table->key_count, row->key, err));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE, err));
@@ -132,7 +132,7 @@ static int list_stale(const tide_desk_row *row, int *out)
     const int count = tide_rivals_columns(row, false, out);
     int kept = 0;
     for (int i = 0; i < count; i++)
-        if (!row->before || !tide_any_equal(&row->before[out[i]], &row->values[out[i]]))
+        if (!row->before || !tide_sql_value_equal(&row->before[out[i]], &row->values[out[i]]))
             out[kept++] = out[i];
     return kept;
 }
@@ -154,7 +154,7 @@ static tide_status take_defaults(tide_desk *desk, tide_desk_row *row, tide_error
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < row->table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         if (!row->has[i])
             TIDE_TRY(tide_desk_keep(&row->values[i], desk, &value, err));
         row->has[i] = true;
@@ -166,7 +166,7 @@ static tide_status take_defaults(tide_desk *desk, tide_desk_row *row, tide_error
 static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
-    tide_any key[TIDE_EVENT_KEY_MAX];
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (!row->is_here)
         TIDE_TRY(take_defaults(desk, row, err));
@@ -354,18 +354,19 @@ static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
 }
 
 /* NULL refers to nothing; what a generated column refers to is not looked after. */
-static bool is_null_among(const tide_any *values, const int *columns, int count)
+static bool is_null_among(const tide_sql_value *values, const int *columns, int count)
 {
     for (int i = 0; i < count; i++)
-        if (columns[i] < 0 || values[columns[i]].class == TIDE_CLASS_NULL)
+        if (columns[i] < 0 || values[columns[i]].kind == TIDE_SQL_VALUE_NULL)
             return true;
     return false;
 }
 
-static bool is_equal_among(const tide_any *a, const tide_any *b, const int *columns, int count)
+static bool is_equal_among(const tide_sql_value *a, const tide_sql_value *b, const int *columns,
+                           int count)
 {
     for (int i = 0; i < count; i++)
-        if (!tide_any_equal(&a[columns[i]], &b[columns[i]]))
+        if (!tide_sql_value_equal(&a[columns[i]], &b[columns[i]]))
             return false;
     return true;
 }
@@ -415,7 +416,8 @@ static bool is_found_by_parent_alone(const tide_table *table, const tide_table_f
 
 /* Rows that referred to these values of a row that has left, or has other ones now. */
 static tide_status check_children(check *c, tide_desk *desk, const tide_table *parent,
-                                  const tide_any *values, const tide_any *now, tide_error *err)
+                                  const tide_sql_value *values, const tide_sql_value *now,
+                                  tide_error *err)
 {
     for (int t = 0; t < desk->table_count; t++) {
         const tide_table *table = desk->tables[t];

@@ -21,7 +21,7 @@ int tide_rivals_columns(const tide_desk_row *row, bool with_key, int *out)
 
 /* A parameter per unique key (is the row in it?) and per term, in their order. */
 typedef struct terms {
-    tide_any *values;
+    tide_sql_value *values;
     int count;
     bool is_made; /* some of it only SQLite can tell */
 } terms;
@@ -53,7 +53,7 @@ static void take_stored(terms *t, const tide_desk_row *row)
         const tide_table_unique *unique = &row->table->uniques[u];
         if (tide_table_unique_is_rowid(unique))
             continue;
-        t->values[at++] = (tide_any){.class = TIDE_CLASS_INTEGER, .integer = 1};
+        t->values[at++] = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = 1};
         for (int i = 0; i < unique->term_count; i++)
             t->values[at++] = row->values[unique->terms[i].column];
     }
@@ -89,7 +89,7 @@ static tide_status read_forced(terms *t, tide_desk *desk, const tide_desk_row *r
                    ? status
                    : tide_fail(err, TIDE_E_FAILED, "table %s swallows a row", row->table->name);
     for (int i = 0; i < t->count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_desk_keep(&t->values[i], desk, &value, err));
     }
     return TIDE_OK;

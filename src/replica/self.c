@@ -164,7 +164,7 @@ static tide_status get_acknowledged(int64_t *out, tide_foreign_tx *tx, const tid
     tide_foreign_bind_blob(query, "origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN));
     tide_foreign_bind_i64(query, "epoch", epoch);
     TIDE_TRY(tide_foreign_step(query, err));
-    *out = tide_foreign_col_class(query) == 5 ? 0 : tide_foreign_col_i64(query);
+    *out = tide_foreign_col_is_null(query) ? 0 : tide_foreign_col_i64(query);
     return TIDE_OK;
 }
 

@@ -168,12 +168,12 @@ static tide_status list_write(const tide_snapshot_meeting *m, int column, const 
 }
 
 static tide_status list_value(const tide_snapshot_meeting *m, int column, const tide_stamp *stamp,
-                              const tide_any *value, tide_error *err)
+                              const tide_sql_value *value, tide_error *err)
 {
-    static const tide_any nothing = {.class = TIDE_CLASS_NULL};
+    static const tide_sql_value nothing = {.kind = TIDE_SQL_VALUE_NULL};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
-    if (tide_any_encode(&bytes, value ? value : &nothing) < TIDE_OK)
+    if (tide_sql_value_encode(&bytes, value ? value : &nothing) < TIDE_OK)
         return tide_no_memory(err);
     const tide_view encoded = tide_buffer_view(&bytes);
     return list_write(m, column, stamp, &encoded, m->r->desk->now_us, err);

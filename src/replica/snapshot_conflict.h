@@ -22,7 +22,7 @@ typedef struct tide_snapshot_meeting {
     const tide_snapshot_row *given;
     const tide_row_clock *theirs; /* in terms of our columns */
     const tide_row_clock *joined;
-    const tide_any **values; /* of theirs, by our columns; NULL: unknown */
+    const tide_sql_value **values; /* of theirs, by our columns; NULL: unknown */
     bool is_here;
     bool is_theirs;
     bool is_shown;

@@ -89,7 +89,7 @@ static bool read_image(tide_snapshot_row *row, const tide_snapshot_table *table)
     while (tide_reader_left(&from) > 0) {
         int64_t column = 0;
         if (!tide_snapshot_get_number(&from, table->column_count - 1, &column) ||
-            column <= before || tide_any_decode(&row->values[column], &from) < TIDE_OK)
+            column <= before || tide_sql_value_decode(&row->values[column], &from) < TIDE_OK)
             return false;
         row->has[column] = true;
         before = column;
@@ -100,7 +100,7 @@ static bool read_image(tide_snapshot_row *row, const tide_snapshot_table *table)
 static bool read_values(tide_snapshot_row *row, const tide_snapshot_table *table, tide_reader *from)
 {
     for (int i = 0; i < table->column_count; i++) {
-        if (tide_any_decode(&row->values[i], from) < TIDE_OK)
+        if (tide_sql_value_decode(&row->values[i], from) < TIDE_OK)
             return false;
         row->has[i] = true;
     }
@@ -112,10 +112,11 @@ static bool check_key(const tide_snapshot_row *row, const tide_snapshot_table *t
 {
     tide_reader from = tide_reader_of(row->key);
     for (int i = 0; i < table->key_count; i++) {
-        tide_any value;
+        tide_sql_value value;
         const int column = table->key[i];
-        if (tide_any_decode(&value, &from) < TIDE_OK ||
-            (row->has_clock && row->has[column] && !tide_any_equal(&value, &row->values[column])))
+        if (tide_sql_value_decode(&value, &from) < TIDE_OK ||
+            (row->has_clock && row->has[column] &&
+             !tide_sql_value_equal(&value, &row->values[column])))
             return false;
     }
     return tide_reader_left(&from) == 0;
@@ -161,11 +162,11 @@ static bool read_conflict(const tide_snapshot_decoder *d, tide_reader *from,
         return false;
     out->column = (int)column;
     if (out->has_value) {
-        tide_any value;
+        tide_sql_value value;
         if (!tide_snapshot_get_bytes(from, TIDE_SNAPSHOT_RECORD_MAX, &out->value))
             return false;
         tide_reader inside = tide_reader_of(out->value);
-        if (tide_any_decode(&value, &inside) < TIDE_OK || tide_reader_left(&inside) > 0)
+        if (tide_sql_value_decode(&value, &inside) < TIDE_OK || tide_reader_left(&inside) > 0)
             return false;
     }
     return tide_snapshot_get_number(from, INT64_MAX, &out->found_at_us);

@@ -132,7 +132,7 @@ tide_status tide_snapshot_put_row(tide_buffer *out, const tide_snapshot_row *row
         TIDE_TRY(put_bytes(out, row->clock_bytes));
         if (row->is_here) {
             for (int i = 0; i < column_count; i++)
-                TIDE_TRY(tide_any_encode(out, &row->values[i]));
+                TIDE_TRY(tide_sql_value_encode(out, &row->values[i]));
         } else {
             TIDE_TRY(put_number(out, row->aside));
             TIDE_TRY(put_bytes(out, row->rival));

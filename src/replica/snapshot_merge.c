@@ -74,7 +74,7 @@ static tide_status take_values(const tide_snapshot_meeting *m, tide_error *err)
         if (is_key(row->table, i) || !m->values[i] || order < 0 || (order == 0 && row->has[i]))
             continue;
         tide_desk_print(row, i, m->values[i]);
-        if (row->has[i] && tide_any_equal(m->values[i], &row->values[i]))
+        if (row->has[i] && tide_sql_value_equal(m->values[i], &row->values[i]))
             continue;
         TIDE_TRY(tide_desk_keep(&row->values[i], m->r->desk, m->values[i], err));
         row->has[i] = true;
@@ -108,8 +108,8 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock theirs = {.columns = NULL};
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock joined = {.columns = NULL};
     TIDE_CLEANUP(tide_freep)
-    const tide_any **values =
-        (const tide_any **)calloc((size_t)target->table->column_count, sizeof(void *));
+    const tide_sql_value **values =
+        (const tide_sql_value **)calloc((size_t)target->table->column_count, sizeof(void *));
     if (!values)
         return tide_no_memory(err);
     for (int i = 0; i < from->column_count; i++)

@@ -86,7 +86,7 @@ typedef struct tide_snapshot_target {
     const tide_table *table; /* of the desk */
     int *map;                /* the snapshot's columns -> columns here */
     bool is_same;            /* each is in its place */
-    const tide_any **
+    const tide_sql_value **
         defaults; /* of columns here that the maker's table does not have, memory of the desk; NULL: it has the column. NULL as a whole: it has all */
 } tide_snapshot_target;
 
@@ -96,7 +96,7 @@ TIDE_MUST_CHECK tide_status tide_snapshot_target_init(tide_snapshot_target *out,
                                                       tide_error *err);
 void tide_snapshot_target_done(tide_snapshot_target *target); /* fits TIDE_CLEANUP on {0} */
 /* The default of a column that the maker's table does not have, so that nobody wrote it there; NULL: it has it. */
-const tide_any *tide_snapshot_target_default(const tide_snapshot_target *target, int column);
+const tide_sql_value *tide_snapshot_target_default(const tide_snapshot_target *target, int column);
 
 typedef struct tide_restoring {
     tide_node *node;

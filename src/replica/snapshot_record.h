@@ -102,7 +102,7 @@ typedef struct tide_snapshot_row {
     tide_aside aside;
     tide_view rival;
     tide_view image; /* encoded, of one that does not stand there */
-    tide_any *values;
+    tide_sql_value *values;
     bool *has;
     tide_snapshot_conflict *conflicts;
     int conflict_count;

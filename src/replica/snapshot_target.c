@@ -49,16 +49,16 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (table->column_count == from->column_count)
         return TIDE_OK;
-    out->defaults = (const tide_any **)calloc((size_t)table->column_count, sizeof(void *));
+    out->defaults = (const tide_sql_value **)calloc((size_t)table->column_count, sizeof(void *));
     if (!out->defaults)
         return tide_no_memory(err);
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
-        const tide_any value = tide_table_col(query);
+        const tide_sql_value value = tide_foreign_col(query);
         if (is_mapped(out, from, i))
             continue;
-        tide_any *own = tide_arena_alloc(&desk->arena, sizeof *own);
+        tide_sql_value *own = tide_arena_alloc(&desk->arena, sizeof *own);
         if (!own)
             return tide_no_memory(err);
         TIDE_TRY(tide_desk_keep(own, desk, &value, err));
@@ -93,7 +93,7 @@ void tide_snapshot_target_done(tide_snapshot_target *target)
     *target = (tide_snapshot_target){.table = NULL};
 }
 
-const tide_any *tide_snapshot_target_default(const tide_snapshot_target *target, int column)
+const tide_sql_value *tide_snapshot_target_default(const tide_snapshot_target *target, int column)
 {
     return target->defaults ? target->defaults[column] : NULL;
 }

@@ -30,7 +30,7 @@ bool tide_snapshot_write_node(tide_node_id *out, tide_view bytes)
 
 /* What one row's record is made of; freed row by row. */
 typedef struct row_parts {
-    tide_any *values; /* of the table: views until the query moves */
+    tide_sql_value *values; /* of the table: views until the query moves */
     tide_snapshot_conflict *conflicts;
     tide_snapshot_known *knowledge;
     tide_buffer bytes; /* of conflicts' values */
@@ -58,7 +58,7 @@ static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_forei
     conflict->stamp.time = (uint64_t)tide_foreign_col_i64(query);
     if (!tide_snapshot_write_node(&conflict->stamp.node, tide_foreign_col_bytes(query)))
         return tide_fail(err, TIDE_E_DAMAGED, "a conflict's node has an id of another length");
-    conflict->has_value = tide_foreign_col_class(query) != 5;
+    conflict->has_value = !tide_foreign_col_is_null(query);
     const tide_view value = tide_foreign_col_bytes(query);
     conflict->value = tide_view_bytes(NULL, value.len); /* its place follows when all are there */
     if (tide_buffer_append_view(&p->bytes, value) < TIDE_OK)
@@ -121,8 +121,8 @@ static tide_status fail_missing(const tide_table *table, tide_error *err)
 }
 
 /* Does the table have what was folded last? The key's own columns were compared as keys are: 0.0 and -0.0 are one, as bits they are two. */
-static tide_status check_prints(const tide_any *values, const tide_table *table, tide_view prints,
-                                tide_error *err)
+static tide_status check_prints(const tide_sql_value *values, const tide_table *table,
+                                tide_view prints, tide_error *err)
 {
     const size_t taken = prints.len / TIDE_TABLE_PRINT_LEN; /* 0: not known */
     if (taken > (size_t)table->column_count)
@@ -140,7 +140,7 @@ static tide_status check_prints(const tide_any *values, const tide_table *table,
 static tide_status load_values(tide_foreign_query *get, row_parts *p, tide_snapshot_row *row,
                                const tide_table *table, tide_error *err)
 {
-    tide_any key[TIDE_EVENT_KEY_MAX];
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
     TIDE_TRY(tide_desk_key_values(key, table->key_count, row->key, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(get, 'k', i, &key[i]);
@@ -149,11 +149,11 @@ static tide_status load_values(tide_foreign_query *get, row_parts *p, tide_snaps
     if (status == TIDE_NONE)
         return fail_missing(table, err);
     for (int i = 0; i < table->column_count; i++)
-        p->values[i] = tide_table_col(get);
+        p->values[i] = tide_foreign_col(get);
     for (int i = 0; i < table->key_count; i++) {
         p->values[table->key[i]] =
             tide_table_key_value(table, table->key[i], &p->values[table->key[i]]);
-        if (!tide_any_equal(&p->values[table->key[i]], &key[i]))
+        if (!tide_sql_value_equal(&p->values[table->key[i]], &key[i]))
             return fail_missing(table, err);
     }
     row->values = p->values;
@@ -168,7 +168,7 @@ static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
     TIDE_CLEANUP(tide_row_clock_done) tide_row_clock clock = {.columns = NULL};
     tide_snapshot_row row = {.table = index, .key = tide_foreign_col_bytes(rows)};
     tide_buffer_init(&p.bytes, TIDE_SNAPSHOT_RECORD_MAX);
-    row.has_clock = tide_foreign_col_class(rows) != 5;
+    row.has_clock = !tide_foreign_col_is_null(rows);
     row.clock_bytes = tide_foreign_col_bytes(rows);
     row.image = tide_foreign_col_bytes(rows);
     row.aside = (tide_aside)tide_foreign_col_i64(rows);

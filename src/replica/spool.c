@@ -55,8 +55,8 @@ tide_status tide_spool_bound(int64_t *out, tide_foreign_tx *tx, const tide_node_
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_BOUND, origin, epoch, err));
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
-    *out = status == TIDE_OK && tide_foreign_col_class(query) != 5 ? tide_foreign_col_i64(query)
-                                                                   : INT64_MAX;
+    *out = status == TIDE_OK && !tide_foreign_col_is_null(query) ? tide_foreign_col_i64(query)
+                                                                 : INT64_MAX;
     return TIDE_OK;
 }
 

@@ -82,7 +82,7 @@ static tide_status add_column(tide_table *table, tide_foreign_query *query, bool
     TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
     TIDE_CLEANUP(tide_freep) char *type = tide_table_copy(tide_foreign_col_bytes(query));
     const bool is_not_null = tide_foreign_col_i64(query) != 0;
-    const bool has_fallback = tide_foreign_col_class(query) != 5;
+    const bool has_fallback = !tide_foreign_col_is_null(query);
     TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_foreign_col_bytes(query));
     const int64_t key_position = tide_foreign_col_i64(query);
     const bool is_stored = tide_foreign_col_i64(query) == 0;
@@ -305,7 +305,7 @@ static tide_status take_recorded(tide_table *table, tide_foreign_query *query, t
     const int64_t key_position = tide_foreign_col_i64(query);
     const bool is_not_null = tide_foreign_col_i64(query) != 0;
     const tide_view affinity = tide_foreign_col_bytes(query);
-    const bool has_fallback = tide_foreign_col_class(query) != 5;
+    const bool has_fallback = !tide_foreign_col_is_null(query);
     tide_affinity found = TIDE_AFFINITY_NONE;
     while (found < TIDE_AFFINITY_TEXT &&
            !tide_view_equal(affinity, tide_view_of(affinity_names[found])))

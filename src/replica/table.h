@@ -166,20 +166,20 @@ TIDE_MUST_CHECK tide_status tide_table_query_some(tide_foreign_query **out, tide
                                                   const tide_table *table,
                                                   tide_table_statement which, const int *columns,
                                                   int count, tide_error *err);
-void tide_table_bind(tide_foreign_query *query, char prefix, int index, const tide_any *value);
-tide_any tide_table_col(
-    tide_foreign_query *query); /* the next column; views as of tide_foreign_col_* */
+void tide_table_bind(tide_foreign_query *query, char prefix, int index,
+                     const tide_sql_value *value);
 
 /* A value of the key as rows are known by it: of two values that SQLite takes for one key, and that no trigger can tell apart (0.0 and -0.0, -2^63 as INTEGER
  * and as REAL), always the same. */
-tide_any tide_table_key_value(const tide_table *table, int column, const tide_any *value);
+tide_sql_value tide_table_key_value(const tide_table *table, int column,
+                                    const tide_sql_value *value);
 
 /* What stands in tide_replica_clocks.digest: a print per stored column, by which a rescan sees which of them have changed. A column that was added
  * later than the print was taken is not among them: it had its default. */
 enum { TIDE_TABLE_PRINT_LEN = 6 };
-void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_any *value);
-TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_any *values, int count,
-                                              tide_error *err);
+void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_sql_value *value);
+TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_sql_value *values,
+                                              int count, tide_error *err);
 
 /* ---- the log ---- */
 
@@ -188,9 +188,9 @@ TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_any *
 typedef struct tide_log_row {
     int64_t seq;
     tide_change_kind kind;
-    tide_any *values; /* one per stored column; views until the next step */
-    bool *is_written; /* one per stored column; of an update never those of the key */
-    bool is_bare;     /* of a delete: there are no values besides the key's; a scan found it */
+    tide_sql_value *values; /* one per stored column; views until the next step */
+    bool *is_written;       /* one per stored column; of an update never those of the key */
+    bool is_bare; /* of a delete: there are no values besides the key's; a scan found it */
 } tide_log_row;
 
 /* Are its changes logged beside their numbers, in tide_replica_seq? Those of a table with more columns stand in a table of their own. */

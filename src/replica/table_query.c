@@ -148,58 +148,46 @@ tide_status tide_table_query_some(tide_foreign_query **out, tide_foreign_tx *tx,
 
 /* ---- values ---- */
 
-/* tide_class counts NULL first, SQLite last. */
-void tide_table_bind(tide_foreign_query *query, char prefix, int index, const tide_any *value)
+void tide_table_bind(tide_foreign_query *query, char prefix, int index, const tide_sql_value *value)
 {
     assert(prefix == 'k' || prefix == 'c');
-    const tide_foreign_value raw = {.class =
-                                        value->class == TIDE_CLASS_NULL ? 5 : (int)value->class,
-                                    .integer = value->integer,
-                                    .real = value->real,
-                                    .bytes = value->bytes};
-    tide_foreign_bind_at(query, prefix == 'k' ? 1 + index : TIDE_TABLE_COLUMN_PARAM + index, &raw);
+    tide_foreign_bind_at(query, prefix == 'k' ? 1 + index : TIDE_TABLE_COLUMN_PARAM + index,
+                         *value);
 }
 
-tide_any tide_table_col(tide_foreign_query *query)
-{
-    const tide_foreign_value raw = tide_foreign_col(query);
-    return (tide_any){.class = raw.class == 5 ? TIDE_CLASS_NULL : (tide_class)raw.class,
-                      .integer = raw.integer,
-                      .real = raw.real,
-                      .bytes = raw.bytes};
-}
-
-tide_any tide_table_key_value(const tide_table *table, int column, const tide_any *value)
+tide_sql_value tide_table_key_value(const tide_table *table, int column,
+                                    const tide_sql_value *value)
 {
     const tide_affinity affinity = table->columns[column].affinity;
-    tide_any made = *value;
-    if (value->class != TIDE_CLASS_REAL)
+    tide_sql_value made = *value;
+    if (value->kind != TIDE_SQL_VALUE_F64)
         return made;
-    if (value->real == 0)
-        made.real = 0;
+    if (value->f64 == 0)
+        made.f64 = 0;
     if ((affinity == TIDE_AFFINITY_INTEGER || affinity == TIDE_AFFINITY_NUMERIC) &&
-        value->real == (double)INT64_MIN)
-        made = (tide_any){.class = TIDE_CLASS_INTEGER, .integer = INT64_MIN};
+        value->f64 == (double)INT64_MIN)
+        made = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = INT64_MIN};
     return made;
 }
 
-void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_any *value)
+void tide_table_print(uint8_t out[TIDE_TABLE_PRINT_LEN], const tide_sql_value *value)
 {
-    uint8_t fixed[1 + sizeof value->integer] = {(uint8_t)value->class};
+    uint8_t fixed[1 + sizeof value->i64] = {(uint8_t)value->kind};
     tide_view bytes = tide_view_bytes(fixed, sizeof fixed);
-    if (value->class == TIDE_CLASS_INTEGER)
-        memcpy(fixed + 1, &value->integer, sizeof value->integer);
-    else if (value->class == TIDE_CLASS_REAL)
-        memcpy(fixed + 1, &value->real, sizeof value->real);
-    else if (value->class != TIDE_CLASS_NULL)
+    if (value->kind == TIDE_SQL_VALUE_I64)
+        memcpy(fixed + 1, &value->i64, sizeof value->i64);
+    else if (value->kind == TIDE_SQL_VALUE_F64)
+        memcpy(fixed + 1, &value->f64, sizeof value->f64);
+    else if (value->kind != TIDE_SQL_VALUE_NULL)
         bytes = value->bytes;
     const tide_digest128 digest = tide_digest128_of(bytes);
     memcpy(out, digest.bytes, TIDE_TABLE_PRINT_LEN);
-    if (value->class == TIDE_CLASS_BLOB)
+    if (value->kind == TIDE_SQL_VALUE_BLOB)
         out[0] ^= 1; /* not the text of the same bytes */
 }
 
-tide_status tide_table_prints(tide_buffer *out, const tide_any *values, int count, tide_error *err)
+tide_status tide_table_prints(tide_buffer *out, const tide_sql_value *values, int count,
+                              tide_error *err)
 {
     for (int i = 0; i < count; i++) {
         uint8_t print[TIDE_TABLE_PRINT_LEN];
@@ -254,11 +242,11 @@ static void read_masks(tide_log_row *row, tide_foreign_query *query, const tide_
 }
 
 /* The lowest integer has a REAL that is equal and stays one: triggers do not tell these two apart, fold does (capture.h). */
-static bool is_lowest(const tide_table_column *column, const tide_any *value)
+static bool is_lowest(const tide_table_column *column, const tide_sql_value *value)
 {
     return column->affinity == TIDE_AFFINITY_INTEGER && !column->is_key &&
-           ((value->class == TIDE_CLASS_INTEGER && value->integer == INT64_MIN) ||
-            (value->class == TIDE_CLASS_REAL && value->real == (double)INT64_MIN));
+           ((value->kind == TIDE_SQL_VALUE_I64 && value->i64 == INT64_MIN) ||
+            (value->kind == TIDE_SQL_VALUE_F64 && value->f64 == (double)INT64_MIN));
 }
 
 tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query, const tide_table *table,
@@ -276,7 +264,7 @@ tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query, const ti
     row->kind = op == 1 ? TIDE_ROW_CREATE : op == 2 ? TIDE_ROW_UPDATE : TIDE_ROW_DELETE;
     read_masks(row, query, table);
     for (int i = 0; i < table->column_count; i++) {
-        row->values[i] = tide_table_col(query);
+        row->values[i] = tide_foreign_col(query);
         if (row->kind == TIDE_ROW_UPDATE && is_lowest(&table->columns[i], &row->values[i]))
             row->is_written[i] = true;
     }

@@ -2,19 +2,21 @@
 
 #include <string.h>
 
-bool tide_any_equal(const tide_any *a, const tide_any *b)
+bool tide_sql_value_equal(const tide_sql_value *a, const tide_sql_value *b)
 {
-    if (a->class != b->class)
+    if (a->kind != b->kind)
         return false;
-    switch (a->class) {
-    case TIDE_CLASS_NULL:
+    switch (a->kind) {
+    case TIDE_SQL_VALUE_NULL:
         return true;
-    case TIDE_CLASS_INTEGER:
-        return a->integer == b->integer;
-    case TIDE_CLASS_REAL:
-        return memcmp(&a->real, &b->real, sizeof a->real) == 0;
-    case TIDE_CLASS_TEXT:
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_I64:
+        return a->i64 == b->i64;
+    case TIDE_SQL_VALUE_F64:
+        return memcmp(&a->f64, &b->f64, sizeof a->f64) == 0;
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     return tide_view_equal(a->bytes, b->bytes);
@@ -27,19 +29,21 @@ static uint64_t bits_of(double real)
     return bits;
 }
 
-tide_status tide_any_encode(tide_buffer *out, const tide_any *value)
+tide_status tide_sql_value_encode(tide_buffer *out, const tide_sql_value *value)
 {
-    const uint8_t class = (uint8_t)value->class;
+    const uint8_t class = (uint8_t)value->kind;
     TIDE_TRY(tide_buffer_append(out, &class, 1));
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         return TIDE_OK;
-    case TIDE_CLASS_INTEGER:
-        return tide_buffer_append_zigzag(out, value->integer);
-    case TIDE_CLASS_REAL:
-        return tide_buffer_append_u64(out, bits_of(value->real));
-    case TIDE_CLASS_TEXT:
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_I64:
+        return tide_buffer_append_zigzag(out, value->i64);
+    case TIDE_SQL_VALUE_F64:
+        return tide_buffer_append_u64(out, bits_of(value->f64));
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
+    case TIDE_SQL_VALUE_BOOL:
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     TIDE_TRY(tide_buffer_append_varint(out, value->bytes.len));
@@ -70,28 +74,28 @@ static tide_status read_integer(int64_t *out, tide_reader *from)
     return TIDE_OK;
 }
 
-tide_status tide_any_decode(tide_any *out, tide_reader *from)
+tide_status tide_sql_value_decode(tide_sql_value *out, tide_reader *from)
 {
     uint8_t class = 0;
-    tide_any found = {.integer = 0};
+    tide_sql_value found = {.i64 = 0};
     TIDE_TRY(tide_reader_byte(from, &class));
     switch (class) {
-    case TIDE_CLASS_NULL:
+    case TIDE_SQL_VALUE_NULL:
         break;
-    case TIDE_CLASS_INTEGER:
-        TIDE_TRY(read_integer(&found.integer, from));
+    case TIDE_SQL_VALUE_I64:
+        TIDE_TRY(read_integer(&found.i64, from));
         break;
-    case TIDE_CLASS_REAL:
-        TIDE_TRY(read_real(&found.real, from));
+    case TIDE_SQL_VALUE_F64:
+        TIDE_TRY(read_real(&found.f64, from));
         break;
-    case TIDE_CLASS_TEXT:
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
         TIDE_TRY(read_bytes(&found.bytes, from));
         break;
     default:
         return TIDE_E_DAMAGED;
     }
-    found.class = (tide_class) class;
+    found.kind = (tide_sql_value_kind) class;
     *out = found;
     return TIDE_OK;
 }

@@ -18,25 +18,11 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
+#include "base/sql_value.h"
 
-typedef enum tide_class {
-    TIDE_CLASS_NULL,
-    TIDE_CLASS_INTEGER,
-    TIDE_CLASS_REAL,
-    TIDE_CLASS_TEXT,
-    TIDE_CLASS_BLOB,
-} tide_class;
-
-typedef struct tide_any {
-    tide_class class;
-    int64_t integer;
-    double real;
-    tide_view bytes; /* TEXT, BLOB */
-} tide_any;
-
-bool tide_any_equal(const tide_any *a, const tide_any *b);
-TIDE_MUST_CHECK tide_status tide_any_encode(tide_buffer *out, const tide_any *value);
+bool tide_sql_value_equal(const tide_sql_value *a, const tide_sql_value *b);
+TIDE_MUST_CHECK tide_status tide_sql_value_encode(tide_buffer *out, const tide_sql_value *value);
 /* TIDE_E_DAMAGED: no value stands there. */
-TIDE_MUST_CHECK tide_status tide_any_decode(tide_any *out, tide_reader *from);
+TIDE_MUST_CHECK tide_status tide_sql_value_decode(tide_sql_value *out, tide_reader *from);
 
 #endif

@@ -5,19 +5,21 @@
 
 #include "base/digest.h"
 
-static tide_status put_value(tide_buffer *out, const tide_any *value)
+static tide_status put_value(tide_buffer *out, const tide_sql_value *value)
 {
     static const char digits[] = "0123456789abcdef";
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         return tide_buffer_append_text(out, "NULL");
-    case TIDE_CLASS_INTEGER:
-        return tide_buffer_append_decimal(out, value->integer);
-    case TIDE_CLASS_REAL:
-        return tide_buffer_printf(out, "%.17g", value->real);
-    case TIDE_CLASS_TEXT:
+    case TIDE_SQL_VALUE_I64:
+        return tide_buffer_append_decimal(out, value->i64);
+    case TIDE_SQL_VALUE_F64:
+        return tide_buffer_printf(out, "%.17g", value->f64);
+    case TIDE_SQL_VALUE_TEXT:
         return tide_buffer_append_view(out, value->bytes);
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     for (size_t i = 0; i < value->bytes.len; i++) {
@@ -28,7 +30,7 @@ static tide_status put_value(tide_buffer *out, const tide_any *value)
     return TIDE_OK;
 }
 
-tide_status tide_key_text(tide_buffer *out, const tide_any *key, int count)
+tide_status tide_key_text(tide_buffer *out, const tide_sql_value *key, int count)
 {
     for (int i = 0; i < count; i++) {
         if (i > 0)
@@ -42,32 +44,34 @@ tide_status tide_key_text_encoded(tide_buffer *out, tide_view key)
 {
     tide_reader from = tide_reader_of(key);
     for (bool is_first = true; tide_reader_left(&from) > 0; is_first = false) {
-        tide_any value;
+        tide_sql_value value;
         if (!is_first)
             TIDE_TRY(tide_buffer_append_text(out, ":"));
-        TIDE_TRY(tide_any_decode(&value, &from));
+        TIDE_TRY(tide_sql_value_decode(&value, &from));
         TIDE_TRY(put_value(out, &value));
     }
     return TIDE_OK;
 }
 
-void tide_value_json(tide_json *json, const tide_any *value)
+void tide_value_json(tide_json *json, const tide_sql_value *value)
 {
     char *hex = NULL;
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         tide_json_null(json);
         return;
-    case TIDE_CLASS_INTEGER:
-        tide_json_i64(json, value->integer);
+    case TIDE_SQL_VALUE_I64:
+        tide_json_i64(json, value->i64);
         return;
-    case TIDE_CLASS_REAL:
-        tide_json_double(json, value->real);
+    case TIDE_SQL_VALUE_F64:
+        tide_json_double(json, value->f64);
         return;
-    case TIDE_CLASS_TEXT:
+    case TIDE_SQL_VALUE_TEXT:
         tide_json_view(json, value->bytes);
         return;
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     hex = malloc(2 * value->bytes.len + 1);
@@ -77,7 +81,7 @@ void tide_value_json(tide_json *json, const tide_any *value)
     free(hex);
 }
 
-void tide_value_json_member(tide_json *json, tide_view name, const tide_any *value)
+void tide_value_json_member(tide_json *json, tide_view name, const tide_sql_value *value)
 {
     char text[1024];
     if (name.len == 0 || name.len >= sizeof text)

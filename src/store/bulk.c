@@ -22,7 +22,7 @@ tide_status tide_bulk_begin(tide_bulk **out, tide_tx *tx, const tide_sql *sql, t
     return TIDE_OK;
 }
 
-tide_status tide_bulk_row(tide_bulk *bulk, const tide_value *values, int count, tide_error *err)
+tide_status tide_bulk_row(tide_bulk *bulk, const tide_sql_value *values, int count, tide_error *err)
 {
     TIDE_TRY(tide_tx_check_doom(bulk->tx, err));
     assert(count == bulk->width && "as many values as the statement has columns");

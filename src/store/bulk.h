@@ -30,7 +30,7 @@ TIDE_MUST_CHECK tide_status tide_bulk_begin(tide_bulk **out, tide_tx *tx, const 
 
 /* Values are borrowed for the call; there are as many as the statement has columns (a bug otherwise). Texts are UTF-8 without NUL: who
  * does not know that, checks (base/text/utf8.h). TIDE_E_INVALID: a time outside the years 1 to 9999, ... */
-TIDE_MUST_CHECK tide_status tide_bulk_row(tide_bulk *bulk, const tide_value *values, int count,
+TIDE_MUST_CHECK tide_status tide_bulk_row(tide_bulk *bulk, const tide_sql_value *values, int count,
                                           tide_error *err);
 
 /* *rows (may be NULL): how many were written. *handle is gone afterwards, whatever is returned. */

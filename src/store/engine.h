@@ -18,33 +18,15 @@
 #include <tidemark/store.h>
 
 #include "base/arena.h"
+#include "base/sql_value.h"
 #include "store/migration.h"
 #include "store/watch.h"
-
-typedef enum tide_value_kind {
-    TIDE_VALUE_NULL,
-    TIDE_VALUE_I64,
-    TIDE_VALUE_F64,
-    TIDE_VALUE_BOOL,
-    TIDE_VALUE_TEXT,
-    TIDE_VALUE_BLOB,
-    TIDE_VALUE_TIME,
-} tide_value_kind;
-
-typedef struct tide_value {
-    tide_value_kind kind;
-    union {
-        int64_t i64; /* I64, BOOL, TIME (microseconds) */
-        double f64;
-        tide_view bytes; /* TEXT, BLOB */
-    } as;
-} tide_value;
 
 struct tide_query {
     tide_tx *tx;
     const tide_sql *sql;
     const tide_sql_text *text; /* the engine's variant */
-    tide_value values[TIDE_QUERY_PARAM_MAX];
+    tide_sql_value values[TIDE_QUERY_PARAM_MAX];
     tide_arena arena;    /* owns the bound bytes */
     tide_status failure; /* of a bind; reported by the next step */
     int column;          /* the next to be read */
@@ -58,8 +40,7 @@ struct tide_query {
     void *statement;
     void *result;
     int row;
-    bool is_spare_statement; /* prepared for this query alone, because the cached one is in use */
-    tide_query *next;        /* in the transaction's list, then in the pool */
+    tide_query *next; /* in the transaction's list, then in the pool */
 };
 
 /* Says that the statement gave more rows than one. */
@@ -145,12 +126,12 @@ typedef struct tide_engine_ops {
     tide_status (*step)(tide_query *query, tide_error *err); /* starts when needed */
     tide_status (*keep)(tide_query *query, tide_error *err); /* keep the row, run to the end */
     void (*reset)(tide_query *query); /* back to before the first step; nothing stays held */
-    tide_value (*column)(const tide_query *query, int index);
+    tide_sql_value (*column)(const tide_query *query, int index);
 
     /* bulk.h: many rows of one statement. end gives back what begin took, also after a failure; is_kept false: the rows
      * are given up. */
     tide_status (*bulk_begin)(tide_bulk *bulk, tide_error *err);
-    tide_status (*bulk_row)(tide_bulk *bulk, const tide_value *values, tide_error *err);
+    tide_status (*bulk_row)(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
     tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
 
     /* look.h: one statement of somebody's own, which only reads. */

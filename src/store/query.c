@@ -80,7 +80,6 @@ tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql,
     query->sql = sql;
     query->text = text;
     query->statement = NULL;
-    query->is_spare_statement = false;
     forget_values(query);
     const tide_status status = tx->store->ops->prepare(query, err);
     if (status < TIDE_OK) {
@@ -136,7 +135,7 @@ static bool is_param_of_any_engine(const tide_sql *sql, const char *name)
 }
 
 /* NULL when this engine's variant has no use for the name. */
-static tide_value *find_value(tide_query *query, const char *name)
+static tide_sql_value *find_value(tide_query *query, const char *name)
 {
     assert(!query->is_started && "bind before the first step");
     for (int i = 0; i < query->text->param_count; i++)
@@ -146,16 +145,17 @@ static tide_value *find_value(tide_query *query, const char *name)
     return NULL;
 }
 
-static void bind_value(tide_query *query, const char *name, tide_value value)
+static void bind_value(tide_query *query, const char *name, tide_sql_value value)
 {
-    tide_value *slot = find_value(query, name);
+    tide_sql_value *slot = find_value(query, name);
     if (slot)
         *slot = value;
 }
 
-static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind, tide_view bytes)
+static void bind_bytes(tide_query *query, const char *name, tide_sql_value_kind kind,
+                       tide_view bytes)
 {
-    tide_value *slot = find_value(query, name);
+    tide_sql_value *slot = find_value(query, name);
     if (!slot)
         return;
     const size_t used_len = query->tx->deferred_len + query->arena.used_len;
@@ -169,52 +169,52 @@ static void bind_bytes(tide_query *query, const char *name, tide_value_kind kind
     if (bytes.len > 0)
         memcpy(copy, bytes.ptr, bytes.len);
     copy[bytes.len] = '\0';
-    *slot = (tide_value){.kind = kind, .as.bytes = {.ptr = copy, .len = bytes.len}};
+    *slot = (tide_sql_value){.kind = kind, .bytes = {.ptr = copy, .len = bytes.len}};
 }
 
 void tide_query_bind_null(tide_query *query, const char *name)
 {
-    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_NULL});
+    bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL});
 }
 
 void tide_query_bind_i64(tide_query *query, const char *name, int64_t value)
 {
-    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = value});
+    bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = value});
 }
 
 void tide_query_bind_f64(tide_query *query, const char *name, double value)
 {
-    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = value});
+    bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = value});
 }
 
 void tide_query_bind_bool(tide_query *query, const char *name, bool value)
 {
-    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = value});
+    bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = value});
 }
 
 void tide_query_bind_time(tide_query *query, const char *name, int64_t us)
 {
     if (us < TIDE_TIME_MIN_US || us > TIDE_TIME_MAX_US)
         query->failure = TIDE_E_INVALID;
-    bind_value(query, name, (tide_value){.kind = TIDE_VALUE_TIME, .as.i64 = us});
+    bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_TIME, .i64 = us});
 }
 
 void tide_query_bind_text(tide_query *query, const char *name, const char *value)
 {
     if (value)
-        bind_bytes(query, name, TIDE_VALUE_TEXT, tide_view_of(value));
+        bind_bytes(query, name, TIDE_SQL_VALUE_TEXT, tide_view_of(value));
     else
         tide_query_bind_null(query, name);
 }
 
 void tide_query_bind_text_view(tide_query *query, const char *name, tide_view value)
 {
-    bind_bytes(query, name, TIDE_VALUE_TEXT, value);
+    bind_bytes(query, name, TIDE_SQL_VALUE_TEXT, value);
 }
 
 void tide_query_bind_blob(tide_query *query, const char *name, tide_view value)
 {
-    bind_bytes(query, name, TIDE_VALUE_BLOB, value);
+    bind_bytes(query, name, TIDE_SQL_VALUE_BLOB, value);
 }
 
 tide_status tide_query_bind_clock(tide_query *query, const char *name, tide_error *err)
@@ -323,7 +323,7 @@ tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *ar
 
 /* ---- columns ---- */
 
-static tide_value next_column(tide_query *query)
+static tide_sql_value next_column(tide_query *query)
 {
     assert(query->has_row && "no current row");
     return ops_of(query)->column(query, query->column++);
@@ -332,24 +332,24 @@ static tide_value next_column(tide_query *query)
 bool tide_query_col_is_null(const tide_query *query)
 {
     assert(query->has_row && "no current row");
-    return ops_of(query)->column(query, query->column).kind == TIDE_VALUE_NULL;
+    return ops_of(query)->column(query, query->column).kind == TIDE_SQL_VALUE_NULL;
 }
 
 int64_t tide_query_col_i64(tide_query *query)
 {
-    const tide_value value = next_column(query);
-    assert(value.kind == TIDE_VALUE_I64 || value.kind == TIDE_VALUE_BOOL ||
-           value.kind == TIDE_VALUE_NULL);
-    return value.kind == TIDE_VALUE_NULL ? 0 : value.as.i64;
+    const tide_sql_value value = next_column(query);
+    assert(value.kind == TIDE_SQL_VALUE_I64 || value.kind == TIDE_SQL_VALUE_BOOL ||
+           value.kind == TIDE_SQL_VALUE_NULL);
+    return value.kind == TIDE_SQL_VALUE_NULL ? 0 : value.i64;
 }
 
 double tide_query_col_f64(tide_query *query)
 {
-    const tide_value value = next_column(query);
-    if (value.kind == TIDE_VALUE_I64)
-        return (double)value.as.i64;
-    assert(value.kind == TIDE_VALUE_F64 || value.kind == TIDE_VALUE_NULL);
-    return value.kind == TIDE_VALUE_NULL ? 0 : value.as.f64;
+    const tide_sql_value value = next_column(query);
+    if (value.kind == TIDE_SQL_VALUE_I64)
+        return (double)value.i64;
+    assert(value.kind == TIDE_SQL_VALUE_F64 || value.kind == TIDE_SQL_VALUE_NULL);
+    return value.kind == TIDE_SQL_VALUE_NULL ? 0 : value.f64;
 }
 
 bool tide_query_col_bool(tide_query *query)
@@ -357,11 +357,11 @@ bool tide_query_col_bool(tide_query *query)
     return tide_query_col_i64(query) != 0;
 }
 
-static tide_view bytes_of(tide_value value)
+static tide_view bytes_of(tide_sql_value value)
 {
-    assert(value.kind == TIDE_VALUE_TEXT || value.kind == TIDE_VALUE_BLOB ||
-           value.kind == TIDE_VALUE_NULL);
-    return value.kind == TIDE_VALUE_NULL ? tide_view_bytes("", 0) : value.as.bytes;
+    assert(value.kind == TIDE_SQL_VALUE_TEXT || value.kind == TIDE_SQL_VALUE_BLOB ||
+           value.kind == TIDE_SQL_VALUE_NULL);
+    return value.kind == TIDE_SQL_VALUE_NULL ? tide_view_bytes("", 0) : value.bytes;
 }
 
 tide_view tide_query_col_text(tide_query *query)
@@ -376,11 +376,11 @@ tide_view tide_query_col_blob(tide_query *query)
 
 int64_t tide_query_col_time(tide_query *query)
 {
-    const tide_value value = next_column(query);
-    if (value.kind == TIDE_VALUE_TIME)
-        return value.as.i64;
+    const tide_sql_value value = next_column(query);
+    if (value.kind == TIDE_SQL_VALUE_TIME)
+        return value.i64;
     int64_t us = 0;
-    if (value.kind != TIDE_VALUE_TEXT || tide_time_parse(&us, value.as.bytes) != TIDE_OK)
+    if (value.kind != TIDE_SQL_VALUE_TEXT || tide_time_parse(&us, value.bytes) != TIDE_OK)
         return INT64_MIN;
     return us;
 }

@@ -25,7 +25,7 @@ struct tide_readonly_query {
     /* Once, before the rows; a failure ends the look and is returned. */
     tide_status (*columns)(void *arg, const char *const *names, int count, tide_error *err);
     /* Values are borrowed for the call. */
-    tide_status (*row)(void *arg, const tide_value *values, int count, tide_error *err);
+    tide_status (*row)(void *arg, const tide_sql_value *values, int count, tide_error *err);
     void *arg;
 };
 

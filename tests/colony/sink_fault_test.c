@@ -50,7 +50,7 @@ static tide_status faulty_bulk_begin(tide_bulk *bulk, tide_error *err)
     return is_hit() ? fail_here(err) : fault.real->bulk_begin(bulk, err);
 }
 
-static tide_status faulty_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err)
+static tide_status faulty_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err)
 {
     return is_hit() ? fail_here(err) : fault.real->bulk_row(bulk, values, err);
 }

@@ -352,7 +352,7 @@ static void a_key_of_null_is_quarantined(void **state)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, 1 << 20);
     assert_ok_err(tide_event_decode(&event, page.events[0], &w->err), &w->err);
-    event.key[0] = (tide_any){.class = TIDE_CLASS_NULL};
+    event.key[0] = (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     for (int i = 0; i < event.column_count; i++)
         if (event.columns[i].column == 0)
             event.columns[i].value = event.key[0];

@@ -12,19 +12,19 @@ enum { ROUNDS = 2000 };
 
 /* ---- values ---- */
 
-static void assert_comes_back(const tide_any *value)
+static void assert_comes_back(const tide_sql_value *value)
 {
-    tide_any back;
+    tide_sql_value back;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, 1 << 20);
-    assert_ok(tide_any_encode(&bytes, value));
+    assert_ok(tide_sql_value_encode(&bytes, value));
     tide_reader reader = tide_reader_of(tide_buffer_view(&bytes));
-    assert_ok(tide_any_decode(&back, &reader));
+    assert_ok(tide_sql_value_decode(&back, &reader));
     assert_int_equal(0, tide_reader_left(&reader));
-    assert_true(tide_any_equal(value, &back));
+    assert_true(tide_sql_value_equal(value, &back));
     for (size_t len = 0; len < bytes.len; len++) {
         reader = tide_reader_of(tide_view_bytes(bytes.ptr, len));
-        assert_status(TIDE_E_DAMAGED, tide_any_decode(&back, &reader));
+        assert_status(TIDE_E_DAMAGED, tide_sql_value_decode(&back, &reader));
     }
 }
 
@@ -36,41 +36,41 @@ static void every_value_of_sqlite_comes_back(void **state)
     static const double reals[] = {0.0, -0.0, 0.1, 1e308, -1e-308, 5e-324, INFINITY};
     static const char *const texts[] = {"", "a", "a\0b", "\xff\xfe", "\xe2\x82\xac"};
     static const size_t lens[] = {0, 1, 3, 2, 3};
-    assert_comes_back(&(tide_any){.class = TIDE_CLASS_NULL});
+    assert_comes_back(&(tide_sql_value){.kind = TIDE_SQL_VALUE_NULL});
     for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++)
-        assert_comes_back(&(tide_any){.class = TIDE_CLASS_INTEGER, .integer = integers[i]});
+        assert_comes_back(&(tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = integers[i]});
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
-        assert_comes_back(&(tide_any){.class = TIDE_CLASS_REAL, .real = reals[i]});
+        assert_comes_back(&(tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = reals[i]});
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        assert_comes_back(
-            &(tide_any){.class = TIDE_CLASS_TEXT, .bytes = tide_view_bytes(texts[i], lens[i])});
-        assert_comes_back(
-            &(tide_any){.class = TIDE_CLASS_BLOB, .bytes = tide_view_bytes(texts[i], lens[i])});
+        assert_comes_back(&(tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT,
+                                            .bytes = tide_view_bytes(texts[i], lens[i])});
+        assert_comes_back(&(tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB,
+                                            .bytes = tide_view_bytes(texts[i], lens[i])});
     }
 }
 
 static void values_of_different_classes_differ(void **state)
 {
     (void)state;
-    const tide_any one = {.class = TIDE_CLASS_INTEGER, .integer = 1};
-    const tide_any real = {.class = TIDE_CLASS_REAL, .real = 1};
-    const tide_any text = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("1")};
-    const tide_any blob = {.class = TIDE_CLASS_BLOB, .bytes = tide_view_of("1")};
-    const tide_any zero = {.class = TIDE_CLASS_REAL, .real = 0.0};
-    const tide_any minus = {.class = TIDE_CLASS_REAL, .real = -0.0};
-    assert_false(tide_any_equal(&one, &real));
-    assert_false(tide_any_equal(&text, &blob));
-    assert_false(tide_any_equal(&one, &text));
-    assert_false(tide_any_equal(&zero, &minus));
+    const tide_sql_value one = {.kind = TIDE_SQL_VALUE_I64, .i64 = 1};
+    const tide_sql_value real = {.kind = TIDE_SQL_VALUE_F64, .f64 = 1};
+    const tide_sql_value text = {.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("1")};
+    const tide_sql_value blob = {.kind = TIDE_SQL_VALUE_BLOB, .bytes = tide_view_of("1")};
+    const tide_sql_value zero = {.kind = TIDE_SQL_VALUE_F64, .f64 = 0.0};
+    const tide_sql_value minus = {.kind = TIDE_SQL_VALUE_F64, .f64 = -0.0};
+    assert_false(tide_sql_value_equal(&one, &real));
+    assert_false(tide_sql_value_equal(&text, &blob));
+    assert_false(tide_sql_value_equal(&one, &text));
+    assert_false(tide_sql_value_equal(&zero, &minus));
 }
 
 static void a_padded_number_is_no_value(void **state)
 {
     (void)state;
-    static const char padded[] = {TIDE_CLASS_INTEGER, (char)0x82, 0};
-    tide_any out;
+    static const char padded[] = {TIDE_SQL_VALUE_I64, (char)0x82, 0};
+    tide_sql_value out;
     tide_reader reader = tide_reader_of(tide_view_bytes(padded, sizeof padded));
-    assert_status(TIDE_E_DAMAGED, tide_any_decode(&out, &reader));
+    assert_status(TIDE_E_DAMAGED, tide_sql_value_decode(&out, &reader));
 }
 
 /* ---- stamps ---- */
@@ -145,16 +145,16 @@ static tide_event sample(tide_event_column columns[3])
                         .kind = TIDE_ROW_UPDATE,
                         .key_count = 2,
                         .base = {.time = 5, .node.bytes = {1, 2, 3}}};
-    event.key[0] = (tide_any){.class = TIDE_CLASS_INTEGER, .integer = -7};
-    event.key[1] = (tide_any){.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("k")};
-    columns[0] = (tide_event_column){.column = 0, .value = {.class = TIDE_CLASS_NULL}};
+    event.key[0] = (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = -7};
+    event.key[1] = (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("k")};
+    columns[0] = (tide_event_column){.column = 0, .value = {.kind = TIDE_SQL_VALUE_NULL}};
     columns[1] = (tide_event_column){.column = 3,
                                      .base = {.time = 9, .node.bytes = {1, 2, 3}},
-                                     .value = {.class = TIDE_CLASS_REAL, .real = 0.5}};
+                                     .value = {.kind = TIDE_SQL_VALUE_F64, .f64 = 0.5}};
     columns[2] = (tide_event_column){
         .column = 1999,
         .base = {.time = UINT64_MAX, .node.bytes = {9, 8}},
-        .value = {.class = TIDE_CLASS_BLOB, .bytes = tide_view_bytes("\0\1", 2)}};
+        .value = {.kind = TIDE_SQL_VALUE_BLOB, .bytes = tide_view_bytes("\0\1", 2)}};
     event.columns = columns;
     event.column_count = 3;
     return event;
@@ -180,9 +180,9 @@ static void an_event_comes_back_whole(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(columns[i].column, back.columns[i].column);
         assert_int_equal(0, tide_stamp_compare(&columns[i].base, &back.columns[i].base));
-        assert_true(tide_any_equal(&columns[i].value, &back.columns[i].value));
+        assert_true(tide_sql_value_equal(&columns[i].value, &back.columns[i].value));
     }
-    assert_true(tide_any_equal(&event.key[1], &back.key[1]));
+    assert_true(tide_sql_value_equal(&event.key[1], &back.key[1]));
 }
 
 /* Every byte counts: none can be changed or left out unnoticed. */

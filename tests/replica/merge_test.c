@@ -30,7 +30,7 @@ static tide_merge apply(row *r, const tide_event *event)
     assert_ok_err(tide_merge_event(&merge, &r->clock, event, &err), &err);
     for (int i = 0; i < event->column_count; i++)
         if (merge.columns[i].is_written)
-            r->values[event->columns[i].column] = event->columns[i].value.integer;
+            r->values[event->columns[i].column] = event->columns[i].value.i64;
     if (merge.fate == TIDE_FATE_INSERT) {
         assert_false(r->is_there);
         r->is_there = true;
@@ -88,7 +88,7 @@ static void set(change *c, tide_change_kind kind, uint64_t time, uint8_t node)
 static void write(change *c, int column, int64_t value, tide_stamp base)
 {
     c->columns[c->event.column_count++] = (tide_event_column){
-        .column = column, .value = {.class = TIDE_CLASS_INTEGER, .integer = value}, .base = base};
+        .column = column, .value = {.kind = TIDE_SQL_VALUE_I64, .i64 = value}, .base = base};
 }
 
 static void create(change *c, uint64_t time, uint8_t node, int64_t value)

@@ -272,7 +272,7 @@ static void forged_rows_are_refused(void **state)
     (void)state;
     world w;
     begin(&w, 2, 5);
-    const tide_any key = {.class = TIDE_CLASS_INTEGER, .integer = 3};
+    const tide_sql_value key = {.kind = TIDE_SQL_VALUE_I64, .i64 = 3};
     for (int kind = 0; kind < 2; kind++) {
         tide_repaired repaired;
         TIDE_CLEANUP(tide_row_states_done) tide_row_states states;
@@ -287,7 +287,7 @@ static void forged_rows_are_refused(void **state)
         tide_row_clock clock = {
             .deleted.stamp = {.time = kind == 0 ? now + day : now + (UINT64_C(60000) << 16),
                               .node = tide_node_get_id(w.nodes[kind == 0 ? 1 : 0].node)}};
-        assert_ok(tide_any_encode(&encoded, &key));
+        assert_ok(tide_sql_value_encode(&encoded, &key));
         assert_ok(tide_row_clock_encode(&bytes, &clock));
         const tide_row_state forged = {.key = tide_buffer_view(&encoded),
                                        .clock = tide_buffer_view(&bytes)};

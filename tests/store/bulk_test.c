@@ -11,14 +11,14 @@
 
 enum { WIDTH = 7, MANY = 100000 };
 
-static tide_value number(int64_t i64)
+static tide_sql_value number(int64_t i64)
 {
-    return (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = i64};
+    return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = i64};
 }
 
-static tide_value text(const char *words)
+static tide_sql_value text(const char *words)
 {
-    return (tide_value){.kind = TIDE_VALUE_TEXT, .as.bytes = tide_view_of(words)};
+    return (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of(words)};
 }
 
 typedef struct load {
@@ -53,13 +53,13 @@ static tide_status put_rows(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_bulk_begin(&bulk, tx, TEST_SQL_BULKY_PUT, err));
     for (int64_t i = 0; i < l->count; i++) {
         const int64_t id = i + 1 == l->bad_at ? l->first : l->first + i;
-        const tide_value row[WIDTH] = {number(id),
-                                       number(id),
-                                       {.kind = TIDE_VALUE_F64, .as.f64 = 0.5},
-                                       {.kind = TIDE_VALUE_BOOL, .as.i64 = 1},
-                                       text("words"),
-                                       {.kind = TIDE_VALUE_NULL},
-                                       {.kind = TIDE_VALUE_TIME, .as.i64 = id * 1000}};
+        const tide_sql_value row[WIDTH] = {number(id),
+                                           number(id),
+                                           {.kind = TIDE_SQL_VALUE_F64, .f64 = 0.5},
+                                           {.kind = TIDE_SQL_VALUE_BOOL, .i64 = 1},
+                                           text("words"),
+                                           {.kind = TIDE_SQL_VALUE_NULL},
+                                           {.kind = TIDE_SQL_VALUE_TIME, .i64 = id * 1000}};
         TIDE_TRY(tide_bulk_row(bulk, row, WIDTH, err));
     }
     if (l->is_dropped)
@@ -134,7 +134,7 @@ static void no_rows_are_fine(void **state)
 /* ---- values ---- */
 
 typedef struct one_row {
-    tide_value values[WIDTH];
+    tide_sql_value values[WIDTH];
 } one_row;
 
 static tide_status put_one(tide_tx *tx, void *arg, tide_error *err)
@@ -182,19 +182,19 @@ static void every_kind_of_value_comes_back(void **state)
     store_test *t = *state;
     one_row full = {{number(1),
                      number(INT64_MIN),
-                     {.kind = TIDE_VALUE_F64, .as.f64 = -1.25e-300},
-                     {.kind = TIDE_VALUE_BOOL, .as.i64 = 1},
-                     {.kind = TIDE_VALUE_TEXT, .as.bytes = {0}},
-                     {.kind = TIDE_VALUE_BLOB, .as.bytes = {.ptr = "\0\377\1", .len = 3}},
-                     {.kind = TIDE_VALUE_TIME, .as.i64 = TIDE_TIME_MIN_US}}};
+                     {.kind = TIDE_SQL_VALUE_F64, .f64 = -1.25e-300},
+                     {.kind = TIDE_SQL_VALUE_BOOL, .i64 = 1},
+                     {.kind = TIDE_SQL_VALUE_TEXT, .bytes = {0}},
+                     {.kind = TIDE_SQL_VALUE_BLOB, .bytes = {.ptr = "\0\377\1", .len = 3}},
+                     {.kind = TIDE_SQL_VALUE_TIME, .i64 = TIDE_TIME_MIN_US}}};
     one_row empty = {{number(2)}};
     one_row high = {{number(3),
                      number(INT64_MAX),
-                     {.kind = TIDE_VALUE_F64, .as.f64 = INFINITY},
-                     {.kind = TIDE_VALUE_BOOL, .as.i64 = 0},
+                     {.kind = TIDE_SQL_VALUE_F64, .f64 = INFINITY},
+                     {.kind = TIDE_SQL_VALUE_BOOL, .i64 = 0},
                      text("\xf0\x9f\x8c\x8a"),
-                     {.kind = TIDE_VALUE_BLOB, .as.bytes = {0}},
-                     {.kind = TIDE_VALUE_TIME, .as.i64 = TIDE_TIME_MAX_US}}};
+                     {.kind = TIDE_SQL_VALUE_BLOB, .bytes = {0}},
+                     {.kind = TIDE_SQL_VALUE_TIME, .i64 = TIDE_TIME_MAX_US}}};
     assert_ok_err(tide_store_write(t->store, put_one, &full, &t->err), &t->err);
     assert_ok_err(tide_store_write(t->store, put_one, &empty, &t->err), &t->err);
     assert_ok_err(tide_store_write(t->store, put_one, &high, &t->err), &t->err);
@@ -206,11 +206,11 @@ static void a_time_beyond_the_calendar_is_refused(void **state)
     store_test *t = *state;
     one_row late = {{number(1),
                      number(1),
-                     {.kind = TIDE_VALUE_NULL},
-                     {.kind = TIDE_VALUE_NULL},
+                     {.kind = TIDE_SQL_VALUE_NULL},
+                     {.kind = TIDE_SQL_VALUE_NULL},
                      text("x"),
-                     {.kind = TIDE_VALUE_NULL},
-                     {.kind = TIDE_VALUE_TIME, .as.i64 = TIDE_TIME_MAX_US + 1}}};
+                     {.kind = TIDE_SQL_VALUE_NULL},
+                     {.kind = TIDE_SQL_VALUE_TIME, .i64 = TIDE_TIME_MAX_US + 1}}};
     assert_status(TIDE_E_INVALID, tide_store_write(t->store, put_one, &late, &t->err));
     assert_int_equal(0, count_of(t));
 }
@@ -225,11 +225,11 @@ static void a_row_may_be_longer_than_the_buffer(void **state)
     memset(bytes, 'x', LONG);
     one_row wide = {{number(1),
                      number(1),
-                     {.kind = TIDE_VALUE_NULL},
-                     {.kind = TIDE_VALUE_NULL},
+                     {.kind = TIDE_SQL_VALUE_NULL},
+                     {.kind = TIDE_SQL_VALUE_NULL},
                      text("x"),
-                     {.kind = TIDE_VALUE_BLOB, .as.bytes = {.ptr = bytes, .len = LONG}},
-                     {.kind = TIDE_VALUE_NULL}}};
+                     {.kind = TIDE_SQL_VALUE_BLOB, .bytes = {.ptr = bytes, .len = LONG}},
+                     {.kind = TIDE_SQL_VALUE_NULL}}};
     assert_ok_err(tide_store_write(t->store, put_one, &wide, &t->err), &t->err);
     assert_int_equal(1, count_of(t));
 }
@@ -259,7 +259,7 @@ static tide_status put_and_lose(tide_tx *tx, void *arg, tide_error *err)
             tide_error ignored;
             TIDE_IGNORE(tide_store_write(b->killer, kill_others, NULL, &ignored));
         }
-        const tide_value row[WIDTH] = {number(i), number(1), {0}, {0}, text("words"), {0}, {0}};
+        const tide_sql_value row[WIDTH] = {number(i), number(1), {0}, {0}, text("words"), {0}, {0}};
         TIDE_TRY(tide_bulk_row(bulk, row, WIDTH, err));
     }
     return tide_bulk_end(&bulk, NULL, err);

@@ -27,7 +27,7 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_value *values, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *values, int count, tide_error *err)
 {
     seen *s = arg;
     s->rows++;
@@ -35,16 +35,16 @@ static tide_status take_row(void *arg, const tide_value *values, int count, tide
     for (int i = 0; i < count; i++) {
         char *at = s->last + strlen(s->last);
         const size_t left = sizeof s->last - strlen(s->last);
-        const tide_value *v = &values[i];
-        if (v->kind == TIDE_VALUE_NULL)
+        const tide_sql_value *v = &values[i];
+        if (v->kind == TIDE_SQL_VALUE_NULL)
             (void)snprintf(at, left, "null ");
-        else if (v->kind == TIDE_VALUE_I64 || v->kind == TIDE_VALUE_BOOL)
-            (void)snprintf(at, left, "%" PRId64 " ", v->as.i64);
-        else if (v->kind == TIDE_VALUE_F64)
-            (void)snprintf(at, left, "%g ", v->as.f64);
+        else if (v->kind == TIDE_SQL_VALUE_I64 || v->kind == TIDE_SQL_VALUE_BOOL)
+            (void)snprintf(at, left, "%" PRId64 " ", v->i64);
+        else if (v->kind == TIDE_SQL_VALUE_F64)
+            (void)snprintf(at, left, "%g ", v->f64);
         else
-            (void)snprintf(at, left, "%s:%.*s ", v->kind == TIDE_VALUE_BLOB ? "b" : "t",
-                           (int)v->as.bytes.len, v->as.bytes.ptr);
+            (void)snprintf(at, left, "%s:%.*s ", v->kind == TIDE_SQL_VALUE_BLOB ? "b" : "t",
+                           (int)v->bytes.len, v->bytes.ptr);
     }
     return s->answer < TIDE_OK ? tide_fail(err, s->answer, "enough") : TIDE_OK;
 }

@@ -12,48 +12,30 @@ enum { SQL_MAX = 1 << 20 }; /* bytes of the statement */
 
 typedef struct answer {
     tide_cli_sql_output output;
-    tide_sql_value *cells;
     int count;
     bool is_begun;
 } answer;
 
-static tide_sql_value read_cell(const tide_duck_cell *cell)
-{
-    static const tide_sql_value_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
-        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
-        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB};
-    return (tide_sql_value){
-        .kind = kinds[cell->kind], .i64 = cell->i64, .f64 = cell->f64, .bytes = cell->bytes};
-}
-
 static tide_status begin_answer(void *arg, const char *const *names, int count, tide_error *err)
 {
     answer *a = arg;
-    free(a->cells);
-    a->cells = calloc((size_t)count + 1, sizeof *a->cells);
-    if (!a->cells)
-        return tide_no_memory(err);
     a->count = count;
     a->is_begun = true;
     return tide_cli_sql_output_begin(&a->output, names, count, err);
 }
 
-static tide_status print_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status print_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     answer *a = arg;
     if (count != a->count)
         return tide_fail(err, TIDE_E_DAMAGED, "a row has %d values, and there are %d columns",
                          count, a->count);
-    for (int i = 0; i < count; i++)
-        a->cells[i] = read_cell(&cells[i]);
-    return tide_cli_sql_output_row(&a->output, a->cells, err);
+    return tide_cli_sql_output_row(&a->output, cells, err);
 }
 
 static void answer_done(answer *a)
 {
     tide_cli_sql_output_done(&a->output);
-    free(a->cells);
 }
 
 static tide_status ask(tide_cli *cli, const char *sql, answer *a, tide_error *err)
@@ -89,7 +71,7 @@ tide_status tide_cli_lake_query(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_input_read(&sql, cli->args[0], "SQL", err));
     if (tide_view_of(tide_buffer_text(&sql)).len != sql.len)
         return tide_fail(err, TIDE_E_INVALID, "the statement has a NUL in it");
-    TIDE_CLEANUP(answer_done) answer a = {.cells = NULL};
+    TIDE_CLEANUP(answer_done) answer a = {.count = 0};
     tide_cli_sql_output_init(&a.output, &cli->out,
                              cli->out.is_json ? TIDE_CLI_SQL_JSON
                              : is_csv         ? TIDE_CLI_SQL_CSV

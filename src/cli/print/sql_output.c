@@ -100,6 +100,7 @@ static tide_view text_of(tide_cli_sql_output *sql, const tide_sql_value *cell)
     tide_buffer_clear(&sql->text);
     switch (cell->kind) {
     case TIDE_SQL_VALUE_NULL:
+    case TIDE_SQL_VALUE_TIME: /* a query's times are texts */
         return tide_view_bytes(NULL, 0);
     case TIDE_SQL_VALUE_BOOL:
         return tide_view_of(cell->i64 ? "true" : "false");
@@ -126,6 +127,7 @@ static tide_status put_json(tide_cli_sql_output *sql, const tide_sql_value *cell
         const char *name = sql->names[i];
         switch (cells[i].kind) {
         case TIDE_SQL_VALUE_NULL:
+        case TIDE_SQL_VALUE_TIME:
             tide_cli_json_null(out, name);
             break;
         case TIDE_SQL_VALUE_BOOL:

@@ -206,13 +206,13 @@ tide_status tide_cli_replica_digest(tide_cli *cli, tide_error *err)
 
 /* ---- conflicts ---- */
 
-static const char *class_name(tide_class class)
+static const char *class_name(tide_sql_value_kind class)
 {
     static const char *const names[] = {"null", "integer", "real", "text", "blob"};
     return names[class];
 }
 
-static tide_status put_value(tide_buffer *out, const tide_any *value, tide_error *err)
+static tide_status put_value(tide_buffer *out, const tide_sql_value *value, tide_error *err)
 {
     tide_json json;
     tide_json_init(&json, out);
@@ -259,7 +259,7 @@ static tide_status print_json(tide_cli_output *out, const tide_conflict *conflic
         tide_cli_json_time(out, "written_at", tide_stamp_us(&conflict->stamp));
     if (is_write) {
         tide_cli_json_raw(out, "value", value);
-        tide_cli_json_text(out, "value_type", class_name(conflict->value.class));
+        tide_cli_json_text(out, "value_type", class_name(conflict->value.kind));
     }
     if (conflict->data.len > 0)
         tide_cli_json_raw(out, "data", conflict->data);

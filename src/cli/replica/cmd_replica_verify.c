@@ -90,20 +90,22 @@ static tide_status compare_tables(verifying *v, int *differing, tide_error *err)
 
 /* ---- rows ---- */
 
-static tide_status show_value(tide_buffer *out, const tide_any *value)
+static tide_status show_value(tide_buffer *out, const tide_sql_value *value)
 {
     char hex[2 * KEY_BYTES_SHOWN + 1];
     const size_t len = value->bytes.len < KEY_BYTES_SHOWN ? value->bytes.len : KEY_BYTES_SHOWN;
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         return tide_buffer_append_text(out, "NULL");
-    case TIDE_CLASS_INTEGER:
-        return tide_buffer_printf(out, "%lld", (long long)value->integer);
-    case TIDE_CLASS_REAL:
-        return tide_buffer_printf(out, "%.17g", value->real);
-    case TIDE_CLASS_TEXT:
+    case TIDE_SQL_VALUE_I64:
+        return tide_buffer_printf(out, "%lld", (long long)value->i64);
+    case TIDE_SQL_VALUE_F64:
+        return tide_buffer_printf(out, "%.17g", value->f64);
+    case TIDE_SQL_VALUE_TEXT:
         return tide_buffer_append(out, value->bytes.ptr, len);
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     tide_hex_encode(hex, value->bytes.ptr, len);
@@ -120,8 +122,8 @@ static tide_status keep_key(void *arg, const char *table, tide_view key, tide_er
     if (++v->key_count > KEYS_SHOWN)
         return TIDE_OK;
     for (int i = 0; status >= TIDE_OK && tide_reader_left(&from) > 0; i++) {
-        tide_any value;
-        if (tide_any_decode(&value, &from) < TIDE_OK)
+        tide_sql_value value;
+        if (tide_sql_value_decode(&value, &from) < TIDE_OK)
             return tide_fail(err, TIDE_E_DAMAGED, "a key cannot be read");
         if (i > 0)
             status = tide_buffer_append_text(&v->keys, ", ");

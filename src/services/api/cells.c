@@ -12,6 +12,7 @@ static tide_status append_value(tide_buffer *out, const tide_sql_value *cell)
     uint64_t bits = 0;
     switch (cell->kind) {
     case TIDE_SQL_VALUE_NULL:
+    case TIDE_SQL_VALUE_TIME: /* a query's times are texts */
         return tide_wire_append_varint(out, IS_NULL, 1);
     case TIDE_SQL_VALUE_BOOL:
         return tide_wire_append_varint(out, TRUTH, cell->i64 != 0);

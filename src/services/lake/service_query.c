@@ -10,7 +10,6 @@ enum { COLUMNS_FIELD = 1, ROWS_FIELD = 2, REST_LEN = 64 };
 
 typedef struct answer {
     tide_lake_turn *turn;
-    tide_sql_value *cells;
     int count;
     bool is_begun;
 } answer;
@@ -18,9 +17,6 @@ typedef struct answer {
 static tide_status put_columns(void *arg, const char *const *names, int count, tide_error *err)
 {
     answer *a = arg;
-    a->cells = calloc((size_t)count + 1, sizeof *a->cells);
-    if (!a->cells)
-        return tide_no_memory(err);
     a->count = count;
     a->is_begun = true;
     for (int i = 0; i < count; i++)
@@ -28,30 +24,13 @@ static tide_status put_columns(void *arg, const char *const *names, int count, t
     return TIDE_OK;
 }
 
-static tide_sql_value read_cell(const tide_duck_cell *cell)
-{
-    static const tide_sql_value_kind kinds[] = {
-        [TIDE_DUCK_NULL] = TIDE_SQL_VALUE_NULL, [TIDE_DUCK_BOOL] = TIDE_SQL_VALUE_BOOL,
-        [TIDE_DUCK_I64] = TIDE_SQL_VALUE_I64,   [TIDE_DUCK_F64] = TIDE_SQL_VALUE_F64,
-        [TIDE_DUCK_TEXT] = TIDE_SQL_VALUE_TEXT, [TIDE_DUCK_BLOB] = TIDE_SQL_VALUE_BLOB};
-    return (tide_sql_value){
-        .kind = kinds[cell->kind], .i64 = cell->i64, .f64 = cell->f64, .bytes = cell->bytes};
-}
-
-static tide_status put_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status put_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     const answer *a = arg;
     if (count != a->count)
         return tide_fail(err, TIDE_E_DAMAGED, "a row has %d values, and there are %d columns",
                          count, a->count);
-    for (int i = 0; i < count; i++)
-        a->cells[i] = read_cell(&cells[i]);
-    return tide_rpc_put_cells(&a->turn->out, ROWS_FIELD, a->cells, count, REST_LEN, err);
-}
-
-static void answer_done(answer *a)
-{
-    free(a->cells);
+    return tide_rpc_put_cells(&a->turn->out, ROWS_FIELD, cells, count, REST_LEN, err);
 }
 
 /* Time that is left until the call's deadline bounds it, too. */
@@ -80,7 +59,7 @@ static tide_status find_room(tide_lake_turn *turn, tide_error *err)
 tide_status tide_laked_query(tide_lake_turn *turn, const ProtobufCMessage *request, tide_error *err)
 {
     const LAKE(QueryRequest) *given = (const LAKE(QueryRequest) *)request;
-    TIDE_CLEANUP(answer_done) answer a = {.turn = turn};
+    answer a = {.turn = turn};
     tide_lake_data *data = NULL;
     tide_lake_ask ask = {.text = given->sql,
                          .at = given->at,

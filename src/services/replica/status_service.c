@@ -253,19 +253,21 @@ static tide_status put_hex(tide_buffer *out, tide_view bytes)
     return tide_buffer_append_text(out, "'");
 }
 
-static tide_status put_value(tide_buffer *out, const tide_any *value)
+static tide_status put_value(tide_buffer *out, const tide_sql_value *value)
 {
     size_t replaced = 0;
-    switch (value->class) {
-    case TIDE_CLASS_INTEGER:
-        return tide_buffer_printf(out, "%" PRId64, value->integer);
-    case TIDE_CLASS_REAL:
-        return tide_buffer_printf(out, "%.17g", value->real);
-    case TIDE_CLASS_TEXT:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_I64:
+        return tide_buffer_printf(out, "%" PRId64, value->i64);
+    case TIDE_SQL_VALUE_F64:
+        return tide_buffer_printf(out, "%.17g", value->f64);
+    case TIDE_SQL_VALUE_TEXT:
         return tide_utf8_clean(out, tide_utf8_cut(value->bytes, TIDE_LOOK_VALUE_MAX), &replaced);
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
         return put_hex(out, value->bytes);
-    case TIDE_CLASS_NULL:
+    case TIDE_SQL_VALUE_NULL:
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
         break;
     }
     return tide_buffer_append_text(out, "NULL");
@@ -276,10 +278,10 @@ static tide_status put_key(tide_buffer *out, tide_view key)
 {
     tide_reader from = tide_reader_of(key);
     while (tide_reader_left(&from) > 0 && out->len < TIDE_LOOK_VALUE_MAX) {
-        tide_any value;
+        tide_sql_value value;
         if (out->len > 0)
             TIDE_TRY(tide_buffer_append_text(out, ", "));
-        TIDE_TRY(tide_any_decode(&value, &from));
+        TIDE_TRY(tide_sql_value_decode(&value, &from));
         TIDE_TRY(put_value(out, &value));
     }
     return TIDE_OK;

@@ -38,6 +38,8 @@
 
 #include <tidemark/store.h>
 
+#include "base/sql_value.h"
+
 #include "tidemark_duckdb_sql.h"
 
 enum {
@@ -173,26 +175,10 @@ TIDE_MUST_CHECK tide_status tide_duck_col_maps(tide_duck_query *query, tide_duck
 int tide_duck_column_count(const tide_duck_query *query);
 const char *tide_duck_column_name(const tide_duck_query *query, int column);
 
-/* A value of any type. Times are texts as in timefmt.h (with +00 where DuckDB knows the zone); DECIMAL, UUID, ENUM, INTERVAL,
- * lists, structs, maps are texts; whole numbers beyond 64 bits (HUGEINT, UBIGINT) too, and UHUGEINT. */
-typedef enum tide_duck_kind {
-    TIDE_DUCK_NULL,
-    TIDE_DUCK_BOOL,
-    TIDE_DUCK_I64,
-    TIDE_DUCK_F64,
-    TIDE_DUCK_TEXT,
-    TIDE_DUCK_BLOB,
-} tide_duck_kind;
-
-typedef struct tide_duck_cell {
-    tide_duck_kind kind;
-    int64_t i64; /* also BOOL */
-    double f64;
-    tide_view bytes; /* until the next step */
-} tide_duck_cell;
-
-/* All columns of the current row; cells has room for them. */
-TIDE_MUST_CHECK tide_status tide_duck_read_row(tide_duck_query *query, tide_duck_cell *cells,
+/* All columns of the current row; cells has room for them. Bytes until the next step. Times are texts as in timefmt.h (with +00 where
+ * DuckDB knows the zone); DECIMAL, UUID, ENUM, INTERVAL, lists, structs, maps are texts; whole numbers beyond 64 bits (HUGEINT, UBIGINT) too,
+ * and UHUGEINT. */
+TIDE_MUST_CHECK tide_status tide_duck_read_row(tide_duck_query *query, tide_sql_value *cells,
                                                tide_error *err);
 
 /* ---- functions of ours ---- */
@@ -210,7 +196,7 @@ typedef struct tide_duck_ask {
     int64_t bytes_max;
     int64_t timeout_us; /* on the real clock: the statement is interrupted, wherever it is */
     tide_status (*columns)(void *arg, const char *const *names, int count, tide_error *err);
-    tide_status (*row)(void *arg, const tide_duck_cell *cells, int count, tide_error *err);
+    tide_status (*row)(void *arg, const tide_sql_value *cells, int count, tide_error *err);
     void *arg;
 } tide_duck_ask;
 

@@ -49,7 +49,7 @@ static tide_status give_columns(void *arg, const char *const *names, int count, 
     return status;
 }
 
-static tide_status give_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status give_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     apart *a = arg;
     (void)pthread_mutex_lock(&a->lock);

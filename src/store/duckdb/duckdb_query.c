@@ -318,12 +318,12 @@ const char *tide_duck_column_name(const tide_duck_query *query, int column)
     return query->api->column_name((duckdb_result *)&query->result, (idx_t)column);
 }
 
-static bool read_number(tide_duck_cell *out, duckdb_type type, const void *values, idx_t row)
+static bool read_number(tide_sql_value *out, duckdb_type type, const void *values, idx_t row)
 {
-    out->kind = TIDE_DUCK_I64;
+    out->kind = TIDE_SQL_VALUE_I64;
     switch ((int)type) {
     case DUCKDB_TYPE_BOOLEAN:
-        out->kind = TIDE_DUCK_BOOL;
+        out->kind = TIDE_SQL_VALUE_BOOL;
         out->i64 = ((const bool *)values)[row];
         return true;
     case DUCKDB_TYPE_TINYINT:
@@ -355,11 +355,11 @@ static bool read_number(tide_duck_cell *out, duckdb_type type, const void *value
         out->i64 = (int64_t)((const duckdb_hugeint *)values)[row].lower;
         return ((const duckdb_hugeint *)values)[row].upper == (out->i64 < 0 ? -1 : 0);
     case DUCKDB_TYPE_FLOAT:
-        out->kind = TIDE_DUCK_F64;
+        out->kind = TIDE_SQL_VALUE_F64;
         out->f64 = (double)((const float *)values)[row];
         return true;
     case DUCKDB_TYPE_DOUBLE:
-        out->kind = TIDE_DUCK_F64;
+        out->kind = TIDE_SQL_VALUE_F64;
         out->f64 = ((const double *)values)[row];
         return true;
     default:
@@ -367,10 +367,10 @@ static bool read_number(tide_duck_cell *out, duckdb_type type, const void *value
     }
 }
 
-static tide_status read_cell(tide_duck_query *query, int column, tide_duck_cell *out,
+static tide_status read_cell(tide_duck_query *query, int column, tide_sql_value *out,
                              tide_error *err)
 {
-    *out = (tide_duck_cell){.kind = TIDE_DUCK_NULL};
+    *out = (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     duckdb_vector vector = vector_of(query, column);
     if (!tide_duck_is_valid(query->api, vector, query->row))
         return TIDE_OK;
@@ -378,7 +378,7 @@ static tide_status read_cell(tide_duck_query *query, int column, tide_duck_cell 
     const void *values = query->api->vector_get_data(vector);
     if (read_number(out, type, values, query->row))
         return TIDE_OK;
-    out->kind = type == DUCKDB_TYPE_BLOB ? TIDE_DUCK_BLOB : TIDE_DUCK_TEXT;
+    out->kind = type == DUCKDB_TYPE_BLOB ? TIDE_SQL_VALUE_BLOB : TIDE_SQL_VALUE_TEXT;
     if (type == DUCKDB_TYPE_VARCHAR || type == DUCKDB_TYPE_BLOB) {
         out->bytes = tide_duck_string(&((const duckdb_string_t *)values)[query->row]);
         return TIDE_OK;
@@ -394,7 +394,7 @@ static tide_status read_cell(tide_duck_query *query, int column, tide_duck_cell 
     return TIDE_OK;
 }
 
-tide_status tide_duck_read_row(tide_duck_query *query, tide_duck_cell *cells, tide_error *err)
+tide_status tide_duck_read_row(tide_duck_query *query, tide_sql_value *cells, tide_error *err)
 {
     /* Rendered cells lie in one buffer, which moves while it grows: read them until it has stood still. */
     const char *before;

@@ -81,7 +81,7 @@ static tide_status give_rows(const tide_duck_ask *ask, tide_duck_query *query, t
     TIDE_TRY(status);
     TIDE_TRY(give_columns(ask, query, err));
     const int count = tide_duck_column_count(query);
-    TIDE_CLEANUP(tide_freep) tide_duck_cell *cells = calloc((size_t)count + 1, sizeof *cells);
+    TIDE_CLEANUP(tide_freep) tide_sql_value *cells = calloc((size_t)count + 1, sizeof *cells);
     if (!cells)
         return tide_no_memory(err);
     int64_t total = 0;

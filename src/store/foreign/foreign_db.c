@@ -101,7 +101,7 @@ void tide_foreign_disconnect(tide_foreign_connection *connection)
 {
     if (!connection)
         return;
-    tide_foreign_statements_done(connection);
+    tide_sqlite_statements_done(&connection->statements);
     (void)sqlite3_close(connection->db);
     free(connection);
 }

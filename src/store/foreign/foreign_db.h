@@ -30,6 +30,8 @@
 #include <tidemark/error.h>
 #include <tidemark/view.h>
 
+#include "base/sql_value.h"
+
 typedef struct tide_foreign_db tide_foreign_db;
 typedef struct tide_foreign_tx tide_foreign_tx;
 typedef struct tide_foreign_query tide_foreign_query;
@@ -71,7 +73,7 @@ void tide_foreign_endp(tide_foreign_query **query);
 void tide_foreign_reset(tide_foreign_query *query);
 void tide_foreign_bind_null(tide_foreign_query *query, const char *name);
 void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value);
-void tide_foreign_bind_f64(tide_foreign_query *query, const char *name, double value);
+void tide_foreign_bind(tide_foreign_query *query, const char *name, tide_sql_value value);
 void tide_foreign_bind_text(tide_foreign_query *query, const char *name, tide_view value);
 void tide_foreign_bind_blob(tide_foreign_query *query, const char *name, tide_view value);
 /* TIDE_OK: a row. TIDE_NONE: the end. A constraint that fails is TIDE_E_EXISTS (unique), TIDE_E_INVALID (check, not null) or TIDE_E_CONFLICT,
@@ -81,21 +83,15 @@ TIDE_MUST_CHECK tide_status tide_foreign_step(tide_foreign_query *query, tide_er
 TIDE_MUST_CHECK tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed,
                                              tide_error *err);
 
-/* By position, from 1: ?1, ?2, ... A tide_class value (1 INTEGER, 2 FLOAT, 3 TEXT, 4 BLOB, 5 NULL, as SQLite numbers them). */
-typedef struct tide_foreign_value {
-    int class;
-    int64_t integer;
-    double real;
-    tide_view bytes;
-} tide_foreign_value;
-void tide_foreign_bind_at(tide_foreign_query *query, int position, const tide_foreign_value *value);
+/* By position, from 1: ?1, ?2, ... */
+void tide_foreign_bind_at(tide_foreign_query *query, int position, tide_sql_value value);
 
-/* Columns of the row, in order. Class: SQLITE_INTEGER (1), FLOAT (2), TEXT (3), BLOB (4), NULL (5). Views until the next step. */
-int tide_foreign_col_class(const tide_foreign_query *query); /* does not move */
+/* Columns of the row, in order. Views until the next step. */
+bool tide_foreign_col_is_null(const tide_foreign_query *query); /* does not move */
 int64_t tide_foreign_col_i64(tide_foreign_query *query);
 double tide_foreign_col_f64(tide_foreign_query *query);
-tide_view tide_foreign_col_bytes(tide_foreign_query *query);    /* text or blob, as it is stored */
-tide_foreign_value tide_foreign_col(tide_foreign_query *query); /* whatever it is */
+tide_view tide_foreign_col_bytes(tide_foreign_query *query); /* text or blob, as it is stored */
+tide_sql_value tide_foreign_col(tide_foreign_query *query);  /* whatever it is */
 
 /* ---- identity ---- */
 

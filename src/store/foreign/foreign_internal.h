@@ -1,4 +1,4 @@
-/* foreign_internal.h - what the files of app_file.h share. */
+/* foreign_internal.h - what the files of foreign_db.h share. */
 #ifndef TIDE_STORE_FOREIGN_FOREIGN_INTERNAL_H
 #define TIDE_STORE_FOREIGN_FOREIGN_INTERNAL_H
 
@@ -6,35 +6,22 @@
 #include <sqlite3.h>
 
 #include "store/foreign/foreign_db.h"
+#include "store/sqlite/sqlite_statement.h"
 
 enum { TIDE_FOREIGN_ID_SIZE = 37 };
-
-/* A statement that is prepared and waits in its connection's cache, found by its text. */
-typedef struct tide_foreign_statement {
-    char *text;
-    sqlite3_stmt *handle;
-    bool is_busy;
-    struct tide_foreign_statement *next; /* of its slot */
-} tide_foreign_statement;
-
-enum {
-    TIDE_FOREIGN_SLOTS = 256,
-    TIDE_FOREIGN_STATEMENTS_MAX = 1024, /* of one connection: beyond it the idle ones go */
-};
 
 typedef struct tide_foreign_connection {
     tide_foreign_db *app;
     sqlite3 *db;
     int64_t busy_until_us;
-    tide_foreign_statement *slots[TIDE_FOREIGN_SLOTS];
-    int statement_count;
+    tide_sqlite_statements statements;
     struct tide_foreign_connection *next; /* in the pool of readers */
 } tide_foreign_connection;
 
 struct tide_foreign_query {
     tide_foreign_tx *tx;
-    tide_foreign_statement *cached; /* NULL: the handle is its own */
-    sqlite3_stmt *handle;
+    tide_sqlite_statement *statement;
+    sqlite3_stmt *handle; /* the statement's */
     int column;
     int parameter;                   /* that was bound last */
     struct tide_foreign_query *next; /* open ones of the transaction */
@@ -90,7 +77,6 @@ TIDE_MUST_CHECK tide_status tide_foreign_try_write(tide_foreign_db *app, tide_fo
 /* Empty a long log into the file, as far as readers allow. */
 void tide_foreign_checkpoint(tide_foreign_connection *connection);
 
-void tide_foreign_statements_done(tide_foreign_connection *connection);
 void tide_foreign_end_all(tide_foreign_tx *tx);
 
 /* At the beginning of a write transaction: is it still the file that was settled, and no older? */

@@ -1,116 +1,27 @@
-/* app_query.c - statements of an application's file: see app_file.h. */
+/* foreign_query.c - statements of an application's file: see foreign_db.h. */
 #include "store/foreign/foreign_db.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "store/foreign/foreign_internal.h"
-
-static size_t find_slot(const char *text)
-{
-    const tide_digest128 digest = tide_digest128_of(tide_view_of(text));
-    return (size_t)(digest.bytes[0] << 8 | digest.bytes[1]) % TIDE_FOREIGN_SLOTS;
-}
-
-static void free_statement(tide_foreign_statement *statement)
-{
-    (void)sqlite3_finalize(statement->handle);
-    free(statement->text);
-    free(statement);
-}
-
-static void drop_statements(tide_foreign_connection *connection, bool with_busy)
-{
-    for (size_t i = 0; i < TIDE_FOREIGN_SLOTS; i++) {
-        tide_foreign_statement **at = &connection->slots[i];
-        while (*at) {
-            tide_foreign_statement *statement = *at;
-            if (statement->is_busy && !with_busy) {
-                at = &statement->next;
-                continue;
-            }
-            *at = statement->next;
-            connection->statement_count--;
-            free_statement(statement);
-        }
-    }
-}
-
-void tide_foreign_statements_done(tide_foreign_connection *connection)
-{
-    drop_statements(connection, true);
-}
-
-static tide_status prepare(sqlite3_stmt **out, tide_foreign_connection *connection,
-                           const char *text, tide_error *err)
-{
-    const char *tail = NULL;
-    const int code =
-        sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, out, &tail);
-    if (code != SQLITE_OK)
-        return tide_foreign_fail(err, connection, code);
-    assert(*out && "a statement has a text");
-    assert(tail[strspn(tail, " \n\t;")] == '\0' && "one statement at a time");
-    return TIDE_OK;
-}
-
-/* The cached statement of a text, prepared if need be; NULL: it is in use. */
-static tide_status find_statement(tide_foreign_statement **out, tide_foreign_connection *connection,
-                                  const char *text, tide_error *err)
-{
-    *out = NULL;
-    const size_t slot = find_slot(text);
-    for (tide_foreign_statement *at = connection->slots[slot]; at; at = at->next) {
-        if (strcmp(at->text, text) != 0)
-            continue;
-        *out = at->is_busy ? NULL : at;
-        return TIDE_OK;
-    }
-    if (connection->statement_count >= TIDE_FOREIGN_STATEMENTS_MAX)
-        drop_statements(connection, false);
-    tide_foreign_statement *fresh = calloc(1, sizeof *fresh);
-    char *copy = strdup(text);
-    if (!fresh || !copy) {
-        free(copy);
-        free(fresh);
-        return tide_no_memory(err);
-    }
-    const tide_status status = prepare(&fresh->handle, connection, text, err);
-    if (status < TIDE_OK) {
-        free(copy);
-        free(fresh);
-        return status;
-    }
-    fresh->text = copy;
-    fresh->next = connection->slots[slot];
-    connection->slots[slot] = fresh;
-    connection->statement_count++;
-    *out = fresh;
-    return TIDE_OK;
-}
 
 tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                                tide_error *err)
 {
     *out = NULL;
-    tide_foreign_statement *statement = NULL;
-    TIDE_TRY(find_statement(&statement, tx->connection, text, err));
     tide_foreign_query *query = calloc(1, sizeof *query);
     if (!query)
         return tide_no_memory(err);
-    if (statement) {
-        statement->is_busy = true;
-        query->cached = statement;
-        query->handle = statement->handle;
-    } else {
-        const tide_status status = prepare(&query->handle, tx->connection, text, err);
-        if (status < TIDE_OK) {
-            free(query);
-            return status;
-        }
+    tide_foreign_connection *connection = tx->connection;
+    const int code = tide_sqlite_statements_lend(&query->statement, &connection->statements,
+                                                 connection->db, text);
+    if (code != SQLITE_OK) {
+        free(query);
+        return tide_foreign_fail(err, connection, code);
     }
+    query->handle = query->statement->handle;
     query->tx = tx;
     query->next = tx->queries;
     query->previous = &tx->queries;
@@ -128,13 +39,7 @@ void tide_foreign_end(tide_foreign_query *query)
     *query->previous = query->next;
     if (query->next)
         query->next->previous = query->previous;
-    if (query->cached) {
-        (void)sqlite3_reset(query->handle);
-        (void)sqlite3_clear_bindings(query->handle);
-        query->cached->is_busy = false;
-    } else {
-        (void)sqlite3_finalize(query->handle);
-    }
+    tide_sqlite_statement_return(query->statement);
     free(query);
 }
 
@@ -176,58 +81,36 @@ static int find_parameter(tide_foreign_query *query, const char *name)
     return position;
 }
 
-/* What does not fit is stored as NULL by SQLite and told by the step: the only failure of a bind is memory or size. */
-void tide_foreign_bind_at(tide_foreign_query *query, int position, const tide_foreign_value *value)
+/* A value that cannot be bound is bound as NULL. That happens without memory or beyond SQLite's
+ * limits, and the step reports it. */
+void tide_foreign_bind_at(tide_foreign_query *query, int position, tide_sql_value value)
 {
-    sqlite3_stmt *handle = query->handle;
-    const char *bytes = value->bytes.ptr ? value->bytes.ptr : "";
-    switch (value->class) {
-    case SQLITE_INTEGER:
-        (void)sqlite3_bind_int64(handle, position, value->integer);
-        break;
-    case SQLITE_FLOAT:
-        (void)sqlite3_bind_double(handle, position, value->real);
-        break;
-    case SQLITE_TEXT:
-        (void)sqlite3_bind_text64(handle, position, bytes, value->bytes.len, SQLITE_TRANSIENT,
-                                  SQLITE_UTF8);
-        break;
-    case SQLITE_BLOB:
-        (void)sqlite3_bind_blob64(handle, position, bytes, value->bytes.len, SQLITE_TRANSIENT);
-        break;
-    default:
-        (void)sqlite3_bind_null(handle, position);
-    }
+    (void)tide_sqlite_bind(query->handle, position, &value, false);
 }
 
-static void bind(tide_foreign_query *query, const char *name, const tide_foreign_value *value)
+void tide_foreign_bind(tide_foreign_query *query, const char *name, tide_sql_value value)
 {
     tide_foreign_bind_at(query, find_parameter(query, name), value);
 }
 
 void tide_foreign_bind_null(tide_foreign_query *query, const char *name)
 {
-    bind(query, name, &(tide_foreign_value){.class = SQLITE_NULL});
+    tide_foreign_bind(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL});
 }
 
 void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value)
 {
-    bind(query, name, &(tide_foreign_value){.class = SQLITE_INTEGER, .integer = value});
-}
-
-void tide_foreign_bind_f64(tide_foreign_query *query, const char *name, double value)
-{
-    bind(query, name, &(tide_foreign_value){.class = SQLITE_FLOAT, .real = value});
+    tide_foreign_bind(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = value});
 }
 
 void tide_foreign_bind_text(tide_foreign_query *query, const char *name, tide_view value)
 {
-    bind(query, name, &(tide_foreign_value){.class = SQLITE_TEXT, .bytes = value});
+    tide_foreign_bind(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT, .bytes = value});
 }
 
 void tide_foreign_bind_blob(tide_foreign_query *query, const char *name, tide_view value)
 {
-    bind(query, name, &(tide_foreign_value){.class = SQLITE_BLOB, .bytes = value});
+    tide_foreign_bind(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_BLOB, .bytes = value});
 }
 
 /* ---- running ---- */
@@ -265,9 +148,9 @@ tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text, tide_erro
 
 /* ---- values out ---- */
 
-int tide_foreign_col_class(const tide_foreign_query *query)
+bool tide_foreign_col_is_null(const tide_foreign_query *query)
 {
-    return sqlite3_column_type(query->handle, query->column);
+    return sqlite3_column_type(query->handle, query->column) == SQLITE_NULL;
 }
 
 int64_t tide_foreign_col_i64(tide_foreign_query *query)
@@ -291,16 +174,7 @@ tide_view tide_foreign_col_bytes(tide_foreign_query *query)
     return tide_view_bytes(bytes ? bytes : "", bytes ? (size_t)len : 0);
 }
 
-tide_foreign_value tide_foreign_col(tide_foreign_query *query)
+tide_sql_value tide_foreign_col(tide_foreign_query *query)
 {
-    tide_foreign_value value = {.class = tide_foreign_col_class(query)};
-    if (value.class == SQLITE_INTEGER)
-        value.integer = tide_foreign_col_i64(query);
-    else if (value.class == SQLITE_FLOAT)
-        value.real = tide_foreign_col_f64(query);
-    else if (value.class == SQLITE_NULL)
-        query->column++;
-    else
-        value.bytes = tide_foreign_col_bytes(query);
-    return value;
+    return tide_sqlite_value(query->handle, query->column++);
 }

@@ -102,42 +102,42 @@ static void add_bytes(tide_buffer *out, tide_view bytes)
     out->len += bytes.len + 4;
 }
 
-static size_t measure(const tide_value *values, int count)
+static size_t measure(const tide_sql_value *values, int count)
 {
     size_t len = 3; /* number of fields, and a terminator behind the buffer */
     for (int i = 0; i < count; i++)
-        len += values[i].kind == TIDE_VALUE_TEXT || values[i].kind == TIDE_VALUE_BLOB
-                   ? values[i].as.bytes.len + 4
+        len += values[i].kind == TIDE_SQL_VALUE_TEXT || values[i].kind == TIDE_SQL_VALUE_BLOB
+                   ? values[i].bytes.len + 4
                    : 12;
     return len;
 }
 
-static tide_status add_value(tide_buffer *out, const tide_value *value, tide_error *err)
+static tide_status add_value(tide_buffer *out, const tide_sql_value *value, tide_error *err)
 {
     uint64_t bits = 0;
     switch (value->kind) {
-    case TIDE_VALUE_NULL:
+    case TIDE_SQL_VALUE_NULL:
         put_big_endian(out->ptr + out->len, UINT32_MAX, 4);
         out->len += 4;
         return TIDE_OK;
-    case TIDE_VALUE_I64:
-        add_fixed(out, (uint64_t)value->as.i64, 8);
+    case TIDE_SQL_VALUE_I64:
+        add_fixed(out, (uint64_t)value->i64, 8);
         return TIDE_OK;
-    case TIDE_VALUE_BOOL:
-        add_fixed(out, value->as.i64 != 0, 1);
+    case TIDE_SQL_VALUE_BOOL:
+        add_fixed(out, value->i64 != 0, 1);
         return TIDE_OK;
-    case TIDE_VALUE_F64:
-        memcpy(&bits, &value->as.f64, sizeof bits);
+    case TIDE_SQL_VALUE_F64:
+        memcpy(&bits, &value->f64, sizeof bits);
         add_fixed(out, bits, 8);
         return TIDE_OK;
-    case TIDE_VALUE_TEXT:
-    case TIDE_VALUE_BLOB:
-        add_bytes(out, value->as.bytes);
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
+        add_bytes(out, value->bytes);
         return TIDE_OK;
-    case TIDE_VALUE_TIME:
-        if (value->as.i64 < TIDE_TIME_MIN_US || value->as.i64 > TIDE_TIME_MAX_US)
+    case TIDE_SQL_VALUE_TIME:
+        if (value->i64 < TIDE_TIME_MIN_US || value->i64 > TIDE_TIME_MAX_US)
             return tide_fail(err, TIDE_E_INVALID, "a time outside the years 1 to 9999");
-        add_fixed(out, (uint64_t)(value->as.i64 - PG_EPOCH_US), 8);
+        add_fixed(out, (uint64_t)(value->i64 - PG_EPOCH_US), 8);
         return TIDE_OK;
     }
     return tide_fail(err, TIDE_E_FAILED, "a value of unknown kind");
@@ -151,7 +151,7 @@ static tide_status send_rows(bulk_state *state, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err)
+tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err)
 {
     bulk_state *state = bulk->state;
     tide_buffer *out = &state->out;

@@ -60,10 +60,10 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-static tide_status encode_number(tide_pg_param *out, const tide_value *value, Oid type,
+static tide_status encode_number(tide_pg_param *out, const tide_sql_value *value, Oid type,
                                  tide_arena *arena, tide_error *err)
 {
-    const int64_t number = value->as.i64;
+    const int64_t number = value->i64;
     switch (type) {
     case OID_BOOL:
         return encode_fixed(out, number != 0, 1, arena, err);
@@ -112,71 +112,72 @@ static tide_status encode_text(tide_pg_param *out, tide_view text, Oid type, tid
     return TIDE_OK;
 }
 
-tide_status tide_pg_encode(tide_pg_param *out, const tide_value *value, Oid type, tide_arena *arena,
-                           tide_error *err)
+tide_status tide_pg_encode(tide_pg_param *out, const tide_sql_value *value, Oid type,
+                           tide_arena *arena, tide_error *err)
 {
     switch (value->kind) {
-    case TIDE_VALUE_NULL:
+    case TIDE_SQL_VALUE_NULL:
         *out = (tide_pg_param){0};
         return TIDE_OK;
-    case TIDE_VALUE_I64:
-    case TIDE_VALUE_BOOL:
+    case TIDE_SQL_VALUE_I64:
+    case TIDE_SQL_VALUE_BOOL:
         return encode_number(out, value, type, arena, err);
-    case TIDE_VALUE_F64:
+    case TIDE_SQL_VALUE_F64:
         assert(type == OID_FLOAT8);
-        return encode_fixed(out, bits_of(value->as.f64), 8, arena, err);
-    case TIDE_VALUE_TEXT:
-        return encode_text(out, value->as.bytes, type, arena, err);
-    case TIDE_VALUE_BLOB:
+        return encode_fixed(out, bits_of(value->f64), 8, arena, err);
+    case TIDE_SQL_VALUE_TEXT:
+        return encode_text(out, value->bytes, type, arena, err);
+    case TIDE_SQL_VALUE_BLOB:
         assert(type == OID_BYTEA);
-        if (value->as.bytes.len > INT32_MAX)
+        if (value->bytes.len > INT32_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "a blob of more than 2 GiB");
-        *out = (tide_pg_param){.bytes = value->as.bytes.ptr, .len = (int)value->as.bytes.len};
+        *out = (tide_pg_param){.bytes = value->bytes.ptr, .len = (int)value->bytes.len};
         return TIDE_OK;
-    case TIDE_VALUE_TIME:
+    case TIDE_SQL_VALUE_TIME:
         assert(type == OID_TIMESTAMPTZ || type == OID_TIMESTAMP);
-        return encode_fixed(out, (uint64_t)value->as.i64 - (uint64_t)PG_EPOCH_US, 8, arena, err);
+        return encode_fixed(out, (uint64_t)value->i64 - (uint64_t)PG_EPOCH_US, 8, arena, err);
     }
     return tide_fail(err, TIDE_E_FAILED, "a value of unknown kind");
 }
 
-static tide_value number_value(tide_value_kind kind, int64_t number)
+static tide_sql_value number_value(tide_sql_value_kind kind, int64_t number)
 {
-    return (tide_value){.kind = kind, .as.i64 = number};
+    return (tide_sql_value){.kind = kind, .i64 = number};
 }
 
-tide_value tide_pg_decode(const char *bytes, int len, Oid type)
+tide_sql_value tide_pg_decode(const char *bytes, int len, Oid type)
 {
-    tide_value value = {.kind = TIDE_VALUE_TEXT, .as.bytes = {.ptr = bytes, .len = (size_t)len}};
+    tide_sql_value value = {.kind = TIDE_SQL_VALUE_TEXT,
+                            .bytes = {.ptr = bytes, .len = (size_t)len}};
     switch (type) {
     case OID_BOOL:
-        return number_value(TIDE_VALUE_BOOL, bytes[0] != 0);
+        return number_value(TIDE_SQL_VALUE_BOOL, bytes[0] != 0);
     case OID_INT2:
-        return number_value(TIDE_VALUE_I64, (int16_t)get_big_endian(bytes, 2));
+        return number_value(TIDE_SQL_VALUE_I64, (int16_t)get_big_endian(bytes, 2));
     case OID_INT4:
-        return number_value(TIDE_VALUE_I64, (int32_t)get_big_endian(bytes, 4));
+        return number_value(TIDE_SQL_VALUE_I64, (int32_t)get_big_endian(bytes, 4));
     case OID_OID:
-        return number_value(TIDE_VALUE_I64, (int64_t)get_big_endian(bytes, 4));
+        return number_value(TIDE_SQL_VALUE_I64, (int64_t)get_big_endian(bytes, 4));
     case OID_INT8:
-        return number_value(TIDE_VALUE_I64, (int64_t)get_big_endian(bytes, 8));
+        return number_value(TIDE_SQL_VALUE_I64, (int64_t)get_big_endian(bytes, 8));
     case OID_TIMESTAMP:
     case OID_TIMESTAMPTZ:
-        return number_value(TIDE_VALUE_TIME,
+        return number_value(TIDE_SQL_VALUE_TIME,
                             (int64_t)(get_big_endian(bytes, 8) + (uint64_t)PG_EPOCH_US));
     case OID_FLOAT8: {
         const uint64_t bits = get_big_endian(bytes, 8);
-        value.kind = TIDE_VALUE_F64;
-        memcpy(&value.as.f64, &bits, sizeof bits);
+        value.kind = TIDE_SQL_VALUE_F64;
+        memcpy(&value.f64, &bits, sizeof bits);
         return value;
     }
     case OID_BYTEA:
-        value.kind = TIDE_VALUE_BLOB;
+        value.kind = TIDE_SQL_VALUE_BLOB;
         return value;
     case OID_JSONB:
-        value.as.bytes = tide_view_bytes(bytes + 1, (size_t)len - 1);
+        value.bytes = tide_view_bytes(bytes + 1, (size_t)len - 1);
         return value;
     case OID_UUID:
-        value.kind = TIDE_VALUE_BLOB; /* 16 bytes; a statement that wants text casts */
+        value.kind = TIDE_SQL_VALUE_BLOB; /* 16 bytes; a statement that wants text casts */
         return value;
     default:
         return value;

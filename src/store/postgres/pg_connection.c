@@ -191,7 +191,7 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
                      sqlstate ? sqlstate : "connection lost");
 }
 
-static tide_value value_at(const PGresult *result, int column)
+static tide_sql_value value_at(const PGresult *result, int column)
 {
     return tide_pg_decode(tide_pq.getvalue(result, 0, column), tide_pq.getlength(result, 0, column),
                           tide_pq.ftype(result, column));
@@ -201,7 +201,7 @@ static void read_now(tide_pg_connection *connection, const PGresult *result)
 {
     tide_tx *tx = &connection->tx;
     if (!connection->store->options.is_env_clock) {
-        tx->now_us = value_at(result, 0).as.i64;
+        tx->now_us = value_at(result, 0).i64;
         tx->is_now_known = true;
     }
 }
@@ -222,7 +222,7 @@ static void read_guard(tide_pg_connection *connection, const PGresult *result)
     read_now(connection, result);
     (void)snprintf(connection->xid, sizeof connection->xid, "%.*s", tide_pq.getlength(result, 0, 1),
                    tide_pq.getvalue(result, 0, 1));
-    connection->is_on_standby = value_at(result, 2).as.i64 != 0;
+    connection->is_on_standby = value_at(result, 2).i64 != 0;
     connection->begin_wal = read_wal(result, 3);
 }
 
@@ -237,7 +237,7 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
     if (expectation->is_now)
         read_now(connection, result);
     if (expectation->value && tide_pq.ntuples(result) == 1)
-        *expectation->value = value_at(result, 0).as.i64;
+        *expectation->value = value_at(result, 0).i64;
     if (expectation->query)
         expectation->query->result = result;
     else

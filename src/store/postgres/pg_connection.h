@@ -157,12 +157,12 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err);
 tide_status tide_pg_step(tide_query *query, tide_error *err);
 tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
-tide_value tide_pg_column(const tide_query *query, int index);
+tide_sql_value tide_pg_column(const tide_query *query, int index);
 
 /* pg_bulk.c, pg_look.c: their part of tide_pg_ops. The connection that looks is its caller's own, and
  * closed afterwards. */
 tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err);
-tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
+tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_pg_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
 tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_readonly_query *look,
                             tide_error *err);
@@ -178,9 +178,9 @@ typedef struct tide_pg_param {
     const char *bytes; /* NULL: SQL NULL */
     int len;
 } tide_pg_param;
-TIDE_MUST_CHECK tide_status tide_pg_encode(tide_pg_param *out, const tide_value *value, Oid type,
-                                           tide_arena *arena, tide_error *err);
-tide_value tide_pg_decode(const char *bytes, int len, Oid type);
+TIDE_MUST_CHECK tide_status tide_pg_encode(tide_pg_param *out, const tide_sql_value *value,
+                                           Oid type, tide_arena *arena, tide_error *err);
+tide_sql_value tide_pg_decode(const char *bytes, int len, Oid type);
 
 /* What a SQLSTATE means for us. */
 tide_status tide_pg_status_of(const char *sqlstate);

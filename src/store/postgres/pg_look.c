@@ -61,34 +61,34 @@ static tide_view time_of(tide_view text, char out[TIDE_TIME_TEXT_SIZE])
     return tide_view_of(out);
 }
 
-static tide_value value_of(const PGresult *result, int column, row_text *text)
+static tide_sql_value value_of(const PGresult *result, int column, row_text *text)
 {
     if (tide_pq.getisnull(result, 0, column))
-        return (tide_value){.kind = TIDE_VALUE_NULL};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     const char *words = tide_pq.getvalue(result, 0, column);
-    tide_value value = {.kind = TIDE_VALUE_TEXT,
-                        .as.bytes =
-                            tide_view_bytes(words, (size_t)tide_pq.getlength(result, 0, column))};
+    tide_sql_value value = {
+        .kind = TIDE_SQL_VALUE_TEXT,
+        .bytes = tide_view_bytes(words, (size_t)tide_pq.getlength(result, 0, column))};
     switch (tide_pq.ftype(result, column)) {
     case OID_BOOL:
-        return (tide_value){.kind = TIDE_VALUE_BOOL, .as.i64 = words[0] == 't'};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = words[0] == 't'};
     case OID_INT2:
     case OID_INT4:
     case OID_INT8:
     case OID_OID:
-        return (tide_value){.kind = TIDE_VALUE_I64, .as.i64 = strtoll(words, NULL, 10)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = strtoll(words, NULL, 10)};
     case OID_FLOAT4:
     case OID_FLOAT8:
-        return (tide_value){.kind = TIDE_VALUE_F64, .as.f64 = strtod(words, NULL)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = strtod(words, NULL)};
     case OID_TIMESTAMP:
     case OID_TIMESTAMPTZ:
-        value.as.bytes = time_of(value.as.bytes, text->time);
+        value.bytes = time_of(value.bytes, text->time);
         return value;
     case OID_BYTEA: {
         size_t len = 0;
         text->bytes = tide_pq.unescapeBytea((const unsigned char *)words, &len);
-        value.kind = TIDE_VALUE_BLOB;
-        value.as.bytes = tide_view_bytes(text->bytes, text->bytes ? len : 0);
+        value.kind = TIDE_SQL_VALUE_BLOB;
+        value.bytes = tide_view_bytes(text->bytes, text->bytes ? len : 0);
         return value;
     }
     default:
@@ -97,7 +97,7 @@ static tide_value value_of(const PGresult *result, int column, row_text *text)
 }
 
 static tide_status tell_row(const tide_readonly_query *look, const PGresult *result,
-                            tide_value *values, row_text *texts, int64_t *len, tide_error *err)
+                            tide_sql_value *values, row_text *texts, int64_t *len, tide_error *err)
 {
     const int count = tide_pq.nfields(result);
     assert(values && texts);
@@ -121,7 +121,7 @@ static tide_status tell_row(const tide_readonly_query *look, const PGresult *res
 
 typedef struct progress {
     const tide_readonly_query *look;
-    tide_value *values;
+    tide_sql_value *values;
     row_text *texts;
     int64_t rows;
     int64_t len;

@@ -94,12 +94,12 @@ void tide_pg_reset(tide_query *query)
     query->result = NULL;
 }
 
-tide_value tide_pg_column(const tide_query *query, int index)
+tide_sql_value tide_pg_column(const tide_query *query, int index)
 {
     const PGresult *result = query->result;
     assert(index < tide_pq.nfields(result));
     if (tide_pq.getisnull(result, query->row, index))
-        return (tide_value){.kind = TIDE_VALUE_NULL};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     return tide_pg_decode(tide_pq.getvalue(result, query->row, index),
                           tide_pq.getlength(result, query->row, index),
                           tide_pq.ftype(result, index));

@@ -74,7 +74,7 @@ tide_status tide_sqlite_fail(tide_error *err, sqlite3 *db, int code, const char 
     if (tide_sqlite_locks_refused(code))
         return tide_sqlite_locks_fail(err, what);
     return tide_fail(err, status_of(code), "%s: %s", what,
-                     db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+                     db && code != SQLITE_NOMEM ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }
 
 tide_status tide_sqlite_exec(tide_sqlite_connection *connection, const char *text, tide_error *err)
@@ -199,16 +199,11 @@ tide_status tide_sqlite_connection_open(tide_sqlite_connection **out, tide_store
     return TIDE_OK;
 }
 
-static void end_statement(void *statement)
-{
-    (void)sqlite3_finalize(statement);
-}
-
 void tide_sqlite_connection_close(tide_sqlite_connection *connection)
 {
     if (!connection)
         return;
-    tide_statement_map_done(&connection->statements, end_statement);
+    tide_sqlite_statements_done(&connection->statements);
     tide_query_pool_done(&connection->pool);
     (void)sqlite3_close(connection->db);
     free(connection);

@@ -15,12 +15,12 @@
 #include <sqlite3.h>
 
 #include "store/engine.h"
-#include "store/statement_map.h"
+#include "store/sqlite/sqlite_statement.h"
 
 typedef struct tide_sqlite_connection {
     tide_store *store;
     sqlite3 *db;
-    tide_statement_map statements;
+    tide_sqlite_statements statements;
     tide_query_pool pool;
     tide_tx tx;              /* the one running transaction */
     int64_t busy_until_us;   /* monotonic; a busy lock is waited for until then */
@@ -63,14 +63,11 @@ tide_status tide_sqlite_prepare(tide_query *query, tide_error *err);
 tide_status tide_sqlite_step(tide_query *query, tide_error *err);
 tide_status tide_sqlite_keep(tide_query *query, tide_error *err);
 void tide_sqlite_reset(tide_query *query);
-tide_value tide_sqlite_column(const tide_query *query, int index);
-
-/* A column of the row that a statement stands on; bytes are borrowed until its next step. */
-tide_value tide_sqlite_value(sqlite3_stmt *statement, int at);
+tide_sql_value tide_sqlite_column(const tide_query *query, int index);
 
 /* sqlite_bulk.c, sqlite_look.c: their part of tide_sqlite_ops. */
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
-tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_value *values, tide_error *err);
+tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
 tide_status tide_sqlite_look(tide_store *store, const tide_readonly_query *look, tide_error *err);
 

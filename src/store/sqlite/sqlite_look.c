@@ -73,10 +73,10 @@ static tide_status fail_look(tide_error *err, sqlite3 *db, int code,
 }
 
 /* What a value counts against bytes_max. */
-static int64_t len_of(const tide_value *value)
+static int64_t len_of(const tide_sql_value *value)
 {
-    const bool has_bytes = value->kind == TIDE_VALUE_TEXT || value->kind == TIDE_VALUE_BLOB;
-    return 8 + (has_bytes ? (int64_t)value->as.bytes.len : 0);
+    const bool has_bytes = value->kind == TIDE_SQL_VALUE_TEXT || value->kind == TIDE_SQL_VALUE_BLOB;
+    return 8 + (has_bytes ? (int64_t)value->bytes.len : 0);
 }
 
 static tide_status tell_columns(const tide_readonly_query *look, sqlite3_stmt *statement, int count,
@@ -94,7 +94,7 @@ static tide_status tell_columns(const tide_readonly_query *look, sqlite3_stmt *s
 static tide_status tell_rows(const tide_readonly_query *look, sqlite3 *db, sqlite3_stmt *statement,
                              int count, tide_error *err)
 {
-    tide_value values[TIDE_LOOK_COLUMNS_MAX];
+    tide_sql_value values[TIDE_LOOK_COLUMNS_MAX];
     int64_t len = 0;
     int code = SQLITE_OK;
     for (int64_t rows = 0; (code = sqlite3_step(statement)) == SQLITE_ROW; rows++) {

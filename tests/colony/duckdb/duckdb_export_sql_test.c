@@ -83,7 +83,7 @@ static tide_status ignore_columns(void *arg, const char *const *names, int count
     return TIDE_OK;
 }
 
-static tide_status take_text(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status take_text(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)count;
     (void)err;

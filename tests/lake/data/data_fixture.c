@@ -246,32 +246,33 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static void put_cell(tide_buffer *out, const tide_duck_cell *cell)
+static void put_cell(tide_buffer *out, const tide_sql_value *cell)
 {
     switch (cell->kind) {
-    case TIDE_DUCK_NULL:
+    case TIDE_SQL_VALUE_NULL:
+    case TIDE_SQL_VALUE_TIME:
         assert_ok(tide_buffer_append_text(out, "NULL"));
         break;
-    case TIDE_DUCK_BOOL:
+    case TIDE_SQL_VALUE_BOOL:
         assert_ok(tide_buffer_append_text(out, cell->i64 ? "true" : "false"));
         break;
-    case TIDE_DUCK_I64:
+    case TIDE_SQL_VALUE_I64:
         assert_ok(tide_buffer_printf(out, "%lld", (long long)cell->i64));
         break;
-    case TIDE_DUCK_F64:
+    case TIDE_SQL_VALUE_F64:
         assert_ok(tide_buffer_printf(out, "%.17g", cell->f64));
         break;
-    case TIDE_DUCK_TEXT:
+    case TIDE_SQL_VALUE_TEXT:
         assert_ok(tide_buffer_append_view(out, cell->bytes));
         break;
-    case TIDE_DUCK_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
         for (size_t i = 0; i < cell->bytes.len; i++)
             assert_ok(tide_buffer_printf(out, "%02x", (unsigned char)cell->bytes.ptr[i]));
         break;
     }
 }
 
-static tide_status take_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     data_test *t = arg;
     (void)err;

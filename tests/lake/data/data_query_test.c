@@ -150,15 +150,15 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     lake_test *t = arg;
     (void)err;
     for (int i = 0; i < count; i++) {
         const char *between = i > 0 ? "|" : "";
-        if (cells[i].kind == TIDE_DUCK_I64)
+        if (cells[i].kind == TIDE_SQL_VALUE_I64)
             assert_ok(tide_buffer_printf(&t->answer, "%s%lld", between, (long long)cells[i].i64));
-        else if (cells[i].kind == TIDE_DUCK_TEXT)
+        else if (cells[i].kind == TIDE_SQL_VALUE_TEXT)
             assert_ok(tide_buffer_printf(&t->answer, "%s%.*s", between, (int)cells[i].bytes.len,
                                          cells[i].bytes.ptr));
         else

@@ -185,7 +185,7 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_number(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status take_number(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     (void)err;
     assert_int_equal(1, count);

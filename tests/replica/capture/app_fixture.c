@@ -94,26 +94,30 @@ void app_track(app_fixture *t, const char *table)
 
 /* ---- the log, as text ---- */
 
-static void print_value(FILE *out, const tide_any *value)
+static void print_value(FILE *out, const tide_sql_value *value)
 {
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         (void)fputs("NULL", out);
         break;
-    case TIDE_CLASS_INTEGER:
-        (void)fprintf(out, "%" PRId64, value->integer);
+    case TIDE_SQL_VALUE_I64:
+        (void)fprintf(out, "%" PRId64, value->i64);
         break;
-    case TIDE_CLASS_REAL:
-        (void)fprintf(out, "%.17gr", value->real);
+    case TIDE_SQL_VALUE_F64:
+        (void)fprintf(out, "%.17gr", value->f64);
         break;
-    case TIDE_CLASS_TEXT:
+    case TIDE_SQL_VALUE_TEXT:
         (void)fprintf(out, "'%.*s'", (int)value->bytes.len, value->bytes.ptr);
         break;
-    case TIDE_CLASS_BLOB:
+    case TIDE_SQL_VALUE_BLOB:
         (void)fputs("x'", out);
         for (size_t i = 0; i < value->bytes.len; i++)
             (void)fprintf(out, "%02x", (unsigned char)value->bytes.ptr[i]);
         (void)fputc('\'', out);
+        break;
+    case TIDE_SQL_VALUE_BOOL:
+    case TIDE_SQL_VALUE_TIME:
+        fail_msg("no value of SQLite");
     }
 }
 

@@ -205,8 +205,8 @@ static tide_status use_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     int64_t *found = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     TIDE_TRY(tide_table_find(&table, tx, "s", err));
-    const tide_any key = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("A")};
-    const tide_any mail = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("X@y")};
+    const tide_sql_value key = {.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("A")};
+    const tide_sql_value mail = {.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("X@y")};
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_table_query(&get, tx, &table, TIDE_TABLE_ROW_GET, err));
     tide_table_bind(get, 'k', 0, &key);
@@ -214,8 +214,8 @@ static tide_status use_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *rivals = NULL;
     TIDE_TRY(tide_table_query(&rivals, tx, &table, TIDE_TABLE_ROW_RIVALS, err));
     tide_table_bind(rivals, 'k', 0, &key);
-    const tide_any yes = {.class = TIDE_CLASS_INTEGER, .integer = 1};
-    const tide_any made = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("x@y")};
+    const tide_sql_value yes = {.kind = TIDE_SQL_VALUE_I64, .i64 = 1};
+    const tide_sql_value made = {.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("x@y")};
     tide_table_bind(rivals, 'c', 0, &yes); /* it is in the key's own index */
     tide_table_bind(rivals, 'c', 1, &key);
     tide_table_bind(rivals, 'c', 2, &yes); /* and in the partial one */
@@ -225,7 +225,7 @@ static tide_status use_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     const int column = 1;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *set = NULL;
     TIDE_TRY(tide_table_query_some(&set, tx, &table, TIDE_TABLE_ROW_SET, &column, 1, err));
-    const tide_any lower = {.class = TIDE_CLASS_TEXT, .bytes = tide_view_of("a")};
+    const tide_sql_value lower = {.kind = TIDE_SQL_VALUE_TEXT, .bytes = tide_view_of("a")};
     tide_table_bind(set, 'k', 0, &lower);
     tide_table_bind(set, 'c', 1, &mail);
     return tide_foreign_run(set, &found[2], err);

@@ -17,22 +17,22 @@ static const layout layouts[WORLD_TABLES] = {
 
 /* ---- values ---- */
 
-static tide_any get_value(sqlite3_stmt *row, int column)
+static tide_sql_value get_value(sqlite3_stmt *row, int column)
 {
-    tide_any value = {.class = TIDE_CLASS_NULL};
+    tide_sql_value value = {.kind = TIDE_SQL_VALUE_NULL};
     switch (sqlite3_column_type(row, column)) {
     case SQLITE_INTEGER:
-        value.class = TIDE_CLASS_INTEGER;
-        value.integer = sqlite3_column_int64(row, column);
+        value.kind = TIDE_SQL_VALUE_I64;
+        value.i64 = sqlite3_column_int64(row, column);
         break;
     case SQLITE_FLOAT:
-        value.class = TIDE_CLASS_REAL;
-        value.real = sqlite3_column_double(row, column);
+        value.kind = TIDE_SQL_VALUE_F64;
+        value.f64 = sqlite3_column_double(row, column);
         break;
     case SQLITE_TEXT:
     case SQLITE_BLOB: {
-        value.class =
-            sqlite3_column_type(row, column) == SQLITE_TEXT ? TIDE_CLASS_TEXT : TIDE_CLASS_BLOB;
+        value.kind = sqlite3_column_type(row, column) == SQLITE_TEXT ? TIDE_SQL_VALUE_TEXT
+                                                                     : TIDE_SQL_VALUE_BLOB;
         const void *bytes = sqlite3_column_blob(row, column);
         value.bytes = tide_view_bytes(bytes, (size_t)sqlite3_column_bytes(row, column));
         break;
@@ -43,42 +43,46 @@ static tide_any get_value(sqlite3_stmt *row, int column)
     return value;
 }
 
-static void describe(char *out, size_t size, const tide_any *value)
+static void describe(char *out, size_t size, const tide_sql_value *value)
 {
-    switch (value->class) {
-    case TIDE_CLASS_NULL:
+    switch (value->kind) {
+    case TIDE_SQL_VALUE_NULL:
         (void)snprintf(out, size, "NULL");
         break;
-    case TIDE_CLASS_INTEGER:
-        (void)snprintf(out, size, "%lld", (long long)value->integer);
+    case TIDE_SQL_VALUE_I64:
+        (void)snprintf(out, size, "%lld", (long long)value->i64);
         break;
-    case TIDE_CLASS_REAL:
-        (void)snprintf(out, size, "%.17g", value->real);
+    case TIDE_SQL_VALUE_F64:
+        (void)snprintf(out, size, "%.17g", value->f64);
         break;
-    case TIDE_CLASS_TEXT:
-    case TIDE_CLASS_BLOB:
-        (void)snprintf(out, size, "%s'%.*s'", value->class == TIDE_CLASS_BLOB ? "x" : "",
+    case TIDE_SQL_VALUE_TEXT:
+    case TIDE_SQL_VALUE_BLOB:
+        (void)snprintf(out, size, "%s'%.*s'", value->kind == TIDE_SQL_VALUE_BLOB ? "x" : "",
                        (int)(value->bytes.len < 12 ? value->bytes.len : 12),
                        value->bytes.len > 0 ? value->bytes.ptr : "");
+        break;
+    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
+    case TIDE_SQL_VALUE_TIME:
+        (void)snprintf(out, size, "?");
         break;
     }
 }
 
-static bool is_token(const tide_any *value)
+static bool is_token(const tide_sql_value *value)
 {
-    return value->class == TIDE_CLASS_TEXT && value->bytes.len > 2 && value->bytes.ptr[0] == 'w' &&
-           value->bytes.ptr[value->bytes.len - 1] == '.';
+    return value->kind == TIDE_SQL_VALUE_TEXT && value->bytes.len > 2 &&
+           value->bytes.ptr[0] == 'w' && value->bytes.ptr[value->bytes.len - 1] == '.';
 }
 
 /* ---- cells ---- */
 
 static void add_cell(shown *to, int table, tide_view key, const char *key_text, const char *column,
-                     const tide_any *value)
+                     const tide_sql_value *value)
 {
     tide_buffer bytes;
     tide_buffer_init(&bytes, 1 << 20);
     char text[32];
-    if (value->class == TIDE_CLASS_NULL && strcmp(column, "extra") == 0)
+    if (value->kind == TIDE_SQL_VALUE_NULL && strcmp(column, "extra") == 0)
         return; /* nobody wrote it: the column was added */
     if (to->count == to->capacity) {
         to->capacity = to->capacity > 0 ? 2 * to->capacity : 64;
@@ -89,7 +93,7 @@ static void add_cell(shown *to, int table, tide_view key, const char *key_text, 
     assert_ok(tide_buffer_append_byte(&bytes, (uint8_t)table));
     assert_ok(tide_buffer_append_view(&bytes, key));
     assert_ok(tide_buffer_append(&bytes, column, strlen(column) + 1));
-    assert_ok(tide_any_encode(&bytes, value));
+    assert_ok(tide_sql_value_encode(&bytes, value));
     describe(text, sizeof text, value);
     *cell = (shown_cell){
         .id = tide_digest128_of(tide_buffer_view(&bytes)),
@@ -127,9 +131,9 @@ static void add_row(shown *to, int table, sqlite3_stmt *row)
     char text[40] = "";
     tide_buffer_init(&key, 1 << 20);
     for (int i = 0; i < 2 && layouts[table].key[i]; i++) {
-        const tide_any value = get_value(row, find_column(row, layouts[table].key[i]));
+        const tide_sql_value value = get_value(row, find_column(row, layouts[table].key[i]));
         const size_t len = strlen(text);
-        assert_ok(tide_any_encode(&key, &value));
+        assert_ok(tide_sql_value_encode(&key, &value));
         describe(text + len, sizeof text - len, &value);
     }
     for (int i = 0; i < sqlite3_column_count(row); i++) {
@@ -138,7 +142,7 @@ static void add_row(shown *to, int table, sqlite3_stmt *row)
                             (layouts[table].key[1] && strcmp(column, layouts[table].key[1]) == 0);
         if (is_key || strcmp(column, "twice") == 0)
             continue;
-        const tide_any value = get_value(row, i);
+        const tide_sql_value value = get_value(row, i);
         add_cell(to, table, tide_buffer_view(&key), text, column, &value);
     }
     tide_buffer_done(&key);
@@ -208,10 +212,11 @@ static tide_view get_bytes(sqlite3_stmt *row, int column)
 static void describe_key(char *out, size_t size, tide_view key)
 {
     tide_reader from = tide_reader_of(key);
-    tide_any value;
+    tide_sql_value value;
     size_t len = 0;
     out[0] = '\0';
-    while (tide_reader_left(&from) > 0 && tide_any_decode(&value, &from) >= TIDE_OK && len < size) {
+    while (tide_reader_left(&from) > 0 && tide_sql_value_decode(&value, &from) >= TIDE_OK &&
+           len < size) {
         describe(out + len, size - len, &value);
         len = strlen(out);
     }
@@ -232,10 +237,10 @@ static void add_conflicts(shown *out, sqlite3 *db)
         const char *name = (const char *)sqlite3_column_text(row, 0);
         const tide_view key = get_bytes(row, 1);
         tide_reader from = tide_reader_of(get_bytes(row, 3));
-        tide_any value;
+        tide_sql_value value;
         get_column_name(column, db, name, sqlite3_column_int64(row, 2));
         describe_key(key_text, sizeof key_text, key);
-        assert_ok(tide_any_decode(&value, &from));
+        assert_ok(tide_sql_value_decode(&value, &from));
         add_cell(out, find_table(name), key, key_text, column, &value);
     }
     (void)sqlite3_finalize(row);
@@ -258,9 +263,9 @@ static void add_aside(shown *out, sqlite3 *db)
         while (tide_reader_left(&from) > 0) {
             uint64_t position = 0;
             char column[64];
-            tide_any value;
+            tide_sql_value value;
             assert_ok(tide_reader_varint(&from, &position));
-            assert_ok(tide_any_decode(&value, &from));
+            assert_ok(tide_sql_value_decode(&value, &from));
             get_column_name(column, db, name, (int64_t)position);
             add_cell(out, find_table(name), key, key_text, column, &value);
         }

@@ -79,21 +79,21 @@ static tide_status take_columns(void *arg, const char *const *names, int count, 
     return TIDE_OK;
 }
 
-static tide_status take_row(void *arg, const tide_duck_cell *cells, int count, tide_error *err)
+static tide_status take_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
     answer *a = arg;
     (void)err;
     a->count++;
     for (int i = 0; i < count; i++) {
         char text[256];
-        const tide_duck_cell *cell = &cells[i];
-        if (cell->kind == TIDE_DUCK_NULL)
+        const tide_sql_value *cell = &cells[i];
+        if (cell->kind == TIDE_SQL_VALUE_NULL)
             (void)snprintf(text, sizeof text, "null|");
-        else if (cell->kind == TIDE_DUCK_BOOL)
+        else if (cell->kind == TIDE_SQL_VALUE_BOOL)
             (void)snprintf(text, sizeof text, "%s|", cell->i64 ? "yes" : "no");
-        else if (cell->kind == TIDE_DUCK_I64)
+        else if (cell->kind == TIDE_SQL_VALUE_I64)
             (void)snprintf(text, sizeof text, "%" PRId64 "|", cell->i64);
-        else if (cell->kind == TIDE_DUCK_F64)
+        else if (cell->kind == TIDE_SQL_VALUE_F64)
             (void)snprintf(text, sizeof text, "%g|", cell->f64);
         else
             (void)snprintf(text, sizeof text, "%.*s|", (int)cell->bytes.len, cell->bytes.ptr);
