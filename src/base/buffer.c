@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 enum { FIRST_CAPACITY = 64 };
 
 void tide_buffer_init(tide_buffer *buffer, size_t max)
@@ -47,10 +49,7 @@ tide_status tide_buffer_reserve(tide_buffer *buffer, size_t more)
     if (capacity < need || capacity > buffer->max)
         capacity = buffer->max;
 
-    char *grown = realloc(buffer->ptr, capacity + 1);
-    if (!grown)
-        return TIDE_E_NOMEM;
-    buffer->ptr = grown;
+    TIDE_TRY(tide_list_resize(&buffer->ptr, capacity + 1, 1, NULL));
     buffer->ptr[buffer->len] = '\0';
     buffer->capacity = capacity;
     return TIDE_OK;

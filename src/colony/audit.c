@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 
 enum { REQUEST_MAX = 64 << 10 };
 
@@ -27,7 +28,6 @@ typedef struct audit {
 typedef struct names {
     char (*names)[TIDE_AGENT_ID_MAX + 1]; /* ascending, once each */
     int count;
-    int capacity;
 } names;
 
 static void names_done(names *n)
@@ -45,14 +45,7 @@ static tide_status keep_name(void *arg, const tide_position *position, const tid
         at--;
     if (at > 0 && strcmp(n->names[at - 1], position->agent_id) == 0)
         return TIDE_OK;
-    if (n->count == n->capacity) {
-        const int capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
-        void *grown = reallocarray(n->names, (size_t)capacity, sizeof *n->names);
-        if (!grown)
-            return tide_no_memory(err);
-        n->names = grown;
-        n->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&n->names, n->count, sizeof *n->names, TIDE_LIST_MAX, err));
     memmove(&n->names[at + 1], &n->names[at], (size_t)(n->count - at) * sizeof *n->names);
     (void)snprintf(n->names[at], sizeof n->names[at], "%s", position->agent_id);
     n->count++;
@@ -69,7 +62,6 @@ typedef struct entry {
 typedef struct entries {
     entry *entries;
     int count;
-    int capacity;
 } entries;
 
 static void entries_clear(entries *e)
@@ -89,14 +81,7 @@ static tide_status keep_entry(void *arg, const tide_position *position, const ti
                               tide_error *err)
 {
     entries *e = arg;
-    if (e->count == e->capacity) {
-        const int capacity = e->capacity == 0 ? 16 : 2 * e->capacity;
-        entry *grown = reallocarray(e->entries, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        e->entries = grown;
-        e->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&e->entries, e->count, sizeof *e->entries, TIDE_LIST_MAX, err));
     entry *fresh = &e->entries[e->count];
     tide_position_init(&fresh->position, "", "");
     TIDE_TRY(tide_position_copy(&fresh->position, position, err));

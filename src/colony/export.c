@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "colony/export_parts.h"
 
 enum { NEAR = 1000 }; /* late numbers that lie no farther apart share a file */
@@ -103,7 +104,6 @@ typedef struct gap_walk {
     int64_t seen;
     tide_interval *late; /* numbers that are in no file, though ranges around them were written */
     size_t late_count;
-    size_t late_capacity;
 } gap_walk;
 
 static tide_status lower_bound(void *arg, const tide_gap *gap, tide_error *err)
@@ -132,14 +132,7 @@ static bool find_late(const tide_export_source *source, const tide_gap *gap, int
 
 static tide_status keep_late(gap_walk *w, tide_interval late, tide_error *err)
 {
-    if (w->late_count == w->late_capacity) {
-        const size_t capacity = w->late_capacity > 0 ? w->late_capacity * 2 : 64;
-        tide_interval *grown = reallocarray(w->late, capacity, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        w->late = grown;
-        w->late_capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&w->late, (int64_t)w->late_count, sizeof *w->late, TIDE_LIST_MAX, err));
     w->late[w->late_count++] = late;
     return TIDE_OK;
 }
@@ -258,7 +251,6 @@ static tide_status export_source(exporting *e, const tide_position *position, ti
 typedef struct position_list {
     tide_position *items;
     int count;
-    int capacity;
 } position_list;
 
 static void position_list_done(position_list *list)
@@ -275,14 +267,7 @@ static tide_status gather(void *arg, const tide_position *position, const tide_g
     (void)gaps;
     if (*position->session_id == '\0')
         return TIDE_OK;
-    if (list->count == list->capacity) {
-        const int capacity = list->capacity > 0 ? list->capacity * 2 : 32;
-        tide_position *grown = realloc(list->items, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        list->items = grown;
-        list->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&list->items, list->count, sizeof *list->items, TIDE_LIST_MAX, err));
     TIDE_TRY(tide_position_copy(&list->items[list->count], position, err));
     list->count++;
     return TIDE_OK;

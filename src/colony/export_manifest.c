@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/list.h"
 #include "colony/export_parts.h"
 
 enum { FIELDS = 11, LINE_MAX_LEN = 64 << 10, MANIFEST_MAX = 256 << 20, NAME_CODED_SIZE = 400 };
@@ -105,14 +106,8 @@ tide_status tide_manifest_source(tide_manifest *manifest, const char *data_type,
             return TIDE_OK;
         }
     }
-    if (manifest->count == manifest->capacity) {
-        const int capacity = manifest->capacity > 0 ? manifest->capacity * 2 : 32;
-        tide_export_source *grown = realloc(manifest->sources, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        manifest->sources = grown;
-        manifest->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&manifest->sources, manifest->count, sizeof *manifest->sources,
+                            TIDE_LIST_MAX, err));
     tide_export_source *source = &manifest->sources[manifest->count++];
     *source = (tide_export_source){.epoch = epoch};
     (void)snprintf(source->data_type, sizeof source->data_type, "%s", data_type);

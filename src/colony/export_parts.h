@@ -30,7 +30,6 @@ typedef struct tide_manifest {
     int lock_fd;
     tide_export_source *sources;
     int count;
-    int capacity;
 } tide_manifest;
 
 /* Read a directory's manifest for a run: locks it, cuts off what a crash left half. TIDE_E_BUSY. */

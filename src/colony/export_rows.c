@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/timefmt.h"
 #include "colony/export_parts.h"
 #include "colony/sink_duckdb.h"
@@ -30,7 +31,6 @@ typedef struct page {
     tide_interval *missing;
     int missing_count;
     uint64_t *ids;
-    int id_capacity;
 } page;
 
 static void page_done(page *p)
@@ -101,15 +101,7 @@ static tide_status put_ids(page *p, const tide_sql_value *cell, tide_error *err)
     for (const char *at = cell->bytes.ptr; at < end; at++) {
         if (*at < '0' || *at > '9')
             continue;
-        if (count == p->id_capacity) {
-            const int capacity = p->id_capacity > 0 ? p->id_capacity * 2 : 256;
-            uint64_t *grown =
-                capacity > IDS_MAX ? NULL : realloc(p->ids, (size_t)capacity * sizeof *grown);
-            if (!grown)
-                return tide_no_memory(err);
-            p->ids = grown;
-            p->id_capacity = capacity;
-        }
+        TIDE_TRY(tide_list_room(&p->ids, count, sizeof *p->ids, IDS_MAX, err));
         uint64_t id = 0;
         for (; at < end && *at >= '0' && *at <= '9'; at++)
             id = id * 10 + (uint64_t)(*at - '0');

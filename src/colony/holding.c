@@ -15,6 +15,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "base/text/json.h"
 #include "tidemark_sql.h"
 
@@ -37,7 +38,6 @@ typedef struct turn {
     int64_t member_token;
     seat *seats;
     int seat_count;
-    int seat_capacity;
     int live_count; /* not removed */
     int held_count;
     int64_t members;
@@ -103,14 +103,7 @@ static tide_status count_members(tide_tx *tx, turn *t, int64_t now_us, tide_erro
 
 static tide_status add_seat(turn *t, tide_query *query, int64_t now_us, tide_error *err)
 {
-    if (t->seat_count == t->seat_capacity) {
-        const int capacity = t->seat_capacity ? t->seat_capacity * 2 : 64;
-        seat *larger = realloc(t->seats, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return tide_no_memory(err);
-        t->seats = larger;
-        t->seat_capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&t->seats, t->seat_count, sizeof *t->seats, TIDE_LIST_MAX, err));
     seat *s = &t->seats[t->seat_count++];
     memset(s, 0, sizeof *s);
     const tide_view name = tide_query_col_text(query);

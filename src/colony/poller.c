@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
 #include "colony/poller_parts.h"
 
@@ -99,19 +100,11 @@ static bool is_wanted(const tide_poller *poller, const char *name)
 
 static tide_status make_room(tide_poller *poller, tide_error *err)
 {
-    if (poller->count < poller->capacity)
-        return TIDE_OK;
-    const int capacity = poller->capacity == 0 ? 16 : 2 * poller->capacity;
     if (poller->count >= TIDE_POLL_WATCH_STREAMS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "agent '%s' has more than %d streams",
                          poller->agent.agent_id, TIDE_POLL_WATCH_STREAMS_MAX);
-    tide_poll_stream *grown =
-        reallocarray(poller->streams, (size_t)capacity, sizeof *poller->streams);
-    if (!grown)
-        return tide_no_memory(err);
-    poller->streams = grown;
-    poller->capacity = capacity;
-    return TIDE_OK;
+    return tide_list_room(&poller->streams, poller->count, sizeof *poller->streams, TIDE_LIST_MAX,
+                          err);
 }
 
 tide_status tide_poller_stream(tide_poller *poller, const char *name, tide_poll_stream **out,

@@ -2,6 +2,8 @@
 
 #include "colony/poller_parts.h"
 
+#include "base/list.h"
+
 enum { NAMED_MAX = 1000 };
 
 static void write_gap(tide_log *log, tide_log_level level, const char *message, const tide_gap *gap,
@@ -92,11 +94,8 @@ static tide_status keep_gap(void *arg, const tide_gap *gap, tide_error *err)
     const ended_gaps *e = arg;
     if (gap->end_seq <= e->above)
         return TIDE_OK;
-    tide_gap *grown = reallocarray(e->list->gaps, (size_t)e->list->count + 1, sizeof *grown);
-    if (!grown)
-        return tide_no_memory(err);
-    grown[e->list->count++] = *gap;
-    e->list->gaps = grown;
+    TIDE_TRY(tide_list_room(&e->list->gaps, e->list->count, sizeof *gap, TIDE_LIST_MAX, err));
+    e->list->gaps[e->list->count++] = *gap;
     return TIDE_OK;
 }
 

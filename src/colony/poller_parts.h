@@ -166,7 +166,6 @@ struct tide_poller {
     char session_id[TIDE_POSITION_ID_MAX + 1]; /* as stated last; "": not yet */
     tide_poll_stream *streams;
     int count;
-    int capacity;
 
     tide_asked_kind asked;
     int asked_stream; /* index */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/json.h"
 #include "colony/recover_parts.h"
 
@@ -39,7 +40,6 @@ typedef struct plan {
     bool has_more;      /* somebody's gaps were too many */
     agent_gaps *agents; /* ascending by name */
     int count;
-    int capacity;
     /* of the page */
     int64_t last_id;
     int seen;
@@ -75,19 +75,6 @@ static void keep_first(plan *p, agent_gaps *agent, const due_gap *gap)
     agent->count += agent->count < p->kept_max;
 }
 
-static bool make_room(plan *p)
-{
-    if (p->count < p->capacity)
-        return true;
-    const int capacity = p->capacity == 0 ? 16 : 2 * p->capacity;
-    agent_gaps *grown = reallocarray(p->agents, (size_t)capacity, sizeof *grown);
-    if (!grown)
-        return false;
-    p->agents = grown;
-    p->capacity = capacity;
-    return true;
-}
-
 /* NULL: no memory. */
 static agent_gaps *find_agent(plan *p, const char *agent_id)
 {
@@ -102,7 +89,7 @@ static agent_gaps *find_agent(plan *p, const char *agent_id)
     }
     if (low < p->count && strcmp(p->agents[low].agent_id, agent_id) == 0)
         return &p->agents[low];
-    if (!make_room(p))
+    if (tide_list_room(&p->agents, p->count, sizeof *p->agents, TIDE_LIST_MAX, NULL) < TIDE_OK)
         return NULL;
     memmove(&p->agents[low + 1], &p->agents[low], (size_t)(p->count - low) * sizeof *p->agents);
     p->agents[low] = (agent_gaps){.count = 0};

@@ -10,6 +10,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
 #include "tidemark_sql.h"
 
@@ -240,7 +241,6 @@ typedef struct listing {
     bool with_removed;
     tide_agent_row *rows;
     int count;
-    int capacity;
 } listing;
 
 static void drop_listing(listing *list)
@@ -290,14 +290,7 @@ static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, i
 static tide_status append_agent(listing *list, tide_query *query, int64_t now_us,
                                 int64_t lease_now_us, tide_error *err)
 {
-    if (list->count == list->capacity) {
-        const int capacity = list->capacity ? list->capacity * 2 : 16;
-        tide_agent_row *larger = realloc(list->rows, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return tide_no_memory(err);
-        list->rows = larger;
-        list->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&list->rows, list->count, sizeof *list->rows, TIDE_LIST_MAX, err));
     read_agent(&list->rows[list->count++], query, now_us, lease_now_us);
     return TIDE_OK;
 }

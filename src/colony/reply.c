@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
 #include "colony/reply_field.h"
 
 enum {
     FIELD_MAX = (1 << 29) - 1,
     FRAMES_FIELD = 21, /* of profile answers */
-    FIRST_CAPACITY = 64,
 };
 
 /* ---- fields ---- */
@@ -92,27 +92,6 @@ tide_status tide_field_word(const tide_field *field, char *out, size_t size)
 
 /* ---- records and frames ---- */
 
-/* A room for one more of size bytes. */
-static void *grow(void *items, int count, int count_max, size_t size, const char *what,
-                  tide_status *status, tide_error *err)
-{
-    *status = TIDE_OK;
-    if (count == count_max) {
-        *status = tide_fail(err, TIDE_E_DAMAGED, "more than %d %s", count_max, what);
-        return items;
-    }
-    /* A power of two from FIRST_CAPACITY on is full. */
-    if (count != 0 && (count < FIRST_CAPACITY || (count & (count - 1)) != 0))
-        return items;
-    const size_t capacity = count == 0 ? FIRST_CAPACITY : (size_t)count * 2;
-    void *grown = realloc(items, capacity * size);
-    if (!grown) {
-        *status = tide_no_memory(err);
-        return items;
-    }
-    return grown;
-}
-
 /* The number of a message that cannot be read: the last seq_id in front of what is wrong. */
 static tide_status find_seq(const tide_stream_type *type, tide_view message, int64_t *out)
 {
@@ -148,10 +127,10 @@ static tide_status read_record(const tide_stream_type *type, const tide_field *f
 static tide_status add_record(tide_reply *out, const tide_stream_type *type,
                               const tide_field *field, tide_error *err)
 {
-    tide_status status = TIDE_OK;
-    out->records = grow(out->records, out->record_count, TIDE_REPLY_RECORDS_MAX,
-                        sizeof *out->records, "records", &status, err);
-    TIDE_TRY(status);
+    if (out->record_count == TIDE_REPLY_RECORDS_MAX)
+        return tide_fail(err, TIDE_E_DAMAGED, "more than %d records", TIDE_REPLY_RECORDS_MAX);
+    TIDE_TRY(
+        tide_list_room(&out->records, out->record_count, sizeof *out->records, TIDE_LIST_MAX, err));
     TIDE_TRY(read_record(type, field, &out->records[out->record_count], err));
     out->record_count++;
     return TIDE_OK;
@@ -180,10 +159,10 @@ static tide_status add_frame(tide_reply *out, const tide_field *field, tide_erro
     tide_reply_frame frame;
     if (read_frame(field->bytes, &frame) != TIDE_OK || !tide_utf8_valid(frame.name))
         return TIDE_OK;
-    tide_status status = TIDE_OK;
-    out->frames = grow(out->frames, out->frame_count, TIDE_REPLY_FRAMES_MAX, sizeof *out->frames,
-                       "frames", &status, err);
-    TIDE_TRY(status);
+    if (out->frame_count == TIDE_REPLY_FRAMES_MAX)
+        return tide_fail(err, TIDE_E_DAMAGED, "more than %d frames", TIDE_REPLY_FRAMES_MAX);
+    TIDE_TRY(
+        tide_list_room(&out->frames, out->frame_count, sizeof *out->frames, TIDE_LIST_MAX, err));
     out->frames[out->frame_count++] = frame;
     return TIDE_OK;
 }

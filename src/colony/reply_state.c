@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EPOCHS_SEEN_MAX = 4096, FIRST_CAPACITY = 16 };
+enum { EPOCHS_SEEN_MAX = 4096 };
 
 /* ---- holes and epochs ---- */
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/text/utf8.h"
 
 /* ---- buckets ---- */
@@ -118,11 +119,7 @@ static tide_status grow(tide_rollup *rollup, tide_error *err)
     if (rollup->count < rollup->capacity)
         return TIDE_OK;
     const int capacity = rollup->capacity ? rollup->capacity * 2 : 256;
-    tide_rollup_entry *entries =
-        realloc(rollup->entries, (size_t)capacity * sizeof *rollup->entries);
-    if (!entries)
-        return tide_no_memory(err);
-    rollup->entries = entries;
+    TIDE_TRY(tide_list_resize(&rollup->entries, (size_t)capacity, sizeof *rollup->entries, err));
     int *slots = calloc((size_t)capacity * 2, sizeof *slots);
     if (!slots)
         return tide_no_memory(err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 8 };
+#include "base/list.h"
 
 /* ---- a change ---- */
 
@@ -83,14 +83,8 @@ tide_status tide_settling_keep_unnumbered(tide_settling *s, const tide_reply_rec
 static tide_status add_gap(tide_settling *s, const tide_gap *gap, tide_error *err)
 {
     tide_change *change = s->change;
-    if (change->gap_count == s->gap_capacity) {
-        const int capacity = s->gap_capacity > 0 ? s->gap_capacity * 2 : FIRST_CAPACITY;
-        tide_gap *grown = realloc(change->gaps, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        change->gaps = grown;
-        s->gap_capacity = capacity;
-    }
+    TIDE_TRY(
+        tide_list_room(&change->gaps, change->gap_count, sizeof *change->gaps, TIDE_LIST_MAX, err));
     change->gaps[change->gap_count++] = *gap;
     return TIDE_OK;
 }

@@ -22,7 +22,6 @@ typedef struct tide_settling {
     int64_t now_us;
     int64_t mono_us;
     int64_t limit; /* the highest number that belongs to `to` */
-    int gap_capacity;
 } tide_settling;
 
 /* change->from and change->to become copies of at. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 
 void tide_sink_close(tide_sink *sink)
 {
@@ -28,7 +29,6 @@ void tide_gap_list_done(tide_gap_list *list)
 
 typedef struct gathering {
     tide_gap_list list;
-    int capacity;
     int64_t last_id;
     int64_t seen; /* of the last listing */
 } gathering;
@@ -41,14 +41,8 @@ static void drop_gathering(gathering *g)
 static tide_status gather(void *arg, const tide_gap *gap, tide_error *err)
 {
     gathering *g = arg;
-    if (g->list.count == g->capacity) {
-        const int capacity = g->capacity ? g->capacity * 2 : 16;
-        tide_gap *larger = realloc(g->list.gaps, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return tide_no_memory(err);
-        g->list.gaps = larger;
-        g->capacity = capacity;
-    }
+    TIDE_TRY(
+        tide_list_room(&g->list.gaps, g->list.count, sizeof *g->list.gaps, TIDE_LIST_MAX, err));
     g->list.gaps[g->list.count++] = *gap;
     g->last_id = gap->id;
     g->seen++;

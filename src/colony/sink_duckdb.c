@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "colony/rollup.h"
 
 /* ---- current positions, in memory ---- */
@@ -57,16 +58,8 @@ tide_position *tide_duck_sink_find(tide_duck_sink *sink, const char *agent_id,
 
 tide_status tide_duck_sink_reserve(tide_duck_sink *sink, tide_error *err)
 {
-    if (sink->count < sink->capacity)
-        return TIDE_OK;
-    const int capacity = sink->capacity > 0 ? sink->capacity * 2 : 64;
-    tide_position **grown =
-        realloc((void *)sink->positions, (size_t)capacity * sizeof(tide_position *));
-    if (!grown)
-        return tide_no_memory(err);
-    sink->positions = grown;
-    sink->capacity = capacity;
-    return TIDE_OK;
+    return tide_list_room((void *)&sink->positions, sink->count, sizeof(tide_position *),
+                          TIDE_LIST_MAX, err);
 }
 
 void tide_duck_sink_put(tide_duck_sink *sink, tide_position *position)

@@ -34,7 +34,6 @@ typedef struct tide_duck_sink {
     tide_duck *writer;         /* under tide_duckdb_lock, as all that follows */
     tide_position **positions; /* current ones, by agent and type */
     int count;
-    int capacity;
     int64_t last_source_id; /* highest ever given */
     int64_t last_gap_id;
     int64_t superseded_max; /* TIDE_SINK_DUCKDB_SUPERSEDED_MAX; tests have less */

@@ -7,6 +7,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
 #include "colony/sink_duckdb.h"
 
@@ -283,7 +284,6 @@ static tide_status read_known(applying *a, int64_t source_id, int64_t (**known)[
     const tide_change *change = a->change;
     int64_t first = INT64_MAX;
     int64_t last = 0;
-    int capacity = 0;
     for (int i = 0; i < change->gap_count; i++) {
         first = change->gaps[i].start_seq < first ? change->gaps[i].start_seq : first;
         last = change->gaps[i].start_seq > last ? change->gaps[i].start_seq : last;
@@ -296,13 +296,7 @@ static tide_status read_known(applying *a, int64_t source_id, int64_t (**known)[
     tide_duck_bind_i64(query, "last", last);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
-        if (*count == capacity) {
-            capacity = capacity > 0 ? capacity * 2 : 16;
-            int64_t(*grown)[2] = realloc(*known, (size_t)capacity * sizeof *grown);
-            if (!grown)
-                return tide_no_memory(err);
-            *known = grown;
-        }
+        TIDE_TRY(tide_list_room(known, *count, sizeof **known, TIDE_LIST_MAX, err));
         (*known)[*count][0] = tide_duck_col_i64(query);
         (*known)[*count][1] = tide_duck_col_i64(query);
         (*count)++;

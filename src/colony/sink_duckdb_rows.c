@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
 #include "colony/rollup.h"
@@ -71,10 +72,7 @@ static tide_status put_ids(row_writer *writer, int column, const tide_record_val
 {
     const size_t want = (size_t)value->count;
     if (want > writer->id_capacity) {
-        uint64_t *grown = realloc(writer->ids, want * sizeof *grown);
-        if (!grown)
-            return TIDE_E_NOMEM;
-        writer->ids = grown;
+        TIDE_TRY(tide_list_resize(&writer->ids, want, sizeof *writer->ids, NULL));
         writer->id_capacity = want;
     }
     tide_record_cursor cursor = tide_record_cursor_of(writer->type, column, value);

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/json.h"
 #include "base/text/timefmt.h"
 #include "colony/sink_sql.h"
@@ -181,7 +182,6 @@ typedef struct listing {
     int64_t limit;
     tide_gap *gaps;
     int64_t count;
-    int64_t capacity;
 } listing;
 
 static void drop_listing(listing *list)
@@ -219,14 +219,7 @@ static void bind_filter(tide_query *query, const tide_gap_filter *filter, int64_
 
 static tide_status append_gap(listing *list, tide_query *query, tide_error *err)
 {
-    if (list->count == list->capacity) {
-        const int64_t capacity = list->capacity ? list->capacity * 2 : 32;
-        tide_gap *larger = realloc(list->gaps, (size_t)capacity * sizeof *larger);
-        if (!larger)
-            return tide_no_memory(err);
-        list->gaps = larger;
-        list->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&list->gaps, list->count, sizeof *list->gaps, TIDE_LIST_MAX, err));
     read_gap(&list->gaps[list->count++], query);
     return TIDE_OK;
 }

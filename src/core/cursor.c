@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/crc32c.h"
+#include "base/list.h"
 
 enum {
     ENCODING_VERSION = 1,
@@ -136,10 +137,7 @@ static tide_status make_room(tide_cursor *cursor, size_t count, tide_error *err)
     if (capacity > cursor->hole_max)
         capacity = cursor->hole_max;
     assert(capacity >= count && count > 0);
-    tide_interval *grown = realloc(cursor->holes, capacity * sizeof *grown);
-    if (!grown)
-        return tide_no_memory(err);
-    cursor->holes = grown;
+    TIDE_TRY(tide_list_resize(&cursor->holes, capacity, sizeof *cursor->holes, err));
     cursor->hole_capacity = capacity;
     return TIDE_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "feed/record.h"
 
 void tide_portions_done(tide_portions *p)
@@ -18,14 +19,7 @@ static bool is_one_batch(const tide_feed_records *records)
 static tide_status add_portion(tide_portions *p, const tide_feed_records *records, size_t at,
                                size_t len, int count, tide_error *err)
 {
-    if (p->count == p->capacity) {
-        const int capacity = p->capacity > 0 ? 2 * p->capacity : TIDE_FEED_COMMIT_STREAMS_MAX;
-        tide_feed_records *list = reallocarray(p->list, (size_t)capacity, sizeof *list);
-        if (!list)
-            return tide_no_memory(err);
-        p->list = list;
-        p->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&p->list, p->count, sizeof *p->list, TIDE_LIST_MAX, err));
     tide_feed_records *portion = &p->list[p->count++];
     *portion = *records;
     portion->bytes += at;

@@ -13,7 +13,6 @@
 typedef struct tide_portions {
     tide_feed_records *list;
     int count;
-    int capacity;
 } tide_portions;
 
 /* Into zeroed portions. TIDE_E_INVALID: bytes that are not as many whole records as they say. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"
 #include "tidemark_sql.h"
@@ -148,14 +149,8 @@ enum { BODY_COLUMN = 15 };
 
 static tide_status keep_offset(tide_vtab_cursor *cursor, size_t offset)
 {
-    if (cursor->record_count == cursor->record_capacity) {
-        const int capacity = cursor->record_capacity > 0 ? cursor->record_capacity * 2 : 1024;
-        uint32_t *offsets = realloc(cursor->offsets, (size_t)capacity * sizeof *offsets);
-        if (!offsets)
-            return TIDE_E_NOMEM;
-        cursor->offsets = offsets;
-        cursor->record_capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&cursor->offsets, cursor->record_count, sizeof *cursor->offsets,
+                            TIDE_LIST_MAX, NULL));
     cursor->offsets[cursor->record_count++] = (uint32_t)offset;
     return TIDE_OK;
 }

@@ -131,7 +131,6 @@ typedef struct tide_vtab_cursor {
     tide_buffer raw;
     uint32_t *offsets; /* of its records */
     int record_count;
-    int record_capacity;
 
     /* the record that is decoded */
     int64_t row_seq; /* 0: none */

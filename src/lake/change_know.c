@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "lake/known.h"
 #include "tidemark_lake_sql.h"
 
@@ -233,7 +234,6 @@ typedef struct object_list {
     int64_t schema_id;
     tide_lake_object_row *rows;
     int count;
-    int capacity;
 } object_list;
 
 static void clear_list(object_list *list)
@@ -254,14 +254,7 @@ static tide_status list_objects(tide_tx *tx, void *arg, tide_error *err)
     tide_query_bind_i64(query, "schema_id", list->schema_id);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        if (list->count == list->capacity) {
-            list->capacity = list->capacity > 0 ? list->capacity * 2 : 16;
-            tide_lake_object_row *more =
-                realloc(list->rows, (size_t)list->capacity * sizeof *list->rows);
-            if (!more)
-                return tide_no_memory(err);
-            list->rows = more;
-        }
+        TIDE_TRY(tide_list_room(&list->rows, list->count, sizeof *list->rows, TIDE_LIST_MAX, err));
         TIDE_TRY(tide_lake_object_row_read(query, &list->rows[list->count], err));
         list->count++;
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "lake/lake_parts.h"
 #include "lake/quote.h"
 #include "lake/types.h"
@@ -218,14 +219,7 @@ static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_er
                          "(columns by name, a deletion vector, encryption): read the table with "
                          "that client, or rewrite it there",
                          file->path);
-    if (files->count == files->capacity) {
-        const int capacity = files->capacity ? files->capacity * 2 : 64;
-        tide_lake_file_seen *all = realloc(files->all, (size_t)capacity * sizeof *all);
-        if (!all)
-            return tide_no_memory(err);
-        files->all = all;
-        files->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&files->all, files->count, sizeof *files->all, TIDE_LIST_MAX, err));
     tide_lake_file_seen *kept = &files->all[files->count];
     *kept = *file;
     kept->path = tide_arena_text(files->memory, tide_view_of(file->path));

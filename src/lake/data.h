@@ -89,7 +89,6 @@ TIDE_MUST_CHECK tide_status tide_lake_write_rows(tide_lake_data *data,
 typedef struct tide_lake_files {
     tide_lake_file_seen *all;
     int count;
-    int capacity;
     struct tide_arena *memory;
 } tide_lake_files;
 TIDE_MUST_CHECK tide_status tide_lake_files_read(tide_tx *tx, int64_t catalog_id, int64_t snapshot,

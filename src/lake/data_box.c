@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
 #include "lake/data_parts.h"
 #include "lake/lake_parts.h"
@@ -36,14 +37,7 @@ static void close_box(box *b)
 
 static tide_status keep_paths(box *b, const tide_lake_scan *scan, tide_error *err)
 {
-    const int wanted = b->path_count + scan->path_count;
-    if (wanted > b->path_room) {
-        const char **paths = realloc(b->paths, (size_t)wanted * 2 * sizeof *paths);
-        if (!paths)
-            return tide_no_memory(err);
-        b->paths = paths;
-        b->path_room = wanted * 2;
-    }
+        TIDE_TRY(tide_list_room(&b->paths, b->path_count, sizeof *b->paths, TIDE_LIST_MAX, err));
     for (int i = 0; i < scan->path_count; i++) {
         const char *path = tide_arena_text(&b->arena, tide_view_of(scan->paths[i]));
         if (!path)

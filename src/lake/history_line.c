@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "lake/history_parts.h"
 #include "tidemark_lake_sql.h"
 
@@ -26,14 +27,8 @@ typedef struct line_walk {
 /* NULL: no memory. */
 static tide_line_point *add_point(tide_history *h)
 {
-    if (h->count == h->capacity) {
-        const int64_t capacity = h->capacity == 0 ? 256 : 2 * h->capacity;
-        tide_line_point *grown = reallocarray(h->points, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return NULL;
-        h->points = grown;
-        h->capacity = capacity;
-    }
+    if (tide_list_room(&h->points, h->count, sizeof *h->points, TIDE_LIST_MAX, NULL) < TIDE_OK)
+        return NULL;
     tide_line_point *fresh = &h->points[h->count++];
     *fresh = (tide_line_point){0};
     return fresh;

@@ -37,7 +37,6 @@ typedef struct tide_history {
 
     tide_line_point *points; /* ascending */
     int64_t count;
-    int64_t capacity;
 } tide_history;
 
 /* history.c */

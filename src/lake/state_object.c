@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "lake/lake_parts.h"
 #include "tidemark_lake_sql.h"
 
@@ -164,16 +165,9 @@ tide_status tide_lake_column_rows(tide_tx *tx, int64_t catalog_id, int64_t snaps
     tide_query_bind_i64(query, "table_id", table_id);
     TIDE_CLEANUP(tide_freep) tide_lake_column_row *rows = NULL;
     int used = 0;
-    int capacity = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        if (used == capacity) {
-            capacity = capacity > 0 ? capacity * 2 : 8;
-            tide_lake_column_row *more = realloc(rows, (size_t)capacity * sizeof *rows);
-            if (!more)
-                return tide_no_memory(err);
-            rows = more;
-        }
+        TIDE_TRY(tide_list_room(&rows, used, sizeof *rows, TIDE_LIST_MAX, err));
         TIDE_TRY(read_column(query, &rows[used++], err));
     }
     TIDE_TRY(status);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/list.h"
+
 enum { NONE = -1, HEADS = 2 * TIDE_OTLP_SERIES_MAX };
 
 /* What is remembered of a point. */
@@ -172,11 +174,8 @@ static tide_status reserve_counts(tide_otlp_series *series, int32_t at, int32_t 
     entry *e = &series->entries[at];
     if (count <= e->capacity)
         return TIDE_OK;
-    uint64_t *counts = realloc(e->counts, (size_t)count * sizeof *counts);
-    if (!counts)
-        return TIDE_E_NOMEM;
-    series->bytes_len += (size_t)(count - e->capacity) * sizeof *counts;
-    e->counts = counts;
+    TIDE_TRY(tide_list_resize(&e->counts, (size_t)count, sizeof *e->counts, NULL));
+    series->bytes_len += (size_t)(count - e->capacity) * sizeof *e->counts;
     e->capacity = count;
     while (series->bytes_len > TIDE_OTLP_SERIES_BYTES_MAX && series->oldest != at)
         forget_oldest(series);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "replica/capture.h"
 #include "replica/node_parts.h"
 #include "replica/reshape.h"
@@ -32,13 +33,9 @@ static void name_list_done(name_list *list)
 
 static tide_status add_name(name_list *list, tide_view name, int64_t id, tide_error *err)
 {
-    char **names = (char **)realloc((void *)list->names, (size_t)(list->count + 1) * sizeof *names);
-    if (names)
-        list->names = names;
-    int64_t *ids = names ? realloc(list->ids, (size_t)(list->count + 1) * sizeof *ids) : NULL;
-    if (ids)
-        list->ids = ids;
-    char *copy = ids ? tide_table_copy(name) : NULL;
+    TIDE_TRY(tide_list_room((void *)&list->names, list->count, sizeof(char *), TIDE_LIST_MAX, err));
+    TIDE_TRY(tide_list_room(&list->ids, list->count, sizeof *list->ids, TIDE_LIST_MAX, err));
+    char *copy = tide_table_copy(name);
     if (!copy)
         return tide_no_memory(err);
     list->names[list->count] = copy;

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "replica/again.h"
 #include "replica/conflict.h"
 #include "replica/resolve.h"
@@ -18,14 +19,12 @@ enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
 
 static tide_table *add_table(tide_desk *desk)
 {
-    tide_table **more =
-        realloc(desk->tables, ((size_t)desk->table_count + 1) * sizeof(tide_table *));
-    if (!more)
+    if (tide_list_room(&desk->tables, desk->table_count, sizeof *desk->tables, TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
-    desk->tables = more;
     tide_table *own = calloc(1, sizeof *own);
     if (own)
-        more[desk->table_count++] = own;
+        desk->tables[desk->table_count++] = own;
     return own;
 }
 
@@ -53,15 +52,12 @@ static tide_status load_names(tide_desk *desk, tide_error *err)
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        tide_desk_name *more =
-            realloc(desk->names, ((size_t)desk->name_count + 1) * sizeof *desk->names);
-        if (!more)
-            return tide_no_memory(err);
-        desk->names = more;
+        TIDE_TRY(tide_list_room(&desk->names, desk->name_count, sizeof *desk->names, TIDE_LIST_MAX,
+                                err));
         const tide_view name = tide_foreign_col_bytes(query);
         if (name.len > TIDE_EVENT_TABLE_MAX)
             continue;
-        tide_desk_name *own = &more[desk->name_count++];
+        tide_desk_name *own = &desk->names[desk->name_count++];
         memcpy(own->name, name.ptr, name.len);
         own->name[name.len] = '\0';
         own->table_id = tide_foreign_col_i64(query);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/range.h"
 
 enum { ROW_BYTES_MAX = 1 << 30 };
@@ -40,11 +41,9 @@ static void digests_call_done(digests_call *call)
 static tide_status keep_digest(void *arg, const tide_table *table, tide_error *err)
 {
     digests_call *call = arg;
-    tide_table_digest *more = realloc(call->found, (call->count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    call->found = more;
-    TIDE_TRY(digest_table(&more[call->count], call->tx, table, err));
+    TIDE_TRY(tide_list_room(&call->found, (int64_t)call->count, sizeof *call->found, TIDE_LIST_MAX,
+                            err));
+    TIDE_TRY(digest_table(&call->found[call->count], call->tx, table, err));
     call->count++;
     return TIDE_OK;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
+
 void tide_found_done(tide_found *found)
 {
     free(found->keys);
@@ -10,14 +12,7 @@ void tide_found_done(tide_found *found)
 
 tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, tide_error *err)
 {
-    if (found->count == found->capacity) {
-        const int capacity = found->capacity == 0 ? 16 : found->capacity * 2;
-        tide_view *more = realloc(found->keys, (size_t)capacity * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        found->keys = more;
-        found->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&found->keys, found->count, sizeof *found->keys, TIDE_LIST_MAX, err));
     const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
     if (!copy)
         return tide_no_memory(err);

@@ -9,7 +9,6 @@
 typedef struct tide_found {
     tide_view *keys; /* memory of the desk */
     int count;
-    int capacity;
 } tide_found;
 
 void tide_found_done(tide_found *found); /* fits TIDE_CLEANUP on {0} */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/log.h"
 #include "replica/node.h"
 #include "tidemark_templates.h"
@@ -272,14 +273,11 @@ static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_erro
         const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
-        tide_origin_mark *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        out->of = more;
+        TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id of %zu bytes", origin.len);
-        tide_origin_mark *mark = &more[out->count++];
+        tide_origin_mark *mark = &out->of[out->count++];
         *mark = (tide_origin_mark){.epoch = 0};
         memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
         mark->epoch = tide_foreign_col_i64(query);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "base/text/uuid.h"
 #include "replica/again.h"
 #include "replica/schemas.h"
@@ -76,12 +77,9 @@ tide_status tide_log_origin_table(tide_log_table **out, tide_log_origin *origin,
             *out = &origin->tables[i];
             return TIDE_OK;
         }
-    tide_log_table *more =
-        realloc(origin->tables, ((size_t)origin->table_count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    origin->tables = more;
-    tide_log_table *table = &more[origin->table_count];
+    TIDE_TRY(tide_list_room(&origin->tables, origin->table_count, sizeof *origin->tables,
+                            TIDE_LIST_MAX, err));
+    tide_log_table *table = &origin->tables[origin->table_count];
     *table = (tide_log_table){.last_seq = 0};
     (void)snprintf(table->name, sizeof table->name, "%s", name);
     TIDE_TRY(load_table(table, origin, tx, err));

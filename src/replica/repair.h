@@ -48,7 +48,6 @@ typedef struct tide_row_states {
     bool is_again; /* who takes them says what becomes of each row again, by an event (again.h) */
     tide_row_state *rows;
     int count;
-    int capacity;
     size_t bytes;
 } tide_row_states;
 

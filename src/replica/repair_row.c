@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/fold.h"
 #include "replica/repair_parts.h"
 #include "tidemark_templates.h"
@@ -37,14 +38,8 @@ tide_status tide_row_states_add(tide_row_states *states, const tide_row_state *s
 {
     if (states->count == TIDE_REPAIR_ROWS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "at most %d rows at a time", TIDE_REPAIR_ROWS_MAX);
-    if (states->count == states->capacity) {
-        const int capacity = states->capacity == 0 ? 64 : states->capacity * 2;
-        tide_row_state *more = realloc(states->rows, (size_t)capacity * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        states->rows = more;
-        states->capacity = capacity;
-    }
+    TIDE_TRY(
+        tide_list_room(&states->rows, states->count, sizeof *states->rows, TIDE_LIST_MAX, err));
     tide_row_state own = *state;
     TIDE_TRY(copy(&own.key, states, state->key, err));
     TIDE_TRY(copy(&own.clock, states, state->clock, err));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/rivals.h"
 #include "tidemark_templates.h"
 
@@ -13,7 +14,6 @@
 typedef struct queue {
     tide_desk_row **rows; /* a heap: the greatest stamp first */
     size_t count;
-    size_t capacity;
 } queue;
 
 static void queue_done(queue *q)
@@ -63,14 +63,7 @@ static void sift_down(queue *q, size_t at)
 
 static tide_status append(queue *q, tide_desk_row *row, tide_error *err)
 {
-    if (q->count == q->capacity) {
-        const size_t capacity = q->capacity == 0 ? 64 : q->capacity * 2;
-        tide_desk_row **more = realloc(q->rows, capacity * sizeof(tide_desk_row *));
-        if (!more)
-            return tide_no_memory(err);
-        q->rows = more;
-        q->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&q->rows, (int64_t)q->count, sizeof *q->rows, TIDE_LIST_MAX, err));
     row->is_queued = true;
     row->newest = tide_row_clock_newest(&row->clock); /* placing rows changes no clock */
     q->rows[q->count++] = row;
@@ -331,7 +324,6 @@ static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_err
 typedef struct check {
     tide_desk_row **rows;
     size_t count;
-    size_t capacity;
 } check;
 
 static void check_done(check *c)
@@ -341,14 +333,7 @@ static void check_done(check *c)
 
 static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
 {
-    if (c->count == c->capacity) {
-        const size_t capacity = c->capacity == 0 ? 64 : c->capacity * 2;
-        tide_desk_row **more = realloc(c->rows, capacity * sizeof(tide_desk_row *));
-        if (!more)
-            return tide_no_memory(err);
-        c->rows = more;
-        c->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&c->rows, (int64_t)c->count, sizeof *c->rows, TIDE_LIST_MAX, err));
     c->rows[c->count++] = row;
     return TIDE_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/conflict.h"
 #include "replica/stamped.h"
 #include "tidemark_templates.h"
@@ -247,11 +248,8 @@ static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide
     tide_foreign_bind_i64(query, "table", m->row->table->id);
     tide_foreign_bind_blob(query, "key", m->row->key);
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        tide_snapshot_conflict *more = realloc(out->of, ((size_t)out->count + 1) * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        out->of = more;
-        tide_snapshot_conflict *one = &more[out->count++];
+        TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
+        tide_snapshot_conflict *one = &out->of[out->count++];
         *one = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};
         one->stamp.time = (uint64_t)tide_foreign_col_i64(query);
         const tide_view node = tide_foreign_col_bytes(query);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/snapshot_decode.h"
 
 enum { ARENA_MAX = 1 << 30, SQL_MAX = 1 << 20 };
@@ -40,14 +41,8 @@ static tide_status keep_origin(tide_snapshot_decoder *d, const tide_origin_mark 
         return tide_snapshot_fail_record(d, "there are more than were told", err);
     if (d->origin_count > 0 && compare_logs(&d->origins[d->origin_count - 1], mark) >= 0)
         return tide_snapshot_fail_record(d, "they do not ascend", err);
-    const int count = d->origin_count;
-    if (count == 0 || (count & (count - 1)) == 0) {
-        const size_t room = count == 0 ? 1 : (size_t)count * 2;
-        tide_origin_mark *more = realloc(d->origins, room * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        d->origins = more;
-    }
+    TIDE_TRY(tide_list_room(&d->origins, d->origin_count, sizeof *d->origins, TIDE_SYNC_ORIGINS_MAX,
+                            err));
     d->origins[d->origin_count++] = *mark;
     return TIDE_OK;
 }
@@ -139,11 +134,8 @@ static tide_status read_table(tide_snapshot_decoder *d, tide_reader *from, tide_
     int statements = 0;
     if (d->table_count >= d->begin.tables)
         return tide_snapshot_fail_record(d, "there are more than were told", err);
-    tide_snapshot_table *more = realloc(d->tables, ((size_t)d->table_count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    d->tables = more;
-    tide_snapshot_table *table = &more[d->table_count];
+    TIDE_TRY(tide_list_room(&d->tables, d->table_count, sizeof *d->tables, TIDE_LIST_MAX, err));
+    tide_snapshot_table *table = &d->tables[d->table_count];
     *table = (tide_snapshot_table){.schema = 0};
     if (!tide_snapshot_get_bytes(from, TIDE_EVENT_TABLE_MAX, &name) || name.len == 0 ||
         has_nul(name) || tide_reader_u64(from, &table->schema) < TIDE_OK ||

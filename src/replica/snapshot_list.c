@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/json.h"
 #include "base/text/json_tree.h"
 #include "replica/snapshot_parts.h"
@@ -179,12 +180,9 @@ static tide_status read_list(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        tide_snapshot_info *more = realloc(list->of, ((size_t)list->count + 1) * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        list->of = more;
-        more[list->count] = (tide_snapshot_info){.bytes = 0};
-        TIDE_TRY(read_info(&more[list->count++], query, err));
+        TIDE_TRY(tide_list_room(&list->of, list->count, sizeof *list->of, TIDE_LIST_MAX, err));
+        list->of[list->count] = (tide_snapshot_info){.bytes = 0};
+        TIDE_TRY(read_info(&list->of[list->count++], query, err));
     }
     return status < TIDE_OK ? status : TIDE_OK;
 }

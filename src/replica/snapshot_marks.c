@@ -6,16 +6,14 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/snapshot_run.h"
 #include "tidemark_templates.h"
 
 static tide_status keep_mark(tide_restore_run *u, tide_foreign_query *query, tide_error *err)
 {
-    tide_origin_mark *more = realloc(u->r.here, ((size_t)u->r.here_count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    u->r.here = more;
-    tide_origin_mark *mark = &more[u->r.here_count];
+    TIDE_TRY(tide_list_room(&u->r.here, u->r.here_count, sizeof *u->r.here, TIDE_LIST_MAX, err));
+    tide_origin_mark *mark = &u->r.here[u->r.here_count];
     *mark = (tide_origin_mark){.epoch = 0};
     const tide_view origin = tide_foreign_col_bytes(query);
     if (origin.len != TIDE_NODE_LEN)

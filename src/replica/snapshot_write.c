@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/log.h"
 #include "replica/schemas.h"
 #include "replica/snapshot_writing.h"
@@ -45,11 +46,8 @@ static void names_done(names *n)
 static tide_status keep_name(void *arg, const tide_table *table, tide_error *err)
 {
     names *n = arg;
-    char(*more)[TIDE_EVENT_TABLE_MAX + 1] = realloc(n->of, ((size_t)n->count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    n->of = more;
-    memcpy(more[n->count++], table->name, sizeof table->name);
+    TIDE_TRY(tide_list_room(&n->of, n->count, sizeof *n->of, TIDE_LIST_MAX, err));
+    memcpy(n->of[n->count++], table->name, sizeof table->name);
     return TIDE_OK;
 }
 
@@ -176,11 +174,9 @@ static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        tide_origin_mark *more = realloc(w->origins, ((size_t)w->origin_count + 1) * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        w->origins = more;
-        tide_origin_mark *mark = &more[w->origin_count];
+        TIDE_TRY(
+            tide_list_room(&w->origins, w->origin_count, sizeof *w->origins, TIDE_LIST_MAX, err));
+        tide_origin_mark *mark = &w->origins[w->origin_count];
         *mark = (tide_origin_mark){.epoch = 0};
         if (!tide_snapshot_write_node(&mark->origin, tide_foreign_col_bytes(query)))
             return tide_fail(err, TIDE_E_DAMAGED, "an origin's id has another length");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "replica/range.h"
 #include "replica/snapshot_writing.h"
 #include "tidemark_templates.h"
@@ -47,13 +48,10 @@ static void row_parts_done(row_parts *p)
 static tide_status add_conflict(row_parts *p, tide_snapshot_row *row, tide_foreign_query *query,
                                 tide_error *err)
 {
-    tide_snapshot_conflict *more =
-        realloc(p->conflicts, ((size_t)row->conflict_count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    p->conflicts = more;
-    row->conflicts = more;
-    tide_snapshot_conflict *conflict = &more[row->conflict_count];
+    TIDE_TRY(tide_list_room(&p->conflicts, row->conflict_count, sizeof *p->conflicts, TIDE_LIST_MAX,
+                            err));
+    row->conflicts = p->conflicts;
+    tide_snapshot_conflict *conflict = &p->conflicts[row->conflict_count];
     *conflict = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};
     conflict->stamp.time = (uint64_t)tide_foreign_col_i64(query);
     if (!tide_snapshot_write_node(&conflict->stamp.node, tide_foreign_col_bytes(query)))
@@ -95,13 +93,10 @@ static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
     }
     TIDE_TRY(begin_of_row(&known, w, TIDE_TEMPLATE_SNAPSHOT_KNOWLEDGE->text, table, row->key, err));
     while ((status = tide_foreign_step(known, err)) == TIDE_OK) {
-        tide_snapshot_known *more =
-            realloc(p->knowledge, ((size_t)row->known_count + 1) * sizeof *more);
-        if (!more)
-            return tide_no_memory(err);
-        p->knowledge = more;
-        row->knowledge = more;
-        tide_snapshot_known *one = &more[row->known_count++];
+        TIDE_TRY(tide_list_room(&p->knowledge, row->known_count, sizeof *p->knowledge,
+                                TIDE_LIST_MAX, err));
+        row->knowledge = p->knowledge;
+        tide_snapshot_known *one = &p->knowledge[row->known_count++];
         one->column = (int)tide_foreign_col_i64(known);
         one->stamp = (tide_stamp){.time = (uint64_t)tide_foreign_col_i64(known)};
         const tide_view node = tide_foreign_col_bytes(known);

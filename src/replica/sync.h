@@ -103,7 +103,6 @@ typedef struct tide_peer_page {
     tide_buffer bytes;
     size_t *ends; /* of each event in bytes */
     int count;
-    int capacity;
     int64_t through;
     bool has_more;
     bool needs_snapshot;

@@ -5,6 +5,8 @@
 
 #include "replica/sync.h"
 
+#include "base/list.h"
+
 /* ---- marks ---- */
 
 static void free_table(tide_peer_table *table)
@@ -35,15 +37,6 @@ void tide_peer_marks_done(tide_peer_marks *marks)
     *marks = (tide_peer_marks){.origin_count = 0};
 }
 
-/* Grows by doubling: room is a power of two, as the count tells. */
-static void *grow(void *memory, int count, size_t size)
-{
-    const bool is_full = count == 0 || (count >= 8 && (count & (count - 1)) == 0);
-    if (!is_full)
-        return memory;
-    return realloc(memory, (count == 0 ? 8 : (size_t)count * 2) * size);
-}
-
 static bool is_possible(const tide_origin_mark *mark)
 {
     return mark->epoch >= 1 && mark->start >= 0 && mark->floor >= 0 &&
@@ -61,10 +54,8 @@ tide_status tide_peer_marks_add(tide_peer_marks *marks, const tide_origin_mark *
                          (long long)mark->prefix, (long long)mark->highest);
     if (marks->origin_count >= TIDE_SYNC_ORIGINS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d logs at one node", TIDE_SYNC_ORIGINS_MAX);
-    tide_origin_mark *grown = grow(marks->origins, marks->origin_count, sizeof *grown);
-    if (!grown)
-        return tide_no_memory(err);
-    marks->origins = grown;
+    TIDE_TRY(tide_list_room(&marks->origins, marks->origin_count, sizeof *marks->origins,
+                            TIDE_SYNC_ORIGINS_MAX, err));
     marks->origins[marks->origin_count++] = *mark;
     return TIDE_OK;
 }
@@ -94,10 +85,8 @@ tide_status tide_peer_marks_add_table(tide_peer_marks *marks, const char *name, 
     if (marks->table_count >= TIDE_SYNC_TABLES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d tables at one node",
                          TIDE_SYNC_TABLES_MAX);
-    tide_peer_table *grown = grow(marks->tables, marks->table_count, sizeof *grown);
-    if (!grown)
-        return tide_no_memory(err);
-    marks->tables = grown;
+    TIDE_TRY(tide_list_room(&marks->tables, marks->table_count, sizeof *marks->tables,
+                            TIDE_SYNC_TABLES_MAX, err));
     tide_peer_table *table = &marks->tables[marks->table_count];
     *table = (tide_peer_table){.schema = schema, .retain_us = retain_us};
     memcpy(table->name, name, len + 1);
@@ -118,16 +107,15 @@ tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, 
         return tide_fail(err, TIDE_E_LIMIT,
                          "table '%s' has had more than %d schemas, or one of %zu bytes",
                          table->name, TIDE_SYNC_SCHEMAS_MAX, len);
-    tide_peer_schema *grown = grow(table->schemas, table->schema_count, sizeof *grown);
-    if (grown)
-        table->schemas = grown;
-    char *bytes = grown ? malloc(len + 1) : NULL;
+    TIDE_TRY(tide_list_room(&table->schemas, table->schema_count, sizeof *table->schemas,
+                            TIDE_SYNC_SCHEMAS_MAX, err));
+    char *bytes = malloc(len + 1);
     if (!bytes)
         return tide_no_memory(err);
     memcpy(bytes, columns.len > 0 ? columns.ptr : "", columns.len);
     memcpy(bytes + columns.len, becomes.len > 0 ? becomes.ptr : "", becomes.len);
     memcpy(bytes + columns.len + becomes.len, key.len > 0 ? key.ptr : "", key.len);
-    grown[table->schema_count++] =
+    table->schemas[table->schema_count++] =
         (tide_peer_schema){.schema = schema,
                            .columns = tide_view_bytes(bytes, columns.len),
                            .becomes = tide_view_bytes(bytes + columns.len, becomes.len),
@@ -141,13 +129,12 @@ tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name, t
         table->former_count >= TIDE_SYNC_SCHEMAS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "table '%s' has had more than %d names, or a long one",
                          table->name, TIDE_SYNC_SCHEMAS_MAX);
-    char **grown = (char **)grow((void *)table->former, table->former_count, sizeof *grown);
-    if (grown)
-        table->former = grown;
-    char *copy = grown ? strndup(name.ptr, name.len) : NULL;
+    TIDE_TRY(tide_list_room((void *)&table->former, table->former_count, sizeof(char *),
+                            TIDE_SYNC_SCHEMAS_MAX, err));
+    char *copy = strndup(name.ptr, name.len);
     if (!copy)
         return tide_no_memory(err);
-    grown[table->former_count++] = copy;
+    table->former[table->former_count++] = copy;
     return TIDE_OK;
 }
 
@@ -265,7 +252,6 @@ void tide_peer_page_done(tide_peer_page *page)
     free(page->ends);
     page->ends = NULL;
     page->count = 0;
-    page->capacity = 0;
 }
 
 void tide_peer_page_clear(tide_peer_page *page)
@@ -280,14 +266,7 @@ void tide_peer_page_clear(tide_peer_page *page)
 
 tide_status tide_peer_page_add(tide_peer_page *page, tide_view event, tide_error *err)
 {
-    if (page->count == page->capacity) {
-        const int capacity = page->capacity > 0 ? page->capacity * 2 : 64;
-        size_t *ends = realloc(page->ends, (size_t)capacity * sizeof *ends);
-        if (!ends)
-            return tide_no_memory(err);
-        page->ends = ends;
-        page->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&page->ends, page->count, sizeof *page->ends, TIDE_LIST_MAX, err));
     const tide_status status = tide_buffer_append(&page->bytes, event.ptr, event.len);
     if (status < TIDE_OK)
         return tide_fail(err, status, "a page of events has more than %d MiB",

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "replica/table_parts.h"
 #include "tidemark_templates.h"
 
@@ -66,13 +67,11 @@ static tide_affinity find_affinity(const char *type, bool is_strict)
 
 static tide_table_column *grow_columns(tide_table *table)
 {
-    tide_table_column *columns =
-        realloc(table->columns, (size_t)(table->column_count + 1) * sizeof *columns);
-    if (!columns)
+    if (tide_list_room(&table->columns, table->column_count, sizeof *table->columns, TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
-    table->columns = columns;
-    columns[table->column_count] = (tide_table_column){0};
-    return &columns[table->column_count++];
+    table->columns[table->column_count] = (tide_table_column){0};
+    return &table->columns[table->column_count++];
 }
 
 /* name, type, notnull, default, key position, hidden */

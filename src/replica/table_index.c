@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "tidemark_templates.h"
 
 char *tide_table_copy(tide_view text)
@@ -166,13 +167,11 @@ static bool is_known_collation(const char *name)
 
 static tide_table_term *grow_terms(tide_table_unique *unique)
 {
-    tide_table_term *terms =
-        realloc(unique->terms, (size_t)(unique->term_count + 1) * sizeof *terms);
-    if (!terms)
+    if (tide_list_room(&unique->terms, unique->term_count, sizeof *unique->terms, TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
-    unique->terms = terms;
-    terms[unique->term_count] = (tide_table_term){.column = -1};
-    return &terms[unique->term_count++];
+    unique->terms[unique->term_count] = (tide_table_term){.column = -1};
+    return &unique->terms[unique->term_count++];
 }
 
 static tide_status add_term(tide_table_unique *unique, const tide_table *table,
@@ -213,13 +212,11 @@ static tide_status read_terms(tide_table_unique *unique, tide_foreign_tx *tx,
 
 static tide_table_unique *grow_uniques(tide_table *table)
 {
-    tide_table_unique *uniques =
-        realloc(table->uniques, (size_t)(table->unique_count + 1) * sizeof *uniques);
-    if (!uniques)
+    if (tide_list_room(&table->uniques, table->unique_count, sizeof *table->uniques, TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
-    table->uniques = uniques;
-    uniques[table->unique_count] = (tide_table_unique){0};
-    return &uniques[table->unique_count++];
+    table->uniques[table->unique_count] = (tide_table_unique){0};
+    return &table->uniques[table->unique_count++];
 }
 
 /* The key itself: the same columns in any order, whole. */
@@ -282,13 +279,11 @@ tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide
 
 static tide_table_foreign *grow_foreign(tide_table *table)
 {
-    tide_table_foreign *foreign =
-        realloc(table->foreign, (size_t)(table->foreign_count + 1) * sizeof *foreign);
-    if (!foreign)
+    if (tide_list_room(&table->foreign, table->foreign_count, sizeof *table->foreign, TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
-    table->foreign = foreign;
-    foreign[table->foreign_count] = (tide_table_foreign){0};
-    return &foreign[table->foreign_count++];
+    table->foreign[table->foreign_count] = (tide_table_foreign){0};
+    return &table->foreign[table->foreign_count++];
 }
 
 static tide_status add_pair(tide_table *table, tide_table_foreign *foreign,

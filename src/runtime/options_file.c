@@ -7,9 +7,8 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/list.h"
 #include "base/text/utf8.h"
-
-enum { FIRST_CAPACITY = 16 };
 
 static bool is_blank(char byte)
 {
@@ -110,20 +109,13 @@ static tide_view cut_line(tide_view *rest)
 
 /* Name and value are ended inside the text: what stands behind each is a blank, '=', a quote or a break, and has been
  * read already. */
-static tide_status add_setting(tide_options_file *file, int *capacity, tide_view name,
-                               tide_view value, int line, tide_error *err)
+static tide_status add_setting(tide_options_file *file, tide_view name, tide_view value, int line,
+                               tide_error *err)
 {
     if (file->count == TIDE_OPTIONS_FILE_LINES)
         return tide_fail(err, TIDE_E_INVALID, "more than %d settings", TIDE_OPTIONS_FILE_LINES);
-    if (file->count == *capacity) {
-        const int wanted = *capacity ? *capacity * 2 : FIRST_CAPACITY;
-        tide_setting *settings =
-            reallocarray(file->settings, (size_t)wanted, sizeof *file->settings);
-        if (!settings)
-            return tide_no_memory(err);
-        file->settings = settings;
-        *capacity = wanted;
-    }
+    TIDE_TRY(
+        tide_list_room(&file->settings, file->count, sizeof *file->settings, TIDE_LIST_MAX, err));
     file->text[(size_t)(name.ptr - file->text) + name.len] = '\0';
     file->text[(size_t)(value.ptr - file->text) + value.len] = '\0';
     file->settings[file->count++] =
@@ -131,25 +123,23 @@ static tide_status add_setting(tide_options_file *file, int *capacity, tide_view
     return TIDE_OK;
 }
 
-static tide_status take_line(tide_options_file *file, int *capacity, tide_view line, int number,
-                             tide_error *err)
+static tide_status take_line(tide_options_file *file, tide_view line, int number, tide_error *err)
 {
     tide_view name = {NULL, 0};
     tide_view value = {NULL, 0};
     const tide_status status = split_line(line, &name, &value, err);
-    return status == TIDE_OK ? add_setting(file, capacity, name, value, number, err) : status;
+    return status == TIDE_OK ? add_setting(file, name, value, number, err) : status;
 }
 
 static tide_status take_text(tide_options_file *file, size_t len, tide_error *err)
 {
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors begin a text with it */
     tide_view rest = {file->text, len};
-    int capacity = 0;
     if (len >= 3 && memcmp(rest.ptr, mark, 3) == 0)
         rest = tide_view_bytes(rest.ptr + 3, len - 3);
     for (int number = 1; rest.len > 0; number++) {
         const tide_view line = cut_line(&rest);
-        const tide_status status = take_line(file, &capacity, line, number, err);
+        const tide_status status = take_line(file, line, number, err);
         if (status < TIDE_OK)
             return tide_fail_context(err, status, "%s:%d", file->path, number);
     }

@@ -14,9 +14,9 @@ typedef struct tide_resume {
     const char *task_id;
     tide_item_clock clock;
     tide_work_item *items; /* unfinished, held by nobody */
-    int item_count, item_size;
+    int item_count;
     tide_idempotency_key *keys; /* completed */
-    int key_count, key_size;
+    int key_count;
     tide_lineage lineage;
     tide_journal_page *end; /* holds the newest iteration_end, or nothing */
     int64_t end_count;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "tidemark_sql.h"
 
 #define RESUME_BYTES_MAX ((size_t)1 << 30)
@@ -34,15 +35,6 @@ void tide_resume_done(tide_resume *r)
     tide_arena_done(&r->arena);
 }
 
-/* Room for one more. */
-static void *grow(void *rows, int *size, int count, size_t each)
-{
-    if (count < *size)
-        return rows;
-    *size = *size ? 2 * *size : 64;
-    return realloc(rows, (size_t)*size * each);
-}
-
 static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -51,10 +43,7 @@ static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
     tide_query_bind_time(query, "lease_now", r->clock.lease_now_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        void *items = grow(r->items, &r->item_size, r->item_count, sizeof *r->items);
-        if (!items)
-            return tide_no_memory(err);
-        r->items = items;
+        TIDE_TRY(tide_list_room(&r->items, r->item_count, sizeof *r->items, TIDE_LIST_MAX, err));
         TIDE_TRY(tide_item_read(query, &r->arena, &r->items[r->item_count], NULL, err));
         r->item_count++;
     }
@@ -90,10 +79,7 @@ static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
     tide_query_bind_time(query, "now", r->clock.now_us);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        void *keys = grow(r->keys, &r->key_size, r->key_count, sizeof *r->keys);
-        if (!keys)
-            return tide_no_memory(err);
-        r->keys = keys;
+        TIDE_TRY(tide_list_room(&r->keys, r->key_count, sizeof *r->keys, TIDE_LIST_MAX, err));
         TIDE_TRY(read_key(query, r, &r->keys[r->key_count], err));
         r->key_count++;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -14,7 +15,6 @@ enum { TOP_TASKS = 10 };
 typedef struct stats {
     tide_work_stat *items;
     int item_count;
-    int item_size;
     tide_work_lease_stat leases;
     tide_work_task_stat tasks[TOP_TASKS];
     int task_count;
@@ -23,14 +23,7 @@ typedef struct stats {
 
 static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
 {
-    if (s->item_count == s->item_size) {
-        const int size = s->item_size ? 2 * s->item_size : 64;
-        tide_work_stat *larger = realloc(s->items, (size_t)size * sizeof *s->items);
-        if (!larger)
-            return tide_no_memory(err);
-        s->items = larger;
-        s->item_size = size;
-    }
+    TIDE_TRY(tide_list_room(&s->items, s->item_count, sizeof *s->items, TIDE_LIST_MAX, err));
     tide_row row = {.query = query, .arena = &s->arena};
     tide_work_stat *stat = &s->items[s->item_count++];
     stat->work_type = tide_row_text(&row);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -57,19 +58,12 @@ typedef struct list_request {
     tide_arena arena;
     tide_work_type *types;
     int count;
-    int size;
 } list_request;
 
 static tide_status add_type(list_request *request, tide_query *query, tide_error *err)
 {
-    if (request->count == request->size) {
-        const int size = request->size ? 2 * request->size : 64;
-        tide_work_type *larger = realloc(request->types, (size_t)size * sizeof *request->types);
-        if (!larger)
-            return tide_no_memory(err);
-        request->types = larger;
-        request->size = size;
-    }
+    TIDE_TRY(tide_list_room(&request->types, request->count, sizeof *request->types, TIDE_LIST_MAX,
+                            err));
     tide_row row = {.query = query, .arena = &request->arena};
     tide_work_type *type = &request->types[request->count++];
     type->work_type = tide_row_text(&row);

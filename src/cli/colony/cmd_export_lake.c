@@ -27,6 +27,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/list.h"
 #include "cli/lake/cmd_lake.h"
 #include "colony/export.h"
 #include "colony/type.h"
@@ -45,7 +46,6 @@ typedef struct delivery {
     int64_t known;   /* of them in the lake, as the hint says */
     struct place *places;
     int place_count;
-    int place_capacity;
     tide_cli_table table;
 } delivery;
 
@@ -179,14 +179,7 @@ static tide_status count_place(delivery *d, const tide_export_range *range, int6
         if (is_same_source(&d->places[i].source, range))
             found = &d->places[i];
     if (!found) {
-        if (d->place_count == d->place_capacity) {
-            const int capacity = d->place_capacity > 0 ? 2 * d->place_capacity : 32;
-            place *grown = realloc(d->places, (size_t)capacity * sizeof *grown);
-            if (!grown)
-                return tide_no_memory(err);
-            d->places = grown;
-            d->place_capacity = capacity;
-        }
+        TIDE_TRY(tide_list_room(&d->places, d->place_count, sizeof *d->places, TIDE_LIST_MAX, err));
         found = &d->places[d->place_count++];
         *found = (place){.source = *range};
     }

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/list.h"
 
 enum { FILE_MAX = 8 << 20, TEXTS_MAX = 64 << 20 };
 
@@ -17,22 +18,11 @@ void tide_cli_agents_done(tide_cli_agents *agents)
 
 /* ---- one agent ---- */
 
-static tide_status grow(tide_cli_agents *agents, tide_error *err)
-{
-    const int capacity = agents->capacity ? agents->capacity * 2 : 64;
-    tide_agent_given *items = reallocarray(agents->items, (size_t)capacity, sizeof *items);
-    if (!items)
-        return tide_no_memory(err);
-    agents->items = items;
-    agents->capacity = capacity;
-    return TIDE_OK;
-}
-
 static tide_status add(tide_cli_agents *agents, tide_view name, tide_view address,
                        const char *origin, tide_error *err)
 {
-    if (agents->count == agents->capacity)
-        TIDE_TRY(grow(agents, err));
+    TIDE_TRY(
+        tide_list_room(&agents->items, agents->count, sizeof *agents->items, TIDE_LIST_MAX, err));
     const tide_agent_given agent = {.agent_id = tide_arena_text(&agents->texts, name),
                                     .address = tide_arena_text(&agents->texts, address),
                                     .origin = origin};

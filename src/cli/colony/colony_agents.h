@@ -15,7 +15,6 @@ typedef struct tide_cli_agents {
     tide_arena texts;
     tide_agent_given *items;
     int count;
-    int capacity;
 } tide_cli_agents;
 
 /* To be given back also after a failure. TIDE_E_INVALID, in words. */

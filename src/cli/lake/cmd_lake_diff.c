@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "cli/lake/cmd_lake.h"
 
 typedef struct diff_look {
@@ -38,12 +39,9 @@ static tide_status print_difference(void *arg, const tide_lake_difference *diffe
 static tide_status keep_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)
 {
     diff_look *look = arg;
-    tide_lake_catalog *all =
-        realloc(look->catalogs, ((size_t)look->catalog_count + 1) * sizeof *all);
-    if (!all)
-        return tide_no_memory(err);
-    all[look->catalog_count++] = *catalog;
-    look->catalogs = all;
+    TIDE_TRY(tide_list_room(&look->catalogs, look->catalog_count, sizeof *look->catalogs,
+                            TIDE_LIST_MAX, err));
+    look->catalogs[look->catalog_count++] = *catalog;
     return TIDE_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "cli/lake/cmd_lake.h"
 
 enum { SNAPSHOT_PAGE = 1000 };
@@ -69,7 +70,6 @@ tide_status tide_cli_lake_end_table(tide_cli_table *table, tide_status status, t
 typedef struct object_list {
     tide_lake_object *all;
     int count;
-    int room;
 } object_list;
 
 static void object_list_done(object_list *list)
@@ -82,14 +82,7 @@ static void object_list_done(object_list *list)
 static tide_status keep_object(void *arg, const tide_lake_object *object, tide_error *err)
 {
     object_list *list = arg;
-    if (list->count == list->room) {
-        const int room = list->room ? list->room * 2 : 16;
-        tide_lake_object *all = realloc(list->all, (size_t)room * sizeof *all);
-        if (!all)
-            return tide_no_memory(err);
-        list->all = all;
-        list->room = room;
-    }
+    TIDE_TRY(tide_list_room(&list->all, list->count, sizeof *list->all, TIDE_LIST_MAX, err));
     tide_lake_object *kept = &list->all[list->count];
     *kept = *object;
     if (object->sql && !(kept->sql = strdup(object->sql)))

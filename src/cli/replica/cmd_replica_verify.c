@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/list.h"
 #include "cli/replica/cmd_replica.h"
 #include "remote/replica_repair.h"
 
@@ -42,11 +43,8 @@ static void verifying_done(verifying *v)
 static tide_status add_pair(verifying *v, const tide_table_digest *digest, table_pair **out,
                             tide_error *err)
 {
-    table_pair *grown = realloc(v->pairs, ((size_t)v->count + 1) * sizeof *grown);
-    if (!grown)
-        return tide_no_memory(err);
-    v->pairs = grown;
-    *out = &grown[v->count++];
+    TIDE_TRY(tide_list_room(&v->pairs, v->count, sizeof *v->pairs, TIDE_LIST_MAX, err));
+    *out = &v->pairs[v->count++];
     **out = (table_pair){.digest = *digest};
     return TIDE_OK;
 }

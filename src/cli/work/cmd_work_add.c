@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "cli/frame/input.h"
 #include "cli/work/work_output.h"
 
@@ -22,7 +23,6 @@ struct tide_cli_items {
     tide_arena texts;
     tide_work_spec *list;
     int count;
-    int room;
 };
 
 void tide_cli_items_freep(tide_cli_items **items)
@@ -190,21 +190,6 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
     return TIDE_OK;
 }
 
-static tide_status make_room(tide_cli_items *items, tide_error *err)
-{
-    if (items->count < items->room)
-        return TIDE_OK;
-    if (items->count >= ITEMS_MAX)
-        return tide_fail(err, TIDE_E_INVALID, "more than %d items: split the batch", ITEMS_MAX);
-    const int room = items->room ? items->room * 2 : 64;
-    tide_work_spec *list = realloc(items->list, (size_t)room * sizeof *list);
-    if (!list)
-        return tide_no_memory(err);
-    items->list = list;
-    items->room = room;
-    return TIDE_OK;
-}
-
 tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const char *task_id,
                                 tide_error *err)
 {
@@ -217,7 +202,9 @@ tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const 
     line_reader reader = {.items = items, .lines = &lines};
     tide_status status = TIDE_OK;
     while ((status = tide_cli_lines_next(&lines, &reader.object, err)) == TIDE_OK) {
-        TIDE_TRY(make_room(items, err));
+        if (items->count >= ITEMS_MAX)
+            return tide_fail(err, TIDE_E_INVALID, "more than %d items: split the batch", ITEMS_MAX);
+        TIDE_TRY(tide_list_room(&items->list, items->count, sizeof *items->list, ITEMS_MAX, err));
         TIDE_TRY(read_item(&reader, task_id, &items->list[items->count], err));
         items->count++;
     }

@@ -7,9 +7,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "net/codec/base64.h"
-
-enum { FIRST_CAPACITY = 16 };
 
 void tide_head_init(tide_head *head, size_t max)
 {
@@ -29,27 +28,13 @@ bool tide_head_is_binary(tide_view name)
     return name.len > 4 && strncasecmp(name.ptr + name.len - 4, "-bin", 4) == 0;
 }
 
-static tide_status make_room(tide_head *head)
-{
-    if (head->count < head->capacity)
-        return TIDE_OK;
-    const size_t capacity = head->capacity > 0 ? head->capacity * 2 : FIRST_CAPACITY;
-    tide_header_field *grown = realloc(head->fields, capacity * sizeof *grown);
-    if (!grown)
-        return TIDE_E_NOMEM;
-    head->fields = grown;
-    head->capacity = capacity;
-    return TIDE_OK;
-}
-
 tide_status tide_head_add(tide_head *head, tide_view name, tide_view value)
 {
     const size_t cost = name.len + value.len + TIDE_HEAD_FIELD_COST;
     if (cost > head->max - head->cost)
         return TIDE_E_LIMIT;
-    const tide_status status = make_room(head);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY(tide_list_room(&head->fields, (int64_t)head->count, sizeof *head->fields,
+                            TIDE_LIST_MAX, NULL));
     char *copy = malloc(name.len + value.len + 2);
     if (!copy)
         return TIDE_E_NOMEM;

@@ -25,7 +25,6 @@ typedef struct tide_header_field {
 typedef struct tide_head {
     tide_header_field *fields;
     size_t count;
-    size_t capacity;
     size_t cost;
     size_t max;
 } tide_head;

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMN_COUNT = 3, FIRST_CAPACITY = 16 };
+#include "base/list.h"
+
+enum { COLUMN_COUNT = 3 };
 
 tide_status tide_auth_role_find(tide_call_role *out, tide_view name)
 {
@@ -103,8 +105,7 @@ static tide_status read_row(tide_auth_row *row, const tide_view words[COLUMN_COU
 
 /* ---- the file ---- */
 
-static tide_status add_row(tide_auth_rows *rows, size_t *capacity, const tide_auth_row *row,
-                           tide_error *err)
+static tide_status add_row(tide_auth_rows *rows, const tide_auth_row *row, tide_error *err)
 {
     for (size_t i = 0; i < rows->count; i++) {
         if (strcmp(rows->items[i].name, row->name) == 0)
@@ -115,20 +116,13 @@ static tide_status add_row(tide_auth_rows *rows, size_t *capacity, const tide_au
     }
     if (rows->count == TIDE_AUTH_FILE_ROWS)
         return tide_fail(err, TIDE_E_INVALID, "more than %d tokens", TIDE_AUTH_FILE_ROWS);
-    if (rows->count == *capacity) {
-        const size_t wanted = *capacity ? *capacity * 2 : FIRST_CAPACITY;
-        tide_auth_row *items = reallocarray(rows->items, wanted, sizeof *items);
-        if (!items)
-            return tide_no_memory(err);
-        rows->items = items;
-        *capacity = wanted;
-    }
+    TIDE_TRY(tide_list_room(&rows->items, (int64_t)rows->count, sizeof *rows->items, TIDE_LIST_MAX,
+                            err));
     rows->items[rows->count++] = *row;
     return TIDE_OK;
 }
 
-static tide_status take_line(tide_auth_rows *rows, size_t *capacity, tide_view line,
-                             tide_error *err)
+static tide_status take_line(tide_auth_rows *rows, tide_view line, tide_error *err)
 {
     tide_view words[COLUMN_COUNT] = {{NULL, 0}};
     tide_auth_row row = {.role = TIDE_ROLE_NONE};
@@ -139,18 +133,17 @@ static tide_status take_line(tide_auth_rows *rows, size_t *capacity, tide_view l
         return tide_fail(err, TIDE_E_INVALID, "want NAME ROLE TOKEN, found %d word%s", count,
                          count == 1 ? "" : "s");
     TIDE_TRY(read_row(&row, words, err));
-    return add_row(rows, capacity, &row, err);
+    return add_row(rows, &row, err);
 }
 
 tide_status tide_auth_rows_parse(tide_auth_rows *out, tide_view text, const char *name,
                                  tide_error *err)
 {
-    size_t capacity = 0;
     *out = (tide_auth_rows){.items = NULL};
     if (text.len > TIDE_AUTH_FILE_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%s: more than %d bytes", name, TIDE_AUTH_FILE_MAX);
     for (int number = 1; text.len > 0; number++) {
-        const tide_status status = take_line(out, &capacity, cut_line(&text), err);
+        const tide_status status = take_line(out, cut_line(&text), err);
         if (status < TIDE_OK)
             return tide_fail_context(err, status, "%s:%d", name, number);
     }

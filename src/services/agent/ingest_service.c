@@ -10,6 +10,7 @@
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "net/http/grpc.h"
 #include "services/agent/query.h"
 #include "services/agent/services.h"
@@ -289,10 +290,7 @@ static tide_status map_stack(frame_map *map, const uint64_t *given, size_t count
                              tide_error *err)
 {
     if (count > map->stack_capacity) {
-        uint64_t *grown = reallocarray(map->stack, count, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        map->stack = grown;
+        TIDE_TRY(tide_list_resize(&map->stack, count, sizeof *map->stack, err));
         map->stack_capacity = count;
     }
     for (size_t i = 0; i < count; i++) {

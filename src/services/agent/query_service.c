@@ -9,6 +9,7 @@
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "services/agent/query.h"
 #include "services/api/messages.h"
 
@@ -70,19 +71,11 @@ static tide_status put_number(tide_buffer *out, uint32_t field, uint64_t number,
 typedef struct frame_ids {
     uint64_t *ids;
     size_t count;
-    size_t capacity;
 } frame_ids;
 
 static tide_status keep_id(frame_ids *set, uint64_t id, tide_error *err)
 {
-    if (set->count == set->capacity) {
-        const size_t capacity = set->capacity == 0 ? 1024 : 2 * set->capacity;
-        uint64_t *grown = reallocarray(set->ids, capacity, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        set->ids = grown;
-        set->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&set->ids, (int64_t)set->count, sizeof *set->ids, TIDE_LIST_MAX, err));
     set->ids[set->count++] = id;
     return TIDE_OK;
 }

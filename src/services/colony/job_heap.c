@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "services/colony/scheduler_internal.h"
 
 void tide_poll_job_heap_done(tide_poll_job_heap *heap)
@@ -16,10 +17,7 @@ tide_status tide_poll_job_heap_reserve(tide_poll_job_heap *heap, size_t count)
     if (count <= heap->capacity)
         return TIDE_OK;
     const size_t capacity = count < 32 ? 32 : 2 * count;
-    tide_poll_job_entry *grown = reallocarray(heap->entries, capacity, sizeof *grown);
-    if (!grown)
-        return TIDE_E_NOMEM;
-    heap->entries = grown;
+    TIDE_TRY(tide_list_resize(&heap->entries, capacity, sizeof *heap->entries, NULL));
     heap->capacity = capacity;
     return TIDE_OK;
 }

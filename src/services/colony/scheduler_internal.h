@@ -57,7 +57,6 @@ struct tide_poll_job {
     bool is_reload_due; /* somebody else has changed its positions */
     tide_agent_slot_lag *lags;
     int lag_count;
-    int lag_capacity;
     int64_t lags_us; /* when they were kept; monotonic */
     tide_lag_history *histories;
     int begun_count;      /* of lags: types whose counters are there */
@@ -131,7 +130,6 @@ struct tide_scheduler {
     tide_scheduler_result result;
     char (*done)[TIDE_AGENT_ID_MAX + 1]; /* once: agents that are through */
     int done_count;
-    int done_capacity;
 
     tide_holding holding;  /* of the leases step */
     int64_t held_until_us; /* the same; on our clock: from then on others may have what was ours */

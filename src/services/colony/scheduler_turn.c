@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "services/colony/scheduler_internal.h"
 
 #define RETRY_US INT64_C(1000000)
@@ -107,14 +108,9 @@ static bool is_leaving(tide_poll_job *job)
 static void keep_lag(void *arg, const tide_poller_lag *lag)
 {
     tide_poll_job *job = arg;
-    if (job->lag_count == job->lag_capacity) {
-        const int capacity = job->lag_capacity == 0 ? 12 : 2 * job->lag_capacity;
-        tide_agent_slot_lag *grown = reallocarray(job->lags, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return; /* it is for looks alone */
-        job->lags = grown;
-        job->lag_capacity = capacity;
-    }
+    if (tide_list_room(&job->lags, job->lag_count, sizeof *job->lags, TIDE_LIST_MAX, NULL) <
+        TIDE_OK)
+        return; /* it is for looks alone */
     tide_agent_slot_lag *kept = &job->lags[job->lag_count++];
     *kept = (tide_agent_slot_lag){.records = lag->records,
                                   .bytes = lag->bytes,
@@ -146,14 +142,9 @@ static void keep_lags(tide_poll_job *job)
 /* Once: nobody is polled a second time. */
 static void keep_done(tide_scheduler *scheduler, const char *agent_id)
 {
-    if (scheduler->done_count == scheduler->done_capacity) {
-        const int capacity = scheduler->done_capacity == 0 ? 16 : 2 * scheduler->done_capacity;
-        void *grown = reallocarray(scheduler->done, (size_t)capacity, sizeof scheduler->done[0]);
-        if (!grown)
-            return;
-        scheduler->done = grown;
-        scheduler->done_capacity = capacity;
-    }
+    if (tide_list_room(&scheduler->done, scheduler->done_count, sizeof *scheduler->done,
+                       TIDE_LIST_MAX, NULL) < TIDE_OK)
+        return;
     (void)snprintf(scheduler->done[scheduler->done_count++], sizeof scheduler->done[0], "%s",
                    agent_id);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "services/colony/service.h"
@@ -200,7 +201,6 @@ typedef struct names {
         char data_type[TIDE_FEED_NAME_MAX + 1];
     } * list;
     size_t count;
-    size_t capacity;
 } names;
 
 static void names_done(names *n)
@@ -213,14 +213,7 @@ static tide_status keep_name(void *arg, const tide_position *position, const tid
 {
     (void)gaps;
     names *n = arg;
-    if (n->count == n->capacity) {
-        const size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
-        struct name *grown = reallocarray(n->list, capacity, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        n->list = grown;
-        n->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&n->list, (int64_t)n->count, sizeof *n->list, TIDE_LIST_MAX, err));
     struct name *to = &n->list[n->count++];
     (void)snprintf(to->agent_id, sizeof to->agent_id, "%s", position->agent_id);
     (void)snprintf(to->data_type, sizeof to->data_type, "%s", position->data_type);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "colony/type.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
@@ -69,7 +70,6 @@ typedef struct gathered {
     int type_count;
     cell *cells; /* ascending by agent */
     size_t count;
-    size_t capacity;
     int64_t unexplained;
     int64_t pending;
     int64_t open_gaps;
@@ -95,14 +95,9 @@ static int find_type(gathered *g, const char *name)
 
 static cell *add_cell(gathered *g)
 {
-    if (g->count == g->capacity) {
-        const size_t capacity = g->capacity ? g->capacity * 2 : 64;
-        cell *cells = realloc(g->cells, capacity * sizeof *cells);
-        if (!cells)
-            return NULL;
-        g->cells = cells;
-        g->capacity = capacity;
-    }
+    if (tide_list_room(&g->cells, (int64_t)g->count, sizeof *g->cells, TIDE_LIST_MAX, NULL) <
+        TIDE_OK)
+        return NULL;
     g->cells[g->count] = (cell){.loss_ms = -1};
     return &g->cells[g->count++];
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "services/colony/service.h"
@@ -192,7 +193,6 @@ tide_status tide_colony_accept_gap(tide_colony *colony, const ProtobufCMessage *
 typedef struct gap_array {
     tide_gap *gaps;
     size_t count;
-    size_t capacity;
     int64_t since_us;
 } gap_array;
 
@@ -206,14 +206,8 @@ static tide_status keep_gap(void *arg, const tide_gap *gap, tide_error *err)
     gap_array *array = arg;
     if (gap->detected_at_us < array->since_us)
         return TIDE_OK;
-    if (array->count == array->capacity) {
-        const size_t capacity = array->capacity == 0 ? 64 : 2 * array->capacity;
-        tide_gap *grown = reallocarray(array->gaps, capacity, sizeof *grown);
-        if (!grown)
-            return tide_no_memory(err);
-        array->gaps = grown;
-        array->capacity = capacity;
-    }
+    TIDE_TRY(tide_list_room(&array->gaps, (int64_t)array->count, sizeof *array->gaps, TIDE_LIST_MAX,
+                            err));
     array->gaps[array->count++] = *gap;
     return TIDE_OK;
 }

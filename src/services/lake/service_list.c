@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "services/api/messages.h"
 #include "services/lake/service.h"
 
@@ -58,7 +59,6 @@ tide_status tide_laked_list_schemas(tide_lake_turn *turn, const ProtobufCMessage
 typedef struct object_list {
     tide_lake_object *all;
     int count;
-    int room;
 } object_list;
 
 static void object_list_done(object_list *list)
@@ -76,14 +76,7 @@ static char *copy_text(const char *text)
 static tide_status keep_object(void *arg, const tide_lake_object *object, tide_error *err)
 {
     object_list *list = arg;
-    if (list->count == list->room) {
-        const int room = list->room ? list->room * 2 : 16;
-        tide_lake_object *all = reallocarray(list->all, (size_t)room, sizeof *all);
-        if (!all)
-            return tide_no_memory(err);
-        list->all = all;
-        list->room = room;
-    }
+    TIDE_TRY(tide_list_room(&list->all, list->count, sizeof *list->all, TIDE_LIST_MAX, err));
     list->all[list->count] = *object;
     list->all[list->count].sql = copy_text(object->sql);
     if (object->sql && !list->all[list->count].sql)

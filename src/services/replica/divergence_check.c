@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 
 static bool is_same_marks(const tide_peer_marks *a, const tide_peer_marks *b)
 {
@@ -42,10 +43,7 @@ static void digest_list_done(digest_list *list)
 static tide_status keep_digest(void *arg, const tide_table_digest *digest, tide_error *err)
 {
     digest_list *list = arg;
-    tide_table_digest *more = realloc(list->of, ((size_t)list->count + 1) * sizeof *more);
-    if (!more)
-        return tide_no_memory(err);
-    list->of = more;
+    TIDE_TRY(tide_list_room(&list->of, list->count, sizeof *list->of, TIDE_LIST_MAX, err));
     list->of[list->count++] = *digest;
     return TIDE_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/list.h"
 #include "base/thread.h"
 #include "tidemark_sql.h"
 
@@ -94,15 +95,8 @@ tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection)
 static tide_status expect(tide_pg_connection *connection, tide_pg_expectation expectation,
                           tide_error *err)
 {
-    if (connection->expected_count == connection->expected_size) {
-        const int size = connection->expected_size ? connection->expected_size * 2 : 32;
-        tide_pg_expectation *larger =
-            realloc(connection->expected, (size_t)size * sizeof *connection->expected);
-        if (!larger)
-            return tide_no_memory(err);
-        connection->expected = larger;
-        connection->expected_size = size;
-    }
+    TIDE_TRY(tide_list_room(&connection->expected, connection->expected_count,
+                            sizeof *connection->expected, TIDE_LIST_MAX, err));
     connection->expected[connection->expected_count++] = expectation;
     return TIDE_OK;
 }
