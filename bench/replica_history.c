@@ -125,14 +125,14 @@ static void put_event(history *h, int64_t row)
     run(h->db, h->put_event);
 }
 
-static void put_clock(history *h, const tide_any values[COLUMNS])
+static void put_clock(history *h, const tide_sql_value values[COLUMNS])
 {
     const tide_row_clock clock = {.created = {.stamp = h->event.stamp}};
     tide_error err = {.status = TIDE_OK};
     tide_buffer_truncate(&h->key, 0);
     tide_buffer_truncate(&h->clock, 0);
     tide_buffer_truncate(&h->prints, 0);
-    bench_must(tide_any_encode(&h->key, &values[0]), &err, "a key");
+    bench_must(tide_sql_value_encode(&h->key, &values[0]), &err, "a key");
     bench_must(tide_row_clock_encode(&h->clock, &clock), &err, "a clock");
     bench_must(tide_table_prints(&h->prints, values, COLUMNS, &err), &err, "prints");
     (void)sqlite3_bind_int64(h->put_clock, 1, h->table_id);
@@ -144,8 +144,8 @@ static void put_clock(history *h, const tide_any values[COLUMNS])
 
 static void put(history *h, int64_t row)
 {
-    const tide_any number = {.class = TIDE_CLASS_INTEGER, .integer = row};
-    const tide_any values[COLUMNS] = {number, number};
+    const tide_sql_value number = {.kind = TIDE_SQL_VALUE_I64, .i64 = row};
+    const tide_sql_value values[COLUMNS] = {number, number};
     h->event.prev_seq = h->event.seq++;
     h->event.stamp.time++;
     h->event.key[0] = h->column.value = number;

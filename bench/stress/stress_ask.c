@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "bench/stress/stress_internal.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 void tide_stress_line(const tide_stress_request *request, char out[512])
@@ -227,10 +228,9 @@ static tide_status find_commit(tide_tx *tx, void *arg, tide_error *err)
 {
     const lookup *look = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_STRESS_FIND, err));
-    tide_query_bind_text(query, "catalog", look->request->catalog);
-    tide_query_bind_text(query, "key", look->request->key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_STRESS_FIND, err,
+                                           tide_bind_text("catalog", look->request->catalog),
+                                           tide_bind_text("key", look->request->key));
     if (status != TIDE_OK)
         return status;
     look->out->catalog_id = tide_query_col_i64(query);

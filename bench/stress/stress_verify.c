@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "bench/stress/stress_internal.h"
 #include "lake/mark_map.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { COMMITS_PAGE = 5000, LINE_MAX_BYTES = 1024 };
@@ -159,10 +160,9 @@ static tide_status match_page(tide_tx *tx, void *arg, tide_error *err)
     char prefix[TIDE_STRESS_NAME_MAX];
     (void)snprintf(prefix, sizeof prefix, "%.40s-", j->run->prefix);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_STRESS_COMMITS, err));
-    tide_query_bind_text(query, "prefix", prefix);
-    tide_query_bind_i64(query, "after", j->after);
-    tide_query_bind_i64(query, "limit", COMMITS_PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_STRESS_COMMITS, err,
+                              tide_bind_text("prefix", prefix), tide_bind_i64("after", j->after),
+                              tide_bind_i64("limit", COMMITS_PAGE)));
     int64_t rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {

@@ -17,6 +17,7 @@
 #include "base/digest.h"
 #include "base/list.h"
 #include "base/text/json.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { LEASE_NAME_SIZE = TIDE_AGENT_ID_MAX + 16, AGENTS_LEN_MAX = 64 << 20 };
@@ -91,12 +92,8 @@ static tide_status keep_member(tide_tx *tx, turn *t, tide_error *err)
 
 static tide_status count_members(tide_tx *tx, turn *t, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_MEMBER_COUNT, err));
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_one(query, err));
-    t->members = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(&t->members, tx, TIDE_SQL_MEMBER_COUNT, err,
+                          tide_bind_time("now", now_us));
 }
 
 /* ---- the list ---- */
@@ -130,8 +127,8 @@ static tide_status list_agents(tide_tx *tx, turn *t, int64_t now_us, tide_error 
     t->seat_count = 0;
     t->live_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LIST, err));
-    tide_query_bind_bool(query, "with_removed", true);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_AGENT_LIST, err,
+                              tide_bind_bool("with_removed", true)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_seat(t, query, now_us, err));
@@ -199,10 +196,9 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
     if (written < TIDE_OK)
         return tide_fail(err, written, "no memory to renew %d agents", holding->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_RENEW, err));
-    tide_query_bind_text_view(query, "held", tide_buffer_view(&list));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "expires", now_us + holding->lease_us);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_AGENT_RENEW, err, tide_bind_view("held", tide_buffer_view(&list)),
+        tide_bind_time("now", now_us), tide_bind_time("expires", now_us + holding->lease_us)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view name = tide_query_col_text(query);
@@ -244,9 +240,7 @@ static tide_status give_up(tide_tx *tx, turn *t, seat *s, tide_error *err)
 static tide_status is_within_reach(tide_tx *tx, const char *name, bool *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LOCK, err));
-    tide_query_bind_text(query, "name", name);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_AGENT_LOCK, err, tide_bind_text("name", name)));
     *out = tide_query_col_bool(query);
     return TIDE_OK;
 }

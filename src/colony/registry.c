@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 const char *tide_agent_health_name(tide_agent_health health)
@@ -100,9 +101,7 @@ tide_status tide_registry_check(const char *agent_id, const char *address, tide_
 
 static tide_status touch(tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REGISTRY_TOUCH, err));
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_REGISTRY_TOUCH, NULL, err, TIDE_NO_BIND));
     return tide_tx_notify(tx, TIDE_REGISTRY_TOPIC, err);
 }
 
@@ -158,11 +157,7 @@ tide_status tide_registry_put(tide_store *store, const char *agent_id, const cha
 static tide_status read_mark(tide_tx *tx, void *arg, tide_error *err)
 {
     int64_t *out = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REGISTRY_MARK, err));
-    const tide_status status = tide_query_one(query, err);
-    *out = status == TIDE_OK ? tide_query_col_i64(query) : 0;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return tide_tx_number(out, tx, TIDE_SQL_REGISTRY_MARK, err, TIDE_NO_BIND);
 }
 
 tide_status tide_registry_mark(tide_store *store, int64_t *out, tide_error *err)
@@ -178,11 +173,8 @@ typedef struct removing {
 static tide_status remove_inside(tide_tx *tx, void *arg, tide_error *err)
 {
     removing *r = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_REMOVE, err));
-    tide_query_bind_text(query, "agent_id", r->agent_id);
-    tide_query_bind_bool(query, "true", true);
-    TIDE_TRY(tide_query_run(query, &r->changed, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_AGENT_REMOVE, &r->changed, err,
+                          tide_bind_text("agent_id", r->agent_id), tide_bind_bool("true", true)));
     return r->changed > 0 ? touch(tx, err) : TIDE_OK;
 }
 
@@ -192,26 +184,6 @@ tide_status tide_registry_remove(tide_store *store, const char *agent_id, tide_e
     removing r = {.agent_id = agent_id};
     TIDE_TRY(tide_store_write(store, remove_inside, &r, err));
     return r.changed == 1 ? TIDE_OK : TIDE_NONE;
-}
-
-typedef struct noting {
-    const char *agent_id;
-    const char *error;
-} noting;
-
-static tide_status note_inside(tide_tx *tx, void *arg, tide_error *err)
-{
-    const noting *n = arg;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_begin(&query, tx, n->error ? TIDE_SQL_AGENT_FAILED : TIDE_SQL_AGENT_SEEN, err));
-    tide_query_bind_text(query, "agent_id", n->agent_id);
-    tide_query_bind_time(query, "now", now_us);
-    if (n->error)
-        tide_query_bind_text(query, "error", n->error);
-    return tide_query_run(query, NULL, err);
 }
 
 tide_status tide_registry_note(tide_store *store, const char *agent_id, const char *error,
@@ -230,8 +202,9 @@ tide_status tide_registry_note(tide_store *store, const char *agent_id, const ch
         const tide_view cut = tide_utf8_cut(tide_buffer_view(&clean), TIDE_AGENT_ERROR_MAX);
         (void)snprintf(text, sizeof text, "%.*s", (int)cut.len, cut.ptr ? cut.ptr : "");
     }
-    noting n = {.agent_id = agent_id, .error = error ? text : NULL};
-    return tide_store_write(store, note_inside, &n, err);
+    return tide_store_exec(store, error ? TIDE_SQL_AGENT_FAILED : TIDE_SQL_AGENT_SEEN, NULL, err,
+                           tide_bind_text("agent_id", agent_id), tide_bind_now("now"),
+                           TIDE_BIND_IF(error, tide_bind_text("error", text)));
 }
 
 /* ---- looking ---- */
@@ -304,10 +277,9 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_TRY(tide_lease_now(tx, &lease_now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_LIST, err));
-    tide_query_bind_bool(query, "with_removed", list->with_removed);
-    if (list->agent_id)
-        tide_query_bind_text(query, "agent_id", list->agent_id);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_AGENT_LIST, err, tide_bind_bool("with_removed", list->with_removed),
+        TIDE_BIND_IF(list->agent_id, tide_bind_text("agent_id", list->agent_id))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(append_agent(list, query, now_us, lease_now_us, err));

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "colony/rollup.h"
 #include "colony/sink_sql.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -40,23 +41,16 @@ typedef struct tally {
 
 static tide_status add_to_source(tide_tx *tx, int64_t source_id, const tally *gone, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SOURCE_ADD, err));
-    tide_query_bind_i64(query, "source_id", source_id);
-    tide_query_bind_i64(query, "expired", gone->expired);
-    tide_query_bind_i64(query, "expired_dead", gone->expired_dead);
-    tide_query_bind_i64(query, "voided", gone->voided);
-    tide_query_bind_i64(query, "lost", gone->lost);
-    tide_query_bind_i64(query, "recovered", gone->recovered);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_SOURCE_ADD, NULL, err, tide_bind_i64("source_id", source_id),
+                        tide_bind_i64("expired", gone->expired),
+                        tide_bind_i64("expired_dead", gone->expired_dead),
+                        tide_bind_i64("voided", gone->voided), tide_bind_i64("lost", gone->lost),
+                        tide_bind_i64("recovered", gone->recovered));
 }
 
 static tide_status drop(tide_tx *tx, const tide_sql *sql, int64_t id, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "id", id);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, tide_bind_i64("id", id));
 }
 
 /* ---- rows ---- */
@@ -90,10 +84,9 @@ static tide_status find_batches(tide_tx *tx, const tide_colony_type *type, int64
                                 batch *out, int *count, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_BATCH_OLD, err));
-    tide_query_bind_text(query, "target", type->table);
-    tide_query_bind_time(query, "before", before_us);
-    tide_query_bind_i64(query, "limit", BATCH_MAX);
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_BATCH_OLD, err, tide_bind_text("target", type->table),
+                         tide_bind_time("before", before_us), tide_bind_i64("limit", BATCH_MAX)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         batch *b = &out[(*count)++];
@@ -108,14 +101,10 @@ static tide_status find_batches(tide_tx *tx, const tide_colony_type *type, int64
 static tide_status expire_batch(tide_tx *tx, const tide_colony_type *type, const batch *b,
                                 int64_t before_us, int64_t *rows, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, expire_of(type->stream->kind), err));
-    tide_query_bind_i64(query, "source_id", b->source_id);
-    tide_query_bind_i64(query, "first", b->first);
-    tide_query_bind_i64(query, "last", b->last);
-    tide_query_bind_i64(query, "batch", b->id);
-    tide_query_bind_time(query, "before", before_us);
-    TIDE_TRY(tide_query_run(query, rows, err));
+    TIDE_TRY(tide_tx_exec(tx, expire_of(type->stream->kind), rows, err,
+                          tide_bind_i64("source_id", b->source_id),
+                          tide_bind_i64("first", b->first), tide_bind_i64("last", b->last),
+                          tide_bind_i64("batch", b->id), tide_bind_time("before", before_us)));
     TIDE_TRY(drop(tx, TIDE_SQL_BATCH_DROP, b->id, err));
     return add_to_source(tx, b->source_id, &(tally){.expired = *rows}, err);
 }
@@ -151,9 +140,9 @@ static tide_status expire_dead(tide_tx *tx, turn *t, tide_error *err)
     } found[DEAD_MAX];
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_DEAD_LETTER_OLD, err));
-    tide_query_bind_time(query, "before", t->now_us - DEAD_KEEP_US);
-    tide_query_bind_i64(query, "limit", DEAD_MAX);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_DEAD_LETTER_OLD, err,
+                              tide_bind_time("before", t->now_us - DEAD_KEEP_US),
+                              tide_bind_i64("limit", DEAD_MAX)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         found[count].id = tide_query_col_i64(query);
@@ -198,9 +187,9 @@ static tide_status fold_gaps(tide_tx *tx, turn *t, tide_error *err)
     ended_gap found[GAP_MAX];
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_ENDED, err));
-    tide_query_bind_time(query, "before", t->now_us - t->gap_keep_us);
-    tide_query_bind_i64(query, "limit", GAP_MAX);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_ENDED, err,
+                              tide_bind_time("before", t->now_us - t->gap_keep_us),
+                              tide_bind_i64("limit", GAP_MAX)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         read_ended(&found[count++], query);
@@ -220,12 +209,10 @@ static tide_status expire_rollups(tide_tx *tx, turn *t, const tide_colony_type *
                                   tide_error *err)
 {
     int64_t gone = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ROLLUP_DROP, err));
-    tide_query_bind_text(query, "data_type", type->stream->name);
-    tide_query_bind_time(query, "before", t->now_us - TIDE_ROLLUP_KEEP_US);
-    tide_query_bind_i64(query, "limit", BUCKET_MAX);
-    TIDE_TRY(tide_query_run(query, &gone, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_ROLLUP_DROP, &gone, err,
+                          tide_bind_text("data_type", type->stream->name),
+                          tide_bind_time("before", t->now_us - TIDE_ROLLUP_KEEP_US),
+                          tide_bind_i64("limit", BUCKET_MAX)));
     t->has_more = t->has_more || gone == BUCKET_MAX;
     return TIDE_OK;
 }

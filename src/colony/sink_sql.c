@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "store/readonly_query.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 256 /* positions read at a time */ };
@@ -37,10 +38,9 @@ static tide_status load_inside(tide_tx *tx, void *arg, tide_error *err)
     tide_position_done(l->out);
     tide_position_init(l->out, l->agent_id, l->data_type);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_FIND, err));
-    tide_query_bind_text(query, "agent_id", l->agent_id);
-    tide_query_bind_text(query, "data_type", l->data_type);
-    const tide_status found = tide_query_one(query, err);
+    const tide_status found = tide_tx_one(&query, tx, TIDE_SQL_POSITION_FIND, err,
+                                          tide_bind_text("agent_id", l->agent_id),
+                                          tide_bind_text("data_type", l->data_type));
     if (found != TIDE_OK)
         return found < TIDE_OK ? found : TIDE_OK;
     TIDE_CLEANUP(tide_position_done) tide_position position;
@@ -198,12 +198,7 @@ typedef struct counting {
 static tide_status count_one(tide_tx *tx, const tide_sql *sql, int64_t source_id, int64_t *out,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "source_id", source_id);
-    TIDE_TRY(tide_query_one(query, err));
-    *out = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(out, tx, sql, err, tide_bind_i64("source_id", source_id));
 }
 
 static tide_status count_inside(tide_tx *tx, void *arg, tide_error *err)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "colony/sink_sql.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* What a run finds out; handed over when it is durable. */
@@ -42,14 +43,11 @@ static tide_status put_source(tide_tx *tx, const tide_position *of, int64_t now_
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SOURCE_PUT, err));
-    tide_query_bind_text(query, "agent_id", of->agent_id);
-    tide_query_bind_text(query, "data_type", of->data_type);
-    tide_query_bind_text(query, "session_id", of->session_id);
-    tide_query_bind_i64(query, "epoch", of->epoch);
-    tide_query_bind_text(query, "epoch_id", of->epoch_id);
-    tide_query_bind_time(query, "now", now_us);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_SOURCE_PUT, err, tide_bind_text("agent_id", of->agent_id),
+                    tide_bind_text("data_type", of->data_type),
+                    tide_bind_text("session_id", of->session_id), tide_bind_i64("epoch", of->epoch),
+                    tide_bind_text("epoch_id", of->epoch_id), tide_bind_time("now", now_us));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED,
                          "a source got no number: is there a foreign trigger?");
@@ -66,14 +64,13 @@ static tide_status open_again(tide_tx *tx, const tide_position *to, int64_t sour
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     if (to->source_id == source_id) {
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_REOPEN, err));
-        tide_query_bind_i64(query, "source_id", source_id);
+        TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_POSITION_REOPEN, err,
+                                  tide_bind_i64("source_id", source_id)));
         TIDE_TRY(tide_query_run(query, &changed, err));
         return changed == 1 ? TIDE_OK : fail_moved(to, err);
     }
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_CLOSED, err));
-    tide_query_bind_i64(query, "source_id", source_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_POSITION_CLOSED, err,
+                                           tide_bind_i64("source_id", source_id));
     if (status == TIDE_OK)
         return tide_fail(err, TIDE_E_CONFLICT, "session %s of %s, %s was here before",
                          to->session_id, to->agent_id, to->data_type);
@@ -101,10 +98,9 @@ static tide_status note_position(tide_tx *tx, const tide_position *position, int
                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_NOTE, err));
-    tide_query_bind_text(query, "event", event);
-    tide_query_bind_text(query, "note", note);
-    tide_query_bind_time(query, "recorded_at", now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_POSITION_NOTE, err,
+                              tide_bind_text("event", event), tide_bind_text("note", note),
+                              tide_bind_time("recorded_at", now_us)));
     TIDE_TRY(tide_sink_sql_bind_position(query, position, source_id, position->version, err));
     return tide_query_defer(&query, err);
 }

@@ -9,6 +9,7 @@
 #include "base/text/json.h"
 #include "base/text/timefmt.h"
 #include "colony/sink_sql.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { LIST_USUAL = 1000, PUT_MAX = 1000 /* of one statement */ };
@@ -18,28 +19,23 @@ enum { LIST_USUAL = 1000, PUT_MAX = 1000 /* of one statement */ };
 static tide_status close_all(tide_tx *tx, const tide_change *change, int64_t source_id,
                              int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_CLOSE_ALL, err));
-    tide_query_bind_i64(query, "source_id", source_id);
-    tide_query_bind_i64(query, "above", change->closes_gaps_above);
-    tide_query_bind_text(query, "reason", change->closed.closed_reason);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_GAP_CLOSE_ALL, NULL, err, tide_bind_i64("source_id", source_id),
+        tide_bind_i64("above", change->closes_gaps_above),
+        tide_bind_text("reason", change->closed.closed_reason), tide_bind_time("now", now_us));
 }
 
 static tide_status change_gap(tide_tx *tx, const tide_gap *gap, int64_t source_id, tide_error *err)
 {
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_CHANGE, err));
-    tide_query_bind_i64(query, "id", gap->id);
-    tide_query_bind_i64(query, "source_id", source_id);
-    tide_query_bind_i64(query, "start", gap->start_seq);
-    tide_query_bind_i64(query, "end", gap->end_seq);
-    tide_query_bind_text(query, "status", tide_gap_status_name(gap->status));
-    tide_query_bind_text(query, "reason", gap->reason);
-    tide_query_bind_text(query, "evidence", gap->evidence);
-    tide_query_bind_i64(query, "attempts", gap->attempts);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_GAP_CHANGE, err, tide_bind_i64("id", gap->id),
+        tide_bind_i64("source_id", source_id), tide_bind_i64("start", gap->start_seq),
+        tide_bind_i64("end", gap->end_seq),
+        tide_bind_text("status", tide_gap_status_name(gap->status)),
+        tide_bind_text("reason", gap->reason), tide_bind_text("evidence", gap->evidence),
+        tide_bind_i64("attempts", gap->attempts)));
     tide_sink_sql_bind_time(query, "recovered_at", gap->recovered_at_us);
     tide_sink_sql_bind_time(query, "last_attempt", gap->last_attempt_us);
     tide_sink_sql_bind_time(query, "settled_at", gap->settled_at_us);
@@ -120,13 +116,11 @@ static tide_status insert_some(tide_tx *tx, const tide_change *change, const tid
     if (count == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_PUT, err));
-    tide_query_bind_text(query, "agent_id", of->agent_id);
-    tide_query_bind_text(query, "data_type", of->data_type);
-    tide_query_bind_text(query, "session_id", of->session_id);
-    tide_query_bind_i64(query, "epoch", of->epoch);
-    tide_query_bind_i64(query, "source_id", source_id);
-    tide_query_bind_text_view(query, "gaps", tide_buffer_view(&text));
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_GAP_PUT, err, tide_bind_text("agent_id", of->agent_id),
+        tide_bind_text("data_type", of->data_type), tide_bind_text("session_id", of->session_id),
+        tide_bind_i64("epoch", of->epoch), tide_bind_i64("source_id", source_id),
+        tide_bind_view("gaps", tide_buffer_view(&text))));
     return take_ids(query, change, ids, err);
 }
 
@@ -263,9 +257,8 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
 {
     const finding *f = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_FIND, err));
-    tide_query_bind_i64(query, "id", f->id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_GAP_FIND, err, tide_bind_i64("id", f->id));
     if (status == TIDE_OK)
         read_gap(f->out, query);
     return status;

@@ -12,6 +12,7 @@
 #include "colony/rollup.h"
 #include "colony/sink_sql.h"
 #include "store/bulk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -257,12 +258,9 @@ static tide_status copy_rows(tide_tx *tx, const tide_change *change, const tide_
 static tide_status send_buckets(tide_tx *tx, const tide_position *of, tide_buffer *list,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ROLLUP_PUT, err));
-    tide_query_bind_text(query, "data_type", of->data_type);
-    tide_query_bind_text(query, "agent_id", of->agent_id);
-    tide_query_bind_text_view(query, "buckets", tide_buffer_view(list));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_ROLLUP_PUT, err, tide_bind_text("data_type", of->data_type),
+                         tide_bind_text("agent_id", of->agent_id),
+                         tide_bind_view("buckets", tide_buffer_view(list)));
 }
 
 static tide_status add_bucket(tide_buffer *list, const tide_rollup_entry *entry)
@@ -301,17 +299,13 @@ static tide_status put_batch(tide_tx *tx, const tide_change *change, const tide_
 {
     const int64_t last = change->rows[change->row_count - 1]->seq;
     const unsigned char *digest = tide_position_digest(of, last);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_BATCH_PUT, err));
-    tide_query_bind_i64(query, "source_id", source_id);
-    tide_query_bind_text(query, "target", tide_colony_type_find(of->data_type)->table);
-    tide_query_bind_i64(query, "first", change->rows[0]->seq);
-    tide_query_bind_i64(query, "last", last);
-    tide_query_bind_i64(query, "rows", change->row_count);
-    tide_query_bind_time(query, "now", now_us);
-    if (digest)
-        tide_query_bind_blob(query, "chain", tide_view_bytes(digest, TIDE_FEED_DIGEST_SIZE));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_SQL_BATCH_PUT, err, tide_bind_i64("source_id", source_id),
+        tide_bind_text("target", tide_colony_type_find(of->data_type)->table),
+        tide_bind_i64("first", change->rows[0]->seq), tide_bind_i64("last", last),
+        tide_bind_i64("rows", change->row_count), tide_bind_time("now", now_us),
+        TIDE_BIND_IF(digest,
+                     tide_bind_blob("chain", tide_view_bytes(digest, TIDE_FEED_DIGEST_SIZE))));
 }
 
 /* ---- dead letters ---- */
@@ -344,12 +338,9 @@ static tide_status put_dead(tide_tx *tx, const tide_change *change, int64_t sour
 static tide_status send_frames(tide_tx *tx, const tide_position *of, tide_buffer *list,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FRAME_PUT, err));
-    tide_query_bind_text(query, "agent_id", of->agent_id);
-    tide_query_bind_text(query, "session_id", of->session_id);
-    tide_query_bind_text_view(query, "frames", tide_buffer_view(list));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_FRAME_PUT, err, tide_bind_text("agent_id", of->agent_id),
+                         tide_bind_text("session_id", of->session_id),
+                         tide_bind_view("frames", tide_buffer_view(list)));
 }
 
 static tide_status add_frame(tide_buffer *list, const tide_reply_frame *frame)

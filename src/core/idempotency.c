@@ -10,6 +10,7 @@
 #include "base/text/utf8.h"
 #include "core/idempotency_row.h"
 #include "core/lease_clock.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* How often a row may change or vanish between looking and acting before we say "busy". */
@@ -72,10 +73,9 @@ static tide_status check_parents(tide_tx *tx, const tide_idempotency_request *re
     if (!request->task_id && !request->work_item_id)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_PARENTS, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_text(query, "work_item_id", request->work_item_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_PARENTS, err,
+                         tide_bind_text("task_id", request->task_id),
+                         tide_bind_text("work_item_id", request->work_item_id)));
     if (!tide_query_col_bool(query))
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
     if (!tide_query_col_bool(query))
@@ -89,16 +89,13 @@ static tide_status make_row(tide_tx *tx, const begin_call *call, const tide_sql 
 {
     const tide_idempotency_request *request = call->request;
     TIDE_TRY(check_parents(tx, request, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_text(query, "name", call->name);
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_text(query, "work_item_id", request->work_item_id);
-    tide_query_bind_text(query, "request_hash", request->request_hash);
-    tide_query_bind_text(query, "takeover", tide_idempotency_policy_name(request->policy));
-    tide_query_bind_time(query, "now", call->times.now_us);
-    tide_query_bind_time(query, "expires", call->times.now_us + call->expiry_us);
-    return tide_query_run(query, changed, err);
+    return tide_tx_exec(tx, sql, changed, err, tide_bind_text("name", call->name),
+                        tide_bind_text("task_id", request->task_id),
+                        tide_bind_text("work_item_id", request->work_item_id),
+                        tide_bind_text("request_hash", request->request_hash),
+                        tide_bind_text("takeover", tide_idempotency_policy_name(request->policy)),
+                        tide_bind_time("now", call->times.now_us),
+                        tide_bind_time("expires", call->times.now_us + call->expiry_us));
 }
 
 static tide_status take_row(tide_tx *tx, begin_call *call, tide_idempotency_outcome outcome,
@@ -106,12 +103,11 @@ static tide_status take_row(tide_tx *tx, begin_call *call, tide_idempotency_outc
 {
     const int64_t lock_expires_at_us = call->times.lock_now_us + call->lock_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_TAKE, err));
-    tide_query_bind_text(query, "name", call->name);
-    tide_query_bind_text(query, "holder", call->request->holder);
-    tide_query_bind_time(query, "lock_expires", lock_expires_at_us);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_TAKE, err, tide_bind_text("name", call->name),
+                    tide_bind_text("holder", call->request->holder),
+                    tide_bind_time("lock_expires", lock_expires_at_us),
+                    tide_bind_i64("floor", tide_lease_token_floor(tx)));
     TIDE_TRY(status);
     assert(status == TIDE_OK && "the row is locked by this transaction");
     call->state.outcome = outcome;

@@ -10,6 +10,7 @@
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
 #include "core/idempotency_row.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* How often a row may change between looking and acting before we say "busy". */
@@ -35,13 +36,10 @@ static tide_status renew_lock(tide_tx *tx, void *arg, tide_error *err)
     int64_t now_us = 0;
     int64_t changed = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_RENEW, err));
-    tide_query_bind_text(query, "name", call->name);
-    tide_query_bind_i64(query, "token", call->token);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "lock_expires", now_us + call->lock_us);
-    TIDE_TRY(tide_query_run(query, &changed, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_RENEW, &changed, err,
+                          tide_bind_text("name", call->name), tide_bind_i64("token", call->token),
+                          tide_bind_time("now", now_us),
+                          tide_bind_time("lock_expires", now_us + call->lock_us)));
     return changed == 1 ? TIDE_OK : fail_lost(call->name, call->token, err);
 }
 
@@ -77,26 +75,18 @@ static tide_status store_answer(tide_tx *tx, const token_call *call,
                                 const tide_idempotency_row *row, int64_t now_us, int64_t *changed,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_FINISH, err));
-    tide_query_bind_text(query, "name", call->name);
-    tide_query_bind_i64(query, "token", call->token);
-    tide_query_bind_text(query, "status", call->status);
-    tide_query_bind_time(query, "now", now_us);
-    if (row->expires_at_us != 0)
-        tide_query_bind_time(query, "expires", find_expiry(row, now_us));
-    if (call->response.ptr)
-        tide_query_bind_text_view(query, "response", call->response);
-    return tide_query_run(query, changed, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_IDEMPOTENCY_FINISH, changed, err, tide_bind_text("name", call->name),
+        tide_bind_i64("token", call->token), tide_bind_text("status", call->status),
+        tide_bind_time("now", now_us),
+        TIDE_BIND_IF(row->expires_at_us != 0, tide_bind_time("expires", find_expiry(row, now_us))),
+        TIDE_BIND_IF(call->response.ptr, tide_bind_view("response", call->response)));
 }
 
 static tide_status give_back(tide_tx *tx, const token_call *call, int64_t *changed, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_GIVE_BACK, err));
-    tide_query_bind_text(query, "name", call->name);
-    tide_query_bind_i64(query, "token", call->token);
-    return tide_query_run(query, changed, err);
+    return tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_GIVE_BACK, changed, err,
+                        tide_bind_text("name", call->name), tide_bind_i64("token", call->token));
 }
 
 /* This token has ended its work already: was it the same? A caller that lost our answer asks again. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "core/idempotency_keys.h"
 #include "core/idempotency_row.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -99,9 +100,8 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&p->arena);
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err));
-    tide_query_bind_text(query, "name", p->name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err, tide_bind_text("name", p->name));
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(read_key(query, p, key, err));
@@ -136,11 +136,11 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&p->arena);
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err));
-    tide_query_bind_text_view(query, "after", tide_view_bytes(p->after, p->after_len));
-    tide_query_bind_text(query, "status", p->status);
-    tide_query_bind_text(query, "task_id", p->task_id);
-    tide_query_bind_i64(query, "limit", p->limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err,
+                              tide_bind_view("after", tide_view_bytes(p->after, p->after_len)),
+                              tide_bind_text("status", p->status),
+                              tide_bind_text("task_id", p->task_id),
+                              tide_bind_i64("limit", p->limit)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_key(query, p, &p->keys[p->count++], err));
@@ -184,10 +184,7 @@ typedef struct delete_call {
 
 static tide_status unlock_key(tide_tx *tx, const char *name, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK, err));
-    tide_query_bind_text(query, "name", name);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_UNLOCK, NULL, err, tide_bind_text("name", name));
 }
 
 static tide_status delete_key(tide_tx *tx, void *arg, tide_error *err)
@@ -207,10 +204,8 @@ static tide_status delete_key(tide_tx *tx, void *arg, tide_error *err)
                          row.holder[0] ? row.holder : "somebody", call->name,
                          (double)(row.lock_expires_at_us - times.lock_now_us) / 1e6);
     TIDE_TRY(unlock_key(tx, call->name, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE, err));
-    tide_query_bind_text(query, "name", call->name);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_REMOVE, NULL, err,
+                        tide_bind_text("name", call->name));
 }
 
 tide_status tide_idempotency_delete(tide_store *store, const char *name, bool is_forced,
@@ -232,30 +227,19 @@ static tide_status clean_expired(tide_tx *tx, void *arg, tide_error *err)
     clean_call *call = arg;
     tide_idempotency_times times;
     TIDE_TRY(tide_idempotency_times_get(tx, &times, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *unlock = NULL;
-    TIDE_TRY(tide_query_begin(&unlock, tx, TIDE_SQL_IDEMPOTENCY_UNLOCK_EXPIRED, err));
-    tide_query_bind_time(unlock, "now", times.now_us);
-    tide_query_bind_time(unlock, "lock_now", times.lock_now_us);
-    tide_query_bind_i64(unlock, "limit", CLEAN_STEP);
-    TIDE_TRY(tide_query_run(unlock, NULL, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_EXPIRED, err));
-    tide_query_bind_time(query, "now", times.now_us);
-    tide_query_bind_i64(query, "limit", CLEAN_STEP);
-    return tide_query_run(query, &call->removed, err);
+    TIDE_TRY(tide_tx_exec(
+        tx, TIDE_SQL_IDEMPOTENCY_UNLOCK_EXPIRED, NULL, err, tide_bind_time("now", times.now_us),
+        tide_bind_time("lock_now", times.lock_now_us), tide_bind_i64("limit", CLEAN_STEP)));
+    return tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_REMOVE_EXPIRED, &call->removed, err,
+                        tide_bind_time("now", times.now_us), tide_bind_i64("limit", CLEAN_STEP));
 }
 
 static tide_status clean_old(tide_tx *tx, void *arg, tide_error *err)
 {
     clean_call *call = arg;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_REMOVE_OLD, err));
-    tide_query_bind_time(query, "before", now_us - call->keep_us);
-    tide_query_bind_bool(query, "is_any", call->is_any);
-    tide_query_bind_i64(query, "limit", CLEAN_STEP);
-    return tide_query_run(query, &call->removed, err);
+    return tide_tx_exec(tx, TIDE_SQL_IDEMPOTENCY_REMOVE_OLD, &call->removed, err,
+                        tide_bind_now_plus("before", -call->keep_us),
+                        tide_bind_bool("is_any", call->is_any), tide_bind_i64("limit", CLEAN_STEP));
 }
 
 tide_status tide_idempotency_clean_step(tide_store *store, int64_t keep_us, bool is_any,

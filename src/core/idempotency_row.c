@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text/json_canon.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 _Static_assert((int)TIDE_IDEMPOTENCY_HASH_SIZE == (int)TIDE_JSON_REQUEST_HASH_SIZE, "one size");
@@ -99,9 +100,7 @@ tide_status tide_idempotency_times_get(tide_tx *tx, tide_idempotency_times *out,
 tide_status tide_idempotency_row_lock(tide_tx *tx, const char *name, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LOCK, err));
-    tide_query_bind_text(query, "name", name);
-    return tide_query_one(query, err);
+    return tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_LOCK, err, tide_bind_text("name", name));
 }
 
 int64_t tide_idempotency_col_time(tide_query *query)
@@ -150,9 +149,8 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
                                       tide_idempotency_row *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err));
-    tide_query_bind_text(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err, tide_bind_text("name", name));
     if (status != TIDE_OK)
         return status;
     read_row(query, out);
@@ -166,10 +164,9 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
                                         size_t *out_len, bool *has_response, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_i64(query, "token", token);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err, tide_bind_text("name", name),
+                    tide_bind_i64("token", token));
     if (status != TIDE_OK)
         return status;
     *has_response = !tide_query_col_is_null(query);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static tide_status check_word(const char *what, const char *word, size_t max, tide_error *err)
@@ -51,13 +52,10 @@ tide_status tide_lease_claim(tide_tx *tx, const char *name, const char *holder, 
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLAIM, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_text(query, "holder", holder);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "expires", now_us + duration_us);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_SQL_LEASE_CLAIM, err, tide_bind_text("name", name),
+        tide_bind_text("holder", holder), tide_bind_i64("floor", tide_lease_token_floor(tx)),
+        tide_bind_time("now", now_us), tide_bind_time("expires", now_us + duration_us));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_held(tx, name, now_us, err);
@@ -77,11 +75,8 @@ static tide_status begin_under_token(tide_query **out, tide_tx *tx, const tide_s
 {
     TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
     TIDE_TRY(tide_lease_now(tx, now_us, err));
-    TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_query_bind_text(*out, "name", name);
-    tide_query_bind_i64(*out, "token", token);
-    tide_query_bind_time(*out, "now", *now_us);
-    return TIDE_OK;
+    return tide_query_start(out, tx, sql, err, tide_bind_text("name", name),
+                            tide_bind_i64("token", token), tide_bind_time("now", *now_us));
 }
 
 tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64_t duration_us,
@@ -123,12 +118,9 @@ tide_status tide_lease_expire(tide_tx *tx, int64_t limit, int64_t *ended, tide_e
                          TIDE_LEASE_EXPIRE_MAX);
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_EXPIRE, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "limit", limit);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    return tide_query_run(query, ended, err);
+    return tide_tx_exec(tx, TIDE_SQL_LEASE_EXPIRE, ended, err, tide_bind_time("now", now_us),
+                        tide_bind_i64("limit", limit),
+                        tide_bind_i64("floor", tide_lease_token_floor(tx)));
 }
 
 tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide_error *err)
@@ -137,9 +129,8 @@ tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_FIND, err));
-    tide_query_bind_text(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_LEASE_FIND, err, tide_bind_text("name", name));
     if (status != TIDE_OK)
         return status;
     *out = (tide_lease){.token = 0};

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "core/lease_clock.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 int64_t tide_lease_token_floor(tide_tx *tx)
@@ -29,8 +30,7 @@ typedef struct anchor {
 static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLOCK_GET, err));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_LEASE_CLOCK_GET, err, TIDE_NO_BIND);
     if (status != TIDE_OK)
         return status;
     const tide_view boot_id = tide_query_col_text(query);
@@ -41,19 +41,13 @@ static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
 
 static tide_status end_with_tokens(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, tide_bind_i64("floor", tide_lease_token_floor(tx)));
 }
 
 static tide_status end_work(tide_tx *tx, int64_t now_us, int64_t booted_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_END_WORK, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "booted", booted_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_LEASE_END_WORK, NULL, err, tide_bind_time("now", now_us),
+                        tide_bind_time("booted", booted_us));
 }
 
 /* Leases of every kind: by name, of idempotency keys, of work items. */
@@ -66,11 +60,9 @@ static tide_status end_all(tide_tx *tx, int64_t now_us, int64_t booted_us, tide_
 
 static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_LEASE_CLOCK_PUT, err));
-    tide_query_bind_text(query, "boot_id", fresh->boot_id);
-    tide_query_bind_i64(query, "offset_us", fresh->offset_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_LEASE_CLOCK_PUT, NULL, err,
+                        tide_bind_text("boot_id", fresh->boot_id),
+                        tide_bind_i64("offset_us", fresh->offset_us));
 }
 
 tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)

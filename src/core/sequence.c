@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 500 };
@@ -28,10 +29,8 @@ tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
     make_key(key, name);
     range->count = count;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_i64(query, "count", count);
-    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err, tide_bind_text("name", name),
+                              tide_bind_i64("count", count), tide_bind_clock("clock")));
     return tide_tx_declare_counter(tx, key, &query, &range->first, err);
 }
 
@@ -72,10 +71,9 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
     char key[TIDE_TX_KEY_MAX + 1];
     make_key(key, request->name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err));
-    tide_query_bind_text(query, "name", request->name);
-    tide_query_bind_i64(query, "last", request->last);
-    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err,
+                              tide_bind_text("name", request->name),
+                              tide_bind_i64("last", request->last), tide_bind_clock("clock")));
     return tide_tx_declare_counter(tx, key, &query, &request->now_last, err);
 }
 
@@ -101,9 +99,8 @@ static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
 {
     show_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err));
-    tide_query_bind_text(query, "name", request->name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err, tide_bind_text("name", request->name));
     if (status != TIDE_OK)
         return status;
     (void)snprintf(request->found.name, sizeof request->found.name, "%s", request->name);
@@ -134,9 +131,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     page *p = arg;
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SEQUENCE_LIST, err));
-    tide_query_bind_text(query, "after", p->after);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_LIST, err,
+                              tide_bind_text("after", p->after), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_sequence *row = &p->rows[p->count++];

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -113,16 +114,13 @@ static tide_status add_token(tide_tx *tx, void *arg, tide_error *err)
     if (wanted->lifetime_us > 0)
         made->expires_at_us = now_us + wanted->lifetime_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_ADD, err));
-    tide_query_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
-    tide_query_bind_text(query, "name", wanted->name);
-    tide_query_bind_text(query, "role", role_names[wanted->role]);
-    if (wanted->agent)
-        tide_query_bind_text(query, "agent", wanted->agent);
-    tide_query_bind_time(query, "now", now_us);
-    if (wanted->lifetime_us > 0)
-        tide_query_bind_time(query, "expires", made->expires_at_us);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_SQL_TOKEN_ADD, err,
+        tide_bind_blob("digest", tide_view_bytes(request->digest, sizeof request->digest)),
+        tide_bind_text("name", wanted->name), tide_bind_text("role", role_names[wanted->role]),
+        TIDE_BIND_IF(wanted->agent, tide_bind_text("agent", wanted->agent)),
+        tide_bind_time("now", now_us),
+        TIDE_BIND_IF(wanted->lifetime_us > 0, tide_bind_time("expires", made->expires_at_us)));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_EXISTS, "there is a token '%s' already", wanted->name);
     return status;
@@ -212,9 +210,9 @@ static tide_status find_token(tide_tx *tx, void *arg, tide_error *err)
     request->is_found = false;
     TIDE_TRY(tide_tx_now(tx, &request->now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_FIND, err));
-    tide_query_bind_blob(query, "digest", tide_view_bytes(request->digest, sizeof request->digest));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_SQL_TOKEN_FIND, err,
+        tide_bind_blob("digest", tide_view_bytes(request->digest, sizeof request->digest)));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     TIDE_TRY(read_row(&request->row, query, err));
@@ -241,52 +239,23 @@ tide_status tide_token_check(tide_store *store, tide_view text, tide_token *out,
 
 /* ---- use, revoke ---- */
 
-static tide_status note_use(tide_tx *tx, void *arg, tide_error *err)
-{
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_USE, err));
-    tide_query_bind_text(query, "name", arg);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "before", now_us - TIDE_TOKEN_USE_EVERY_US);
-    return tide_query_run(query, NULL, err);
-}
-
-static tide_status revoke_token(tide_tx *tx, void *arg, tide_error *err)
-{
-    const char *name = arg;
-    int64_t now_us = 0;
-    int64_t changed = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_REVOKE, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_run(query, &changed, err));
-    return changed > 0 ? TIDE_OK
-                       : tide_fail(err, TIDE_E_NOT_FOUND, "there is no token '%s' in %s", name,
-                                   tide_store_name(tide_tx_store(tx)));
-}
-
-/* The closures read the name only; tide_store_write takes no pointer to const. */
-static tide_status write_by_name(tide_store *store, tide_tx_fn *fn, const char *name,
-                                 tide_error *err)
-{
-    char copy[TIDE_TOKEN_NAME_MAX + 1];
-    TIDE_TRY(tide_token_check_name(name, err));
-    (void)snprintf(copy, sizeof copy, "%s", name);
-    return tide_store_write(store, fn, copy, err);
-}
-
 tide_status tide_token_use(tide_store *store, const char *name, tide_error *err)
 {
-    return write_by_name(store, note_use, name, err);
+    TIDE_TRY(tide_token_check_name(name, err));
+    return tide_store_exec(store, TIDE_SQL_TOKEN_USE, NULL, err, tide_bind_text("name", name),
+                           tide_bind_now("now"),
+                           tide_bind_now_plus("before", -TIDE_TOKEN_USE_EVERY_US));
 }
 
 tide_status tide_token_revoke(tide_store *store, const char *name, tide_error *err)
 {
-    return write_by_name(store, revoke_token, name, err);
+    int64_t changed = 0;
+    TIDE_TRY(tide_token_check_name(name, err));
+    TIDE_TRY(tide_store_exec(store, TIDE_SQL_TOKEN_REVOKE, &changed, err,
+                             tide_bind_text("name", name), tide_bind_now("now")));
+    return changed > 0 ? TIDE_OK
+                       : tide_fail(err, TIDE_E_NOT_FOUND, "there is no token '%s' in %s", name,
+                                   tide_store_name(store));
 }
 
 /* ---- list ---- */
@@ -303,12 +272,10 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     page *p = arg;
     p->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TOKEN_LIST, err));
-    tide_query_bind_text(query, "after_name", p->after.token.name);
-    tide_query_bind_blob(query, "after_digest",
-                         tide_view_bytes(p->after.digest, sizeof p->after.digest));
-    tide_query_bind_bool(query, "all", p->has_revoked);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_TOKEN_LIST, err, tide_bind_text("after_name", p->after.token.name),
+        tide_bind_blob("after_digest", tide_view_bytes(p->after.digest, sizeof p->after.digest)),
+        tide_bind_bool("all", p->has_revoked), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(&p->rows[p->count++], query, err));

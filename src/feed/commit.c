@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "feed/portion.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -168,48 +169,34 @@ static tide_status prepare(commit *c, tide_error *err)
 tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_state *state, int64_t first_seq,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_ADD, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    tide_query_bind_i64(query, "epoch", state->epoch);
-    tide_query_bind_i64(query, "first", first_seq);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_EPOCH_ADD, NULL, err, tide_bind_i64("stream", state->id),
+                        tide_bind_i64("epoch", state->epoch), tide_bind_i64("first", first_seq));
 }
 
 tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state, int64_t last_seq,
                                      int64_t at_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
-    tide_query_bind_text(query, "name", state->sequence);
-    tide_query_bind_i64(query, "last", last_seq);
-    tide_query_bind_time(query, "at", at_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_SEQUENCE_RAISE, NULL, err,
+                        tide_bind_text("name", state->sequence), tide_bind_i64("last", last_seq),
+                        tide_bind_time("at", at_us));
 }
 
 tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head, tide_view body,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_ADD, err));
-    tide_query_bind_i64(query, "stream", head->stream_id);
-    tide_query_bind_i64(query, "last", head->last_seq);
-    tide_query_bind_i64(query, "first", head->first_seq);
-    tide_query_bind_i64(query, "epoch", head->epoch);
-    tide_query_bind_i64(query, "min_time", head->min_time_ms);
-    tide_query_bind_i64(query, "max_time", head->max_time_ms);
-    tide_query_bind_time(query, "arrived_at", head->arrived_us);
-    tide_query_bind_i64(query, "codec", head->codec);
-    tide_query_bind_i64(query, "raw_len", head->raw_len);
-    tide_query_bind_i64(query, "stored_through", head->stored_through);
-    tide_query_bind_blob(query, "chain_before",
-                         tide_view_bytes(head->chain_before.bytes, TIDE_DIGEST128_LEN));
-    tide_query_bind_blob(query, "chain", tide_view_bytes(head->chain.bytes, TIDE_DIGEST128_LEN));
-    tide_query_bind_blob(query, "services", head->services);
-    tide_query_bind_i64(query, "body_crc", head->body_crc);
-    tide_query_bind_i64(query, "head_crc", head->head_crc);
-    tide_query_bind_blob(query, "body", body);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_FEED_BATCH_ADD, NULL, err, tide_bind_i64("stream", head->stream_id),
+        tide_bind_i64("last", head->last_seq), tide_bind_i64("first", head->first_seq),
+        tide_bind_i64("epoch", head->epoch), tide_bind_i64("min_time", head->min_time_ms),
+        tide_bind_i64("max_time", head->max_time_ms),
+        tide_bind_time("arrived_at", head->arrived_us), tide_bind_i64("codec", head->codec),
+        tide_bind_i64("raw_len", head->raw_len),
+        tide_bind_i64("stored_through", head->stored_through),
+        tide_bind_blob("chain_before",
+                       tide_view_bytes(head->chain_before.bytes, TIDE_DIGEST128_LEN)),
+        tide_bind_blob("chain", tide_view_bytes(head->chain.bytes, TIDE_DIGEST128_LEN)),
+        tide_bind_blob("services", head->services), tide_bind_i64("body_crc", head->body_crc),
+        tide_bind_i64("head_crc", head->head_crc), tide_bind_blob("body", body));
 }
 
 /* A boot whose clock was ahead must not lend its stamps to all that comes later: that would never be too old. See retain.c for what
@@ -392,9 +379,7 @@ static tide_status look_again(tide_tx *tx, void *arg, tide_error *err)
         c->is_there = c->is_there && status == TIDE_OK && draft->is_ready &&
                       tide_digest128_equal(&digest, &draft->chain);
     }
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_MARK, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_IDENTITY_MARK, NULL, err, TIDE_NO_BIND);
 }
 
 /* The store could not tell whether the commit took effect. If it can be written to again, we can. */

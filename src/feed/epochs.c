@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "feed/page.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -36,9 +37,8 @@ static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     tide_feed_epoch *to = &page->answer->epochs[page->answer->epoch_count++];
     *to = (tide_feed_epoch){.epoch = page->state.epoch, .first_seq = page->state.epoch_first_seq};
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
-    tide_query_bind_i64(query, "epoch", page->state.epoch);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_EPOCH_FIND, err,
+                                           tide_bind_i64("epoch", page->state.epoch));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return TIDE_OK;
@@ -64,9 +64,9 @@ static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *e
 {
     tide_feed_answer *answer = page->answer;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err));
-    tide_query_bind_i64(query, "stream", page->state.id);
-    tide_query_bind_i64(query, "limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err,
+                              tide_bind_i64("stream", page->state.id),
+                              tide_bind_i64("limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count)));
     return read_epochs(query, answer->epochs, &answer->epoch_count, err);
 }
 
@@ -83,10 +83,9 @@ static tide_status tell_earlier(const tide_page *page, tide_tx *tx, tide_error *
         return TIDE_OK;
     int count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err));
-    tide_query_bind_i64(query, "stream", page->state.id);
-    tide_query_bind_i64(query, "epoch", from);
-    tide_query_bind_i64(query, "limit", EARLIER);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err,
+                              tide_bind_i64("stream", page->state.id), tide_bind_i64("epoch", from),
+                              tide_bind_i64("limit", EARLIER)));
     /* In place of the older half: as many that begin earlier end before the newer half begins. */
     return read_epochs(query, epochs, &count, err);
 }
@@ -119,9 +118,8 @@ static tide_status is_ours(const tide_feed_request *request, tide_tx *tx, bool *
                            tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_FIND, err));
-    tide_query_bind_i64(query, "epoch", request->epoch);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_EPOCH_FIND, err, tide_bind_i64("epoch", request->epoch));
     TIDE_TRY(status);
     *out = status == TIDE_OK &&
            (!request->epoch_id ||
@@ -139,10 +137,9 @@ static tide_status find_end(const tide_page *page, tide_tx *tx, int64_t *out, ti
     if (state->epoch_first_seq - 1 < *out)
         *out = state->epoch_first_seq - 1;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_AFTER, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    tide_query_bind_i64(query, "epoch", page->request->epoch);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_EPOCH_AFTER, err,
+                         tide_bind_i64("stream", state->id),
+                         tide_bind_i64("epoch", page->request->epoch)));
     if (!tide_query_col_is_null(query)) {
         const int64_t next_first = tide_query_col_i64(query);
         if (next_first - 1 < *out)

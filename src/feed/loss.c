@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { KEPT_BELOW_FLOOR = 4096 };
@@ -23,10 +24,9 @@ tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_l
                            tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_NEXT, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    tide_query_bind_i64(query, "after", after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_LOSS_NEXT, err, tide_bind_i64("stream", stream_id),
+                    tide_bind_i64("after", after));
     if (status != TIDE_OK)
         return status;
     out->first_seq = tide_query_col_i64(query);
@@ -41,11 +41,8 @@ tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_l
 
 static tide_status drop_loss(tide_tx *tx, int64_t stream_id, int64_t last_seq, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_DROP, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    tide_query_bind_i64(query, "last", last_seq);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_LOSS_DROP, NULL, err, tide_bind_i64("stream", stream_id),
+                        tide_bind_i64("last", last_seq));
 }
 
 /* Right behind a loss for the same reason: one row for both, so that a stream that is cut again and again keeps few. */
@@ -54,10 +51,9 @@ static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *
 {
     *first_seq = loss->first_seq;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    tide_query_bind_i64(query, "last", loss->first_seq - 1);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err, tide_bind_i64("stream", stream_id),
+                    tide_bind_i64("last", loss->first_seq - 1));
     if (status != TIDE_OK)
         return status;
     const int64_t before_first = tide_query_col_i64(query);
@@ -72,15 +68,10 @@ static tide_status add_loss(tide_tx *tx, int64_t stream_id, const tide_loss *los
 {
     int64_t first_seq = 0;
     TIDE_TRY(join_before(tx, stream_id, loss, &first_seq, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_ADD, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    tide_query_bind_i64(query, "last", loss->last_seq);
-    tide_query_bind_i64(query, "first", first_seq);
-    tide_query_bind_text(query, "reason", loss->reason);
-    tide_query_bind_time(query, "found_at", now_us);
-    tide_query_bind_text(query, "detail", loss->detail);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_LOSS_ADD, NULL, err, tide_bind_i64("stream", stream_id),
+                        tide_bind_i64("last", loss->last_seq), tide_bind_i64("first", first_seq),
+                        tide_bind_text("reason", loss->reason), tide_bind_time("found_at", now_us),
+                        tide_bind_text("detail", loss->detail));
 }
 
 static void add_receipt(tide_record_batch *receipts, const tide_stream_state *state,
@@ -128,12 +119,9 @@ static tide_status note_uncovered(tide_tx *tx, const tide_stream_state *state,
 
 static tide_status trim(tide_tx *tx, const tide_stream_state *state, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOSS_TRIM, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    tide_query_bind_i64(query, "floor", state->floor_seq);
-    tide_query_bind_i64(query, "keep", KEPT_BELOW_FLOOR);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_LOSS_TRIM, NULL, err, tide_bind_i64("stream", state->id),
+                        tide_bind_i64("floor", state->floor_seq),
+                        tide_bind_i64("keep", KEPT_BELOW_FLOOR));
 }
 
 static tide_status append_receipts(tide_feed *feed, tide_tx *tx, tide_record_batch *receipts,

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "feed/walk.h"
 #include "store/engine.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static const int64_t hour_us = INT64_C(3600) * 1000000;
@@ -54,15 +55,6 @@ static tide_status set_options(tide_feed *feed, const tide_feed_options *given, 
     return TIDE_OK;
 }
 
-static tide_status count_streams(tide_tx *tx, void *arg, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_COUNT, err));
-    TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_query_col_i64(query);
-    return TIDE_OK;
-}
-
 /* ---- counters ---- */
 
 /* The highest number of a stream that a sound batch carries, if it is above the counter; otherwise the counter. */
@@ -102,12 +94,9 @@ static tide_status raise_one(raising *r, tide_tx *tx, const char *name, tide_err
     r->behind++;
     if (!r->is_writing)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SEQUENCE_RAISE, err));
-    tide_query_bind_text(query, "name", state.sequence);
-    tide_query_bind_i64(query, "last", highest);
-    tide_query_bind_time(query, "at", arrived_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_SEQUENCE_RAISE, NULL, err,
+                        tide_bind_text("name", state.sequence), tide_bind_i64("last", highest),
+                        tide_bind_time("at", arrived_us));
 }
 
 static tide_status raise_all(tide_tx *tx, void *arg, tide_error *err)
@@ -152,8 +141,8 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
         return tide_no_memory(err);
     feed->store = store;
     TIDE_TRY(set_options(feed, options, err));
-    int64_t streams = 0;
-    TIDE_TRY(tide_store_read(store, count_streams, &streams, err));
+    int64_t streams = 0; /* is it a store with a feed? */
+    TIDE_TRY(tide_store_number(&streams, store, TIDE_SQL_FEED_STREAM_COUNT, err, TIDE_NO_BIND));
     TIDE_TRY(raise_counters(feed, err));
     if (feed->options.reserve_bytes > 0)
         tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
@@ -211,20 +200,14 @@ static tide_status add_stream(tide_tx *tx, void *arg, tide_error *err)
     if (found != TIDE_E_NOT_FOUND)
         return found < TIDE_OK ? tide_fail(err, found, "%s", ignored.text) : TIDE_OK;
     int64_t count = 0;
-    TIDE_TRY(count_streams(tx, &count, err));
+    TIDE_TRY(tide_tx_number(&count, tx, TIDE_SQL_FEED_STREAM_COUNT, err, TIDE_NO_BIND));
     if (count >= TIDE_FEED_STREAMS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "there are %d streams already", TIDE_FEED_STREAMS_MAX);
     char sequence[TIDE_FEED_NAME_MAX + 8];
     (void)snprintf(sequence, sizeof sequence, "seq_%s", name);
-    int64_t now_us = 0;
     int64_t added = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_ADD, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_text(query, "sequence", sequence);
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_run(query, &added, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_FEED_STREAM_ADD, &added, err, tide_bind_text("name", name),
+                          tide_bind_text("sequence", sequence), tide_bind_now("now")));
     if (added == 0)
         return tide_fail(err, TIDE_E_EXISTS, "the sequence %s is used by somebody else", sequence);
     return TIDE_OK;
@@ -253,20 +236,14 @@ tide_status tide_feed_declare(tide_feed *feed, const char *stream, tide_error *e
 static tide_status ask_number(tide_tx *tx, const tide_sql *sql, int64_t stream_id, int64_t *out,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    TIDE_TRY(tide_query_one(query, err));
-    *out = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(out, tx, sql, err, tide_bind_i64("stream", stream_id));
 }
 
 static tide_status ask_created(tide_tx *tx, const char *name, int64_t *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_CREATED, err));
-    tide_query_bind_text(query, "name", name);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_STREAM_CREATED, err, tide_bind_text("name", name)));
     *out = tide_query_col_is_null(query) ? 0 : tide_query_col_time(query);
     return TIDE_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "feed/parts.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- frames ---- */
@@ -23,9 +24,8 @@ typedef struct frames_request {
 static tide_status find_frame(tide_tx *tx, tide_view name, uint64_t *id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_FIND, err));
-    tide_query_bind_text_view(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_FRAME_FIND, err, tide_bind_view("name", name));
     if (status == TIDE_OK)
         *id = (uint64_t)tide_query_col_i64(query);
     return status;
@@ -36,10 +36,8 @@ static tide_status add_frame(tide_tx *tx, tide_view name, int64_t max, uint64_t 
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_ADD, err));
-    tide_query_bind_text_view(query, "name", name);
-    tide_query_bind_i64(query, "max", max);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FEED_FRAME_ADD, err,
+                                           tide_bind_view("name", name), tide_bind_i64("max", max));
     if (status == TIDE_OK)
         *id = (uint64_t)tide_query_col_i64(query);
     return status;
@@ -110,9 +108,8 @@ static tide_status find_names(tide_tx *tx, void *arg, tide_error *err)
     tide_buffer_clear(&request->names);
     for (int i = 0; i < request->count; i++) {
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_NAME, err));
-        tide_query_bind_i64(query, "id", (int64_t)request->ids[i]);
-        tide_status status = tide_query_one(query, err);
+        tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FEED_FRAME_NAME, err,
+                                         tide_bind_i64("id", (int64_t)request->ids[i]));
         TIDE_TRY(status);
         const tide_view name = status == TIDE_OK ? tide_query_col_text(query) : tide_view_of("");
         if (name.len <= TIDE_FEED_FRAME_NAME_MAX)
@@ -164,17 +161,13 @@ typedef struct binaries_request {
 static tide_status put_binary(tide_tx *tx, const tide_feed_binary *binary, int64_t now_us,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_PUT, err));
-    tide_query_bind_text_view(query, "build_id", binary->build_id);
-    tide_query_bind_text_view(query, "service_id", binary->service_id);
-    tide_query_bind_text_view(query, "path", binary->binary_path);
-    tide_query_bind_time(query, "first_seen",
-                         binary->first_seen_us > 0 ? binary->first_seen_us : now_us);
-    tide_query_bind_time(query, "last_seen",
-                         binary->last_seen_us > 0 ? binary->last_seen_us : now_us);
-    tide_query_bind_bool(query, "has_debug_info", binary->has_debug_info);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_FEED_BINARY_PUT, NULL, err, tide_bind_view("build_id", binary->build_id),
+        tide_bind_view("service_id", binary->service_id),
+        tide_bind_view("path", binary->binary_path),
+        tide_bind_time("first_seen", binary->first_seen_us > 0 ? binary->first_seen_us : now_us),
+        tide_bind_time("last_seen", binary->last_seen_us > 0 ? binary->last_seen_us : now_us),
+        tide_bind_bool("has_debug_info", binary->has_debug_info));
 }
 
 static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
@@ -185,8 +178,7 @@ static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
     for (int i = 0; i < request->count; i++)
         TIDE_TRY(put_binary(tx, &request->binaries[i], now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_COUNT, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_BINARY_COUNT, err, TIDE_NO_BIND));
     if (tide_query_col_i64(query) > TIDE_FEED_BINARIES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "there are %d binaries already",
                          TIDE_FEED_BINARIES_MAX);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "feed/page.h"
 #include "feed/parts.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -50,10 +51,9 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, u->page->request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_query_bind_i64(query, "stream", state.id);
-    tide_query_bind_i64(query, "after", u->after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                    tide_bind_i64("after", u->after));
     if (status != TIDE_OK)
         return status;
     u->loss.first_seq = tide_query_col_i64(query);

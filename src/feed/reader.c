@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -30,10 +31,9 @@ static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reade
                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_FIND, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    tide_query_bind_text(query, "reader", reader);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_FIND, err, tide_bind_i64("stream", stream_id),
+                    tide_bind_text("reader", reader));
     if (status != TIDE_OK)
         return status;
     out->epoch = tide_query_col_i64(query);
@@ -89,9 +89,8 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
 static tide_status check_room(tide_tx *tx, const tide_stream_state *state, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_COUNT, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_COUNT, err,
+                         tide_bind_i64("stream", state->id)));
     if (tide_query_col_i64(query) >= TIDE_FEED_READERS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%s has %d readers already", state->name,
                          TIDE_FEED_READERS_MAX);
@@ -122,15 +121,12 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(check_room(tx, &state, err));
     const int64_t position = clamp_position(&state, n->request, row.epoch, &n->standing);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_PUT, err));
-    tide_query_bind_i64(query, "stream", state.id);
-    tide_query_bind_text(query, "reader", n->request->reader);
-    tide_query_bind_i64(query, "epoch", state.epoch);
-    tide_query_bind_i64(query, "position",
-                        row.epoch == state.epoch && row.position > position ? row.position
-                                                                            : position);
-    tide_query_bind_i64(query, "token", n->request->lease_token);
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_FEED_READER_PUT, err, tide_bind_i64("stream", state.id),
+        tide_bind_text("reader", n->request->reader), tide_bind_i64("epoch", state.epoch),
+        tide_bind_i64("position", row.epoch == state.epoch && row.position > position ? row.position
+                                                                                      : position),
+        tide_bind_i64("token", n->request->lease_token), tide_bind_time("now", now_us)));
     /* It has served once the reader has shown what it has, and that this history can have given it. */
     if (row.opened_seq >= 0 && (n->standing.standing == TIDE_FEED_STANDING_NONE ||
                                 n->standing.standing == TIDE_FEED_STANDING_DIVERGED))
@@ -161,27 +157,17 @@ tide_status tide_reader_given(tide_tx *tx, const tide_stream_state *state, const
     return TIDE_OK;
 }
 
-static tide_status count_unopened(tide_tx *tx, void *arg, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_UNOPENED, err));
-    TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_query_col_i64(query);
-    return TIDE_OK;
-}
-
 static tide_status put_opened(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_OPEN, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_READER_OPEN, NULL, err, TIDE_NO_BIND);
 }
 
 bool tide_reader_open_all(tide_feed *feed)
 {
     int64_t count = 0;
-    if (tide_store_read(feed->store, count_unopened, &count, NULL) < TIDE_OK)
+    if (tide_store_number(&count, feed->store, TIDE_SQL_FEED_READER_UNOPENED, NULL, TIDE_NO_BIND) <
+        TIDE_OK)
         return false;
     return count == 0 || tide_feed_write_firmly(feed, put_opened, NULL, NULL) >= TIDE_OK;
 }
@@ -189,9 +175,8 @@ bool tide_reader_open_all(tide_feed *feed)
 tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_SETTLED, err));
-    tide_query_bind_i64(query, "stream", stream_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_SETTLED, err, tide_bind_i64("stream", stream_id)));
     *out = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_i64(query);
     return TIDE_OK;
 }
@@ -211,8 +196,8 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, list->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_LIST, err));
-    tide_query_bind_i64(query, "stream", state.id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_READER_LIST, err,
+                              tide_bind_i64("stream", state.id)));
     tide_status status = TIDE_OK;
     while (list->count < TIDE_FEED_READERS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
@@ -251,9 +236,9 @@ static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_DROP, err));
-    tide_query_bind_i64(query, "stream", state.id);
-    tide_query_bind_text(query, "reader", request->reader);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_READER_DROP, err,
+                              tide_bind_i64("stream", state.id),
+                              tide_bind_text("reader", request->reader)));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed > 0 ? TIDE_OK : TIDE_NONE;

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -235,10 +236,8 @@ static tide_status drop_oldest(tide_tx *tx, turn *t, int index, const char *reas
 {
     kept_stream *stream = &t->streams[index];
     t->current = index;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_DROP, err));
-    tide_query_bind_i64(query, "id", stream->batch_id);
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_FEED_BATCH_DROP, NULL, err,
+                          tide_bind_i64("id", stream->batch_id)));
     note_drop(t, stream, reason);
     tide_stream_state *state = &stream->state;
     t->bytes -= stream->through - state->floor_bytes;
@@ -257,16 +256,13 @@ static tide_status drop_oldest(tide_tx *tx, turn *t, int index, const char *reas
 
 static tide_status raise_floor(tide_tx *tx, const tide_stream_state *state, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    tide_query_bind_i64(query, "seq", state->floor_seq);
-    tide_query_bind_blob(query, "chain",
-                         tide_view_bytes(state->floor_chain.bytes, TIDE_DIGEST128_LEN));
-    if (state->floor_arrived_us > 0)
-        tide_query_bind_time(query, "arrived_at", state->floor_arrived_us);
-    tide_query_bind_i64(query, "bytes", state->floor_bytes);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_FEED_FLOOR_RAISE, NULL, err, tide_bind_i64("stream", state->id),
+        tide_bind_i64("seq", state->floor_seq),
+        tide_bind_blob("chain", tide_view_bytes(state->floor_chain.bytes, TIDE_DIGEST128_LEN)),
+        TIDE_BIND_IF(state->floor_arrived_us > 0,
+                     tide_bind_time("arrived_at", state->floor_arrived_us)),
+        tide_bind_i64("bytes", state->floor_bytes));
 }
 
 static tide_status forget_idle(tide_tx *tx, const turn *t, tide_error *err)
@@ -345,10 +341,9 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_TRY(tide_stream_find(&state, tx, s->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_query_bind_i64(query, "stream", state.id);
-    tide_query_bind_i64(query, "after", state.floor_seq);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                    tide_bind_i64("after", state.floor_seq));
     if (status != TIDE_OK)
         return status;
     tide_loss loss = {.reason = "damaged", .detail = "its pages cannot be read from the file"};
@@ -401,11 +396,8 @@ static tide_status put_metadata(tide_tx *tx, const char *key, int64_t value, tid
 {
     char text[32];
     (void)snprintf(text, sizeof text, "%" PRId64, value);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_PUT, err));
-    tide_query_bind_text(query, "key", key);
-    tide_query_bind_text(query, "value", text);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_METADATA_PUT, NULL, err, tide_bind_text("key", key),
+                        tide_bind_text("value", text));
 }
 
 /* Which retention is in force: for other programs that look at the store. */
@@ -421,8 +413,7 @@ static tide_status tell_retention(tide_tx *tx, void *arg, tide_error *err)
 static tide_status has_idle_reader(tide_tx *tx, const turn *t, bool *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_OLDEST, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_OLDEST, err, TIDE_NO_BIND));
     const int64_t seen_us = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_time(query);
     *out = seen_us < t->now_us - t->feed->options.reader_idle_us;
     return TIDE_OK;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "store/engine.h"
 #include "store/sqlite/sqlite_engine.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -76,15 +77,12 @@ static tide_status give_pages_back(tide_tx *tx, void *arg, tide_error *err)
     giving *g = arg;
     g->is_over = true;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_PAGES, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_PAGES, err, TIDE_NO_BIND));
     const int64_t pages = tide_query_col_i64(query);
     if (tide_query_col_i64(query) <= pages / g->share)
         return TIDE_OK;
     g->is_over = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *vacuum = NULL;
-    TIDE_TRY(tide_query_begin(&vacuum, tx, TIDE_SQL_FEED_VACUUM, err));
-    return tide_query_run(vacuum, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_FEED_VACUUM, NULL, err, TIDE_NO_BIND);
 }
 
 /* Pages that are moved go through the log: in a transaction of their own, so that on a full disk nothing fails with them. There

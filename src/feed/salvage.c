@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "feed/parts.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -88,8 +89,8 @@ static tide_status pick_gap(salvage *s, tide_tx *tx, int64_t last_seq, tide_erro
 static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *head, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err));
-    tide_query_bind_i64(query, "id", head->id);
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id)));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     const tide_view body = status == TIDE_OK ? tide_query_col_blob(query) : tide_view_bytes("", 0);
@@ -193,10 +194,9 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
 {
     range_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_query_bind_i64(query, "stream", request->owner->state.id);
-    tide_query_bind_i64(query, "after", request->owner->reading);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                                           tide_bind_i64("stream", request->owner->state.id),
+                                           tide_bind_i64("after", request->owner->reading));
     if (status != TIDE_OK)
         return status;
     request->loss.first_seq = tide_query_col_i64(query);
@@ -229,9 +229,8 @@ static tide_status set_floor(tide_tx *tx, const salvage *s, const tide_stream_st
                              int64_t seq, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err));
-    tide_query_bind_i64(query, "stream", target->id);
-    tide_query_bind_i64(query, "seq", seq);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err,
+                              tide_bind_i64("stream", target->id), tide_bind_i64("seq", seq)));
     const tide_digest128 *chain = &s->state.floor_chain;
     tide_query_bind_blob(query, "chain", tide_view_bytes(chain->bytes, TIDE_DIGEST128_LEN));
     if (s->state.floor_arrived_us > 0)
@@ -341,9 +340,9 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
     page->count = 0;
     tide_arena_reset(&page->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_WALK, err));
-    tide_query_bind_i64(query, "after", page->after);
-    tide_query_bind_i64(query, "limit", FRAMES_PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_FRAME_WALK, err,
+                              tide_bind_i64("after", page->after),
+                              tide_bind_i64("limit", FRAMES_PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         page->ids[page->count] = tide_query_col_i64(query);
@@ -360,11 +359,9 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 {
     const frames_page *page = arg;
     for (int i = 0; i < page->count; i++) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_FRAME_PUT, err));
-        tide_query_bind_i64(query, "id", page->ids[i]);
-        tide_query_bind_text_view(query, "name", page->names[i]);
-        TIDE_TRY(tide_query_run(query, NULL, err));
+        TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_FEED_FRAME_PUT, NULL, err,
+                              tide_bind_i64("id", page->ids[i]),
+                              tide_bind_view("name", page->names[i])));
     }
     return TIDE_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static void copy_text(char *out, size_t size, tide_view text)
@@ -65,9 +66,8 @@ tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *na
 {
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_FIND, err));
-    tide_query_bind_text(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_STREAM_FIND, err, tide_bind_text("name", name));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no stream '%.*s'", TIDE_FEED_NAME_MAX,
                          name);
@@ -100,10 +100,8 @@ void tide_feed_walk_read(tide_query *query, tide_batch_head *out)
 tide_status tide_feed_walk_begin(tide_query **out, tide_tx *tx, int64_t stream_id, int64_t after,
                                  tide_error *err)
 {
-    TIDE_TRY(tide_query_begin(out, tx, TIDE_SQL_FEED_BATCH_WALK, err));
-    tide_query_bind_i64(*out, "stream", stream_id);
-    tide_query_bind_i64(*out, "after", after);
-    return TIDE_OK;
+    return tide_query_start(out, tx, TIDE_SQL_FEED_BATCH_WALK, err,
+                            tide_bind_i64("stream", stream_id), tide_bind_i64("after", after));
 }
 
 tide_status tide_stream_read_head(tide_stream_state *state, tide_tx *tx, tide_error *err)
@@ -111,9 +109,9 @@ tide_status tide_stream_read_head(tide_stream_state *state, tide_tx *tx, tide_er
     if (state->head_seq <= state->floor_seq)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_LAST, err));
-    tide_query_bind_i64(query, "stream", state->id);
-    tide_query_bind_i64(query, "last", state->head_seq);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_LAST, err,
+                              tide_bind_i64("stream", state->id),
+                              tide_bind_i64("last", state->head_seq)));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -134,8 +132,8 @@ tide_status tide_stream_read_body(tide_tx *tx, const tide_stream_type *type,
 {
     *is_row_readable = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err));
-    tide_query_bind_i64(query, "id", head->id);
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id)));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     *is_row_readable = true;
@@ -222,8 +220,8 @@ tide_status tide_stream_epoch_of(const tide_stream_state *state, tide_tx *tx, in
 {
     *epoch = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_EPOCH_LIST, err));
-    tide_query_bind_i64(query, "stream", state->id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_LIST, err,
+                              tide_bind_i64("stream", state->id)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const int64_t found = tide_query_col_i64(query);

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "feed/parts.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -215,10 +216,9 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err));
-    tide_query_bind_i64(query, "stream", state.id);
-    tide_query_bind_i64(query, "after", request->after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                    tide_bind_i64("after", request->after));
     if (status != TIDE_OK)
         return status;
     request->first_seq = tide_query_col_i64(query);

@@ -9,6 +9,7 @@
 #include "journal/annotate.h"
 #include "journal/check.h"
 #include "journal/page.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 100 };
@@ -36,9 +37,8 @@ static tide_status hold(tide_tx *tx, const char *id_or_number, int64_t *number, 
 {
     TIDE_TRY(tide_journal_need(tx, id_or_number, number, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HOLD, err));
-    tide_query_bind_i64(query, "global_sequence", *number);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_HOLD, err,
+                                           tide_bind_i64("global_sequence", *number));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s", id_or_number);
     return status;
@@ -48,18 +48,11 @@ static tide_status annotate(tide_tx *tx, void *arg, tide_error *err)
 {
     annotate_request *request = arg;
     int64_t number = 0;
-    int64_t now_us = 0;
     TIDE_TRY(hold(tx, request->id_or_number, &number, err));
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ANNOTATION_ADD, err));
-    tide_query_bind_i64(query, "global_sequence", number);
-    tide_query_bind_text(query, "severity", request->severity);
-    tide_query_bind_text(query, "note", request->note);
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_one(query, err));
-    request->annotation_id = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(&request->annotation_id, tx, TIDE_SQL_ANNOTATION_ADD, err,
+                          tide_bind_i64("global_sequence", number),
+                          tide_bind_text("severity", request->severity),
+                          tide_bind_text("note", request->note), tide_bind_now("now"));
 }
 
 tide_status tide_journal_annotate(tide_store *store, const char *id_or_number, const char *severity,
@@ -114,10 +107,9 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     int64_t number = 0;
     TIDE_TRY(tide_journal_need(tx, page->id_or_number, &number, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_ANNOTATION_LIST, err));
-    tide_query_bind_i64(query, "global_sequence", number);
-    tide_query_bind_i64(query, "after", page->after);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_ANNOTATION_LIST, err,
+                              tide_bind_i64("global_sequence", number),
+                              tide_bind_i64("after", page->after), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(page, query, err));

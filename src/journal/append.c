@@ -10,6 +10,7 @@
 #include "base/text/uuid.h"
 #include "journal/append_tx.h"
 #include "journal/check.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static void append_done(tide_append *a)
@@ -113,8 +114,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
     if (given->expect_global == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
     const int64_t last = tide_query_col_i64(query);
     if (last == INT64_MAX || last + 1 == given->expect_global)
         return TIDE_OK;

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "journal/check.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 const char *tide_append_trigger(const tide_checkpoint_new *given)
@@ -24,9 +25,8 @@ static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out,
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_SAME, err));
-    tide_query_bind_text(query, "checkpoint_id", it->checkpoint_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_SAME, err,
+                                           tide_bind_text("checkpoint_id", it->checkpoint_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const int64_t global_sequence = tide_query_col_i64(query);
@@ -49,9 +49,8 @@ static tide_status check_type(const tide_append_item *it, tide_tx *tx, tide_erro
     if (tide_journal_is_builtin(it->given->type))
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_GET, err));
-    tide_query_bind_text(query, "type", it->given->type);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TYPE_GET, err,
+                                           tide_bind_text("type", it->given->type));
     if (status == TIDE_NONE)
         return tide_fail(
             err, TIDE_E_INVALID,
@@ -73,9 +72,8 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
     if (tide_json_finish(&json) < TIDE_OK)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err));
-    tide_query_bind_text_view(query, "tasks", tide_buffer_view(&list));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err,
+                                           tide_bind_view("tasks", tide_buffer_view(&list)));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const tide_view task = tide_query_col_text(query);
@@ -89,9 +87,8 @@ static tide_status check_tasks(const tide_append *a, tide_tx *tx, tide_error *er
         return tide_append_check_tasks(a, tx, err);
     const char *task_id = a->items[0].given->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASK_KNOWN, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TASK_KNOWN, err,
+                                           tide_bind_text("task_id", task_id));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
     return status;
@@ -135,11 +132,10 @@ static tide_status declare_task(tide_append *a, int index, tide_tx *tx, tide_err
     char key[TIDE_TX_KEY_MAX + 1];
     (void)snprintf(key, sizeof key, "journal/1/%s", it->given->task_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err));
-    tide_query_bind_i64(query, "count", it->task_count);
-    tide_query_bind_blob(query, "checksum",
-                         tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
-    tide_query_bind_text(query, "task_id", it->given->task_id);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err, tide_bind_i64("count", it->task_count),
+        tide_bind_blob("checksum", tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes)),
+        tide_bind_text("task_id", it->given->task_id)));
     int64_t *asked = a->out ? &a->out->sequence_number : NULL;
     return tide_tx_declare_counter(tx, key, &query, value_of(a, asked, &it->taken), err);
 }
@@ -147,9 +143,8 @@ static tide_status declare_task(tide_append *a, int index, tide_tx *tx, tide_err
 static tide_status declare_global(tide_append *a, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err));
-    tide_query_bind_i64(query, "count", a->new_count);
-    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err,
+                              tide_bind_i64("count", a->new_count), tide_bind_clock("clock")));
     int64_t *asked = a->out ? &a->out->global_sequence : NULL;
     return tide_tx_declare_counter(tx, "journal/2", &query, value_of(a, asked, &a->taken), err);
 }
@@ -188,10 +183,8 @@ static tide_status defer_expectation(const tide_append *a, const tide_append_ite
 {
     if (it->given->expect_global == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EXPECT, err));
-    tide_query_bind_i64(query, "last", it->given->expect_global + global_back_of(a, it));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_JOURNAL_EXPECT, err,
+                         tide_bind_i64("last", it->given->expect_global + global_back_of(a, it)));
 }
 
 static tide_status defer_link(const tide_append *a, const tide_append_item *it, tide_tx *tx,
@@ -199,13 +192,10 @@ static tide_status defer_link(const tide_append *a, const tide_append_item *it, 
 {
     if (it->task_place == 0) /* the take has linked it */
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_LINK, err));
-    tide_query_bind_i64(query, "back", back_of(a, it));
-    tide_query_bind_blob(query, "checksum",
-                         tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes));
-    tide_query_bind_text(query, "task_id", it->given->task_id);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_SQL_JOURNAL_LINK, err, tide_bind_i64("back", back_of(a, it)),
+        tide_bind_blob("checksum", tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes)),
+        tide_bind_text("task_id", it->given->task_id));
 }
 
 static tide_status defer_tags(const tide_append *a, const tide_append_item *it, tide_tx *tx,
@@ -223,11 +213,9 @@ static tide_status defer_tags(const tide_append *a, const tide_append_item *it, 
     tide_json_array_end(&json);
     if (tide_json_finish(&json) < TIDE_OK)
         return tide_no_memory(err);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_TAGS, err));
-    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_query_bind_text_view(query, "tags", tide_buffer_view(&list));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_JOURNAL_ADD_TAGS, err,
+                         tide_bind_i64("global_back", global_back_of(a, it)),
+                         tide_bind_view("tags", tide_buffer_view(&list)));
 }
 
 static tide_status defer_chunks(const tide_append *a, const tide_append_item *it, tide_tx *tx,
@@ -235,12 +223,10 @@ static tide_status defer_chunks(const tide_append *a, const tide_append_item *it
 {
     if (it->snapshot.count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD_CHUNKS, err));
-    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_query_bind_i64(query, "count", it->snapshot.count);
-    tide_query_bind_blob(query, "digests", tide_snapshot_digests(&it->snapshot));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_JOURNAL_ADD_CHUNKS, err,
+                         tide_bind_i64("global_back", global_back_of(a, it)),
+                         tide_bind_i64("count", it->snapshot.count),
+                         tide_bind_blob("digests", tide_snapshot_digests(&it->snapshot)));
 }
 
 static void bind_row(tide_query *query, const tide_append_item *it)
@@ -263,10 +249,9 @@ static tide_status defer_row(const tide_append *a, const tide_append_item *it, t
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ADD, err));
-    tide_query_bind_i64(query, "global_back", global_back_of(a, it));
-    tide_query_bind_i64(query, "back", back_of(a, it));
-    tide_query_bind_i64(query, "chunk_count", it->snapshot.count);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_JOURNAL_ADD, err, tide_bind_i64("global_back", global_back_of(a, it)),
+        tide_bind_i64("back", back_of(a, it)), tide_bind_i64("chunk_count", it->snapshot.count)));
     bind_row(query, it);
     return tide_query_defer(&query, err);
 }

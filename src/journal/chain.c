@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 tide_view tide_chain_view(const tide_chain *chain)
@@ -25,10 +26,9 @@ static tide_status find_in_task(tide_chain *out, tide_tx *tx, const tide_segment
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_CHAIN, err));
-    tide_query_bind_text(query, "task_id", segment->task_id);
-    tide_query_bind_i64(query, "number", segment->high);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_CHAIN, err,
+                                           tide_bind_text("task_id", segment->task_id),
+                                           tide_bind_i64("number", segment->high));
     if (status != TIDE_OK)
         return status;
     (void)tide_query_col_i64(query); /* the number it belongs to */

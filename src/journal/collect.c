@@ -1,6 +1,7 @@
 #include "journal/collect.h"
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { STEP = 500 };
@@ -17,18 +18,15 @@ static tide_status be_alone(tide_tx *tx, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_ALONE, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_CHUNKS_ALONE, NULL, err, TIDE_NO_BIND);
 }
 
 static tide_status find_candidates(collect_step *step, tide_tx *tx, tide_error *err)
 {
     step->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err));
-    tide_query_bind_i64(query, "after", step->after);
-    tide_query_bind_i64(query, "limit", STEP);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err,
+                              tide_bind_i64("after", step->after), tide_bind_i64("limit", STEP)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         step->last = tide_query_col_i64(query);
@@ -47,20 +45,17 @@ static tide_status collect(tide_tx *tx, void *arg, tide_error *err)
     if (step->count == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_COLLECT, err));
-    tide_query_bind_i64(query, "first", step->after + 1);
-    tide_query_bind_i64(query, "last", step->last);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_COLLECT, err,
+                              tide_bind_i64("first", step->after + 1),
+                              tide_bind_i64("last", step->last)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         step->chunks++;
         step->bytes += tide_query_col_i64(query);
     }
     TIDE_TRY(status);
-    TIDE_CLEANUP(tide_query_endp) tide_query *done = NULL;
-    TIDE_TRY(tide_query_begin(&done, tx, TIDE_SQL_CHUNKS_COLLECTED, err));
-    tide_query_bind_i64(done, "first", step->after + 1);
-    tide_query_bind_i64(done, "last", step->last);
-    return tide_query_run(done, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_CHUNKS_COLLECTED, NULL, err,
+                        tide_bind_i64("first", step->after + 1), tide_bind_i64("last", step->last));
 }
 
 /* Most of the time there is nothing to do, and looking needs no lock. */
@@ -88,17 +83,14 @@ tide_status tide_journal_collect(tide_store *store, int64_t *chunks, int64_t *by
 static tide_status read_free_pages(tide_tx *tx, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FILE_FREE_PAGES, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FILE_FREE_PAGES, err, TIDE_NO_BIND));
     *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }
 
 static tide_status shrink_step(tide_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FILE_SHRINK, err));
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_FILE_SHRINK, NULL, err, TIDE_NO_BIND));
     return read_free_pages(tx, arg, err);
 }
 

@@ -13,6 +13,7 @@
 #include "journal/removal.h"
 #include "journal/tasks.h"
 #include "journal/trim.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- one task ---- */
@@ -32,12 +33,8 @@ typedef struct compact_step {
 
 static tide_status count_rows(int64_t *count, tide_tx *tx, const char *task_id, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_COUNT, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    TIDE_TRY(tide_query_one(query, err));
-    *count = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(count, tx, TIDE_SQL_REMOVAL_COUNT, err,
+                          tide_bind_text("task_id", task_id));
 }
 
 /* Where the newest `keep` begin, and the time of the policy. */
@@ -51,10 +48,9 @@ static tide_status find_bounds(tide_tx *tx, void *arg, tide_error *err)
         step->older_us = now_us - step->policy->older_than_us;
     }
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_BOUND, err));
-    tide_query_bind_text(query, "task_id", step->task_id);
-    tide_query_bind_i64(query, "skip", step->keep > 0 ? step->keep - 1 : 0);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_SQL_REMOVAL_BOUND, err, tide_bind_text("task_id", step->task_id),
+        tide_bind_i64("skip", step->keep > 0 ? step->keep - 1 : 0));
     TIDE_TRY(status);
     step->is_done = status == TIDE_NONE;
     if (step->is_done)
@@ -156,9 +152,8 @@ static tide_status check_task(tide_tx *tx, void *arg, tide_error *err)
 {
     const char *task_id = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err, tide_bind_text("task_id", task_id));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", TIDE_JOURNAL_ID_MAX,
                          task_id);

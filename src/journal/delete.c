@@ -8,6 +8,7 @@
 #include "journal/collect.h"
 #include "journal/page.h"
 #include "journal/removal.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct delete_request {
@@ -23,9 +24,8 @@ static tide_status find_one(delete_request *request, tide_tx *tx, tide_error *er
     int64_t global_sequence = 0;
     TIDE_TRY(tide_journal_need(tx, request->id_or_number, &global_sequence, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_PARENT, err));
-    tide_query_bind_i64(query, "global_sequence", global_sequence);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_PARENT, err,
+                                           tide_bind_i64("global_sequence", global_sequence));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status
                                 : tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s",

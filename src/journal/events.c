@@ -5,6 +5,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static const char *const kind_names[] = {
@@ -38,14 +39,10 @@ tide_status tide_journal_event_declare(tide_tx *tx, tide_sequence_range *range, 
 tide_status tide_journal_event_defer(tide_tx *tx, const tide_journal_event *event, tide_error *err)
 {
     assert(event->kind >= TIDE_JOURNAL_RESTORED && event->kind <= TIDE_JOURNAL_IMPORTED);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_ADD, err));
-    tide_query_bind_text(query, "kind", kind_names[event->kind]);
-    tide_query_bind_i64(query, "first", event->first_global);
-    tide_query_bind_i64(query, "last", event->last_global);
-    tide_query_bind_i64(query, "count", event->count);
-    tide_query_bind_text(query, "task_id", event->task_id);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_SQL_JOURNAL_EVENT_ADD, err, tide_bind_text("kind", kind_names[event->kind]),
+        tide_bind_i64("first", event->first_global), tide_bind_i64("last", event->last_global),
+        tide_bind_i64("count", event->count), tide_bind_text("task_id", event->task_id));
 }
 
 tide_status tide_journal_event_add(tide_tx *tx, const tide_journal_event *event,

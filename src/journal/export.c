@@ -13,6 +13,7 @@
 #include "journal/export_line.h"
 #include "journal/export_row.h"
 #include "journal/import_reader.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static void exporter_done(tide_exporter *e)
@@ -27,13 +28,8 @@ static void exporter_done(tide_exporter *e)
 static tide_status read_number(int64_t *out, tide_tx *tx, const tide_sql *sql, int64_t head,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    if (sql == TIDE_SQL_EXPORT_COUNT)
-        tide_query_bind_i64(query, "head", head);
-    TIDE_TRY(tide_query_one(query, err));
-    *out = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(out, tx, sql, err,
+                          TIDE_BIND_IF(sql == TIDE_SQL_EXPORT_COUNT, tide_bind_i64("head", head)));
 }
 
 static tide_status read_start(tide_tx *tx, void *arg, tide_error *err)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "journal/check.h"
 #include "journal/import_reader.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 100 };
@@ -58,9 +59,8 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
     page->count = 0;
     page->written = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EXPORT_TYPES, err));
-    tide_query_bind_text(query, "after", page->after);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_EXPORT_TYPES, err,
+                              tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view type = tide_query_col_text(query);
@@ -85,11 +85,10 @@ static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)
     page->count = 0;
     page->written = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EXPORT_TASKS, err));
-    tide_query_bind_text(query, "after", page->after);
-    tide_query_bind_text(query, "task_id", page->task_id);
-    tide_query_bind_i64(query, "head", page->head);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_EXPORT_TASKS, err,
+                              tide_bind_text("after", page->after),
+                              tide_bind_text("task_id", page->task_id),
+                              tide_bind_i64("head", page->head), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_json json;

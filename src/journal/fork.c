@@ -15,6 +15,7 @@
 #include "journal/page.h"
 #include "journal/removal.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct fork_request {
@@ -32,9 +33,8 @@ static tide_status find_parent(fork_request *request, tide_tx *tx, tide_error *e
     int64_t global_sequence = 0;
     TIDE_TRY(tide_journal_need(tx, request->id_or_number, &global_sequence, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_PARENT, err));
-    tide_query_bind_i64(query, "global_sequence", global_sequence);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_PARENT, err,
+                                           tide_bind_i64("global_sequence", global_sequence));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "the task of checkpoint %s is gone",
                          request->id_or_number);
@@ -61,9 +61,8 @@ static tide_status check_depth(const fork_request *request, tide_tx *tx, tide_er
 static tide_status check_new(const fork_request *request, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err,
+                                           tide_bind_text("task_id", request->task_id));
     if (status == TIDE_OK)
         return tide_fail(err, TIDE_E_EXISTS, "task %s exists already", request->task_id);
     return status < TIDE_OK ? status : TIDE_OK;
@@ -71,16 +70,11 @@ static tide_status check_new(const fork_request *request, tide_tx *tx, tide_erro
 
 static tide_status add_task(const fork_request *request, tide_tx *tx, tide_error *err)
 {
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_ADD, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_text(query, "title", request->title ? request->title : request->parent_title);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_text(query, "forked_from", request->parent);
-    tide_query_bind_i64(query, "forked_at", request->number);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_FORK_TASK_ADD, NULL, err, tide_bind_text("task_id", request->task_id),
+        tide_bind_text("title", request->title ? request->title : request->parent_title),
+        tide_bind_now("now"), tide_bind_text("forked_from", request->parent),
+        tide_bind_i64("forked_at", request->number));
 }
 
 static tide_status fork_task(tide_tx *tx, void *arg, tide_error *err)
@@ -93,12 +87,9 @@ static tide_status fork_task(tide_tx *tx, void *arg, tide_error *err)
     tide_chain chain = {0};
     TIDE_TRY(tide_chain_at(&chain, tx, request->parent, request->number, err));
     TIDE_TRY(add_task(request, tx, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_HEAD_SET, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_i64(query, "number", request->number);
-    tide_query_bind_blob(query, "chain", tide_chain_view(&chain));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_FORK_HEAD_SET, NULL, err, tide_bind_text("task_id", request->task_id),
+        tide_bind_i64("number", request->number), tide_bind_blob("chain", tide_chain_view(&chain)));
 }
 
 tide_status tide_journal_fork(tide_store *store, const char *id_or_number, const char *task_id,

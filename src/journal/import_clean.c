@@ -1,6 +1,7 @@
 /* import_clean.c - what imports leave in the staging tables, removed in bounded steps. */
 #include "base/cleanup.h"
 #include "journal/import_run.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct clear_step {
@@ -12,12 +13,11 @@ typedef struct clear_step {
 static tide_status clear(tide_tx *tx, void *arg, tide_error *err)
 {
     clear_step *step = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, step->sql, err));
-    tide_query_bind_i64(query, "import_id", step->import_id);
-    if (step->sql != TIDE_SQL_IMPORT_CLEAR_TYPES && step->sql != TIDE_SQL_IMPORT_CLEAR_RUN)
-        tide_query_bind_i64(query, "limit", TIDE_IMPORT_CLEAR_MAX);
-    return tide_query_run(query, &step->removed, err);
+    return tide_tx_exec(tx, step->sql, &step->removed, err,
+                        tide_bind_i64("import_id", step->import_id),
+                        TIDE_BIND_IF(step->sql != TIDE_SQL_IMPORT_CLEAR_TYPES &&
+                                         step->sql != TIDE_SQL_IMPORT_CLEAR_RUN,
+                                     tide_bind_i64("limit", TIDE_IMPORT_CLEAR_MAX)));
 }
 
 /* The run goes last: whatever is still there belongs to one that is known. */
@@ -44,13 +44,10 @@ typedef struct stale {
 static tide_status find_stale(tide_tx *tx, void *arg, tide_error *err)
 {
     stale *found = arg;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STALE, err));
-    tide_query_bind_time(query, "before", now_us - TIDE_IMPORT_SILENCE_US);
-    tide_query_bind_i64(query, "after", found->after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_IMPORT_STALE, err,
+                                           tide_bind_now_plus("before", -TIDE_IMPORT_SILENCE_US),
+                                           tide_bind_i64("after", found->after));
     if (status == TIDE_OK)
         found->import_id = tide_query_col_i64(query);
     return status;

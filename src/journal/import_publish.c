@@ -15,6 +15,7 @@
 #include "journal/import_run.h"
 #include "journal/removal.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct publication {
@@ -37,9 +38,7 @@ typedef struct publication {
 static tide_status begin(tide_query **out, const publication *p, tide_tx *tx, const tide_sql *sql,
                          tide_error *err)
 {
-    TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_query_bind_i64(*out, "import_id", p->run->import_id);
-    return TIDE_OK;
+    return tide_query_start(out, tx, sql, err, tide_bind_i64("import_id", p->run->import_id));
 }
 
 /* A statement that wants nothing but the import. */
@@ -62,10 +61,7 @@ static tide_status run_at(const publication *p, tide_tx *tx, const tide_sql *sql
 
 static tide_status run_last(tide_tx *tx, const tide_sql *sql, int64_t last, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "last", last);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, tide_bind_i64("last", last));
 }
 
 /* ---- what is there ---- */
@@ -169,8 +165,7 @@ static tide_status is_nothing_new(bool *out, const publication *p, tide_tx *tx, 
 {
     *out = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
-    TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
-    TIDE_TRY(tide_query_one(head, err));
+    TIDE_TRY(tide_tx_one(&head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
     if (p->new_count > 0 || tide_query_col_i64(head) < p->run->head)
         return TIDE_OK;
     int64_t tasks = 0;
@@ -200,8 +195,8 @@ static tide_status lock(publication *p, tide_tx *tx, tide_error *err)
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_HEADS_LOCK, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_HEAD_LOCK, err));
-    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_IMPORT_HEAD_LOCK, err, tide_bind_clock("clock")));
     TIDE_TRY(tide_tx_declare_counter(tx, "journal/2", &query, &p->head, err));
     TIDE_TRY(tide_journal_event_declare(tx, &p->range, err));
     return tide_tx_take_counters(tx, err);
@@ -238,11 +233,8 @@ static tide_status record_gaps(const publication *p, tide_tx *tx, tide_error *er
     const int64_t last_row = p->new_count > 0 ? p->last_new : p->head;
     if (p->last <= last_row)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *behind = NULL;
-    TIDE_TRY(tide_query_begin(&behind, tx, TIDE_SQL_IMPORT_GAP_PUBLISH, err));
-    tide_query_bind_i64(behind, "first", last_row + 1);
-    tide_query_bind_i64(behind, "last", p->last);
-    return tide_query_run(behind, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_IMPORT_GAP_PUBLISH, NULL, err,
+                        tide_bind_i64("first", last_row + 1), tide_bind_i64("last", p->last));
 }
 
 /* SQLite's own counter never falls behind. */
@@ -266,17 +258,11 @@ static tide_status set_fork(tide_tx *tx, const char *task_id, const char *parent
                          TIDE_JOURNAL_DEPTH_MAX);
     tide_chain chain = {0};
     TIDE_TRY(tide_chain_at(&chain, tx, parent, number, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *task = NULL;
-    TIDE_TRY(tide_query_begin(&task, tx, TIDE_SQL_IMPORT_FORK_SET, err));
-    tide_query_bind_text(task, "task_id", task_id);
-    tide_query_bind_i64(task, "number", number);
-    TIDE_TRY(tide_query_run(task, NULL, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
-    TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_FORK_HEAD_SET, err));
-    tide_query_bind_text(head, "task_id", task_id);
-    tide_query_bind_i64(head, "number", number);
-    tide_query_bind_blob(head, "chain", tide_chain_view(&chain));
-    return tide_query_run(head, NULL, err);
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_IMPORT_FORK_SET, NULL, err,
+                          tide_bind_text("task_id", task_id), tide_bind_i64("number", number)));
+    return tide_tx_exec(tx, TIDE_SQL_FORK_HEAD_SET, NULL, err, tide_bind_text("task_id", task_id),
+                        tide_bind_i64("number", number),
+                        tide_bind_blob("chain", tide_chain_view(&chain)));
 }
 
 static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, tide_error *err)

@@ -10,6 +10,7 @@
 #include "journal/export_row.h"
 #include "journal/import_run.h"
 #include "journal/page.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- batches ---- */
@@ -49,33 +50,22 @@ bool tide_import_batch_is_full(const tide_import_batch *batch)
 
 /* ---- the run ---- */
 
-static tide_status add_run(tide_tx *tx, void *arg, tide_error *err)
-{
-    const tide_import_run *run = arg;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_RUN_ADD, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
-}
-
 tide_status tide_import_run_begin(tide_import_run *run, tide_error *err)
 {
     tide_sequence_range range = {0};
     TIDE_TRY(tide_sequence_next(run->store, "journal/imports", 1, &range, NULL, err));
     run->import_id = range.first;
-    return tide_store_write(run->store, add_run, run, err);
+    return tide_store_exec(run->store, TIDE_SQL_IMPORT_RUN_ADD, NULL, err,
+                           tide_bind_i64("import_id", run->import_id), tide_bind_now("now"));
 }
 
 static tide_status touch(const tide_import_run *run, tide_tx *tx, int64_t *now_us, tide_error *err)
 {
     TIDE_TRY(tide_tx_now(tx, now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    tide_query_bind_time(query, "now", *now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err,
+                              tide_bind_i64("import_id", run->import_id),
+                              tide_bind_time("now", *now_us)));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
@@ -89,33 +79,25 @@ static tide_status touch(const tide_import_run *run, tide_tx *tx, int64_t *now_u
 static tide_status defer_type(const tide_import_run *run, const tide_import_type *type, tide_tx *tx,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_TYPE, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    tide_query_bind_text(query, "type", type->type);
-    tide_query_bind_bool(query, "is_resumable", type->is_resumable);
-    tide_query_bind_text(query, "description", type->description);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_SQL_IMPORT_STAGE_TYPE, err, tide_bind_i64("import_id", run->import_id),
+        tide_bind_text("type", type->type), tide_bind_bool("is_resumable", type->is_resumable),
+        tide_bind_text("description", type->description));
 }
 
 static tide_status defer_task(const tide_import_run *run, const tide_import_task *task,
                               int64_t now_us, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_TASK, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    tide_query_bind_text(query, "task_id", task->task_id);
-    tide_query_bind_text(query, "title", task->title);
-    tide_query_bind_text(query, "status", task->status);
-    tide_query_bind_text(query, "metadata", task->metadata);
-    tide_query_bind_time(query, "created_at",
-                         task->created_at_us != 0 ? task->created_at_us : now_us);
-    if (task->completed_at_us != 0)
-        tide_query_bind_time(query, "completed_at", task->completed_at_us);
-    tide_query_bind_text(query, "forked_from", task->forked_from);
-    tide_query_bind_text(query, "fork_point", task->fork_point);
-    tide_query_bind_i64(query, "last_sequence", task->last_sequence);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_SQL_IMPORT_STAGE_TASK, err, tide_bind_i64("import_id", run->import_id),
+        tide_bind_text("task_id", task->task_id), tide_bind_text("title", task->title),
+        tide_bind_text("status", task->status), tide_bind_text("metadata", task->metadata),
+        tide_bind_time("created_at", task->created_at_us != 0 ? task->created_at_us : now_us),
+        TIDE_BIND_IF(task->completed_at_us != 0,
+                     tide_bind_time("completed_at", task->completed_at_us)),
+        tide_bind_text("forked_from", task->forked_from),
+        tide_bind_text("fork_point", task->fork_point),
+        tide_bind_i64("last_sequence", task->last_sequence));
 }
 
 /* The older document has no tasks: a session is one. */
@@ -150,29 +132,27 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_STAGE_ROW, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    tide_query_bind_i64(query, "ordinal", ordinal);
-    tide_query_bind_i64(query, "source_global", row->global_sequence);
-    tide_query_bind_i64(query, "source_number", row->sequence_number);
-    tide_query_bind_text(query, "checkpoint_id", row->fields.checkpoint_id);
-    tide_query_bind_text(query, "task_id", row->fields.task_id);
-    tide_query_bind_text(query, "work_item_id", row->fields.work_item_id);
-    tide_query_bind_text(query, "type", row->fields.type);
-    tide_query_bind_text_view(query, "snapshot", tide_snapshot_row_text(snapshot));
-    tide_query_bind_text(query, "metadata", row->fields.metadata);
-    if (row->created_at_us != 0)
-        tide_query_bind_time(query, "created_at", row->created_at_us);
-    tide_query_bind_text(query, "message", row->fields.message);
-    tide_query_bind_text(query, "trigger", row->fields.trigger);
-    tide_query_bind_i64(query, "snapshot_len", (int64_t)row->fields.snapshot.len);
-    tide_query_bind_i64(query, "chunk_count", snapshot->count);
-    tide_query_bind_blob(query, "checksum",
-                         tide_view_bytes(row->checksum.bytes, sizeof row->checksum.bytes));
-    tide_query_bind_text(query, "origin_session", row->origin_session);
-    tide_query_bind_i64(query, "origin_global", row->origin_global);
-    tide_query_bind_i64(query, "origin_number", row->origin_number);
-    tide_query_bind_text(query, "annotations", row->annotations);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_IMPORT_STAGE_ROW, err, tide_bind_i64("import_id", run->import_id),
+        tide_bind_i64("ordinal", ordinal), tide_bind_i64("source_global", row->global_sequence),
+        tide_bind_i64("source_number", row->sequence_number),
+        tide_bind_text("checkpoint_id", row->fields.checkpoint_id),
+        tide_bind_text("task_id", row->fields.task_id),
+        tide_bind_text("work_item_id", row->fields.work_item_id),
+        tide_bind_text("type", row->fields.type),
+        tide_bind_view("snapshot", tide_snapshot_row_text(snapshot)),
+        tide_bind_text("metadata", row->fields.metadata),
+        TIDE_BIND_IF(row->created_at_us != 0, tide_bind_time("created_at", row->created_at_us)),
+        tide_bind_text("message", row->fields.message),
+        tide_bind_text("trigger", row->fields.trigger),
+        tide_bind_i64("snapshot_len", (int64_t)row->fields.snapshot.len),
+        tide_bind_i64("chunk_count", snapshot->count),
+        tide_bind_blob("checksum",
+                       tide_view_bytes(row->checksum.bytes, sizeof row->checksum.bytes)),
+        tide_bind_text("origin_session", row->origin_session),
+        tide_bind_i64("origin_global", row->origin_global),
+        tide_bind_i64("origin_number", row->origin_number),
+        tide_bind_text("annotations", row->annotations)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
     tide_buffer_init(&list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_status status = TIDE_OK;
@@ -187,18 +167,13 @@ static tide_status defer_chunks(const tide_import_run *run, const tide_snapshot 
 {
     if (snapshot->count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *chunks = NULL;
-    TIDE_TRY(tide_query_begin(&chunks, tx, TIDE_SQL_IMPORT_STAGE_CHUNKS, err));
-    tide_query_bind_i64(chunks, "import_id", run->import_id);
-    tide_query_bind_i64(chunks, "ordinal", ordinal);
-    tide_query_bind_i64(chunks, "count", snapshot->count);
-    tide_query_bind_blob(chunks, "digests", tide_snapshot_digests(snapshot));
-    TIDE_TRY(tide_query_defer(&chunks, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *candidates = NULL;
-    TIDE_TRY(tide_query_begin(&candidates, tx, TIDE_SQL_IMPORT_STAGE_CANDIDATES, err));
-    tide_query_bind_i64(candidates, "import_id", run->import_id);
-    tide_query_bind_i64(candidates, "ordinal", ordinal);
-    return tide_query_defer(&candidates, err);
+    TIDE_TRY(tide_tx_defer(
+        tx, TIDE_SQL_IMPORT_STAGE_CHUNKS, err, tide_bind_i64("import_id", run->import_id),
+        tide_bind_i64("ordinal", ordinal), tide_bind_i64("count", snapshot->count),
+        tide_bind_blob("digests", tide_snapshot_digests(snapshot))));
+    return tide_tx_defer(tx, TIDE_SQL_IMPORT_STAGE_CANDIDATES, err,
+                         tide_bind_i64("import_id", run->import_id),
+                         tide_bind_i64("ordinal", ordinal));
 }
 
 static tide_status stage_checkpoint(tide_import_batch *batch, int index, int64_t ordinal,
@@ -264,18 +239,15 @@ static tide_status find_depths(tide_tx *tx, void *arg, tide_error *err)
     const tide_import_run *run = arg;
     int64_t now_us = 0;
     TIDE_TRY(touch(run, tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_DEPTHS, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_IMPORT_DEPTHS, NULL, err,
+                        tide_bind_i64("import_id", run->import_id));
 }
 
 static tide_status check_counts(tide_import_run *run, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_COUNT, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IMPORT_COUNT, err,
+                         tide_bind_i64("import_id", run->import_id)));
     const int64_t tasks = tide_query_col_i64(query);
     const int64_t circular = tide_query_col_i64(query);
     run->depth_max = tide_query_col_i64(query);
@@ -297,9 +269,8 @@ static tide_status check_whole(tide_tx *tx, void *arg, tide_error *err)
     tide_import_run *run = arg;
     TIDE_TRY(check_counts(run, tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TASK, err));
-    tide_query_bind_i64(query, "import_id", run->import_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TASK, err,
+                                           tide_bind_i64("import_id", run->import_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const tide_view id = tide_query_col_text(query);
@@ -340,10 +311,10 @@ static tide_status check_plain_page(tide_tx *tx, void *arg, tide_error *err)
     plain_check *check = arg;
     check->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN, err));
-    tide_query_bind_i64(query, "import_id", check->run->import_id);
-    tide_query_bind_i64(query, "after", check->after);
-    tide_query_bind_i64(query, "limit", PLAIN_PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN, err,
+                              tide_bind_i64("import_id", check->run->import_id),
+                              tide_bind_i64("after", check->after),
+                              tide_bind_i64("limit", PLAIN_PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         check->last = tide_query_col_i64(query);

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "journal/seal.h"
 #include "journal/snapshot.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 tide_journal_page *tide_journal_page_new(void)
@@ -193,10 +194,11 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
     TIDE_TRY(list_numbers(&list, numbers, count, err));
     TIDE_TRY(tide_tx_identity(tx, &page->identity, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_ROWS, err));
-    tide_query_bind_bool(query, "with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0);
-    tide_query_bind_bool(query, "with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0);
-    tide_query_bind_text_view(query, "numbers", tide_buffer_view(&list));
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_JOURNAL_ROWS, err,
+                         tide_bind_bool("with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0),
+                         tide_bind_bool("with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0),
+                         tide_bind_view("numbers", tide_buffer_view(&list))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
@@ -242,8 +244,8 @@ static tide_status find_number(tide_tx *tx, const char *text, int64_t *global_se
     if (!parse_number(text, &number))
         return TIDE_NONE;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err));
-    tide_query_bind_i64(query, "global_sequence", number);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err,
+                              tide_bind_i64("global_sequence", number)));
     return find(query, global_sequence, err);
 }
 
@@ -255,8 +257,8 @@ tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_number, int64_t 
     if (status != TIDE_NONE)
         return status;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_FIND, err));
-    tide_query_bind_text(query, "checkpoint_id", id_or_number);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_FIND, err,
+                              tide_bind_text("checkpoint_id", id_or_number)));
     return find(query, global_sequence, err);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 tide_status tide_journal_list(tide_store *store, const tide_journal_filter *filter,
@@ -64,8 +65,7 @@ static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
 {
     head_request *head = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
     head->last = tide_query_col_i64(query);
     return tide_identity_read(tx, &head->identity, err);
 }

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "journal/events.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- candidates ---- */
@@ -17,9 +18,7 @@ static tide_status lock(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, TIDE_NO_BIND);
 }
 
 tide_status tide_removal_begin(tide_tx *tx, tide_error *err)
@@ -52,12 +51,10 @@ tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *tas
 {
     out->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_CANDIDATES, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    tide_query_bind_i64(query, "after", after);
-    tide_query_bind_i64(query, "before", before);
-    tide_query_bind_i64(query, "limit", TIDE_REMOVAL_MAX);
-    tide_query_bind_bool(query, "yes", true);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_REMOVAL_CANDIDATES, err, tide_bind_text("task_id", task_id),
+        tide_bind_i64("after", after), tide_bind_i64("before", before),
+        tide_bind_i64("limit", TIDE_REMOVAL_MAX), tide_bind_bool("yes", true)));
     if (older_us != 0)
         tide_journal_bind_bound(query, tx, "older", older_us);
     tide_status status = TIDE_OK;
@@ -70,9 +67,7 @@ tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *tas
 
 static tide_status run(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, TIDE_NO_BIND);
 }
 
 static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, int64_t *removed,
@@ -89,8 +84,8 @@ static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, i
     if (tide_buffer_append_byte(&list, ']') < TIDE_OK)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_DO, err));
-    tide_query_bind_text_view(query, "numbers", tide_buffer_view(&list));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_REMOVAL_DO, err,
+                              tide_bind_view("numbers", tide_buffer_view(&list))));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != *removed)
@@ -151,8 +146,8 @@ static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
     tide_buffer_init(&list, TIDE_REMOVAL_MAX * 48);
     TIDE_TRY(list_spans(&list, s, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_GAP_EDGES, err));
-    tide_query_bind_text_view(query, "runs", tide_buffer_view(&list));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_EDGES, err,
+                              tide_bind_view("runs", tide_buffer_view(&list))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         span *edge = &s->rows[s->count++];
@@ -165,13 +160,9 @@ static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
 static tide_status defer_span(tide_tx *tx, const tide_sql *sql, const span *gap, int64_t now_us,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "first", gap->first);
-    tide_query_bind_i64(query, "last", gap->last);
-    if (sql == TIDE_SQL_GAP_ADD)
-        tide_query_bind_time(query, "now", now_us);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, sql, err, tide_bind_i64("first", gap->first),
+                         tide_bind_i64("last", gap->last),
+                         TIDE_BIND_IF(sql == TIDE_SQL_GAP_ADD, tide_bind_time("now", now_us)));
 }
 
 /* The database has recorded each removed number, on PostgreSQL each run of them; here they are joined to what was
@@ -255,10 +246,10 @@ static void find_cuts(cuts *out, const tide_candidates *candidates, int64_t low,
 static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CUT_LIST, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    tide_query_bind_i64(query, "low", all->rows[0].low);
-    tide_query_bind_i64(query, "high", all->rows[all->count - 1].high);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CUT_LIST, err,
+                              tide_bind_text("task_id", task_id),
+                              tide_bind_i64("low", all->rows[0].low),
+                              tide_bind_i64("high", all->rows[all->count - 1].high)));
     int at = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
@@ -283,22 +274,13 @@ static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_e
 static tide_status defer_cut(const cut *c, tide_tx *tx, const char *task_id, const char *reason,
                              int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *forget = NULL;
-    TIDE_TRY(tide_query_begin(&forget, tx, TIDE_SQL_CUT_FORGET, err));
-    tide_query_bind_text(forget, "task_id", task_id);
-    tide_query_bind_i64(forget, "low", c->low);
-    tide_query_bind_i64(forget, "high", c->high);
-    TIDE_TRY(tide_query_defer(&forget, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *add = NULL;
-    TIDE_TRY(tide_query_begin(&add, tx, TIDE_SQL_CUT_ADD, err));
-    tide_query_bind_text(add, "task_id", task_id);
-    tide_query_bind_i64(add, "first", c->first);
-    tide_query_bind_i64(add, "last", c->last);
-    if (c->chain_number > 0)
-        tide_query_bind_blob(add, "chain", tide_chain_view(&c->chain));
-    tide_query_bind_text(add, "reason", reason);
-    tide_query_bind_time(add, "now", now_us);
-    return tide_query_defer(&add, err);
+    TIDE_TRY(tide_tx_defer(tx, TIDE_SQL_CUT_FORGET, err, tide_bind_text("task_id", task_id),
+                           tide_bind_i64("low", c->low), tide_bind_i64("high", c->high)));
+    return tide_tx_defer(
+        tx, TIDE_SQL_CUT_ADD, err, tide_bind_text("task_id", task_id),
+        tide_bind_i64("first", c->first), tide_bind_i64("last", c->last),
+        TIDE_BIND_IF(c->chain_number > 0, tide_bind_blob("chain", tide_chain_view(&c->chain))),
+        tide_bind_text("reason", reason), tide_bind_time("now", now_us));
 }
 
 static tide_status read_neighbours(const tide_candidates *candidates, tide_tx *tx,
@@ -306,11 +288,10 @@ static tide_status read_neighbours(const tide_candidates *candidates, tide_tx *t
                                    tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_REMOVAL_NEIGHBOURS, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    tide_query_bind_i64(query, "first", candidates->rows[0].sequence_number);
-    tide_query_bind_i64(query, "last", candidates->rows[candidates->count - 1].sequence_number);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(
+        &query, tx, TIDE_SQL_REMOVAL_NEIGHBOURS, err, tide_bind_text("task_id", task_id),
+        tide_bind_i64("first", candidates->rows[0].sequence_number),
+        tide_bind_i64("last", candidates->rows[candidates->count - 1].sequence_number)));
     *low = tide_query_col_i64(query);
     *high = tide_query_col_i64(query);
     return TIDE_OK;
@@ -364,7 +345,5 @@ tide_status tide_removal_do(tide_tx *tx, const char *task_id, const tide_candida
     const char *reason = kind == TIDE_JOURNAL_DELETED ? "deleted" : "compacted";
     TIDE_TRY(record_cuts(tx, task_id, candidates, reason, now_us, err));
     TIDE_TRY(add_event(tx, task_id, candidates, kind, removed, range, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *end = NULL;
-    TIDE_TRY(tide_query_begin(&end, tx, TIDE_SQL_REMOVAL_PERMIT_END, err));
-    return tide_query_defer(&end, err);
+    return tide_tx_defer(tx, TIDE_SQL_REMOVAL_PERMIT_END, err, TIDE_NO_BIND);
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -93,9 +94,9 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
     for (int i = 0; i < snapshot->count; i++)
         snapshot->parts[i].is_known = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_KNOWN, err));
-    tide_query_bind_i64(query, "count", snapshot->count);
-    tide_query_bind_blob(query, "digests", tide_snapshot_digests(snapshot));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_KNOWN, err,
+                              tide_bind_i64("count", snapshot->count),
+                              tide_bind_blob("digests", tide_snapshot_digests(snapshot))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         snapshot->parts[tide_query_col_i64(query)].is_known = true;
@@ -165,12 +166,10 @@ static tide_status write_batch(batch *b, tide_tx *tx, tide_error *err)
         return TIDE_OK;
     if (tide_buffer_append_byte(&b->list, ']') < TIDE_OK)
         return tide_no_memory(err);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_ADD, err));
-    tide_query_bind_blob(query, "digests", tide_buffer_view(&b->digests));
-    tide_query_bind_blob(query, "bodies", tide_buffer_view(&b->bodies));
-    tide_query_bind_text_view(query, "list", tide_buffer_view(&b->list));
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_CHUNKS_ADD, NULL, err,
+                          tide_bind_blob("digests", tide_buffer_view(&b->digests)),
+                          tide_bind_blob("bodies", tide_buffer_view(&b->bodies)),
+                          tide_bind_view("list", tide_buffer_view(&b->list))));
     tide_buffer_clear(&b->digests);
     tide_buffer_clear(&b->bodies);
     tide_buffer_clear(&b->list);
@@ -211,9 +210,7 @@ static tide_status keep_collector_away(tide_tx *tx, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_SHARE, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_CHUNKS_SHARE, NULL, err, TIDE_NO_BIND);
 }
 
 tide_status tide_snapshot_store(tide_snapshot *snapshot, tide_tx *tx, tide_error *err)
@@ -244,8 +241,8 @@ tide_status tide_snapshot_load(char *out, int64_t len, int64_t chunk_count, tide
                                int64_t global_sequence, tide_chunk_coder *coder, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_CHUNKS_OF, err));
-    tide_query_bind_i64(query, "global_sequence", global_sequence);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_OF, err,
+                              tide_bind_i64("global_sequence", global_sequence)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer chunk = {0};
     tide_buffer_init(&chunk, TIDE_CHUNK_LEN_MAX);
     int64_t filled = 0;

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "journal/events.h"
 #include "journal/page.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct happening {
@@ -38,10 +39,10 @@ static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *cou
     *count = 0;
     step->is_page_full = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_PICK_UP, err));
-    tide_query_bind_i64(query, "first", step->from.global_sequence + 1);
-    tide_query_bind_i64(query, "last", INT64_MAX);
-    tide_query_bind_i64(query, "limit", step->limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_PICK_UP, err,
+                              tide_bind_i64("first", step->from.global_sequence + 1),
+                              tide_bind_i64("last", INT64_MAX),
+                              tide_bind_i64("limit", step->limit)));
     int64_t weight = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
@@ -83,9 +84,9 @@ static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
 {
     step->happening_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err));
-    tide_query_bind_i64(query, "after", step->from.event_id);
-    tide_query_bind_i64(query, "limit", step->limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err,
+                              tide_bind_i64("after", step->from.event_id),
+                              tide_bind_i64("limit", step->limit)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_event(&step->happenings[step->happening_count++], query, err));
@@ -98,9 +99,8 @@ static tide_status check_known(const tide_identity *seen, const tide_identity *n
                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EPOCH_KNOWN, err));
-    tide_query_bind_text(query, "epoch_id", seen->epoch_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_EPOCH_KNOWN, err,
+                         tide_bind_text("epoch_id", seen->epoch_id)));
     if (tide_query_col_i64(query) > 0 || (seen->epoch > 0 && seen->epoch < now->epoch))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_MISMATCH,
@@ -125,10 +125,9 @@ static tide_status check_epoch(tail_step *step, tide_tx *tx, tide_error *err)
     if (step->is_epoch_changed) {
         TIDE_TRY(check_known(seen, &now, tx, err));
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err));
-        tide_query_bind_text(query, "epoch_id", seen->epoch_id);
-        tide_query_bind_i64(query, "epoch", seen->epoch);
-        TIDE_TRY(tide_query_one(query, err));
+        TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err,
+                             tide_bind_text("epoch_id", seen->epoch_id),
+                             tide_bind_i64("epoch", seen->epoch)));
         const int64_t head = tide_query_col_i64(query);
         const int64_t event = tide_query_col_i64(query);
         if (head < step->from.global_sequence)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 200 };
@@ -20,9 +21,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     task_page *page = arg;
     page->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TASKS, err));
-    tide_query_bind_text(query, "after", page->after);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_TASKS, err,
+                              tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view id = tide_query_col_text(query);

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "journal/removal.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { STEP = 1000 }; /* events of one transaction */
@@ -16,9 +17,8 @@ static tide_status begin_before(tide_query **out, tide_tx *tx, const tide_sql *s
 {
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_TRY(tide_query_begin(out, tx, sql, err));
-    tide_query_bind_time(*out, "before", now_us > keep_us ? now_us - keep_us : 0);
-    return TIDE_OK;
+    return tide_query_start(out, tx, sql, err,
+                            tide_bind_time("before", now_us > keep_us ? now_us - keep_us : 0));
 }
 
 static tide_status look_for_old(tide_tx *tx, void *arg, tide_error *err)
@@ -33,9 +33,7 @@ static tide_status look_for_old(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status run(tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, sql, NULL, err, TIDE_NO_BIND);
 }
 
 static tide_status trim(tide_tx *tx, void *arg, tide_error *err)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "journal/check.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct type_request {
@@ -13,22 +14,17 @@ typedef struct type_request {
 
 static tide_status raise_type(tide_tx *tx, const char *type, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_RAISE, err));
-    tide_query_bind_text(query, "type", type);
-    tide_query_bind_bool(query, "yes", true);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_JOURNAL_TYPE_RAISE, NULL, err, tide_bind_text("type", type),
+                        tide_bind_bool("yes", true));
 }
 
 static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
 {
     const type_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_TYPE_ADD, err));
-    tide_query_bind_text(query, "type", request->type);
-    tide_query_bind_bool(query, "is_resumable", request->is_resumable);
-    tide_query_bind_text(query, "description", request->description);
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_JOURNAL_TYPE_ADD, NULL, err,
+                          tide_bind_text("type", request->type),
+                          tide_bind_bool("is_resumable", request->is_resumable),
+                          tide_bind_text("description", request->description)));
     return request->is_resumable ? raise_type(tx, request->type, err) : TIDE_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "journal/seal.h"
 #include "journal/tasks.h"
 #include "journal/walk.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { FINDINGS_LEN = 1 << 20 };
@@ -144,9 +145,8 @@ static tide_status check_headless(task_check *check, tide_tx *tx, tide_error *er
 {
     const char *task_id = segment_of(check)->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err, tide_bind_text("task_id", task_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     tide_verify_say(&check->findings, "task %s: its counter is missing", task_id);
@@ -159,10 +159,9 @@ static tide_status check_below(task_check *check, tide_tx *tx, tide_error *err)
 {
     const tide_segment *segment = segment_of(check);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_BELOW, err));
-    tide_query_bind_text(query, "task_id", segment->task_id);
-    tide_query_bind_i64(query, "number", segment->low);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_VERIFY_BELOW, err,
+                         tide_bind_text("task_id", segment->task_id),
+                         tide_bind_i64("number", segment->low)));
     const int64_t count = tide_query_col_i64(query);
     if (count == 0)
         return TIDE_OK;
@@ -178,9 +177,8 @@ static tide_status check_end(task_check *check, tide_tx *tx, tide_error *err)
 {
     const char *task_id = segment_of(check)->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_HEAD, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_VERIFY_HEAD, err, tide_bind_text("task_id", task_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : check_headless(check, tx, err);
     const int64_t last = tide_query_col_i64(query);
@@ -210,11 +208,10 @@ static void cuts_done(cuts *c)
 static tide_status begin_cuts(cuts *c, const task_check *check, tide_tx *tx, tide_error *err)
 {
     const tide_segment *segment = segment_of(check);
-    TIDE_TRY(tide_query_begin(&c->query, tx, TIDE_SQL_VERIFY_CUTS, err));
-    tide_query_bind_text(c->query, "task_id", segment->task_id);
-    tide_query_bind_i64(c->query, "after", check->before.number);
-    tide_query_bind_i64(c->query, "until",
-                        check->walk.is_full ? check->walk.last_number : segment->high);
+    TIDE_TRY(tide_query_start(
+        &c->query, tx, TIDE_SQL_VERIFY_CUTS, err, tide_bind_text("task_id", segment->task_id),
+        tide_bind_i64("after", check->before.number),
+        tide_bind_i64("until", check->walk.is_full ? check->walk.last_number : segment->high)));
     return next_cut(c, err);
 }
 
@@ -292,22 +289,13 @@ static tide_status check_one_of_all(void *arg, const char *task_id, tide_error *
     return check_task(all->store, task_id, false, all->fn, all->arg, all->report, err);
 }
 
-static tide_status count_permits(tide_tx *tx, void *arg, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_PERMITS, err));
-    TIDE_TRY(tide_query_one(query, err));
-    *(int64_t *)arg = tide_query_col_i64(query);
-    return TIDE_OK;
-}
-
 /* SQLite's guards let everybody pass while there is a permit. */
 static tide_status check_permits(const every_task *all, tide_error *err)
 {
     int64_t count = 0;
     if (tide_store_engine(all->store) != TIDE_ENGINE_SQLITE)
         return TIDE_OK;
-    TIDE_TRY(tide_store_read(all->store, count_permits, &count, err));
+    TIDE_TRY(tide_store_number(&count, all->store, TIDE_SQL_VERIFY_PERMITS, err, TIDE_NO_BIND));
     if (count == 0)
         return TIDE_OK;
     all->report->invalid++;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { PAGE = 5000, FINDINGS_LEN = 1 << 20 };
@@ -42,9 +43,8 @@ static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
 {
     check->row_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_NUMBERS, err));
-    tide_query_bind_i64(query, "after", check->after);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_NUMBERS, err,
+                              tide_bind_i64("after", check->after), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         numbered_row *row = &check->rows[check->row_count++];
@@ -60,10 +60,9 @@ static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
 {
     check->gap_count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_VERIFY_GAPS, err));
-    tide_query_bind_i64(query, "after", check->after);
-    tide_query_bind_i64(query, "until", check->until);
-    tide_query_bind_i64(query, "limit", PAGE);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_GAPS, err,
+                              tide_bind_i64("after", check->after),
+                              tide_bind_i64("until", check->until), tide_bind_i64("limit", PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         span *gap = &check->gaps[check->gap_count++];
@@ -75,11 +74,7 @@ static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
 
 static tide_status read_head(int64_t *head, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err));
-    TIDE_TRY(tide_query_one(query, err));
-    *head = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND);
 }
 
 static void note_missing(number_check *check, int64_t first, int64_t last)

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "journal/check.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- lineage ---- */
@@ -16,8 +17,8 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
 {
     lineage->count = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_LINEAGE, err));
-    tide_query_bind_text(query, "task_id", task_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_LINEAGE, err,
+                              tide_bind_text("task_id", task_id)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (lineage->count > TIDE_JOURNAL_DEPTH_MAX)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "lake/catalog_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- what making and forking share ---- */
@@ -46,9 +47,8 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
     if (status != TIDE_OK)
         return status == TIDE_E_NOT_FOUND ? TIDE_NONE : status;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIRST, err));
-    tide_query_bind_i64(query, "catalog_id", m->there.catalog_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIRST, err,
+                         tide_bind_i64("catalog_id", m->there.catalog_id)));
     m->out = (tide_lake_created){.catalog_id = m->there.catalog_id, .was_there = true};
     m->out.snapshot_id = tide_query_col_i64(query);
     const tide_view key = tide_query_col_text(query);
@@ -63,31 +63,25 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
 
 tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)
 {
-    int64_t now_us = 0;
     TIDE_TRY(tide_lake_next_ids(tx, TIDE_LAKE_CATALOG_IDS, 1, &m->out.catalog_id, err));
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_ADD, err));
-    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_HEAD_ADD, NULL, err,
+                        tide_bind_i64("catalog_id", m->out.catalog_id), tide_bind_now("now"));
 }
 
 tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes, const char *marks,
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_ADD, err));
-    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_query_bind_text(query, "name", m->name);
-    tide_query_bind_text(query, "uuid", m->uuid);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_ADD, err,
+                              tide_bind_i64("catalog_id", m->out.catalog_id),
+                              tide_bind_text("name", m->name), tide_bind_text("uuid", m->uuid)));
     if (m->parent_id > 0) {
         tide_query_bind_i64(query, "parent_id", m->parent_id);
         tide_query_bind_i64(query, "fork_snapshot", m->out.parent_snapshot_id);
     }
     TIDE_TRY(tide_query_defer(&query, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ANCESTOR_SELF, err));
-    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_ANCESTOR_SELF, err,
+                              tide_bind_i64("catalog_id", m->out.catalog_id)));
     TIDE_TRY(tide_query_defer(&query, err));
     const lake_publication what = {.catalog_id = m->out.catalog_id,
                                    .changes = changes,
@@ -194,7 +188,6 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
 {
     catalog_drop *drop = arg;
     tide_lake_catalog catalog;
-    int64_t now_us = 0;
     char key[TIDE_TX_KEY_MAX + 1];
     TIDE_TRY(tide_lake_find_catalog(tx, drop->name, &catalog, err));
     if (catalog.exposed_as[0])
@@ -203,15 +196,14 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
             "catalog %s is exposed to stock clients as schema %s: take that back first "
             "('tidemark lake unexpose %s')",
             catalog.name, catalog.exposed_as, catalog.name);
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_REMOVE, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_REMOVE, err,
+                              tide_bind_i64("catalog_id", catalog.catalog_id)));
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog.catalog_id);
     TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &drop->head, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_HIDE, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_HIDE, err,
+                              tide_bind_i64("catalog_id", catalog.catalog_id),
+                              tide_bind_now("now")));
     return tide_query_defer(&query, err);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- life ---- */
@@ -137,12 +138,11 @@ static tide_status find_base(tide_tx *tx, void *arg, tide_error *err)
 {
     const tide_lake_change *change = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_BASE_FIND, err));
-    tide_query_bind_i64(query, "catalog_id", change->catalog.catalog_id);
-    tide_query_bind_i64(query, "base", change->base);
-    tide_query_bind_i64(query, "digest_a", change->catalog.digest[0]);
-    tide_query_bind_i64(query, "digest_b", change->catalog.digest[1]);
-    return tide_query_one(query, err);
+    return tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_BASE_FIND, err,
+                       tide_bind_i64("catalog_id", change->catalog.catalog_id),
+                       tide_bind_i64("base", change->base),
+                       tide_bind_i64("digest_a", change->catalog.digest[0]),
+                       tide_bind_i64("digest_b", change->catalog.digest[1]));
 }
 
 tide_status lake_check_base(tide_lake_change *change, tide_error *err)

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- the table, for who writes its files ---- */
@@ -173,11 +174,10 @@ static tide_status read_ending(tide_tx *tx, void *arg, tide_error *err)
 {
     end_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(
-        &query, tx,
-        request->is_delete ? TIDE_LAKE_SQL_LAKE_DELETE_GET : TIDE_LAKE_SQL_LAKE_FILE_GET, err));
-    tide_query_bind_i64(query, "id", request->id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx,
+                                           request->is_delete ? TIDE_LAKE_SQL_LAKE_DELETE_GET
+                                                              : TIDE_LAKE_SQL_LAKE_FILE_GET,
+                                           err, tide_bind_i64("id", request->id));
     request->is_there = status == TIDE_OK;
     if (status != TIDE_OK)
         return status;

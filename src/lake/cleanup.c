@@ -13,6 +13,7 @@
 #include "lake/data.h"
 #include "lake/expire.h"
 #include "lake/owner.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum {
@@ -107,11 +108,9 @@ static tide_status forget_page(tide_tx *tx, void *arg, tide_error *err)
 {
     const cleaning *c = arg;
     for (int64_t i = 0; i < c->count; i++) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_DONE, err));
-        tide_query_bind_i64(query, "id", c->page[i].id);
-        tide_query_bind_text(query, "path", c->page[i].path);
-        TIDE_TRY(tide_query_defer(&query, err));
+        TIDE_TRY(tide_tx_defer(tx, TIDE_LAKE_SQL_CLEAN_DONE, err,
+                               tide_bind_i64("id", c->page[i].id),
+                               tide_bind_text("path", c->page[i].path)));
     }
     return TIDE_OK;
 }
@@ -207,12 +206,8 @@ static bool ends_with(const char *path, tide_view ending)
 /* Who writes files has a pin that is older than they are, until a row names them. */
 static tide_status mark_pinned(cleaning *c, tide_tx *tx, tide_error *err)
 {
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_OLDEST_PIN, err));
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_CLEAN_OLDEST_PIN, err, tide_bind_now("now")));
     if (tide_query_col_is_null(query))
         return TIDE_OK;
     const int64_t oldest_us = tide_query_col_time(query);
@@ -225,8 +220,8 @@ static tide_status mark_pinned(cleaning *c, tide_tx *tx, tide_error *err)
 static tide_status mark_named(cleaning *c, tide_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err));
-    tide_query_bind_text_view(query, "paths", tide_buffer_view(&c->text));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err,
+                              tide_bind_view("paths", tide_buffer_view(&c->text))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view named = tide_query_col_text(query);

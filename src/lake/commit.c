@@ -18,6 +18,7 @@
 #include "base/text/uuid.h"
 #include "lake/expose.h"
 #include "lake/mark.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 static const tide_backoff retry_policy = {.base_us = 4000, .cap_us = 250000};
@@ -79,10 +80,9 @@ typedef struct refusal {
 static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
-    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_query_bind_text(query, "key", c->key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
+        tide_bind_i64("catalog_id", c->change->catalog.catalog_id), tide_bind_text("key", c->key));
     if (status != TIDE_OK)
         return status;
     out->is_replay = true;
@@ -97,11 +97,11 @@ static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, ti
 static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err));
-    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_query_bind_i64(query, "base", c->change->base);
-    tide_query_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err,
+                    tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                    tide_bind_i64("base", c->change->base),
+                    tide_bind_view("fears", tide_buffer_view(&c->plan.fears)));
     if (status != TIDE_OK)
         return status;
     const tide_view mark = tide_query_col_text(query);
@@ -118,9 +118,9 @@ static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out
 {
     memset(out, 0, sizeof *out);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_GET, err));
-    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_GET, err,
+                    tide_bind_i64("catalog_id", c->change->catalog.catalog_id));
     TIDE_TRY(status);
     out->is_gone = status == TIDE_NONE;
     if (out->is_gone)
@@ -153,13 +153,11 @@ static tide_status check_plainly(tide_tx *tx, const lake_try *c, tide_error *err
 /* In the same pipeline as the lock: the server itself fails the transaction. */
 static tide_status check_deferred(tide_tx *tx, const lake_try *c, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_REFUSE, err));
-    tide_query_bind_i64(query, "catalog_id", c->change->catalog.catalog_id);
-    tide_query_bind_i64(query, "base", c->change->base);
-    tide_query_bind_text_view(query, "fears", tide_buffer_view(&c->plan.fears));
-    tide_query_bind_text(query, "key", c->has_key || c->runs > 1 ? c->key : NULL);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_REFUSE, err,
+                         tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                         tide_bind_i64("base", c->change->base),
+                         tide_bind_view("fears", tide_buffer_view(&c->plan.fears)),
+                         tide_bind_text("key", c->has_key || c->runs > 1 ? c->key : NULL));
 }
 
 static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)

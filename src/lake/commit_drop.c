@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 typedef struct dropping {
@@ -20,22 +21,19 @@ typedef struct dropping {
 
 static tide_status begin_live(tide_query **query, const dropping *d, const tide_sql *sql)
 {
-    TIDE_TRY(tide_query_begin(query, d->tx, sql, d->err));
-    tide_query_bind_i64(*query, "catalog_id", d->catalog_id);
-    tide_query_bind_i64(*query, "table_id", d->id);
-    return TIDE_OK;
+    return tide_query_start(query, d->tx, sql, d->err, tide_bind_i64("catalog_id", d->catalog_id),
+                            tide_bind_i64("table_id", d->id));
 }
 
 static tide_status drop_row(dropping *d, tide_lake_kind kind)
 {
     tide_lake_object_row row = {.seen = {.sql = NULL}};
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, d->tx,
+    TIDE_TRY(tide_query_start(&query, d->tx,
                               kind == TIDE_LAKE_TABLE ? TIDE_LAKE_SQL_LAKE_TABLE_GET
                                                       : TIDE_LAKE_SQL_LAKE_VIEW_GET,
-                              d->err));
-    tide_query_bind_i64(query, "catalog_id", d->catalog_id);
-    tide_query_bind_i64(query, "snapshot", INT64_MAX); /* what has no end */
+                              d->err, tide_bind_i64("catalog_id", d->catalog_id),
+                              tide_bind_i64("snapshot", INT64_MAX))); /* what has no end */
     tide_query_bind_i64(query, kind == TIDE_LAKE_TABLE ? "table_id" : "view_id", d->id);
     tide_status status = tide_lake_object_row_find(query, &row, d->err);
     if (status == TIDE_OK) {
@@ -175,10 +173,8 @@ tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change, tide_e
     }
     tide_lake_digest less = {{0, 0}};
     tide_lake_digest_subtract(&less, &d.gone);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_DIGEST, err));
-    tide_query_bind_i64(query, "catalog_id", d.catalog_id);
-    tide_query_bind_i64(query, "digest_a", (int64_t)less.sums[0]);
-    tide_query_bind_i64(query, "digest_b", (int64_t)less.sums[1]);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_HEAD_DIGEST, err,
+                         tide_bind_i64("catalog_id", d.catalog_id),
+                         tide_bind_i64("digest_a", (int64_t)less.sums[0]),
+                         tide_bind_i64("digest_b", (int64_t)less.sums[1]));
 }

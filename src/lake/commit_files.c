@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { ROWS_BYTES_MAX = 48 << 20 };
@@ -89,11 +90,8 @@ static tide_status write_rows(tide_tx *tx, int64_t catalog_id, const tide_sql *s
         return tide_fail(err, status, "too many files in one change: commit some first");
     if (rows->len <= 2)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_text_view(query, "rows", tide_buffer_view(rows));
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, sql, err, tide_bind_i64("catalog_id", catalog_id),
+                         tide_bind_view("rows", tide_buffer_view(rows)));
 }
 
 /* The files of a kind, of several changes. */
@@ -116,14 +114,10 @@ static tide_status write_array(tide_tx *tx, const tide_lake_change *const *chang
 static tide_status write_stats(tide_tx *tx, int64_t catalog_id, const lake_thing *table,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_STEP, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "table_id", table->is.seen.id);
-    tide_query_bind_i64(query, "records", table->records);
-    tide_query_bind_i64(query, "row_ids", table->row_ids);
-    tide_query_bind_i64(query, "bytes", table->bytes);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_LAKE_SQL_LAKE_STATS_STEP, err, tide_bind_i64("catalog_id", catalog_id),
+        tide_bind_i64("table_id", table->is.seen.id), tide_bind_i64("records", table->records),
+        tide_bind_i64("row_ids", table->row_ids), tide_bind_i64("bytes", table->bytes));
 }
 
 static bool has_stats(const lake_thing *thing)
@@ -135,11 +129,9 @@ static bool has_stats(const lake_thing *thing)
 static tide_status begin_stats(tide_tx *tx, int64_t catalog_id, const lake_thing *table,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_STATS_BEGIN, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "table_id", table->is.seen.id);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_STATS_BEGIN, err,
+                         tide_bind_i64("catalog_id", catalog_id),
+                         tide_bind_i64("table_id", table->is.seen.id));
 }
 
 static tide_status begin_fork_stats(tide_tx *tx, const tide_lake_change *change, tide_error *err)

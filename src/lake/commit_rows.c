@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- ends ---- */
@@ -35,17 +36,11 @@ tide_status lake_end_row(tide_tx *tx, int64_t catalog_id, tide_lake_kind kind, i
                          int64_t sub_id, int64_t begin, int64_t owner_id, tide_error *err)
 {
     const bool is_own = owner_id == catalog_id;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(
-        &query, tx, is_own ? end_statement(kind) : TIDE_LAKE_SQL_LAKE_END_INHERITED, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "id", id);
-    tide_query_bind_i64(query, "begin", begin);
-    if (!is_own)
-        tide_query_bind_i64(query, "kind", kind);
-    if (!is_own || kind == TIDE_LAKE_COLUMN)
-        tide_query_bind_i64(query, "sub_id", sub_id);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, is_own ? end_statement(kind) : TIDE_LAKE_SQL_LAKE_END_INHERITED, err,
+        tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("id", id),
+        tide_bind_i64("begin", begin), TIDE_BIND_IF(!is_own, tide_bind_i64("kind", kind)),
+        TIDE_BIND_IF(!is_own || kind == TIDE_LAKE_COLUMN, tide_bind_i64("sub_id", sub_id)));
 }
 
 /* ---- schemas, tables, views ---- */
@@ -58,13 +53,11 @@ tide_status lake_add_object(tide_tx *tx, int64_t catalog_id, const tide_lake_obj
                           : seen->kind == TIDE_LAKE_TABLE ? TIDE_LAKE_SQL_LAKE_ADD_TABLE
                                                           : TIDE_LAKE_SQL_LAKE_ADD_VIEW;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "id", seen->id);
-    tide_query_bind_text(query, "uuid", seen->uuid);
-    tide_query_bind_text(query, "name", seen->name);
-    if (seen->kind != TIDE_LAKE_SCHEMA)
-        tide_query_bind_i64(query, "schema_id", seen->schema_id);
+    TIDE_TRY(tide_query_start(
+        &query, tx, sql, err, tide_bind_i64("catalog_id", catalog_id),
+        tide_bind_i64("id", seen->id), tide_bind_text("uuid", seen->uuid),
+        tide_bind_text("name", seen->name),
+        TIDE_BIND_IF(seen->kind != TIDE_LAKE_SCHEMA, tide_bind_i64("schema_id", seen->schema_id))));
     if (seen->kind == TIDE_LAKE_VIEW) {
         tide_query_bind_text(query, "dialect", row->dialect);
         tide_query_bind_text(query, "sql", seen->sql);
@@ -78,38 +71,31 @@ tide_status lake_add_object(tide_tx *tx, int64_t catalog_id, const tide_lake_obj
 static tide_status add_column(tide_tx *tx, int64_t catalog_id, int64_t table_id,
                               const tide_lake_column_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_COLUMN, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "table_id", table_id);
-    tide_query_bind_i64(query, "id", row->seen.id);
-    tide_query_bind_i64(query, "order", row->seen.order);
-    tide_query_bind_text(query, "name", row->seen.name);
-    tide_query_bind_text(query, "type", row->seen.type);
-    tide_query_bind_text(query, "initial_default",
-                         row->has_initial ? row->seen.initial_default : NULL);
-    tide_query_bind_text(query, "default_value", row->has_default ? row->seen.default_value : NULL);
-    tide_query_bind_bool(query, "nulls_allowed", row->seen.nulls_allowed);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(
+        tx, TIDE_LAKE_SQL_LAKE_ADD_COLUMN, err, tide_bind_i64("catalog_id", catalog_id),
+        tide_bind_i64("table_id", table_id), tide_bind_i64("id", row->seen.id),
+        tide_bind_i64("order", row->seen.order), tide_bind_text("name", row->seen.name),
+        tide_bind_text("type", row->seen.type),
+        tide_bind_text("initial_default", row->has_initial ? row->seen.initial_default : NULL),
+        tide_bind_text("default_value", row->has_default ? row->seen.default_value : NULL),
+        tide_bind_bool("nulls_allowed", row->seen.nulls_allowed));
 }
 
 static tide_status add_partition(tide_tx *tx, int64_t catalog_id, int64_t table_id,
                                  const tide_lake_partition *partition, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "table_id", table_id);
-    tide_query_bind_i64(query, "id", partition->id);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION, err, tide_bind_i64("catalog_id", catalog_id),
+        tide_bind_i64("table_id", table_id), tide_bind_i64("id", partition->id)));
     TIDE_TRY(tide_query_defer(&query, err));
     for (int i = 0; i < partition->count; i++) {
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION_KEY, err));
-        tide_query_bind_i64(query, "catalog_id", catalog_id);
-        tide_query_bind_i64(query, "table_id", table_id);
-        tide_query_bind_i64(query, "id", partition->id);
-        tide_query_bind_i64(query, "index", i);
-        tide_query_bind_i64(query, "column_id", partition->keys[i].column_id);
-        tide_query_bind_text(query, "transform", partition->keys[i].transform);
+        TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION_KEY, err,
+                                  tide_bind_i64("catalog_id", catalog_id),
+                                  tide_bind_i64("table_id", table_id),
+                                  tide_bind_i64("id", partition->id), tide_bind_i64("index", i),
+                                  tide_bind_i64("column_id", partition->keys[i].column_id),
+                                  tide_bind_text("transform", partition->keys[i].transform)));
         TIDE_TRY(tide_query_defer(&query, err));
     }
     return TIDE_OK;
@@ -146,11 +132,9 @@ static tide_status write_columns(tide_tx *tx, int64_t catalog_id, const lake_thi
 static tide_status add_schema_version(tide_tx *tx, int64_t catalog_id, int64_t table_id,
                                       tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_SCHEMA_VERSION, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "table_id", table_id);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_ADD_SCHEMA_VERSION, err,
+                         tide_bind_i64("catalog_id", catalog_id),
+                         tide_bind_i64("table_id", table_id));
 }
 
 static bool is_row_changed(const lake_thing *thing)
@@ -229,26 +213,26 @@ tide_status lake_publish(tide_tx *tx, const lake_publication *what, tide_error *
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH, err));
-        tide_query_bind_i64(query, "catalog_id", what->catalog_id);
-        tide_query_bind_text(query, "marks", what->marks);
+        TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH, err,
+                                  tide_bind_i64("catalog_id", what->catalog_id),
+                                  tide_bind_text("marks", what->marks)));
         bind_words(query, what);
         bind_commit(query, what);
         return tide_query_defer_rows(&query, tell_parent, what->parent, err);
     }
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_SNAPSHOT, err));
-    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_SNAPSHOT, err,
+                              tide_bind_i64("catalog_id", what->catalog_id)));
     TIDE_TRY(tide_query_defer(&query, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_CHANGES, err));
-    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_CHANGES, err,
+                              tide_bind_i64("catalog_id", what->catalog_id)));
     bind_words(query, what);
     TIDE_TRY(tide_query_defer(&query, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_MARKS, err));
-    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
-    tide_query_bind_text(query, "marks", what->marks);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_MARKS, err,
+                              tide_bind_i64("catalog_id", what->catalog_id),
+                              tide_bind_text("marks", what->marks)));
     TIDE_TRY(tide_query_defer(&query, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_COMMIT, err));
-    tide_query_bind_i64(query, "catalog_id", what->catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH_COMMIT, err,
+                              tide_bind_i64("catalog_id", what->catalog_id)));
     bind_commit(query, what);
     return tide_query_defer_rows(&query, tell_parent, what->parent, err);
 }

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum {
@@ -160,13 +161,13 @@ static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest
     TIDE_TRY(write_members(g, digests, &members, err));
     TIDE_TRY(lake_group_rows_write(&rows, changes, g->count, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err));
-    tide_query_bind_i64(query, "catalog_id", g->catalog_id);
-    tide_query_bind_text_view(query, "members", tide_buffer_view(&members));
-    tide_query_bind_text_view(query, "files", tide_buffer_view(&rows.files));
-    tide_query_bind_text_view(query, "stats", tide_buffer_view(&rows.stats));
-    tide_query_bind_text_view(query, "sums", tide_buffer_view(&rows.sums));
-    TIDE_TRY(tide_query_bind_clock(query, "clock", err));
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err,
+                              tide_bind_i64("catalog_id", g->catalog_id),
+                              tide_bind_view("members", tide_buffer_view(&members)),
+                              tide_bind_view("files", tide_buffer_view(&rows.files)),
+                              tide_bind_view("stats", tide_buffer_view(&rows.stats)),
+                              tide_bind_view("sums", tide_buffer_view(&rows.sums)),
+                              tide_bind_clock("clock")));
     return tide_query_defer_rows(&query, tell_member, g, err);
 }
 

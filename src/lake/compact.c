@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "lake/catalog.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 #define TARGET_BYTES (INT64_C(128) << 20)
@@ -118,8 +119,8 @@ static tide_status read_partitions(step *s, tide_tx *tx, tide_error *err)
     if (s->table.partition.id == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err));
-    tide_query_bind_i64(query, "table", s->table.table.id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err,
+                              tide_bind_i64("table", s->table.table.id)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const int at = find_file(s, tide_query_col_i64(query));
@@ -235,11 +236,9 @@ static tide_status next_table(tide_tx *tx, void *arg, tide_error *err)
     tide_lake_catalog catalog;
     TIDE_TRY(tide_lake_find_catalog(tx, search->catalog, &catalog, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err));
-    tide_query_bind_i64(query, "catalog", catalog.catalog_id);
-    tide_query_bind_i64(query, "snapshot", catalog.head);
-    tide_query_bind_i64(query, "after", search->after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err, tide_bind_i64("catalog", catalog.catalog_id),
+        tide_bind_i64("snapshot", catalog.head), tide_bind_i64("after", search->after));
     if (status != TIDE_OK)
         return status;
     search->after = tide_query_col_i64(query);

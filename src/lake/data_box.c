@@ -22,7 +22,6 @@ typedef struct box {
     tide_arena arena;
     const char **paths;
     int path_count;
-    int path_room;
 } box;
 
 static void close_box(box *b)
@@ -37,8 +36,8 @@ static void close_box(box *b)
 
 static tide_status keep_paths(box *b, const tide_lake_scan *scan, tide_error *err)
 {
-        TIDE_TRY(tide_list_room(&b->paths, b->path_count, sizeof *b->paths, TIDE_LIST_MAX, err));
     for (int i = 0; i < scan->path_count; i++) {
+        TIDE_TRY(tide_list_room(&b->paths, b->path_count, sizeof *b->paths, TIDE_LIST_MAX, err));
         const char *path = tide_arena_text(&b->arena, tide_view_of(scan->paths[i]));
         if (!path)
             return tide_no_memory(err);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "lake/expire_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* Beyond every snapshot's time. */
@@ -15,9 +16,7 @@ tide_status tide_expiry_lock(tide_tx *tx, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_LOCK, err));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_EXPIRE_LOCK, NULL, err, TIDE_NO_BIND);
 }
 
 tide_status tide_expiry_send(const tide_expiry *e, tide_query **query, tide_error *err)
@@ -33,10 +32,9 @@ static tide_status find_boundary(tide_expiry *e, tide_tx *tx, int64_t *boundary,
     if (e->keep_last <= 0 || e->is_dropped)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_BOUNDARY, err));
-    tide_query_bind_i64(query, "catalog", e->catalog_id);
-    tide_query_bind_i64(query, "keep", e->keep_last);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_EXPIRE_BOUNDARY, err,
+                    tide_bind_i64("catalog", e->catalog_id), tide_bind_i64("keep", e->keep_last));
     TIDE_TRY(status);
     *boundary = status == TIDE_NONE ? 0 : tide_query_col_i64(query);
     return TIDE_OK;
@@ -47,13 +45,12 @@ static tide_status find_snapshots(tide_expiry *e, tide_tx *tx, int64_t now_us, t
     int64_t boundary = 0;
     TIDE_TRY(find_boundary(e, tx, &boundary, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOTS, err));
-    tide_query_bind_i64(query, "catalog", e->catalog_id);
-    tide_query_bind_i64(query, "boundary", boundary);
-    tide_query_bind_time(query, "older_than",
-                         e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "limit", e->batch);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOTS, err, tide_bind_i64("catalog", e->catalog_id),
+        tide_bind_i64("boundary", boundary),
+        tide_bind_time("older_than",
+                       e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US),
+        tide_bind_time("now", now_us), tide_bind_i64("limit", e->batch)));
     e->count = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
@@ -72,9 +69,8 @@ static tide_status drop_snapshot(tide_expiry *e, tide_tx *tx, int64_t snapshot, 
                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOT, err));
-    tide_query_bind_i64(query, "snapshot", snapshot);
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOT, err,
+                              tide_bind_i64("snapshot", snapshot), tide_bind_time("now", now_us)));
     if (!e->is_dry_run)
         return tide_query_defer_rows(&query, count_snapshot, e, err);
     const tide_status status = tide_query_one(query, err);
@@ -86,10 +82,8 @@ static tide_status send_of_snapshot(tide_expiry *e, tide_tx *tx, const tide_sql 
                                     int64_t snapshot, const int64_t *now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "snapshot", snapshot);
-    if (now_us)
-        tide_query_bind_time(query, "now", *now_us);
+    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("snapshot", snapshot),
+                              TIDE_BIND_IF(now_us, tide_bind_time("now", *now_us))));
     return tide_expiry_send(e, &query, err);
 }
 
@@ -97,16 +91,15 @@ static tide_status send_of_catalog(tide_expiry *e, tide_tx *tx, const tide_sql *
                                    tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "catalog", e->catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("catalog", e->catalog_id)));
     return tide_expiry_send(e, &query, err);
 }
 
 static tide_status forget_pins(tide_expiry *e, tide_tx *tx, int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_PINS, err));
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_EXPIRE_PINS, err,
+                              tide_bind_time("now", now_us)));
     return tide_expiry_send(e, &query, err);
 }
 
@@ -141,9 +134,8 @@ static tide_status end_catalog(tide_expiry *e, tide_tx *tx, tide_error *err)
         return TIDE_OK;
     TIDE_TRY(tide_expiry_lock(tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err));
-    tide_query_bind_i64(query, "catalog", e->catalog_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err,
+                                           tide_bind_i64("catalog", e->catalog_id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return TIDE_OK;
@@ -256,13 +248,10 @@ static tide_status find_catalog(tide_tx *tx, void *arg, tide_error *err)
 {
     catalog_search *search = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(
-        &query, tx, search->name ? TIDE_LAKE_SQL_EXPIRE_FIND : TIDE_LAKE_SQL_EXPIRE_CATALOG, err));
-    if (search->name)
-        tide_query_bind_text(query, "name", search->name);
-    else
-        tide_query_bind_i64(query, "before", search->before);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, search->name ? TIDE_LAKE_SQL_EXPIRE_FIND : TIDE_LAKE_SQL_EXPIRE_CATALOG, err,
+        search->name ? tide_bind_text("name", search->name)
+                     : tide_bind_i64("before", search->before));
     if (status == TIDE_NONE && search->name)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "no catalog '%s': 'tidemark lake catalog ls' lists those there are",

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "lake/expire_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum {
@@ -59,10 +60,9 @@ static tide_status find_files(tide_expiry *e, tide_tx *tx, const file_stage *sta
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, stage->page, err));
-    tide_query_bind_i64(query, "catalog", e->catalog_id);
-    tide_query_bind_i64(query, "after", e->next_after);
-    tide_query_bind_i64(query, "limit", e->batch);
+    TIDE_TRY(tide_query_start(&query, tx, stage->page, err, tide_bind_i64("catalog", e->catalog_id),
+                              tide_bind_i64("after", e->next_after),
+                              tide_bind_i64("limit", e->batch)));
     e->count = 0;
     int64_t seen = 0;
     tide_status status = TIDE_OK;
@@ -80,8 +80,7 @@ static tide_status send_of_file(tide_expiry *e, tide_tx *tx, const tide_sql *sql
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_i64(query, "id", id);
+    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("id", id)));
     return tide_expiry_send(e, &query, err);
 }
 
@@ -90,16 +89,14 @@ static tide_status drop_file(tide_expiry *e, tide_tx *tx, const file_stage *stag
                              int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *schedule = NULL;
-    TIDE_TRY(tide_query_begin(&schedule, tx, stage->schedule, err));
-    tide_query_bind_i64(schedule, "id", id);
-    tide_query_bind_time(schedule, "now", now_us);
+    TIDE_TRY(tide_query_start(&schedule, tx, stage->schedule, err, tide_bind_i64("id", id),
+                              tide_bind_time("now", now_us)));
     TIDE_TRY(tide_expiry_send(e, &schedule, err));
     for (const tide_sql *const *drop = stage->drops; *drop; drop++)
         TIDE_TRY(send_of_file(e, tx, *drop, id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *ended = NULL;
-    TIDE_TRY(tide_query_begin(&ended, tx, TIDE_LAKE_SQL_EXPIRE_FILE_ENDED, err));
-    tide_query_bind_i64(ended, "id", id);
-    tide_query_bind_i64(ended, "kind", stage->kind);
+    TIDE_TRY(tide_query_start(&ended, tx, TIDE_LAKE_SQL_EXPIRE_FILE_ENDED, err,
+                              tide_bind_i64("id", id), tide_bind_i64("kind", stage->kind)));
     return tide_expiry_send(e, &ended, err);
 }
 
@@ -127,10 +124,9 @@ static tide_status sweep_rows(tide_expiry *e, tide_tx *tx, const tide_sql *sql, 
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    if (is_of_catalog)
-        tide_query_bind_i64(query, "catalog", e->catalog_id);
-    tide_query_bind_i64(query, "limit", e->batch);
+    TIDE_TRY(tide_query_start(&query, tx, sql, err,
+                              TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", e->catalog_id)),
+                              tide_bind_i64("limit", e->batch)));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     e->turn.rows += changed;

@@ -21,6 +21,7 @@
 #include "lake/lake_parts.h"
 #include "store/foreign/foreign_db.h"
 #include "store/sql_template.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { COLUMNS_MAX = 16, SCRIPT_MAX = 64 << 10 };
@@ -118,8 +119,8 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *insert = NULL;
     TIDE_TRY(tide_foreign_begin(&insert, e->file, tide_buffer_text(&text), err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, table->sql, err));
-    tide_query_bind_i64(query, "catalog_id", e->catalog.catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, table->sql, err,
+                              tide_bind_i64("catalog_id", e->catalog.catalog_id)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         char time[TIDE_TIME_TEXT_SIZE + 3];

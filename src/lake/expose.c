@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "lake/lake_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 int64_t tide_lake_turn_us(int64_t wall_us)
@@ -16,9 +17,7 @@ int64_t tide_lake_turn_us(int64_t wall_us)
 /* Who makes or removes views is alone with it. */
 static tide_status lock_alone(tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_LAKE_SQL_LAKE_LOCK, err));
-    return tide_query_run(lock, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_LOCK, NULL, err, TIDE_NO_BIND);
 }
 
 static tide_status check_engine(tide_lake *lake, const char *catalog, tide_error *err)
@@ -64,11 +63,9 @@ static tide_status expose(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(name_schema(e, &catalog, err));
     e->out.catalog_id = catalog.catalog_id;
     e->out.was_there = strcmp(catalog.exposed_as, e->out.schema) == 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_EXPOSE, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_query_bind_text(query, "schema", e->out.schema);
-    const tide_status status = tide_query_run(query, NULL, err);
+    const tide_status status = tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_EXPOSE, NULL, err,
+                                            tide_bind_i64("catalog_id", catalog.catalog_id),
+                                            tide_bind_text("schema", e->out.schema));
     return status < TIDE_OK ? tide_fail_context(err, status, "catalog %s", catalog.name) : TIDE_OK;
 }
 
@@ -92,10 +89,8 @@ static tide_status unexpose(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(lock_alone(tx, err));
     TIDE_TRY(tide_lake_find_catalog(tx, e->catalog, &catalog, err));
     e->out.was_there = catalog.exposed_as[0] != '\0';
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_UNEXPOSE, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_UNEXPOSE, NULL, err,
+                        tide_bind_i64("catalog_id", catalog.catalog_id));
 }
 
 tide_status tide_lake_unexpose(tide_lake *lake, const char *catalog, bool *was_exposed,

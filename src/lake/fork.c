@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { DEPTH_MAX = 256 };
@@ -18,8 +19,8 @@ static tide_status lock_parent(tide_tx *tx, lake_making *m, tide_error *err)
 {
     char key[TIDE_TX_KEY_MAX + 1];
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err));
-    tide_query_bind_i64(query, "catalog_id", m->parent_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
+                              tide_bind_i64("catalog_id", m->parent_id)));
     /* Before "lake/head/...", whatever the numbers: the fork's own id must be taken when the parent stands still, or it could be lower than its point. Nobody else
      * waits for the fork's head, so the order does no harm. */
     (void)snprintf(key, sizeof key, "lake/fork/%" PRId64, m->parent_id);
@@ -29,9 +30,8 @@ static tide_status lock_parent(tide_tx *tx, lake_making *m, tide_error *err)
 static tide_status check_depth(tide_tx *tx, const lake_making *m, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_DEPTH, err));
-    tide_query_bind_i64(query, "catalog_id", m->parent_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_DEPTH, err,
+                         tide_bind_i64("catalog_id", m->parent_id)));
     if (tide_query_col_i64(query) < DEPTH_MAX)
         return TIDE_OK;
     return tide_fail(
@@ -53,10 +53,9 @@ static tide_status find_point(tide_tx *tx, const lake_making *m, tide_lake_catal
     parent->head = m->locked_head;
     TIDE_TRY(tide_lake_find_snapshot(tx, parent, m->at, &out->snapshot, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_POINT, err));
-    tide_query_bind_i64(query, "parent_id", m->parent_id);
-    tide_query_bind_i64(query, "snapshot", out->snapshot);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_POINT, err,
+                                           tide_bind_i64("parent_id", m->parent_id),
+                                           tide_bind_i64("snapshot", out->snapshot));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
@@ -72,17 +71,16 @@ static tide_status write_line(tide_tx *tx, const lake_making *m, const fork_poin
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_ANCESTORS, err));
-    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_query_bind_i64(query, "parent_id", m->parent_id);
-    tide_query_bind_i64(query, "snapshot", point->snapshot);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_ANCESTORS, err,
+                              tide_bind_i64("catalog_id", m->out.catalog_id),
+                              tide_bind_i64("parent_id", m->parent_id),
+                              tide_bind_i64("snapshot", point->snapshot)));
     TIDE_TRY(tide_query_defer(&query, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_HEAD, err));
-    tide_query_bind_i64(query, "catalog_id", m->out.catalog_id);
-    tide_query_bind_i64(query, "snapshot", point->snapshot);
-    tide_query_bind_i64(query, "schema_version", point->schema_version);
-    tide_query_bind_i64(query, "digest_a", point->digest[0]);
-    tide_query_bind_i64(query, "digest_b", point->digest[1]);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_LAKE_SQL_LAKE_FORK_HEAD, err,
+        tide_bind_i64("catalog_id", m->out.catalog_id), tide_bind_i64("snapshot", point->snapshot),
+        tide_bind_i64("schema_version", point->schema_version),
+        tide_bind_i64("digest_a", point->digest[0]), tide_bind_i64("digest_b", point->digest[1])));
     return tide_query_defer(&query, err);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "lake/history_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 void tide_history_tell(tide_history *h, const char *rule, int64_t snapshot, const char *format, ...)
@@ -61,10 +62,9 @@ static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of
                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, h->tx, s->sql, err));
-    if (is_of_catalog)
-        tide_query_bind_i64(query, "catalog", h->catalog_id);
-    tide_query_bind_i64(query, "limit", TIDE_LAKE_FINDINGS_MAX);
+    TIDE_TRY(tide_query_start(&query, h->tx, s->sql, err,
+                              TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", h->catalog_id)),
+                              tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const int64_t snapshot = tide_query_col_i64(query);
@@ -113,9 +113,8 @@ static tide_status check_all(tide_history *h, tide_error *err)
 static tide_status next_catalog(tide_history *h, int64_t after, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err));
-    tide_query_bind_i64(query, "after", after);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err, tide_bind_i64("after", after));
     if (status != TIDE_OK)
         return status;
     h->catalog_id = tide_query_col_i64(query);
@@ -145,9 +144,8 @@ static tide_status check_catalog(tide_history *h, tide_error *err)
 static tide_status find_catalog(tide_tx *tx, const char *name, int64_t *id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CHECK_CATALOG_ID, err));
-    tide_query_bind_text(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_CHECK_CATALOG_ID, err, tide_bind_text("name", name));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
@@ -230,10 +228,9 @@ typedef struct sights_run {
 static tide_status check_sight(tide_history *h, const tide_lake_sight *sight, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_COMMIT, err));
-    tide_query_bind_i64(query, "catalog", sight->catalog_id);
-    tide_query_bind_i64(query, "snapshot", sight->snapshot_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, h->tx, TIDE_LAKE_SQL_CHECK_COMMIT, err,
+                                           tide_bind_i64("catalog", sight->catalog_id),
+                                           tide_bind_i64("snapshot", sight->snapshot_id));
     TIDE_TRY(status);
     h->catalog_id = sight->catalog_id;
     h->checked.snapshots++;

@@ -8,10 +8,12 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/text/json_scan.h"
 #include "lake/history_parts.h"
 #include "lake/mark.h"
 #include "lake/mark_map.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { DEEDS_PAGE = 5000, MARKS_BYTES_MAX = 1 << 20, PAGE_BYTES_MAX = 256 << 20 };
@@ -45,13 +47,11 @@ static void page_done(page *p)
 typedef struct digests {
     tide_digest128 *all;
     size_t count;
-    size_t capacity;
 } digests;
 
 typedef struct ids {
     int64_t *all;
     size_t count;
-    size_t capacity;
 } ids;
 
 typedef struct deeds {
@@ -73,24 +73,10 @@ static void deeds_done(deeds *d)
     free(d->deleted.all);
 }
 
-static tide_status grow(void **all, size_t *capacity, size_t count, size_t size, tide_error *err)
-{
-    if (count < *capacity)
-        return TIDE_OK;
-    const size_t larger = *capacity == 0 ? 16 : 2 * *capacity;
-    void *grown = reallocarray(*all, larger, size);
-    if (!grown)
-        return tide_no_memory(err);
-    *all = grown;
-    *capacity = larger;
-    return TIDE_OK;
-}
-
 static tide_status keep_leave(deeds *d, tide_view mark, tide_error *err)
 {
-    void *all = d->leaves.all;
-    TIDE_TRY(grow(&all, &d->leaves.capacity, d->leaves.count, sizeof *d->leaves.all, err));
-    d->leaves.all = all;
+    TIDE_TRY(tide_list_room(&d->leaves.all, (int64_t)d->leaves.count, sizeof *d->leaves.all,
+                            TIDE_LIST_MAX, err));
     d->leaves.all[d->leaves.count++] = tide_digest128_of(mark);
     return TIDE_OK;
 }
@@ -157,13 +143,11 @@ static tide_status take_change(void *arg, const tide_lake_deed *deed, const char
     case TIDE_LAKE_CREATE_TABLE:
     case TIDE_LAKE_CREATE_VIEW:
         return TIDE_OK; /* their rows say more */
-    case TIDE_LAKE_DELETE: {
-        void *all = d->deleted.all;
-        TIDE_TRY(grow(&all, &d->deleted.capacity, d->deleted.count, sizeof *d->deleted.all, err));
-        d->deleted.all = all;
+    case TIDE_LAKE_DELETE:
+        TIDE_TRY(tide_list_room(&d->deleted.all, (int64_t)d->deleted.count, sizeof *d->deleted.all,
+                                TIDE_LIST_MAX, err));
         d->deleted.all[d->deleted.count++] = deed->object_id;
         return take_deed(d, deed, err);
-    }
     case TIDE_LAKE_DROP_SCHEMA:
     case TIDE_LAKE_DROP_TABLE:
     case TIDE_LAKE_DROP_VIEW:
@@ -269,10 +253,9 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
     if (!p->commits)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err));
-    tide_query_bind_i64(query, "catalog", h->catalog_id);
-    tide_query_bind_i64(query, "after", after);
-    tide_query_bind_i64(query, "limit", DEEDS_PAGE);
+    TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
+                              tide_bind_i64("catalog", h->catalog_id),
+                              tide_bind_i64("after", after), tide_bind_i64("limit", DEEDS_PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         commit *c = &p->commits[p->count++];
@@ -289,10 +272,9 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
 static tide_status open_rows(tide_query **out, const page *p, tide_history *h, const tide_sql *sql,
                              int64_t after, int64_t *at, tide_error *err)
 {
-    TIDE_TRY(tide_query_begin(out, h->tx, sql, err));
-    tide_query_bind_i64(*out, "catalog", h->catalog_id);
-    tide_query_bind_i64(*out, "after", after);
-    tide_query_bind_i64(*out, "upto", p->commits[p->count - 1].snapshot_id);
+    TIDE_TRY(tide_query_start(out, h->tx, sql, err, tide_bind_i64("catalog", h->catalog_id),
+                              tide_bind_i64("after", after),
+                              tide_bind_i64("upto", p->commits[p->count - 1].snapshot_id)));
     return next_row(*out, at, err);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "lake/history_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { ROWS_PAGE = 2000, FIELDS_MAX = 2 + 16 + 2 * TIDE_LAKE_PARTITION_KEYS_MAX, KEYS_MAX = 3 };
@@ -55,8 +56,8 @@ static tide_status digest_partition(tide_tx *tx, tide_lake_field *fields, int co
                                     tide_lake_digest *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CHECK_PARTITION_KEYS, err));
-    tide_query_bind_i64(query, "partition", fields[1].number);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_CHECK_PARTITION_KEYS, err,
+                              tide_bind_i64("partition", fields[1].number)));
     char transforms[TIDE_LAKE_PARTITION_KEYS_MAX][64];
     int keys = 0;
     tide_status status = TIDE_OK;
@@ -104,11 +105,10 @@ typedef struct rows_walk {
 static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, walk->tx, shape->sql, err));
-    tide_query_bind_i64(query, "catalog", walk->catalog_id);
-    tide_query_bind_i64(query, "since", walk->since);
-    tide_query_bind_i64(query, "upto", walk->upto);
-    tide_query_bind_i64(query, "limit", ROWS_PAGE);
+    TIDE_TRY(tide_query_start(
+        &query, walk->tx, shape->sql, err, tide_bind_i64("catalog", walk->catalog_id),
+        tide_bind_i64("since", walk->since), tide_bind_i64("upto", walk->upto),
+        tide_bind_i64("limit", ROWS_PAGE)));
     for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
         tide_query_bind_i64(query, key_names[i], walk->keys[i]);
     int64_t rows = 0;

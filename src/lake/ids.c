@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 static const struct {
@@ -33,10 +34,8 @@ static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence,
                             int64_t *ids, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err));
-    tide_query_bind_text(query, "name", name);
-    tide_query_bind_text(query, "sequence", sequence);
-    tide_query_bind_i64(query, "count", count);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err, tide_bind_text("name", name),
+                              tide_bind_text("sequence", sequence), tide_bind_i64("count", count)));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
         TIDE_TRY(tide_query_one(query, err));
         const int64_t last = tide_query_col_i64(query);
@@ -74,13 +73,9 @@ typedef struct spending {
 
 static tide_status find_given(tide_tx *tx, const spending *s, int64_t *given, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, counters[s->counter].given, err));
-    if (s->counter == TIDE_LAKE_COLUMN_IDS)
-        tide_query_bind_i64(query, "table_id", s->table_id);
-    TIDE_TRY(tide_query_one(query, err));
-    *given = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(
+        given, tx, counters[s->counter].given, err,
+        TIDE_BIND_IF(s->counter == TIDE_LAKE_COLUMN_IDS, tide_bind_i64("table_id", s->table_id)));
 }
 
 /* What is given comes first: who takes ids meanwhile takes higher ones. */
@@ -191,20 +186,16 @@ tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_
                                     const uint64_t digest[2], int64_t *snapshot, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *step = NULL;
-        TIDE_TRY(tide_query_begin(&step, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_STEP, err));
-        TIDE_TRY(tide_query_run(step, NULL, err));
+        TIDE_TRY(tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_STEP, NULL, err, TIDE_NO_BIND));
     }
     TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
     char key[TIDE_TX_KEY_MAX + 1];
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
-    TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err));
-    tide_query_bind_i64(take, "catalog_id", catalog_id);
-    tide_query_bind_i64(take, "schema_step", schema_step);
-    tide_query_bind_i64(take, "digest_a", (int64_t)digest[0]);
-    tide_query_bind_i64(take, "digest_b", (int64_t)digest[1]);
-    TIDE_TRY(tide_query_bind_clock(take, "clock", err));
+    TIDE_TRY(tide_query_start(
+        &take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err, tide_bind_i64("catalog_id", catalog_id),
+        tide_bind_i64("schema_step", schema_step), tide_bind_i64("digest_a", (int64_t)digest[0]),
+        tide_bind_i64("digest_b", (int64_t)digest[1]), tide_bind_clock("clock")));
     return tide_tx_declare_counter(tx, key, &take, snapshot, err);
 }
 
@@ -214,8 +205,8 @@ tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, 
     TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
     TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
-    TIDE_TRY(tide_query_begin(&take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err));
-    tide_query_bind_i64(take, "catalog_id", catalog_id);
+    TIDE_TRY(tide_query_start(&take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
+                              tide_bind_i64("catalog_id", catalog_id)));
     return tide_tx_declare_counter(tx, key, &take, head, err);
 }
 

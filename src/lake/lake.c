@@ -16,6 +16,7 @@
 #include "base/text/utf8.h"
 #include "lake/owner.h"
 #include "store/engine.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- the data directory ---- */
@@ -70,8 +71,7 @@ tide_status tide_lake_check_directory(const char *data_dir, tide_error *err)
 static tide_status look(tide_tx *tx, bool *is_ours, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_LOOK, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_LOOK, err, TIDE_NO_BIND));
     *is_ours = tide_query_col_bool(query);
     const bool is_any = tide_query_col_bool(query);
     if (is_any && !*is_ours)
@@ -130,9 +130,8 @@ static tide_status check_version(tide_tx *tx, int64_t *applied, tide_error *err)
 static tide_status read_setting(tide_tx *tx, const char *key, char **out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_GET, err));
-    tide_query_bind_text(query, "key", key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_GET, err, tide_bind_text("key", key));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED, "the metabase in %s does not say its %s",
@@ -149,9 +148,7 @@ static tide_status lock_alone(tide_tx *tx, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_LAKE_SQL_LAKE_LOCK, err));
-    return tide_query_run(lock, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_LOCK, NULL, err, TIDE_NO_BIND);
 }
 
 static tide_status apply_step(tide_tx *tx, const tide_migration *step, tide_error *err)
@@ -161,26 +158,17 @@ static tide_status apply_step(tide_tx *tx, const tide_migration *step, tide_erro
     if (status < TIDE_OK)
         return tide_fail_context(err, status, "schema of the lake, step %d", step->number);
     char sum[TIDE_SHA256_TEXT_SIZE];
-    int64_t now_us = 0;
     TIDE_TRY(checksum(sum, step, engine, err));
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_ADD, err));
-    tide_query_bind_i64(query, "number", step->number);
-    tide_query_bind_text(query, "version", step->version);
-    tide_query_bind_text(query, "name", step->name);
-    tide_query_bind_text(query, "checksum", sum);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_LAKE_SQL_LAKE_VERSION_ADD, NULL, err, tide_bind_i64("number", step->number),
+        tide_bind_text("version", step->version), tide_bind_text("name", step->name),
+        tide_bind_text("checksum", sum), tide_bind_now("now"));
 }
 
 static tide_status add_setting(tide_tx *tx, const char *key, const char *value, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SETTING_ADD, err));
-    tide_query_bind_text(query, "key", key);
-    tide_query_bind_text(query, "value", value);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_SETTING_ADD, NULL, err, tide_bind_text("key", key),
+                        tide_bind_text("value", value));
 }
 
 typedef struct making {
@@ -193,8 +181,7 @@ typedef struct making {
 static tide_status look_for_files(tide_tx *tx, bool *has_files, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err, TIDE_NO_BIND));
     *has_files = tide_query_col_bool(query);
     return TIDE_OK;
 }
@@ -276,12 +263,9 @@ static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error
 
 static tide_status raise_one(tide_tx *tx, const behind *found, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_RAISE, err));
-    tide_query_bind_text(query, "name", found->name);
-    tide_query_bind_text(query, "sequence", found->sequence);
-    tide_query_bind_i64(query, "wanted", found->wanted);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_LAKE_SQL_LAKE_RAISE, NULL, err, tide_bind_text("name", found->name),
+        tide_bind_text("sequence", found->sequence), tide_bind_i64("wanted", found->wanted));
 }
 
 static tide_status heal(tide_tx *tx, void *arg, tide_error *err)

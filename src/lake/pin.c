@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "base/text/uuid.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { HOLDER_MAX = 255 };
@@ -30,10 +31,9 @@ typedef struct pin_request {
 static tide_status hold_snapshot(tide_tx *tx, const tide_lake_pin *pin, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_HOLD, err));
-    tide_query_bind_i64(query, "catalog_id", pin->catalog_id);
-    tide_query_bind_i64(query, "snapshot", pin->snapshot_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_HOLD, err,
+                                           tide_bind_i64("catalog_id", pin->catalog_id),
+                                           tide_bind_i64("snapshot", pin->snapshot_id));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "catalog %" PRId64 " has no snapshot %" PRId64
@@ -50,15 +50,11 @@ static tide_status take_pin(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(hold_snapshot(tx, pin, err));
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     pin->expires_at_us = now_us + request->lease_us;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_ADD, err));
-    tide_query_bind_text(query, "id", pin->id);
-    tide_query_bind_i64(query, "catalog_id", pin->catalog_id);
-    tide_query_bind_i64(query, "snapshot", pin->snapshot_id);
-    tide_query_bind_text(query, "holder", request->holder);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "expires_at", pin->expires_at_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_PIN_ADD, NULL, err, tide_bind_text("id", pin->id),
+                        tide_bind_i64("catalog_id", pin->catalog_id),
+                        tide_bind_i64("snapshot", pin->snapshot_id),
+                        tide_bind_text("holder", request->holder), tide_bind_time("now", now_us),
+                        tide_bind_time("expires_at", pin->expires_at_us));
 }
 
 tide_status tide_lake_pin_take(tide_lake *lake, int64_t catalog_id, int64_t snapshot,
@@ -86,11 +82,9 @@ static tide_status renew_pin(tide_tx *tx, void *arg, tide_error *err)
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_RENEW, err));
-    tide_query_bind_text(query, "id", request->pin->id);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "expires_at", now_us + request->lease_us);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_LAKE_SQL_LAKE_PIN_RENEW, err, tide_bind_text("id", request->pin->id),
+        tide_bind_time("now", now_us), tide_bind_time("expires_at", now_us + request->lease_us));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_LEASE_LOST,
@@ -112,17 +106,8 @@ tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *pin, int64_t lea
     return TIDE_OK;
 }
 
-static tide_status release_pin(tide_tx *tx, void *arg, tide_error *err)
-{
-    const tide_lake_pin *pin = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_REMOVE, err));
-    tide_query_bind_text(query, "id", pin->id);
-    return tide_query_run(query, NULL, err);
-}
-
 tide_status tide_lake_pin_release(tide_lake *lake, const tide_lake_pin *pin, tide_error *err)
 {
-    tide_lake_pin held = *pin;
-    return tide_store_write(tide_lake_store(lake), release_pin, &held, err);
+    return tide_store_exec(tide_lake_store(lake), TIDE_LAKE_SQL_LAKE_PIN_REMOVE, NULL, err,
+                           tide_bind_text("id", pin->id));
 }

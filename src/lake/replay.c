@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "lake/change_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 typedef struct replay {
@@ -17,10 +18,9 @@ static tide_status find_request(tide_tx *tx, void *arg, tide_error *err)
     tide_lake_catalog catalog;
     TIDE_TRY(tide_lake_find_catalog(tx, r->catalog, &catalog, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_query_bind_text(query, "key", r->options->request_key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
+                                           tide_bind_i64("catalog_id", catalog.catalog_id),
+                                           tide_bind_text("key", r->options->request_key));
     if (status != TIDE_OK)
         return status;
     r->out = (tide_lake_committed){.tries = 1, .is_replay = true};

@@ -11,6 +11,7 @@
 #include "base/text/timefmt.h"
 #include "lake/lake_parts.h"
 #include "lake/state_row.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 tide_status tide_lake_copy(char *out, size_t size, tide_view text, const char *what,
@@ -66,8 +67,8 @@ tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name, tide_lake_cata
     wish->status = TIDE_NONE;
     tide_lake_fold(folded, name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err));
-    tide_query_bind_text(query, "name", folded);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err,
+                              tide_bind_text("name", folded)));
     return tide_query_defer_rows(&query, take_catalog, wish, err);
 }
 
@@ -125,9 +126,8 @@ tide_status tide_lake_find_catalog(tide_tx *tx, const char *name, tide_lake_cata
     TIDE_TRY(tide_lake_check_name(name, "catalog", err));
     tide_lake_fold(folded, name);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err));
-    tide_query_bind_text(query, "name", folded);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err,
+                                           tide_bind_text("name", folded));
     TIDE_TRY(status);
     return status == TIDE_OK ? read_catalog(query, out, err) : fail_unknown(tx, name, err);
 }
@@ -138,8 +138,8 @@ static tide_status find_oldest(tide_tx *tx, int64_t catalog_id, int64_t *snapsho
                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_OLDEST, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_OLDEST, err,
+                              tide_bind_i64("catalog_id", catalog_id)));
     tide_status status = TIDE_OK;
     *snapshot = 0;
     *time_us = 0;
@@ -168,10 +168,9 @@ static tide_status find_by_id(tide_tx *tx, const tide_lake_catalog *catalog, int
                               int64_t *snapshot, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_FIND, err));
-    tide_query_bind_i64(query, "catalog_id", catalog->catalog_id);
-    tide_query_bind_i64(query, "snapshot", wanted);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_FIND, err,
+                                           tide_bind_i64("catalog_id", catalog->catalog_id),
+                                           tide_bind_i64("snapshot", wanted));
     if (status == TIDE_OK)
         *snapshot = tide_query_col_i64(query);
     return status;
@@ -181,9 +180,9 @@ static tide_status find_by_time(tide_tx *tx, const tide_lake_catalog *catalog, i
                                 int64_t *snapshot, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_AT, err));
-    tide_query_bind_i64(query, "catalog_id", catalog->catalog_id);
-    tide_query_bind_time(query, "time", time_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_AT, err,
+                              tide_bind_i64("catalog_id", catalog->catalog_id),
+                              tide_bind_time("time", time_us)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (tide_query_col_is_null(query))
@@ -221,10 +220,9 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
                                     tide_lake_snapshot_fn *fn, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "after", after);
-    tide_query_bind_i64(query, "limit", limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err,
+                              tide_bind_i64("catalog_id", catalog_id),
+                              tide_bind_i64("after", after), tide_bind_i64("limit", limit)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};

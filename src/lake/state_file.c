@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "lake/state_row.h"
 #include "lake/type_order.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { WHOLE_PATH_MAX = 2 * TIDE_LAKE_PATH_MAX };
@@ -16,9 +17,8 @@ static tide_status read_table_path(tide_tx *tx, int64_t table_id, char out[TIDE_
                                    tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_TABLE_PATH, err));
-    tide_query_bind_i64(query, "table_id", table_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_TABLE_PATH, err,
+                                           tide_bind_i64("table_id", table_id));
     out[0] = '\0';
     return status == TIDE_OK ? tide_lake_copy(out, TIDE_LAKE_TEXT_SIZE, tide_query_col_text(query),
                                               "a table's path", err)
@@ -118,15 +118,12 @@ static tide_status each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, 
     tide_buffer_init(&list.delete_path, WHOLE_PATH_MAX);
     TIDE_TRY(read_table_path(tx, table_id, list.table_path, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx,
-                              want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS
-                                                  : TIDE_LAKE_SQL_LAKE_FILE_LIST,
-                              err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "snapshot", snapshot);
-    tide_query_bind_i64(query, "table_id", table_id);
-    if (want->column_id > 0)
-        tide_query_bind_i64(query, "column_id", want->column_id);
+    TIDE_TRY(tide_query_start(
+        &query, tx,
+        want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS : TIDE_LAKE_SQL_LAKE_FILE_LIST,
+        err, tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("snapshot", snapshot),
+        tide_bind_i64("table_id", table_id),
+        TIDE_BIND_IF(want->column_id > 0, tide_bind_i64("column_id", want->column_id))));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         TIDE_TRY(read_file(query, &list, err));
@@ -165,10 +162,9 @@ static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t
                              tide_lake_difference_fn *fn, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err));
-    tide_query_bind_i64(query, "catalog_id", catalog_id);
-    tide_query_bind_i64(query, "a", a);
-    tide_query_bind_i64(query, "b", b);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err,
+                              tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("a", a),
+                              tide_bind_i64("b", b)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer name;
     tide_buffer_init(&name, WHOLE_PATH_MAX);
     tide_status status = TIDE_OK;

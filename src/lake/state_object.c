@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "lake/lake_parts.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* ---- schemas, tables, views ---- */
@@ -49,10 +50,8 @@ tide_status tide_lake_object_row_find(tide_query *query, tide_lake_object_row *o
 static tide_status begin_at(tide_query **query, tide_tx *tx, const tide_sql *sql,
                             int64_t catalog_id, int64_t snapshot, tide_error *err)
 {
-    TIDE_TRY(tide_query_begin(query, tx, sql, err));
-    tide_query_bind_i64(*query, "catalog_id", catalog_id);
-    tide_query_bind_i64(*query, "snapshot", snapshot);
-    return TIDE_OK;
+    return tide_query_start(query, tx, sql, err, tide_bind_i64("catalog_id", catalog_id),
+                            tide_bind_i64("snapshot", snapshot));
 }
 
 /* Names that cannot be are not there. */

@@ -146,10 +146,8 @@ typedef struct time_call {
 static tide_status begin_time(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                               const time_call *call, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
-    tide_foreign_bind_text(*out, "peer", tide_view_of(call->p->source->name));
-    tide_foreign_bind_text(*out, "table", tide_view_of(call->of->table));
-    return TIDE_OK;
+    return tide_foreign_start(out, tx, text, err, tide_bind_text("peer", call->p->source->name),
+                              tide_bind_text("table", call->of->table));
 }
 
 static tide_status get_time(tide_foreign_tx *tx, void *arg, tide_error *err)
@@ -166,8 +164,8 @@ static tide_status get_time(tide_foreign_tx *tx, void *arg, tide_error *err)
 static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_BY_TIME_WAITING->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_BY_TIME_WAITING->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     *(int64_t *)arg = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;

@@ -45,10 +45,8 @@ tide_status tide_again_meet(tide_foreign_tx *tx, const tide_node_id *origin, int
 {
     char key[96];
     name_late(key, origin, epoch);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_AGAIN_LATE_PUT->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_AGAIN_LATE_PUT->text, NULL, err,
+                             tide_bind_text("key", key));
 }
 
 /* Up to which stamp this origin is late; kept on the desk for the events that follow. */
@@ -60,9 +58,8 @@ static tide_status find_late(tide_desk *desk, const tide_event *event, tide_erro
         return TIDE_OK;
     name_late(key, &event->origin, event->epoch);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_AGAIN_LATE_GET->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, desk->tx, TIDE_TEMPLATE_AGAIN_LATE_GET->text, err, tide_bind_text("key", key));
     TIDE_TRY(status);
     desk->late_origin = event->origin;
     desk->late_epoch = event->epoch;
@@ -132,11 +129,11 @@ tide_status tide_again_own(tide_node *node, tide_foreign_tx *tx, int64_t epoch, 
 {
     const tide_node_id self = tide_node_get_id(node);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *bodies = NULL;
-    TIDE_TRY(tide_foreign_begin(&bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
-    tide_foreign_bind_blob(bodies, "origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(bodies, "epoch", epoch);
-    tide_foreign_bind_i64(bodies, "after", after);
-    tide_foreign_bind_i64(bodies, "through", INT64_MAX);
+    TIDE_TRY(
+        tide_foreign_start(&bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err,
+                           tide_bind_blob("origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN)),
+                           tide_bind_i64("epoch", epoch), tide_bind_i64("after", after),
+                           tide_bind_i64("through", INT64_MAX)));
     own o = {.node = node, .tx = tx, .bodies = bodies};
     while (!o.is_done)
         TIDE_TRY(say_some(&o, err));

@@ -63,8 +63,8 @@ static tide_status find_hook(tide_foreign_tx *tx, const tide_table *table, const
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "tide_capture_%" PRId64 "_", table->id);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err,
+                                tide_bind_text("name", table->name)));
     *is_there = false;
     *ours = 0;
     tide_status status = TIDE_OK;
@@ -83,9 +83,8 @@ static tide_status look_overtaken(tide_foreign_tx *tx, const tide_table *table, 
                                   tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_HOOK_OVERTAKEN->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_HOOK_OVERTAKEN->text,
+                                                  err, tide_bind_text("name", table->name));
     TIDE_TRY(status);
     *is_whole = status == TIDE_OK && tide_foreign_col_i64(query) == 0;
     return TIDE_OK;
@@ -119,34 +118,23 @@ static tide_status put_column(tide_foreign_tx *tx, const tide_table *table, int 
     for (int i = 0; i < table->key_count; i++)
         if (table->key[i] == column)
             key_position = i + 1;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMN_PUT->text, err));
-    tide_foreign_bind_i64(query, "table_id", table->id);
-    tide_foreign_bind_i64(query, "position", column);
-    tide_foreign_bind_text(query, "name", tide_view_of(it->name));
-    tide_foreign_bind_i64(query, "key_position", key_position);
-    tide_foreign_bind_i64(query, "is_not_null", it->is_not_null);
-    tide_foreign_bind_text(query, "affinity", tide_view_of(affinities[it->affinity]));
-    if (it->fallback)
-        tide_foreign_bind_text(query, "fallback", tide_view_of(it->fallback));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx, TIDE_TEMPLATE_REPLICA_COLUMN_PUT->text, NULL, err, tide_bind_i64("table_id", table->id),
+        tide_bind_i64("position", column), tide_bind_text("name", it->name),
+        tide_bind_i64("key_position", key_position), tide_bind_i64("is_not_null", it->is_not_null),
+        tide_bind_text("affinity", affinities[it->affinity]),
+        TIDE_BIND_IF(it->fallback, tide_bind_text("fallback", it->fallback)));
 }
 
 tide_status tide_capture_record(tide_foreign_tx *tx, const tide_table *table, int64_t retain_us,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, err));
-    tide_foreign_bind_i64(query, "id", table->id);
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
-    tide_foreign_bind_i64(query, "is_tracked", 1);
-    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
-    tide_foreign_bind_i64(query, "retain_us", retain_us);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
-    TIDE_TRY(tide_foreign_begin(&cut, tx, TIDE_TEMPLATE_REPLICA_COLUMNS_CUT->text, err));
-    tide_foreign_bind_i64(cut, "table_id", table->id);
-    TIDE_TRY(tide_foreign_run(cut, NULL, err));
+    TIDE_TRY(tide_foreign_exec(
+        tx, TIDE_TEMPLATE_REPLICA_TABLE_PUT->text, NULL, err, tide_bind_i64("id", table->id),
+        tide_bind_text("name", table->name), tide_bind_i64("is_tracked", 1),
+        tide_bind_i64("schema", (int64_t)table->schema), tide_bind_i64("retain_us", retain_us)));
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_COLUMNS_CUT->text, NULL, err,
+                               tide_bind_i64("table_id", table->id)));
     for (int i = 0; i < table->column_count; i++)
         TIDE_TRY(put_column(tx, table, i, err));
     return tide_schemas_put(tx, table, err);
@@ -186,8 +174,8 @@ static tide_status widen_numbers(tide_foreign_tx *tx, const tide_table *table, t
     tide_table_fill fill = {.some = missing};
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err));
-        TIDE_TRY(tide_foreign_step(query, err));
+        TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err,
+                                    TIDE_NO_BIND));
         for (int i = (int)tide_foreign_col_i64(query); i < table->column_count; i++)
             missing[fill.some_count++] = i;
     }
@@ -221,14 +209,10 @@ tide_status tide_capture_install(tide_foreign_tx *tx, tide_table *table, int64_t
 tide_status tide_capture_remove(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
     TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_HOOK_DROP, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, err));
-    tide_foreign_bind_i64(query, "id", table->id);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *ended = NULL;
-    TIDE_TRY(tide_foreign_begin(&ended, tx, TIDE_TEMPLATE_REPLICA_TABLE_ENDED->text, err));
-    tide_foreign_bind_i64(ended, "id", table->id);
-    return tide_foreign_run(ended, NULL, err);
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_TABLE_UNTRACK->text, NULL, err,
+                               tide_bind_i64("id", table->id)));
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_TABLE_ENDED->text, NULL, err,
+                             tide_bind_i64("id", table->id));
 }
 
 /* ---- the log ---- */
@@ -261,10 +245,8 @@ static tide_status take_number(tide_foreign_tx *tx, const tide_table *table, tid
 {
     if (tide_table_is_narrow(table))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *number = NULL;
-    TIDE_TRY(tide_foreign_begin(&number, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err));
-    tide_foreign_bind_i64(number, "table_id", table->id);
-    return tide_foreign_run(number, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, NULL, err,
+                             tide_bind_i64("table_id", table->id));
 }
 
 tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table, tide_change_kind kind,
@@ -348,19 +330,16 @@ static tide_status settle_table(void *arg, const tide_table *table, tide_error *
 static tide_status put_meta(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *last = NULL;
-    TIDE_TRY(tide_foreign_begin(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
-    TIDE_TRY(tide_foreign_step(last, err));
+    TIDE_TRY(
+        tide_foreign_first(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err, TIDE_NO_BIND));
     char value[32];
     char key[512];
     const char *path = tide_foreign_path(tide_foreign_of(tx));
     const char *slash = strrchr(path, '/');
     (void)snprintf(value, sizeof value, "%" PRId64, tide_foreign_col_i64(last));
     (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_META_PUT->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    tide_foreign_bind_text(query, "value", tide_view_of(value));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_META_PUT->text, NULL, err,
+                             tide_bind_text("key", key), tide_bind_text("value", value));
 }
 
 tide_status tide_capture_settle(tide_foreign_tx *tx, tide_error *err)
@@ -398,9 +377,8 @@ static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_
                                bool *was_tracked, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *find = NULL;
-    TIDE_TRY(tide_foreign_begin(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
-    tide_foreign_bind_text(find, "name", tide_view_of(table->name));
-    const tide_status status = tide_foreign_step(find, err);
+    const tide_status status = tide_foreign_first(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text,
+                                                  err, tide_bind_text("name", table->name));
     TIDE_TRY(status);
     *is_known = status == TIDE_OK;
     if (*is_known) {
@@ -410,9 +388,8 @@ static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_
         return TIDE_OK;
     }
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *add = NULL;
-    TIDE_TRY(tide_foreign_begin(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err));
-    tide_foreign_bind_text(add, "name", tide_view_of(table->name));
-    TIDE_TRY(tide_foreign_step(add, err));
+    TIDE_TRY(tide_foreign_first(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err,
+                                tide_bind_text("name", table->name)));
     table->id = tide_foreign_col_i64(add);
     return tide_foreign_run(add, NULL, err);
 }
@@ -420,11 +397,8 @@ static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_
 static tide_status run_for_table(tide_foreign_tx *tx, const tide_template *template, int64_t id,
                                  int64_t retain_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
-    tide_foreign_bind_i64(query, "id", id);
-    tide_foreign_bind_i64(query, "retain_us", retain_us);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, template->text, NULL, err, tide_bind_i64("id", id),
+                             tide_bind_i64("retain_us", retain_us));
 }
 
 /* It was tracked once: columns keep the places that clocks know them by, unless it has another key, and so other rows. */
@@ -451,9 +425,8 @@ static tide_status take_name(tide_foreign_tx *tx, const tide_table *table, tide_
     int64_t id = 0;
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text, err));
-        tide_foreign_bind_text(query, "name", tide_view_of(table->name));
-        const tide_status status = tide_foreign_step(query, err);
+        const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text,
+                                                      err, tide_bind_text("name", table->name));
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         id = tide_foreign_col_i64(query);
@@ -467,10 +440,8 @@ static tide_status take_name(tide_foreign_tx *tx, const tide_table *table, tide_
                              table->name, holder, holder);
     }
     TIDE_TRY(tide_schemas_rename(tx, id, holder, table->name, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *told = NULL;
-    TIDE_TRY(tide_foreign_begin(&told, tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
-    tide_foreign_bind_i64(told, "table_id", id);
-    return tide_foreign_run(told, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_NAMES_TOLD->text, NULL, err,
+                             tide_bind_i64("table_id", id));
 }
 
 static tide_status track_table(tide_foreign_tx *tx, request *r, tide_error *err)

@@ -102,10 +102,9 @@ static tide_status find_hook_names(name_list *out, tide_foreign_tx *tx, const ti
     char hook[64];
     (void)snprintf(hook, sizeof hook, "tide_capture_%" PRId64 "_insert", recorded->id);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(hook));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(recorded->name));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err,
+                                                  tide_bind_text("name", hook),
+                                                  tide_bind_text("table_name", recorded->name));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     if (!read_hook_names(out, tide_foreign_col_bytes(query)) ||
@@ -218,9 +217,8 @@ static tide_status find_new_name(tide_foreign_tx *tx, int64_t id, const tide_tem
                                  char out[TIDE_EVENT_TABLE_MAX + 1], tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
-    tide_foreign_bind_i64(query, "table_id", id);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, tx, template->text, err, tide_bind_i64("table_id", id));
     if (status != TIDE_OK)
         return status;
     const tide_view name = tide_foreign_col_bytes(query);
@@ -265,9 +263,9 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
 {
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err));
-        tide_foreign_bind_i64(query, "table_id", live->id);
-        const tide_status status = tide_foreign_step(query, err);
+        const tide_status status =
+            tide_foreign_first(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err,
+                               tide_bind_i64("table_id", live->id));
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;
         const tide_view before = tide_foreign_col_bytes(query);
@@ -278,10 +276,8 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
             "is not captured)",
             (int)before.len, before.ptr, live->name, (int)before.len, before.ptr);
     }
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *told = NULL;
-    TIDE_TRY(tide_foreign_begin(&told, c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, err));
-    tide_foreign_bind_i64(told, "table_id", live->id);
-    TIDE_TRY(tide_foreign_run(told, NULL, err));
+    TIDE_TRY(tide_foreign_exec(c->tx, TIDE_TEMPLATE_NAMES_TOLD->text, NULL, err,
+                               tide_bind_i64("table_id", live->id)));
     return tide_capture_take_events(c->tx, live, err);
 }
 
@@ -526,8 +522,8 @@ typedef struct looking {
 static tide_status read_version(tide_foreign_tx *tx, looking *l, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err, TIDE_NO_BIND));
     const uint32_t version = (uint32_t)tide_foreign_col_i64(query);
     const bool is_noted = tide_foreign_col_i64(query) != 0;
     l->state = (uint64_t)tide_node_epoch(l->node) << 32 | version;

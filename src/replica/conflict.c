@@ -15,13 +15,11 @@ static bool is_same(const tide_stamp *a, const tide_stamp *b)
 static tide_status begin(tide_foreign_query **out, tide_desk *desk, const tide_desk_row *row,
                          const char *text, int column, const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, desk->tx, text, err));
-    tide_foreign_bind_i64(*out, "table", row->table->id);
-    tide_foreign_bind_blob(*out, "key", row->key);
-    tide_foreign_bind_i64(*out, "col", column);
-    tide_foreign_bind_i64(*out, "time", (int64_t)stamp->time);
-    tide_foreign_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    return TIDE_OK;
+    return tide_foreign_start(
+        out, desk->tx, text, err, tide_bind_i64("table", row->table->id),
+        tide_bind_blob("key", row->key), tide_bind_i64("col", column),
+        tide_bind_i64("time", (int64_t)stamp->time),
+        tide_bind_blob("node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)));
 }
 
 static tide_status mark_known(tide_desk *desk, const tide_desk_row *row, int column,
@@ -82,10 +80,9 @@ static tide_status has_other_schema(bool *out, tide_foreign_tx *tx, const tide_t
                                     tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
-    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err,
+                                tide_bind_text("table_name", table->name),
+                                tide_bind_i64("schema", (int64_t)table->schema)));
     *out = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }

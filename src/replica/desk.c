@@ -86,8 +86,8 @@ tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 static tide_status load_clock(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_GET->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_GET->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     desk->clock = (tide_hybrid){.node = desk->node};
     if (status == TIDE_OK)
@@ -99,8 +99,8 @@ static tide_status load_clock(tide_desk *desk, tide_error *err)
 static tide_status look_for_aside(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_ANY_ASIDE->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_ANY_ASIDE->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     desk->has_aside = status == TIDE_OK;
     return TIDE_OK;
@@ -110,10 +110,8 @@ static tide_status store_clock(tide_desk *desk, tide_error *err)
 {
     if (desk->clock.last == desk->clock_stored)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_PUT->text, err));
-    tide_foreign_bind_i64(query, "last", (int64_t)desk->clock.last);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_HYBRID_PUT->text, NULL, err,
+                               tide_bind_i64("last", (int64_t)desk->clock.last)));
     desk->clock_stored = desk->clock.last;
     return TIDE_OK;
 }
@@ -373,10 +371,9 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value 
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err));
-    tide_foreign_bind_i64(query, "table", row->table->id);
-    tide_foreign_bind_blob(query, "key", row->key);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err,
+                           tide_bind_i64("table", row->table->id), tide_bind_blob("key", row->key));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     TIDE_TRY(tide_row_clock_decode(&row->clock, tide_foreign_col_bytes(query), err));

@@ -283,8 +283,7 @@ static tide_status fold_range(tide_desk *desk, tide_log_origin *origin, int64_t 
 static tide_status get_number(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
@@ -299,17 +298,13 @@ static tide_status find_cut(int64_t *cut, tide_foreign_tx *tx, int64_t after, ti
     TIDE_TRY(get_number(cut, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
     if (*cut <= after + TIDE_FOLD_CHANGES_MAX)
         return TIDE_OK; /* done in one turn: nothing to remember */
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
-    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_PUT->text, err));
-    tide_foreign_bind_i64(put, "cut", *cut);
-    return tide_foreign_run(put, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_FOLD_CUT_PUT->text, NULL, err,
+                             tide_bind_i64("cut", *cut));
 }
 
 static tide_status run(tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, text, NULL, err, TIDE_NO_BIND);
 }
 
 /* The captured rows go with their numbers, of which the newest stays, as the counter. */
@@ -318,19 +313,13 @@ static tide_status cut_numbers(tide_foreign_tx *tx, int64_t through, tide_error 
     int64_t last = 0;
     TIDE_TRY(get_number(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
     const bool is_all = last <= through;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *counter = NULL;
-    TIDE_TRY(tide_foreign_begin(
-        &query, tx,
-        is_all ? TIDE_TEMPLATE_REPLICA_SEQ_CLEAR->text : TIDE_TEMPLATE_REPLICA_SEQ_CUT->text, err));
-    if (!is_all)
-        tide_foreign_bind_i64(query, "through", through);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_exec(
+        tx, is_all ? TIDE_TEMPLATE_REPLICA_SEQ_CLEAR->text : TIDE_TEMPLATE_REPLICA_SEQ_CUT->text,
+        NULL, err, TIDE_BIND_IF(!is_all, tide_bind_i64("through", through))));
     if (!is_all || last == 0)
         return TIDE_OK;
-    TIDE_TRY(tide_foreign_begin(&counter, tx, TIDE_TEMPLATE_REPLICA_SEQ_RAISE->text, err));
-    tide_foreign_bind_i64(counter, "seq", last);
-    return tide_foreign_run(counter, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_SEQ_RAISE->text, NULL, err,
+                             tide_bind_i64("seq", last));
 }
 
 static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
@@ -352,22 +341,18 @@ static tide_status put_meta(tide_node *node, tide_foreign_tx *tx, int64_t last, 
     const char *path = tide_foreign_path(tide_node_file(node));
     const char *slash = strrchr(path, '/');
     char key[512];
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     (void)snprintf(key, sizeof key, "origin_seq::%s", slash ? slash + 1 : path);
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_META_PUT->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    tide_foreign_bind_i64(query, "value", last);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_META_PUT->text, NULL, err,
+                             tide_bind_text("key", key), tide_bind_i64("value", last));
 }
 
 /* The next turn has changes of rows that this one has clocks of: what stands in the tables is not touched before the last. Then all that was not looked
  * at is: rows aside, references. */
 static tide_status leave_to_last_turn(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     desk->is_partial = true;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, NULL, err,
+                             TIDE_NO_BIND);
 }
 
 static tide_status fold_range_of(tide_node *node, tide_foreign_tx *tx, tide_log_origin *origin,

@@ -48,9 +48,8 @@ static tide_status tell_null(tide_desk *desk, const tide_event *event, tide_chan
     if (kind == TIDE_ROW_DELETE)
         TIDE_TRY(tide_quarantine_end_null(desk, event, err));
     /* What it had in unique columns may have kept others out. */
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, err));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, NULL, err,
+                             TIDE_NO_BIND);
 }
 
 /* Said in status: what stays here alone, and what does so no more. */

@@ -146,9 +146,9 @@ static tide_status is_known(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     noting *n = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_UNLIKE_GET->text, err));
-    tide_foreign_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_PEER_UNLIKE_GET->text, err,
+                           tide_bind_blob("peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN)));
     TIDE_TRY(status);
     n->is_known = status == TIDE_OK
                       ? tide_view_equal(tide_foreign_col_bytes(query), tide_view_of(n->unlike))
@@ -159,15 +159,11 @@ static tide_status is_known(tide_foreign_tx *tx, void *arg, tide_error *err)
 static tide_status put_unlike(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const noting *n = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx,
-                                n->unlike[0] ? TIDE_TEMPLATE_PEER_UNLIKE_PUT->text
-                                             : TIDE_TEMPLATE_PEER_UNLIKE_CUT->text,
-                                err));
-    tide_foreign_bind_blob(query, "peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN));
-    if (n->unlike[0])
-        tide_foreign_bind_text(query, "unlike", tide_view_of(n->unlike));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx,
+        n->unlike[0] ? TIDE_TEMPLATE_PEER_UNLIKE_PUT->text : TIDE_TEMPLATE_PEER_UNLIKE_CUT->text,
+        NULL, err, tide_bind_blob("peer", tide_view_bytes(n->peer->bytes, TIDE_NODE_LEN)),
+        TIDE_BIND_IF(n->unlike[0], tide_bind_text("unlike", n->unlike)));
 }
 
 tide_status tide_form_note(tide_node *node, const tide_node_id *peer, const char *unlike,

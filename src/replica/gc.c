@@ -24,30 +24,23 @@ typedef struct peer_call {
 static tide_status put_mark(const peer_call *call, tide_foreign_tx *tx,
                             const tide_origin_mark *mark, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_PEER_MARK_PUT->text, err));
-    tide_foreign_bind_blob(query, "peer", tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", mark->epoch);
-    tide_foreign_bind_i64(query, "mark", mark->prefix);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx, TIDE_TEMPLATE_APPLY_PEER_MARK_PUT->text, NULL, err,
+        tide_bind_blob("peer", tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN)),
+        tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", mark->epoch), tide_bind_i64("mark", mark->prefix));
 }
 
 static tide_status put_peer(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const peer_call *call = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
     const tide_view peer = tide_view_bytes(call->peer->bytes, TIDE_NODE_LEN);
-    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_APPLY_PEER_PUT->text, err));
-    tide_foreign_bind_blob(put, "peer", peer);
-    tide_foreign_bind_text(put, "name", tide_view_of(call->name ? call->name : ""));
-    tide_foreign_bind_i64(put, "now", call->now_us);
-    tide_foreign_bind_i64(put, "expires", call->expires_us);
-    TIDE_TRY(tide_foreign_run(put, NULL, err));
-    TIDE_TRY(tide_foreign_begin(&cut, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_CUT->text, err));
-    tide_foreign_bind_blob(cut, "peer", peer);
-    TIDE_TRY(tide_foreign_run(cut, NULL, err));
+    TIDE_TRY(tide_foreign_exec(
+        tx, TIDE_TEMPLATE_APPLY_PEER_PUT->text, NULL, err, tide_bind_blob("peer", peer),
+        tide_bind_text("name", call->name ? call->name : ""), tide_bind_i64("now", call->now_us),
+        tide_bind_i64("expires", call->expires_us)));
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_CUT->text, NULL, err,
+                               tide_bind_blob("peer", peer)));
     for (int i = 0; i < call->count; i++)
         TIDE_TRY(put_mark(call, tx, &call->marks[i], err));
     return TIDE_OK;
@@ -96,10 +89,10 @@ static tide_status ask_number(int64_t *out, tide_foreign_query *query, tide_erro
 static tide_status begin_for(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                              const tide_log_origin *origin, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
-    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(origin->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(*out, "epoch", origin->epoch);
-    return TIDE_OK;
+    return tide_foreign_start(
+        out, tx, text, err,
+        tide_bind_blob("origin", tide_view_bytes(origin->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", origin->epoch));
 }
 
 /* What every live peer has, and we. Without peers: what we have. */
@@ -209,12 +202,10 @@ static int64_t get_horizon(const collect_call *call)
 static tide_status begin_clocks(tide_foreign_query **out, const collect_call *call,
                                 tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
-    tide_foreign_bind_i64(*out, "horizon", get_horizon(call));
-    tide_foreign_bind_i64(*out, "now", call->now_us);
-    tide_foreign_bind_i64(*out, "retain", TIDE_NODE_RETAIN_US);
-    tide_foreign_bind_i64(*out, "limit", call->batch);
-    return TIDE_OK;
+    return tide_foreign_start(out, tx, text, err, tide_bind_i64("horizon", get_horizon(call)),
+                              tide_bind_i64("now", call->now_us),
+                              tide_bind_i64("retain", TIDE_NODE_RETAIN_US),
+                              tide_bind_i64("limit", call->batch));
 }
 
 static tide_status collect_rows(collect_call *call, tide_foreign_tx *tx, tide_error *err)
@@ -222,11 +213,10 @@ static tide_status collect_rows(collect_call *call, tide_foreign_tx *tx, tide_er
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *unknown = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *newest = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *known = NULL;
     TIDE_TRY(spare_waiting(call, tx, err));
     const int64_t horizon = get_horizon(call);
-    TIDE_TRY(tide_foreign_begin(&unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err));
-    const tide_status status = tide_foreign_step(unknown, err);
+    const tide_status status = tide_foreign_first(
+        &unknown, tx, TIDE_TEMPLATE_APPLY_UNKNOWN_MARKS->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     if (call->is_uncertain || status == TIDE_OK)
         return TIDE_OK;
@@ -235,10 +225,9 @@ static tide_status collect_rows(collect_call *call, tide_foreign_tx *tx, tide_er
     TIDE_TRY(begin_clocks(&clocks, call, tx, TIDE_TEMPLATE_APPLY_GC_CLOCKS->text, err));
     TIDE_TRY(tide_foreign_run(clocks, &call->out.tombstones, err));
     const int64_t old = ((call->now_us - TIDE_NODE_RETAIN_US) / 1000) << 16;
-    TIDE_TRY(tide_foreign_begin(&known, tx, TIDE_TEMPLATE_APPLY_GC_KNOWN->text, err));
-    tide_foreign_bind_i64(known, "horizon", horizon < old ? horizon : old);
-    tide_foreign_bind_i64(known, "limit", call->batch);
-    TIDE_TRY(tide_foreign_run(known, &call->out.knowledge, err));
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_GC_KNOWN->text, &call->out.knowledge, err,
+                               tide_bind_i64("horizon", horizon < old ? horizon : old),
+                               tide_bind_i64("limit", call->batch)));
     call->out.more =
         call->out.more || call->out.tombstones >= call->batch || call->out.knowledge >= call->batch;
     return TIDE_OK;
@@ -246,13 +235,10 @@ static tide_status collect_rows(collect_call *call, tide_foreign_tx *tx, tide_er
 
 static tide_status expire_peers(const collect_call *call, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *peers = NULL;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *marks = NULL;
-    TIDE_TRY(tide_foreign_begin(&peers, tx, TIDE_TEMPLATE_APPLY_PEER_EXPIRE->text, err));
-    tide_foreign_bind_i64(peers, "now", call->now_us);
-    TIDE_TRY(tide_foreign_run(peers, NULL, err));
-    TIDE_TRY(tide_foreign_begin(&marks, tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_EXPIRE->text, err));
-    return tide_foreign_run(marks, NULL, err);
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_PEER_EXPIRE->text, NULL, err,
+                               tide_bind_i64("now", call->now_us)));
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_APPLY_PEER_MARKS_EXPIRE->text, NULL, err,
+                             TIDE_NO_BIND);
 }
 
 typedef struct origin_list {

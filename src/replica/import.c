@@ -33,8 +33,8 @@ typedef enum standing {
 static tide_status look(standing *out, tide_foreign_tx *tx, const char *name, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err,
+                                tide_bind_text("name", name)));
     *out = STANDING_NOTHING;
     const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
@@ -62,8 +62,8 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
                                          "data", "timestamp",      "processed"};
     enum { NEEDED = sizeof needed / sizeof *needed };
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
+                                tide_bind_text("name", name)));
     *out = NULL;
     size_t found = 0;
     tide_status status = TIDE_OK;
@@ -97,20 +97,19 @@ static tide_status take_origin(tide_node_id *out, tide_foreign_tx *tx, tide_view
     }
     const tide_digest128 digest = tide_digest128_of(text);
     memcpy(out->bytes, digest.bytes, sizeof out->bytes);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_ORIGIN->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(out->bytes, sizeof out->bytes));
-    tide_foreign_bind_text(query, "name", text);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx, TIDE_TEMPLATE_REPLICA_SEED_ORIGIN->text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(out->bytes, sizeof out->bytes)),
+        tide_bind_view("name", text));
 }
 
 static tide_status next_number(int64_t *out, tide_foreign_tx *tx, const tide_node_id *origin,
                                tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(origin->bytes, sizeof origin->bytes));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(
+        &query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err,
+        tide_bind_blob("origin", tide_view_bytes(origin->bytes, sizeof origin->bytes))));
     *out = tide_foreign_col_i64(query) + 1;
     return TIDE_OK;
 }
@@ -173,11 +172,9 @@ tide_status tide_capture_take_events(tide_foreign_tx *tx, const tide_table *tabl
         TIDE_TRY(find_node_column(&fill.node, tx, view, err));
         TIDE_TRY(choose_name(renamed, tx, view, err));
         TIDE_TRY(run_text(tx, table, TIDE_TEMPLATE_EVENTS_RENAME, &fill, err));
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *note = NULL;
-        TIDE_TRY(tide_foreign_begin(&note, tx, TIDE_TEMPLATE_SEED_NOTE->text, err));
-        tide_foreign_bind_i64(note, "table_id", table->id);
-        tide_foreign_bind_text(note, "renamed", tide_view_of(renamed));
-        TIDE_TRY(tide_foreign_run(note, NULL, err));
+        TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_SEED_NOTE->text, NULL, err,
+                                   tide_bind_i64("table_id", table->id),
+                                   tide_bind_text("renamed", renamed)));
     }
     return run_text(tx, table, TIDE_TEMPLATE_EVENTS_VIEW, &fill, err);
 }
@@ -198,9 +195,8 @@ static tide_status find_place(tide_foreign_tx *tx, int64_t table_id, char rename
                               tide_buffer *place, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err,
+                                                  tide_bind_i64("table_id", table_id));
     if (status != TIDE_OK)
         return status;
     const tide_view name = tide_foreign_col_bytes(query);
@@ -212,12 +208,9 @@ static tide_status find_place(tide_foreign_tx *tx, int64_t table_id, char rename
 static tide_status store_place(tide_foreign_tx *tx, int64_t table_id, tide_view place, bool is_done,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(
-        &query, tx, (is_done ? TIDE_TEMPLATE_SEED_DONE : TIDE_TEMPLATE_SEED_PLACE_PUT)->text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    tide_foreign_bind_blob(query, "place", place);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx, (is_done ? TIDE_TEMPLATE_SEED_DONE : TIDE_TEMPLATE_SEED_PLACE_PUT)->text, NULL, err,
+        tide_bind_i64("table_id", table_id), tide_bind_blob("place", place));
 }
 
 static const tide_template *choose_walk(tide_view place)

@@ -153,8 +153,8 @@ static tide_status give_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const held_call *call = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err));
-    tide_foreign_bind_i64(query, "limit", call->limit);
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err,
+                                tide_bind_i64("limit", call->limit)));
     for (;;) {
         const tide_status status = tide_foreign_step(query, err);
         if (status != TIDE_OK)
@@ -185,8 +185,8 @@ static tide_status count_all(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err,
+                                TIDE_NO_BIND));
     out->conflicts = tide_foreign_col_i64(query);
     out->aside = tide_foreign_col_i64(query);
     out->quarantined = tide_foreign_col_i64(query);
@@ -198,8 +198,8 @@ static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err,
+                                TIDE_NO_BIND));
     out->quarantined = tide_foreign_col_i64(query);
     out->waiting = tide_foreign_col_i64(query);
     return TIDE_OK;

@@ -297,11 +297,9 @@ static tide_status next_waiting(tide_event *out, tide_desk *desk, waiting_place 
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err));
-    tide_foreign_bind_i64(query, "stamp", place->stamp);
-    tide_foreign_bind_i64(query, "row", place->row);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err,
+                           tide_bind_i64("stamp", place->stamp), tide_bind_i64("row", place->row));
     if (status != TIDE_OK)
         return status;
     place->stamp = tide_foreign_col_i64(query);
@@ -324,8 +322,8 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
         TIDE_TRY(status);
         if (status == TIDE_NONE)
             continue;
-        TIDE_TRY(tide_foreign_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err));
-        tide_foreign_bind_text(put, "data", tide_buffer_view(&data));
+        TIDE_TRY(tide_foreign_start(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err,
+                                    tide_bind_view("data", tide_buffer_view(&data))));
         bind_origin(put, &event.origin, event.epoch);
         tide_foreign_bind_i64(put, "seq", event.seq);
         TIDE_TRY(tide_foreign_run(put, NULL, err));

@@ -51,8 +51,8 @@ static tide_status put_note_number(tide_foreign_tx *tx, const char *key, int64_t
 static tide_status check_names(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return TIDE_OK;
@@ -128,8 +128,7 @@ static tide_status make_id(tide_foreign_tx *tx, tide_node_id *out, tide_error *e
 static tide_status ask_number(tide_foreign_tx *tx, const char *text, int64_t *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(&query, tx, text, err, TIDE_NO_BIND));
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
@@ -173,27 +172,21 @@ static tide_status add_origin(tide_foreign_tx *tx, const tide_node_id *id, int64
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, 1024);
     TIDE_TRY(tide_cursor_encode(&cursor, &bytes, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(id->bytes, sizeof id->bytes));
-    tide_foreign_bind_i64(query, "epoch", epoch);
-    tide_foreign_bind_i64(query, "start", start);
-    tide_foreign_bind_blob(query, "cursor", tide_buffer_view(&bytes));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, NULL, err,
+                             tide_bind_blob("origin", tide_view_bytes(id->bytes, sizeof id->bytes)),
+                             tide_bind_i64("epoch", epoch), tide_bind_i64("start", start),
+                             tide_bind_blob("cursor", tide_buffer_view(&bytes)));
 }
 
 static tide_status add_epoch(tide_foreign_tx *tx, const tide_node_id *id, int64_t epoch,
                              const char *reason, const char *evidence, tide_error *err)
 {
     tide_env *env = tide_foreign_env(tide_foreign_of(tx));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_EPOCH_ADD->text, err));
-    tide_foreign_bind_blob(query, "node", tide_view_bytes(id->bytes, sizeof id->bytes));
-    tide_foreign_bind_i64(query, "epoch", epoch);
-    tide_foreign_bind_i64(query, "started_at", env->wall_us(env));
-    tide_foreign_bind_text(query, "reason", tide_view_of(reason));
-    tide_foreign_bind_text(query, "evidence", tide_view_of(evidence));
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_exec(
+        tx, TIDE_TEMPLATE_REPLICA_EPOCH_ADD->text, NULL, err,
+        tide_bind_blob("node", tide_view_bytes(id->bytes, sizeof id->bytes)),
+        tide_bind_i64("epoch", epoch), tide_bind_i64("started_at", env->wall_us(env)),
+        tide_bind_text("reason", reason), tide_bind_text("evidence", evidence)));
     TIDE_TRY(add_origin(tx, id, epoch, err));
     return put_note_number(tx, "replica_epoch", epoch, err);
 }

@@ -47,8 +47,8 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
     int count = 0;
     tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_start(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
+                                tide_bind_text("name", table->name)));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK && count < TIDE_SYNC_TABLE_SQL_MAX) {
         const tide_view text = tide_foreign_col_bytes(query);
         sql[count] = strndup(text.ptr, text.len);
@@ -148,11 +148,9 @@ static tide_status run_statement(tide_foreign_tx *tx, const tide_peer_table *tab
     tide_status status = tide_foreign_script(tx, sql, &why);
     if (status < TIDE_OK)
         return refuse(table, why.text, err);
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_CREATED->text, err));
-    tide_foreign_bind_text(query, "sql", tide_view_of(sql));
-    tide_foreign_bind_text(query, "table", tide_view_of(table->name));
-    tide_foreign_bind_text(query, "type", tide_view_of(type));
-    status = tide_foreign_step(query, err);
+    status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_PEER_CREATED->text, err,
+                                tide_bind_text("sql", sql), tide_bind_text("table", table->name),
+                                tide_bind_text("type", type));
     TIDE_TRY(status);
     if (status != TIDE_OK || tide_foreign_col_i64(query) != 1)
         return refuse(table, "its statements create something else", err);
@@ -208,9 +206,8 @@ static tide_status create_in(tide_foreign_tx *tx, void *arg, tide_error *err)
     const tide_peer_table *table = c->table;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     c->stands = false;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_STANDS->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_PEER_TABLE_STANDS->text,
+                                                  err, tide_bind_text("name", table->name));
     TIDE_TRY(status);
     tide_foreign_reset(query);
     char own[TIDE_EVENT_TABLE_MAX + 1];
@@ -382,8 +379,9 @@ static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_
 {
     tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err));
-    tide_foreign_bind_blob(query, "peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN));
+    TIDE_TRY(
+        tide_foreign_start(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err,
+                           tide_bind_blob("peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN))));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_node_id origin;
         if (!read_node(&origin, tide_foreign_col_bytes(query)))

@@ -148,17 +148,13 @@ static tide_status put(const tide_desk *desk, const tide_event *event, tide_hold
                        const char *detail, tide_error *err)
 {
     int64_t tried = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_schemas_counter(&tried, desk->tx, err));
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_PUT->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", event->epoch);
-    tide_foreign_bind_i64(query, "seq", event->seq);
-    tide_foreign_bind_text(query, "reason", tide_view_of(hold_names[why]));
-    tide_foreign_bind_text(query, "detail", tide_view_of(detail));
-    tide_foreign_bind_i64(query, "tried", tried);
-    tide_foreign_bind_i64(query, "now", desk->now_us);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_PUT->text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", event->epoch), tide_bind_i64("seq", event->seq),
+        tide_bind_text("reason", hold_names[why]), tide_bind_text("detail", detail),
+        tide_bind_i64("tried", tried), tide_bind_i64("now", desk->now_us));
 }
 
 tide_status tide_quarantine_put(tide_desk *desk, const tide_event *event, tide_hold why,
@@ -209,37 +205,27 @@ tide_status tide_quarantine_put_size(const tide_desk *desk, const tide_event *ev
 tide_status tide_quarantine_end_size(const tide_desk *desk, const tide_event *event,
                                      const char *column, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_SIZE->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", event->epoch);
-    tide_foreign_bind_i64(query, "seq", event->seq);
-    if (column)
-        tide_foreign_bind_text(query, "column", tide_view_of(column));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_SIZE->text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", event->epoch), tide_bind_i64("seq", event->seq),
+        TIDE_BIND_IF(column, tide_bind_text("column", column)));
 }
 
 tide_status tide_quarantine_end_null(const tide_desk *desk, const tide_event *event,
                                      tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_NULL->text, err));
-    tide_foreign_bind_text(query, "table", tide_view_of(event->table));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_END_NULL->text, NULL, err,
+                             tide_bind_text("table", event->table));
 }
 
 static tide_status end_quarantine(tide_desk *desk, const tide_event *event, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_log_set_processed(desk, event, err));
-    TIDE_TRY(
-        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_DELETE->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", event->epoch);
-    tide_foreign_bind_i64(query, "seq", event->seq);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_DELETE->text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", event->epoch), tide_bind_i64("seq", event->seq));
 }
 
 /* Events borrow from their bytes: those are kept by the desk until it is settled. */
@@ -269,14 +255,12 @@ tide_status tide_quarantine_retry(int64_t *merged, bool *more, tide_desk *desk, 
     *merged = 0;
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(
-            tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err));
-        tide_foreign_bind_i64(query, "limit", limit);
-        tide_foreign_bind_i64(query, "counter", counter);
-        tide_foreign_bind_i64(
-            query, "horizon",
-            (int64_t)((uint64_t)((desk->now_us + TIDE_STAMP_DRIFT_US) / 1000) << 16));
-        tide_status status = tide_foreign_step(query, err);
+        tide_status status = tide_foreign_first(
+            &query, desk->tx, TIDE_TEMPLATE_APPLY_QUARANTINE_BODIES->text, err,
+            tide_bind_i64("limit", limit), tide_bind_i64("counter", counter),
+            tide_bind_i64(
+                "horizon",
+                (int64_t)((uint64_t)((desk->now_us + TIDE_STAMP_DRIFT_US) / 1000) << 16)));
         for (; status == TIDE_OK; status = tide_foreign_step(query, err)) {
             const tide_view body = tide_foreign_col_bytes(query);
             if (tide_buffer_append_u32(&kept, (uint32_t)body.len) < TIDE_OK ||

@@ -9,11 +9,11 @@ static tide_status find_event(tide_event *out, tide_desk *desk, const tide_stamp
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "timestamp", tide_stamp_us(stamp) / 1000);
-    tide_foreign_bind_i64(query, "stamp", (int64_t)stamp->time);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err,
+        tide_bind_blob("origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("timestamp", tide_stamp_us(stamp) / 1000),
+        tide_bind_i64("stamp", (int64_t)stamp->time));
     if (status != TIDE_OK)
         return status;
     const tide_view body = tide_foreign_col_bytes(query);

@@ -152,20 +152,16 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
 {
     tide_stamp stamp;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&bytes, TIDE_REPAIR_VALUES_MAX);
     if (tide_sql_value_encode(&bytes, value) < TIDE_OK)
         return tide_no_memory(err);
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &stamp, err));
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, err));
-    tide_foreign_bind_i64(query, "table", row->table->id);
-    tide_foreign_bind_blob(query, "key", row->key);
-    tide_foreign_bind_i64(query, "col", column);
-    tide_foreign_bind_i64(query, "time", (int64_t)stamp.time);
-    tide_foreign_bind_blob(query, "node", tide_view_bytes(holder->bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_blob(query, "value", tide_buffer_view(&bytes));
-    tide_foreign_bind_i64(query, "now", desk->now_us);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_exec(
+        desk->tx, TIDE_TEMPLATE_REPAIR_CONFLICT_PUT->text, NULL, err,
+        tide_bind_i64("table", row->table->id), tide_bind_blob("key", row->key),
+        tide_bind_i64("col", column), tide_bind_i64("time", (int64_t)stamp.time),
+        tide_bind_blob("node", tide_view_bytes(holder->bytes, TIDE_NODE_LEN)),
+        tide_bind_blob("value", tide_buffer_view(&bytes)), tide_bind_i64("now", desk->now_us)));
     desk->conflicts++;
     return TIDE_OK;
 }

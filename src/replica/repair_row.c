@@ -108,10 +108,9 @@ tide_status tide_repair_look_altered(bool *out, tide_desk *desk, const tide_desk
     *out = false;
     if (!row->is_here || !row->before)
         return TIDE_OK;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err));
-    tide_foreign_bind_i64(query, "table", row->table->id);
-    tide_foreign_bind_blob(query, "key", row->key);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err,
+                           tide_bind_i64("table", row->table->id), tide_bind_blob("key", row->key));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const tide_view stored = tide_foreign_col_bytes(query); /* empty: nothing was recorded */

@@ -28,10 +28,7 @@ static void scan_done(scan *s)
 static tide_status run_by_table(tide_foreign_tx *tx, const tide_template *template,
                                 int64_t table_id, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, template->text, NULL, err, tide_bind_i64("table_id", table_id));
 }
 
 tide_status tide_capture_want_scan(tide_foreign_tx *tx, int64_t table_id, tide_error *err)
@@ -43,9 +40,8 @@ tide_status tide_capture_scan_wanted(tide_foreign_tx *tx, int64_t table_id, bool
                                      tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SCAN_FIND->text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_SCAN_FIND->text,
+                                                  err, tide_bind_i64("table_id", table_id));
     *out = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -132,9 +128,8 @@ static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err));
-    tide_foreign_bind_i64(query, "table_id", table->id);
-    tide_foreign_bind_blob(query, "key", key);
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err,
+                                tide_bind_i64("table_id", table->id), tide_bind_blob("key", key)));
     *out = KNOWN_NOT;
     const tide_status status = tide_foreign_step(query, err);
     if (status != TIDE_OK)
@@ -229,10 +224,10 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
     if (!values)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
-    TIDE_TRY(tide_foreign_begin(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err));
-    tide_foreign_bind_i64(clocks, "table_id", table.id);
-    tide_foreign_bind_blob(clocks, "after", tide_buffer_view(&s->last));
-    tide_foreign_bind_i64(clocks, "limit", STEP_ROWS);
+    TIDE_TRY(tide_foreign_start(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err,
+                                tide_bind_i64("table_id", table.id),
+                                tide_bind_blob("after", tide_buffer_view(&s->last)),
+                                tide_bind_i64("limit", STEP_ROWS)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer last;
     tide_buffer_init(&last, KEY_BYTES_MAX);
     int rows = 0;

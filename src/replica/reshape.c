@@ -133,24 +133,19 @@ static tide_status move_row(const shape *s, const stored *row, tide_error *err)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
     tide_buffer_init(&clock, PAGE_BYTES_MAX);
     tide_buffer_init(&image, PAGE_BYTES_MAX);
     tide_buffer_init(&prints, PAGE_BYTES_MAX);
     TIDE_TRY(move_clock(s, &clock, row->clock, &exists, &gone, err));
     TIDE_TRY(move_image(s, &image, row->image, err));
     TIDE_TRY(move_prints(s, &prints, row->prints, err));
-    TIDE_TRY(tide_foreign_begin(&put, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCK_PUT->text, err));
-    tide_foreign_bind_i64(put, "table_id", s->before->id);
-    tide_foreign_bind_blob(put, "key", row->key);
-    tide_foreign_bind_blob(put, "clock", tide_buffer_view(&clock));
-    if (row->has_image)
-        tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
-    if (prints.len > 0)
-        tide_foreign_bind_blob(put, "digest", tide_buffer_view(&prints));
-    if (!exists && gone != 0)
-        tide_foreign_bind_i64(put, "gone", (int64_t)gone);
-    return tide_foreign_run(put, NULL, err);
+    return tide_foreign_exec(
+        s->tx, TIDE_TEMPLATE_RESHAPE_CLOCK_PUT->text, NULL, err,
+        tide_bind_i64("table_id", s->before->id), tide_bind_blob("key", row->key),
+        tide_bind_blob("clock", tide_buffer_view(&clock)),
+        TIDE_BIND_IF(row->has_image, tide_bind_blob("image", tide_buffer_view(&image))),
+        TIDE_BIND_IF(prints.len > 0, tide_bind_blob("digest", tide_buffer_view(&prints))),
+        TIDE_BIND_IF(!exists && gone != 0, tide_bind_i64("gone", (int64_t)gone)));
 }
 
 /* ---- all rows, a page at a time ---- */
@@ -168,10 +163,9 @@ static tide_status read_rows(const shape *s, tide_arena *arena, tide_view after,
                              int *count, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err));
-    tide_foreign_bind_i64(query, "table_id", s->before->id);
-    tide_foreign_bind_blob(query, "after", after);
-    tide_foreign_bind_i64(query, "limit", PAGE_ROWS);
+    TIDE_TRY(tide_foreign_start(&query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err,
+                                tide_bind_i64("table_id", s->before->id),
+                                tide_bind_blob("after", after), tide_bind_i64("limit", PAGE_ROWS)));
     tide_status status = TIDE_OK;
     for (*count = 0; (status = tide_foreign_step(query, err)) == TIDE_OK; ++*count) {
         stored *row = &rows[*count];
@@ -214,12 +208,9 @@ static tide_status move_rows(const shape *s, tide_error *err)
 static tide_status run_for_column(const shape *s, const tide_template *template, int column,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, s->tx, template->text, err));
-    tide_foreign_bind_i64(query, "table_id", s->before->id);
-    tide_foreign_bind_i64(query, "col", column);
-    tide_foreign_bind_i64(query, "to", s->map[column]);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(s->tx, template->text, NULL, err,
+                             tide_bind_i64("table_id", s->before->id), tide_bind_i64("col", column),
+                             tide_bind_i64("to", s->map[column]));
 }
 
 /* Out of the way first: numbers must not meet. */

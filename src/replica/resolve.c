@@ -212,11 +212,9 @@ static tide_status release(queue *q, tide_desk *desk, const tide_desk_row *row, 
         return TIDE_OK;
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(
-            tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_KEPT_OUT->text, err));
-        tide_foreign_bind_i64(query, "table", row->table->id);
-        tide_foreign_bind_blob(query, "rival", row->key);
-        tide_status status = tide_foreign_step(query, err);
+        tide_status status = tide_foreign_first(
+            &query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_KEPT_OUT->text, err,
+            tide_bind_i64("table", row->table->id), tide_bind_blob("rival", row->key));
         for (; status == TIDE_OK; status = tide_foreign_step(query, err))
             TIDE_TRY(tide_found_keep(&kept_out, desk, tide_foreign_col_bytes(query), err));
         TIDE_TRY(status);
@@ -523,12 +521,11 @@ static tide_status queue_waiting(queue *q, tide_desk *desk, tide_error *err)
             continue;
         TIDE_CLEANUP(tide_found_done) tide_found waiting = {.keys = NULL};
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, desk->tx,
-                                    desk->is_refer_wanted ? TIDE_TEMPLATE_APPLY_CLOCK_ASIDE->text
-                                                          : TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text,
-                                    err));
-        tide_foreign_bind_i64(query, "table", desk->tables[i]->id);
-        tide_status status = tide_foreign_step(query, err);
+        tide_status status =
+            tide_foreign_first(&query, desk->tx,
+                               desk->is_refer_wanted ? TIDE_TEMPLATE_APPLY_CLOCK_ASIDE->text
+                                                     : TIDE_TEMPLATE_APPLY_CLOCK_WAITING->text,
+                               err, tide_bind_i64("table", desk->tables[i]->id));
         for (; status == TIDE_OK; status = tide_foreign_step(query, err))
             TIDE_TRY(tide_found_keep(&waiting, desk, tide_foreign_col_bytes(query), err));
         TIDE_TRY(status);

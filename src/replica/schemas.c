@@ -56,8 +56,8 @@ static int find_column(const tide_table *table, tide_view name)
 tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_COUNTER->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status =
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMAS_COUNTER->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
@@ -65,9 +65,7 @@ tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx, tide_error *
 
 tide_status tide_schemas_raise(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_RAISE->text, err));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_SCHEMAS_RAISE->text, NULL, err, TIDE_NO_BIND);
 }
 
 /* ---- what this node has itself ---- */
@@ -93,13 +91,11 @@ tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_
     tide_buffer_init(&columns, NAMES_BYTES_MAX);
     tide_buffer_init(&key, NAMES_BYTES_MAX);
     TIDE_TRY(put_names(&columns, &key, table, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_PUT->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
-    tide_foreign_bind_i64(query, "schema", (int64_t)table->schema);
-    tide_foreign_bind_blob(query, "columns", tide_buffer_view(&columns));
-    tide_foreign_bind_blob(query, "key_columns", tide_buffer_view(&key));
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_SCHEMAS_PUT->text, NULL, err,
+                               tide_bind_text("table_name", table->name),
+                               tide_bind_i64("schema", (int64_t)table->schema),
+                               tide_bind_blob("columns", tide_buffer_view(&columns)),
+                               tide_bind_blob("key_columns", tide_buffer_view(&key))));
     return tide_schemas_raise(tx, err);
 }
 
@@ -107,9 +103,9 @@ tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_
 static tide_status find_names(tide_view *out, tide_foreign_query **query, tide_foreign_tx *tx,
                               const char *table, uint64_t schema, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_FIND->text, err));
-    tide_foreign_bind_text(*query, "table_name", tide_view_of(table));
-    tide_foreign_bind_i64(*query, "schema", (int64_t)schema);
+    TIDE_TRY(tide_foreign_start(query, tx, TIDE_TEMPLATE_SCHEMAS_FIND->text, err,
+                                tide_bind_text("table_name", table),
+                                tide_bind_i64("schema", (int64_t)schema)));
     const tide_status status = tide_foreign_step(*query, err);
     if (status == TIDE_OK)
         *out = tide_foreign_col_bytes(*query);
@@ -140,9 +136,9 @@ tide_status tide_schemas_columns(tide_view *columns, tide_view *key, tide_foreig
                                  tide_foreign_tx *tx, const char *table, uint64_t schema,
                                  tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err));
-    tide_foreign_bind_text(*query, "table_name", tide_view_of(table));
-    tide_foreign_bind_i64(*query, "schema", (int64_t)schema);
+    TIDE_TRY(tide_foreign_start(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err,
+                                tide_bind_text("table_name", table),
+                                tide_bind_i64("schema", (int64_t)schema)));
     const tide_status status = tide_foreign_step(*query, err);
     if (status != TIDE_OK)
         return status;
@@ -183,12 +179,9 @@ static tide_status follow_names(tide_buffer *out, tide_view bytes, const tide_ta
 static tide_status store_becomes(tide_foreign_tx *tx, const char *table, int64_t schema,
                                  tide_view becomes, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_BECOMES->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(table));
-    tide_foreign_bind_i64(query, "schema", schema);
-    tide_foreign_bind_blob(query, "becomes", becomes);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_SCHEMAS_BECOMES->text, NULL, err,
+                             tide_bind_text("table_name", table), tide_bind_i64("schema", schema),
+                             tide_bind_blob("becomes", becomes));
 }
 
 tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
@@ -201,8 +194,8 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
     if (!is_any)
         return TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(before->name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
+                                tide_bind_text("table_name", before->name)));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes;
@@ -221,8 +214,8 @@ tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *t
                              const char *name, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
+                                tide_bind_text("table_name", table->name)));
     *out = false;
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
@@ -242,22 +235,15 @@ tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *t
 static tide_status put_former(tide_foreign_tx *tx, int64_t table_id, const char *name,
                               int64_t *changed, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_PUT->text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
-    return tide_foreign_run(query, changed, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_NAMES_PUT->text, changed, err,
+                             tide_bind_i64("table_id", table_id), tide_bind_text("name", name));
 }
 
 static tide_status run_renaming(tide_foreign_tx *tx, const char *text, int64_t table_id,
                                 const char *before, const char *after, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    tide_foreign_bind_i64(query, "table_id", table_id);
-    tide_foreign_bind_text(query, "before", tide_view_of(before));
-    tide_foreign_bind_text(query, "after", tide_view_of(after));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, text, NULL, err, tide_bind_i64("table_id", table_id),
+                             tide_bind_text("before", before), tide_bind_text("after", after));
 }
 
 tide_status tide_schemas_rename(tide_foreign_tx *tx, int64_t table_id, const char *before,
@@ -278,8 +264,8 @@ tide_status tide_schemas_tell(tide_foreign_tx *tx, int64_t table_id, const char 
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *former = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
+                                tide_bind_text("table_name", name)));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         const uint64_t schema = (uint64_t)tide_foreign_col_i64(query);
@@ -290,8 +276,8 @@ tide_status tide_schemas_tell(tide_foreign_tx *tx, int64_t table_id, const char 
             TIDE_TRY(tide_peer_table_add_schema(out, schema, columns, becomes, key, err));
     }
     TIDE_TRY(status);
-    TIDE_TRY(tide_foreign_begin(&former, tx, TIDE_TEMPLATE_NAMES_LIST->text, err));
-    tide_foreign_bind_i64(former, "table_id", table_id);
+    TIDE_TRY(tide_foreign_start(&former, tx, TIDE_TEMPLATE_NAMES_LIST->text, err,
+                                tide_bind_i64("table_id", table_id)));
     while ((status = tide_foreign_step(former, err)) == TIDE_OK)
         TIDE_TRY(tide_peer_table_add_former(out, tide_foreign_col_bytes(former), err));
     return status < TIDE_OK ? status : TIDE_OK;
@@ -367,10 +353,8 @@ static tide_status merge_again(tide_foreign_tx *tx, const tide_table *table, tid
     const tide_template *const steps[] = {TIDE_TEMPLATE_SCHEMAS_AGAIN,
                                           TIDE_TEMPLATE_SCHEMAS_AGAIN_MARK};
     for (size_t i = 0; i < sizeof steps / sizeof(tide_template *); i++) {
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, tx, steps[i]->text, err));
-        tide_foreign_bind_i64(query, "table_id", table->id);
-        TIDE_TRY(tide_foreign_run(query, NULL, err));
+        TIDE_TRY(
+            tide_foreign_exec(tx, steps[i]->text, NULL, err, tide_bind_i64("table_id", table->id)));
     }
     return TIDE_OK;
 }
@@ -404,15 +388,12 @@ static tide_status learn_schema(tide_foreign_tx *tx, const tide_peer_table *told
                                 int64_t *learned, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(check_schema(told, schema, err));
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMAS_LEARN->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(name));
-    tide_foreign_bind_i64(query, "schema", (int64_t)schema->schema);
-    tide_foreign_bind_blob(query, "columns", schema->columns);
-    tide_foreign_bind_blob(query, "becomes", schema->becomes);
-    tide_foreign_bind_blob(query, "key_columns", schema->key);
-    TIDE_TRY(tide_foreign_run(query, &changed, err));
+    TIDE_TRY(tide_foreign_exec(
+        tx, TIDE_TEMPLATE_SCHEMAS_LEARN->text, &changed, err, tide_bind_text("table_name", name),
+        tide_bind_i64("schema", (int64_t)schema->schema),
+        tide_bind_blob("columns", schema->columns), tide_bind_blob("becomes", schema->becomes),
+        tide_bind_blob("key_columns", schema->key)));
     *learned += changed;
     return changed == 0 && table->id > 0 ? learn_becomes(tx, table, schema, learned, err) : TIDE_OK;
 }
@@ -421,11 +402,8 @@ static tide_status learn_former(tide_foreign_tx *tx, const char *own, const char
                                 int64_t *learned, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_LEARN->text, err));
-    tide_foreign_bind_text(query, "table_name", tide_view_of(own));
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
-    TIDE_TRY(tide_foreign_run(query, &changed, err));
+    TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_NAMES_LEARN->text, &changed, err,
+                               tide_bind_text("table_name", own), tide_bind_text("name", name)));
     *learned += changed;
     return TIDE_OK;
 }
@@ -437,9 +415,8 @@ static tide_status find_own(char out[TIDE_EVENT_TABLE_MAX + 1], tide_foreign_tx 
     const tide_template *const places[] = {TIDE_TEMPLATE_NAMES_OWN, TIDE_TEMPLATE_NAMES_STANDS};
     for (size_t i = 0; i < sizeof places / sizeof(tide_template *); i++) {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_begin(&query, tx, places[i]->text, err));
-        tide_foreign_bind_text(query, "name", tide_view_of(name));
-        const tide_status status = tide_foreign_step(query, err);
+        const tide_status status =
+            tide_foreign_first(&query, tx, places[i]->text, err, tide_bind_text("name", name));
         TIDE_TRY(status);
         if (status != TIDE_OK)
             continue;

@@ -39,11 +39,10 @@ static tide_status is_other(bool *out, tide_foreign_tx *tx, const tide_origin_ma
     if (mark->stamp == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", mark->epoch);
-    tide_foreign_bind_i64(query, "seq", mark->prefix);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err,
+        tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", mark->epoch), tide_bind_i64("seq", mark->prefix));
     TIDE_TRY(status);
     if (status == TIDE_OK && tide_foreign_col_i64(query) != mark->stamp)
         *out = true;
@@ -70,19 +69,15 @@ static void name_due(char out[160], const comparing *c)
 static tide_status has_key(bool *out, tide_foreign_tx *tx, const char *key, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_REPAIRED_GET->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_SELF_REPAIRED_GET->text,
+                                                  err, tide_bind_text("key", key));
     *out = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
 static tide_status run_key(tide_foreign_tx *tx, const char *text, const char *key, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, text, NULL, err, tide_bind_text("key", key));
 }
 
 /* ---- our own log ---- */
@@ -90,8 +85,8 @@ static tide_status run_key(tide_foreign_tx *tx, const char *text, const char *ke
 static tide_status get_highest(int64_t *out, tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err, TIDE_NO_BIND));
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
@@ -148,9 +143,9 @@ static tide_status is_known_peer(tide_foreign_tx *tx, void *arg, tide_error *err
 {
     comparing *c = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_KNOWS_PEER->text, err));
-    tide_foreign_bind_blob(query, "peer", tide_view_bytes(c->theirs->node.bytes, TIDE_NODE_LEN));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, tx, TIDE_TEMPLATE_SELF_KNOWS_PEER->text, err,
+        tide_bind_blob("peer", tide_view_bytes(c->theirs->node.bytes, TIDE_NODE_LEN)));
     c->is_chosen = status == TIDE_OK;
     return status < TIDE_OK ? status : TIDE_OK;
 }
@@ -160,10 +155,10 @@ static tide_status get_acknowledged(int64_t *out, tide_foreign_tx *tx, const tid
                                     int64_t epoch, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", epoch);
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err,
+                           tide_bind_blob("origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN)),
+                           tide_bind_i64("epoch", epoch)));
     *out = tide_foreign_col_is_null(query) ? 0 : tide_foreign_col_i64(query);
     return TIDE_OK;
 }

@@ -109,13 +109,11 @@ static tide_status had_it(bool *out, tide_restoring *r, const tide_stamp *stamp,
 static tide_status begin(tide_foreign_query **out, const tide_snapshot_meeting *m, const char *text,
                          int column, const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, m->r->tx, text, err));
-    tide_foreign_bind_i64(*out, "table", m->row->table->id);
-    tide_foreign_bind_blob(*out, "key", m->row->key);
-    tide_foreign_bind_i64(*out, "col", column);
-    tide_foreign_bind_i64(*out, "time", (int64_t)stamp->time);
-    tide_foreign_bind_blob(*out, "node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    return TIDE_OK;
+    return tide_foreign_start(
+        out, m->r->tx, text, err, tide_bind_i64("table", m->row->table->id),
+        tide_bind_blob("key", m->row->key), tide_bind_i64("col", column),
+        tide_bind_i64("time", (int64_t)stamp->time),
+        tide_bind_blob("node", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)));
 }
 
 tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column,
@@ -244,9 +242,9 @@ static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide
 {
     tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err));
-    tide_foreign_bind_i64(query, "table", m->row->table->id);
-    tide_foreign_bind_blob(query, "key", m->row->key);
+    TIDE_TRY(tide_foreign_start(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err,
+                                tide_bind_i64("table", m->row->table->id),
+                                tide_bind_blob("key", m->row->key)));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         tide_snapshot_conflict *one = &out->of[out->count++];
@@ -350,11 +348,9 @@ static tide_status list_outlived(const tide_snapshot_meeting *m, tide_error *err
     const tide_row_write *deleted = &m->joined->deleted;
     if (deleted->stamp.time == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
-    TIDE_TRY(tide_foreign_begin(&cut, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_OUTLIVED_CUT->text, err));
-    tide_foreign_bind_i64(cut, "table", m->row->table->id);
-    tide_foreign_bind_blob(cut, "key", m->row->key);
-    TIDE_TRY(tide_foreign_run(cut, NULL, err));
+    TIDE_TRY(tide_foreign_exec(m->r->tx, TIDE_TEMPLATE_SNAPSHOT_OUTLIVED_CUT->text, NULL, err,
+                               tide_bind_i64("table", m->row->table->id),
+                               tide_bind_blob("key", m->row->key)));
     if (!m->is_shown || tide_stamp_compare(&m->joined->created.stamp, &deleted->stamp) > 0)
         return TIDE_OK;
     return list_write(m, TIDE_CONFLICT_DELETE, &deleted->stamp, NULL, m->r->desk->now_us, err);

@@ -108,21 +108,18 @@ static tide_status add(tide_foreign_tx *tx, void *arg, tide_error *err)
     const tide_snapshot_info *info = *(const tide_snapshot_info *const *)arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer cut;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer tables;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&cut, JSON_MAX);
     tide_buffer_init(&tables, JSON_MAX);
     if (put_cut(&cut, &info->cut) < TIDE_OK || put_tables(&tables, &info->cut) < TIDE_OK)
         return tide_no_memory(err);
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_PUT->text, err));
-    tide_foreign_bind_text(query, "id", tide_view_of(info->id));
-    tide_foreign_bind_i64(query, "created_at", info->created_us);
-    tide_foreign_bind_text(query, "path", tide_view_of(info->path));
-    tide_foreign_bind_i64(query, "bytes", info->bytes);
-    tide_foreign_bind_blob(query, "digest", tide_view_bytes(info->digest, sizeof info->digest));
-    tide_foreign_bind_text(query, "cut", tide_buffer_view(&cut));
-    tide_foreign_bind_text(query, "tables", tide_buffer_view(&tables));
-    tide_foreign_bind_i64(query, "verified", info->is_verified);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        tx, TIDE_TEMPLATE_SNAPSHOT_PUT->text, NULL, err, tide_bind_text("id", info->id),
+        tide_bind_i64("created_at", info->created_us), tide_bind_text("path", info->path),
+        tide_bind_i64("bytes", info->bytes),
+        tide_bind_blob("digest", tide_view_bytes(info->digest, sizeof info->digest)),
+        tide_bind_view("cut", tide_buffer_view(&cut)),
+        tide_bind_view("tables", tide_buffer_view(&tables)),
+        tide_bind_i64("verified", info->is_verified));
 }
 
 tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info, tide_error *err)
@@ -132,10 +129,8 @@ tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *in
 
 static tide_status cut_one(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_CUT->text, err));
-    tide_foreign_bind_text(query, "id", tide_view_of(arg));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_SNAPSHOT_CUT->text, NULL, err,
+                             tide_bind_text("id", arg));
 }
 
 /* ---- reading ---- */

@@ -24,11 +24,10 @@ static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,
     TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_init(&prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
-    tide_foreign_bind_i64(query, "table", table->id);
-    tide_foreign_bind_blob(query, "key", row->key);
-    tide_foreign_bind_blob(query, "clock", row->clock_bytes);
-    tide_foreign_bind_i64(query, "aside", row->aside);
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err,
+                                tide_bind_i64("table", table->id), tide_bind_blob("key", row->key),
+                                tide_bind_blob("clock", row->clock_bytes),
+                                tide_bind_i64("aside", row->aside)));
     if (row->is_here) {
         TIDE_TRY(tide_table_prints(&prints, row->values, table->column_count, err));
         tide_foreign_bind_blob(query, "digest", tide_buffer_view(&prints));
@@ -45,10 +44,8 @@ static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,
 static tide_status begin_of(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                             const tide_table *table, const tide_snapshot_row *row, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
-    tide_foreign_bind_i64(*out, "table", table->id);
-    tide_foreign_bind_blob(*out, "key", row->key);
-    return TIDE_OK;
+    return tide_foreign_start(out, tx, text, err, tide_bind_i64("table", table->id),
+                              tide_bind_blob("key", row->key));
 }
 
 static tide_status put_conflicts(tide_foreign_tx *tx, const tide_table *table,

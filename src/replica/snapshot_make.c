@@ -55,8 +55,8 @@ static tide_status look_at_table(void *arg, const tide_table *table, tide_error 
 static tide_status check_quiet(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *scanning = NULL;
-    TIDE_TRY(tide_foreign_begin(&scanning, tx, TIDE_TEMPLATE_SNAPSHOT_IS_SCANNING->text, err));
-    const tide_status status = tide_foreign_step(scanning, err);
+    const tide_status status = tide_foreign_first(
+        &scanning, tx, TIDE_TEMPLATE_SNAPSHOT_IS_SCANNING->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     if (status == TIDE_OK || tide_foreign_is_paused(tide_foreign_path(tide_foreign_of(tx))))
         return tide_fail(err, TIDE_E_UNAVAILABLE,

@@ -75,12 +75,10 @@ tide_status tide_restore_check_own(const tide_restore_run *u, tide_error *err)
 static tide_status end_up_to(const tide_restore_run *u, const char *text,
                              const tide_origin_mark *mark, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", mark->epoch);
-    tide_foreign_bind_i64(query, "cut", mark->prefix);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        u->r.tx, text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", mark->epoch), tide_bind_i64("cut", mark->prefix));
 }
 
 tide_status tide_restore_end_waiting(const tide_restore_run *u, const tide_origin_mark *mark,
@@ -178,17 +176,12 @@ tide_status tide_restore_take_cursor(tide_restore_run *u, const tide_snapshot_cu
 static tide_status quarantine(tide_restore_run *u, const tide_snapshot_event *given,
                               tide_view reason, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, err));
-    tide_foreign_bind_blob(query, "origin",
-                           tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", given->event.epoch);
-    tide_foreign_bind_i64(query, "seq", given->event.seq);
-    tide_foreign_bind_text(query, "reason", reason);
-    tide_foreign_bind_text(query, "detail", given->detail);
-    tide_foreign_bind_i64(query, "found_at",
-                          given->reason.len > 0 ? given->found_at_us : u->desk.now_us);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(
+        u->r.tx, TIDE_TEMPLATE_SNAPSHOT_QUARANTINE_PUT->text, NULL, err,
+        tide_bind_blob("origin", tide_view_bytes(given->event.origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", given->event.epoch), tide_bind_i64("seq", given->event.seq),
+        tide_bind_view("reason", reason), tide_bind_view("detail", given->detail),
+        tide_bind_i64("found_at", given->reason.len > 0 ? given->found_at_us : u->desk.now_us));
 }
 
 typedef enum held_state {
@@ -203,11 +196,10 @@ static tide_status find_state(held_state *out, const tide_restore_run *u, const 
     const tide_origin_mark wanted = {.origin = event->origin, .epoch = event->epoch};
     const tide_origin_mark *here = find_here(u, &wanted);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_IS_PROCESSED->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", event->epoch);
-    tide_foreign_bind_i64(query, "seq", event->seq);
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_IS_PROCESSED->text, err,
+        tide_bind_blob("origin", tide_view_bytes(event->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", event->epoch), tide_bind_i64("seq", event->seq));
     TIDE_TRY(status);
     if (status == TIDE_OK)
         *out = tide_foreign_col_i64(query) != 0 ? HELD_MERGED : HELD_WAITING;

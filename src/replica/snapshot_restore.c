@@ -64,14 +64,12 @@ static tide_status cut_forgotten(tide_restore_run *u, tide_error *err)
         uint64_t table = 0;
         uint32_t len = 0;
         tide_view key;
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         if (tide_reader_u64(&from, &table) < TIDE_OK || tide_reader_u32(&from, &len) < TIDE_OK ||
             tide_reader_bytes(&from, len, &key) < TIDE_OK)
             break;
-        TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_CLOCK_CUT->text, err));
-        tide_foreign_bind_i64(query, "table", (int64_t)table);
-        tide_foreign_bind_blob(query, "key", key);
-        TIDE_TRY(tide_foreign_run(query, NULL, err));
+        TIDE_TRY(tide_foreign_exec(u->r.tx, TIDE_TEMPLATE_SNAPSHOT_CLOCK_CUT->text, NULL, err,
+                                   tide_bind_i64("table", (int64_t)table),
+                                   tide_bind_blob("key", key)));
     }
     tide_buffer_clear(&u->r.forgotten);
     return TIDE_OK;
@@ -140,15 +138,13 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
 {
     tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, u->r.tx,
+    TIDE_TRY(tide_foreign_start(&query, u->r.tx,
                                 until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
                                               : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
-                                err));
-    tide_foreign_bind_i64(query, "table", target->table->id);
-    tide_foreign_bind_blob(query, "after", tide_buffer_view(&u->r.last_key));
-    if (until.len > 0)
-        tide_foreign_bind_blob(query, "until", until);
-    tide_foreign_bind_i64(query, "limit", GAP_KEYS);
+                                err, tide_bind_i64("table", target->table->id),
+                                tide_bind_blob("after", tide_buffer_view(&u->r.last_key)),
+                                TIDE_BIND_IF(until.len > 0, tide_bind_blob("until", until)),
+                                tide_bind_i64("limit", GAP_KEYS)));
     while (*count < GAP_KEYS && (status = tide_foreign_step(query, err)) == TIDE_OK) {
         const tide_view key = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);

@@ -24,8 +24,7 @@ static void writing_done(tide_snapshot_writing *w)
 static tide_status ask_number(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;
@@ -121,8 +120,8 @@ static tide_status load_statements(statements *out, const tide_snapshot_writing 
 {
     tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_start(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
+                                tide_bind_text("name", table->name)));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         const tide_view text = tide_foreign_col_bytes(query);
         if (out->count == TIDE_SYNC_TABLE_SQL_MAX)
@@ -232,10 +231,10 @@ static tide_status put_events(tide_snapshot_writing *w, const tide_origin_mark *
 {
     tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", of->epoch);
-    tide_foreign_bind_i64(query, "prefix", of->prefix);
+    TIDE_TRY(tide_foreign_start(
+        &query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err,
+        tide_bind_blob("origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", of->epoch), tide_bind_i64("prefix", of->prefix)));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_snapshot_event event = {.is_processed = tide_foreign_col_i64(query) != 0};
         event.reason = tide_foreign_col_bytes(query);

@@ -70,10 +70,8 @@ static tide_status begin_of_row(tide_foreign_query **out, const tide_snapshot_wr
                                 const char *text, const tide_table *table, tide_view key,
                                 tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, w->tx, text, err));
-    tide_foreign_bind_i64(*out, "table", table->id);
-    tide_foreign_bind_blob(*out, "key", key);
-    return TIDE_OK;
+    return tide_foreign_start(out, w->tx, text, err, tide_bind_i64("table", table->id),
+                              tide_bind_blob("key", key));
 }
 
 static tide_status load_conflicts(const tide_snapshot_writing *w, row_parts *p,
@@ -216,8 +214,8 @@ tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index, tide_e
     tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *rows = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
-    TIDE_TRY(tide_foreign_begin(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err));
-    tide_foreign_bind_i64(rows, "table", table->id);
+    TIDE_TRY(tide_foreign_start(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err,
+                                tide_bind_i64("table", table->id)));
     TIDE_TRY(tide_table_query(&get, w->tx, table, TIDE_TABLE_ROW_GET, err));
     while ((status = tide_foreign_step(rows, err)) == TIDE_OK) {
         TIDE_TRY(put_row(w, rows, get, index, &standing, err));

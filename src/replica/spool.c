@@ -13,10 +13,10 @@ static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx,
                          const tide_template *template, const tide_node_id *origin, int64_t epoch,
                          tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, template->text, err));
-    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(*out, "epoch", epoch);
-    return TIDE_OK;
+    return tide_foreign_start(
+        out, tx, template->text, err,
+        tide_bind_blob("origin", tide_view_bytes(origin->bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", epoch));
 }
 
 /* ---- what waits ---- */

@@ -13,9 +13,9 @@ typedef struct span {
 static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
                          const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
-    tide_foreign_bind_blob(*out, "origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN));
-    return TIDE_OK;
+    return tide_foreign_start(
+        out, tx, text, err,
+        tide_bind_blob("origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)));
 }
 
 static tide_status read_found(tide_stamped *out, const span *in, tide_foreign_query *query,

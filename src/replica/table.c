@@ -113,8 +113,8 @@ static tide_status read_columns(tide_table *table, tide_foreign_tx *tx, bool *is
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(table->name));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
+                                tide_bind_text("name", table->name)));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_column(table, query, is_integer, err));
@@ -241,9 +241,8 @@ static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const char *
                          "%s is a table of SQLite's or Tidemark's own, not of the application",
                          name);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err,
+                                                  tide_bind_text("name", name));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no table %s", name);
@@ -259,9 +258,8 @@ static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const char *
 static tide_status read_kind(tide_table *out, tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(out->name));
-    TIDE_TRY(tide_foreign_step(query, err));
+    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err,
+                                tide_bind_text("name", out->name)));
     const tide_view kind = tide_foreign_col_bytes(query);
     if (!tide_view_equal(kind, tide_view_of("table")))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
@@ -333,8 +331,8 @@ static tide_status take_recorded(tide_table *table, tide_foreign_query *query, t
 static tide_status read_recorded(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err));
-    tide_foreign_bind_i64(query, "table_id", table->id);
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err,
+                                tide_bind_i64("table_id", table->id)));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK)
         TIDE_TRY(take_recorded(table, query, err));
@@ -350,9 +348,8 @@ static tide_status read_row(tide_table *out, tide_foreign_tx *tx, const char *na
                             tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(name));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(
+        &query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err, tide_bind_text("name", name));
     if (status != TIDE_OK)
         return status;
     out->id = tide_foreign_col_i64(query);
@@ -378,9 +375,8 @@ static tide_status read_tracked(tide_table *out, tide_foreign_tx *tx, const char
     TIDE_TRY(read_recorded(out, tx, err));
     TIDE_TRY(make_room_for_texts(out, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err));
-    tide_foreign_bind_text(query, "name", tide_view_of(out->name));
-    const tide_status is_there = tide_foreign_step(query, err);
+    const tide_status is_there = tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text,
+                                                    err, tide_bind_text("name", out->name));
     out->is_absent = is_there == TIDE_NONE; /* check says so */
     if (is_there != TIDE_OK)
         return is_there < TIDE_OK ? is_there : TIDE_OK;

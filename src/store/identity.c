@@ -11,6 +11,7 @@
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/identity_marker.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum { EVIDENCE_SIZE = 320 };
@@ -24,9 +25,8 @@ static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t 
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_GET, err));
-    tide_query_bind_text(query, "key", key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_METADATA_GET, err, tide_bind_text("key", key));
     if (status == TIDE_OK)
         copy_view(out, size, tide_query_col_text(query));
     return status;
@@ -34,11 +34,8 @@ static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t 
 
 static tide_status put_metadata(tide_tx *tx, const char *key, const char *value, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_METADATA_PUT, err));
-    tide_query_bind_text(query, "key", key);
-    tide_query_bind_text(query, "value", value);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_METADATA_PUT, NULL, err, tide_bind_text("key", key),
+                        tide_bind_text("value", value));
 }
 
 static tide_status put_number(tide_tx *tx, const char *key, int64_t value, tide_error *err)
@@ -109,8 +106,7 @@ static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_GET, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IDENTITY_GET, err, TIDE_NO_BIND));
     tide_identity found = {0};
     TIDE_TRY(copy_id(found.session_id, tide_query_col_text(query), "session_id", err));
     found.epoch = tide_query_col_i64(query);
@@ -139,16 +135,10 @@ static void make_id(tide_env *env, char out[TIDE_SESSION_ID_SIZE])
 static tide_status add_epoch(tide_tx *tx, const tide_identity *identity, const char *reason,
                              const char *evidence, tide_error *err)
 {
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_ADD, err));
-    tide_query_bind_i64(query, "epoch", identity->epoch);
-    tide_query_bind_text(query, "epoch_id", identity->epoch_id);
-    tide_query_bind_time(query, "started_at", now_us);
-    tide_query_bind_text(query, "reason", reason);
-    tide_query_bind_text(query, "evidence", evidence);
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    TIDE_TRY(
+        tide_tx_exec(tx, TIDE_SQL_EPOCH_ADD, NULL, err, tide_bind_i64("epoch", identity->epoch),
+                     tide_bind_text("epoch_id", identity->epoch_id), tide_bind_now("started_at"),
+                     tide_bind_text("reason", reason), tide_bind_text("evidence", evidence)));
     TIDE_TRY(put_number(tx, "epoch", identity->epoch, err));
     return put_metadata(tx, "epoch_id", identity->epoch_id, err);
 }
@@ -259,9 +249,8 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
     if (known->epoch == 0 || strcmp(known->epoch_id, stored->epoch_id) == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_IS_KNOWN, err));
-    tide_query_bind_text(query, "epoch_id", known->epoch_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_EPOCH_IS_KNOWN, err,
+                         tide_bind_text("epoch_id", known->epoch_id)));
     c->is_known_missing = !tide_query_col_bool(query);
     if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
         return TIDE_OK;
@@ -309,8 +298,7 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err));
-    TIDE_TRY(tide_query_one(lock, err));
+    TIDE_TRY(tide_tx_one(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND));
     TIDE_TRY(look(tx, c, err));
     const char *reason = NULL;
     char evidence[EVIDENCE_SIZE];
@@ -460,8 +448,7 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
 {
     raise_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err));
-    TIDE_TRY(tide_query_one(lock, err));
+    TIDE_TRY(tide_tx_one(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND));
     TIDE_TRY(look(tx, &request->check, err));
     check *c = &request->check;
     if (!c->is_known_missing)

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "store/engine.h"
 #include "store/identity.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 typedef struct migration_state {
@@ -65,8 +66,7 @@ static tide_status find_applied(tide_tx *tx, migration_state *state, tide_error 
 {
     state->applied = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_EXISTS, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_SCHEMA_EXISTS, err, TIDE_NO_BIND));
     const bool is_there = tide_query_col_bool(query);
     const bool is_ours = tide_query_col_bool(query);
     if (is_there && !is_ours)
@@ -78,17 +78,11 @@ static tide_status find_applied(tide_tx *tx, migration_state *state, tide_error 
 static tide_status record_applied(tide_tx *tx, const tide_migration *migration, tide_error *err)
 {
     char sum[TIDE_SHA256_TEXT_SIZE];
-    int64_t now_us = 0;
     TIDE_TRY(checksum(sum, migration, tx->store->ops->engine, err));
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_ADD, err));
-    tide_query_bind_text(query, "version", migration->version);
-    tide_query_bind_i64(query, "number", migration->number);
-    tide_query_bind_text(query, "name", migration->name);
-    tide_query_bind_text(query, "checksum", sum);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_SCHEMA_ADD, NULL, err, tide_bind_text("version", migration->version),
+        tide_bind_i64("number", migration->number), tide_bind_text("name", migration->name),
+        tide_bind_text("checksum", sum), tide_bind_now("now"));
 }
 
 static tide_status apply_one(tide_tx *tx, const tide_migration *migration, tide_error *err)
@@ -112,9 +106,7 @@ static tide_status apply_missing(tide_tx *tx, void *arg, tide_error *err)
 {
     migration_state *state = arg;
     if (tx->store->ops->engine == TIDE_ENGINE_POSTGRES) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-        TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_SCHEMA_LOCK, err));
-        TIDE_TRY(tide_query_run(lock, NULL, err));
+        TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_SCHEMA_LOCK, NULL, err, TIDE_NO_BIND));
     }
     TIDE_TRY(find_applied(tx, state, err));
     for (const tide_migration *next = state->migrations; next->number > 0; next++)

@@ -3,6 +3,7 @@
  * A claim starts there instead of wading through index entries of rows that are gone. Making an item ready lowers the
  * bound, by trigger; only this raises it. A bound left low costs time and nothing else. */
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -15,8 +16,8 @@ typedef struct bound_request {
 static tide_status lock_bounds(tide_tx *tx, bound_request *request, int *count, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_LOCK, err));
-    tide_query_bind_text(query, "type", request->work_type);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_BOUNDS_LOCK, err,
+                              tide_bind_text("type", request->work_type)));
     tide_json json;
     tide_json_init(&json, &request->locked);
     tide_json_array_begin(&json);
@@ -39,11 +40,9 @@ static tide_status raise_bounds(tide_tx *tx, void *arg, tide_error *err)
     if (count == 0)
         return TIDE_NONE;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_BOUNDS_RAISE, err));
-    tide_query_bind_text_view(query, "types", tide_buffer_view(&request->locked));
-    tide_query_bind_i64(query, "now_us", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_WORK_BOUNDS_RAISE, NULL, err,
+                        tide_bind_view("types", tide_buffer_view(&request->locked)),
+                        tide_bind_i64("now_us", now_us));
 }
 
 tide_status tide_item_raise_bounds(tide_store *store, const char *work_type, tide_error *err)

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "core/lease_clock.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -75,10 +76,9 @@ static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
 {
     const tide_work_claim_request *r = l->request;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(
-        &query, tx, r->task_id ? TIDE_SQL_WORK_LOOK_TASK : TIDE_SQL_WORK_LOOK_TYPES, err));
-    if (r->task_id)
-        tide_query_bind_text(query, "task_id", r->task_id);
+    TIDE_TRY(tide_query_start(&query, tx,
+                              r->task_id ? TIDE_SQL_WORK_LOOK_TASK : TIDE_SQL_WORK_LOOK_TYPES, err,
+                              TIDE_BIND_IF(r->task_id, tide_bind_text("task_id", r->task_id))));
     TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
     TIDE_TRY(tide_query_one(query, err));
     const bool is_any_delayed = !tide_query_col_is_null(query);
@@ -99,8 +99,8 @@ static tide_status find_next_due(tide_tx *tx, const tide_work_claim_request *r, 
                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_NEXT_DUE, err));
-    tide_query_bind_text(query, "task_id", r->task_id);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_NEXT_DUE, err,
+                              tide_bind_text("task_id", r->task_id)));
     TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
     tide_query_bind_i64(query, "limit", DUE_WALK);
     TIDE_TRY(tide_query_one(query, err));
@@ -128,13 +128,10 @@ static tide_status look_in_a_read(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_item_wakes *wakes,
                               tide_error *err)
 {
-    int64_t now_us = 0;
     int64_t promoted = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PROMOTE, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "limit", limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_PROMOTE, err, tide_bind_now("now"),
+                              tide_bind_i64("limit", limit)));
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
@@ -327,10 +324,7 @@ static void read_row(tide_query *query, void *arg)
 
 static tide_status defer_turn(tide_tx *tx, const char *type, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLAIM_TURN, err));
-    tide_query_bind_text(query, "type", type);
-    return tide_query_defer(&query, err);
+    return tide_tx_defer(tx, TIDE_SQL_WORK_CLAIM_TURN, err, tide_bind_text("type", type));
 }
 
 /* Mostly there is something to claim and nothing to be promoted: then one statement does it, and travels with its

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* One item of the batch (by position) waits for another one of it, or for one outside. */
@@ -179,9 +180,8 @@ static tide_status fail_unsettled(const graph *g, tide_error *err)
         const edge *e = &g->edges[i];
         if (e->to < 0) {
             TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-            TIDE_TRY(tide_query_begin(&query, g->batch->tx, TIDE_SQL_WORK_TASK_OF, err));
-            tide_query_bind_text(query, "id", e->id);
-            const tide_status status = tide_query_one(query, err);
+            const tide_status status = tide_tx_one(&query, g->batch->tx, TIDE_SQL_WORK_TASK_OF, err,
+                                                   tide_bind_text("id", e->id));
             TIDE_TRY(status);
             if (status == TIDE_NONE)
                 return tide_fail(err, TIDE_E_NOT_FOUND,

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "core/lease_clock.h"
 #include "journal/append.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -93,10 +94,10 @@ static tide_status find_overdue(tide_tx *tx, expire_step *step, const tide_sql *
     if (step->count >= step->limit)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    if (!is_left)
-        tide_query_bind_time(query, "lease_now", step->clock.lease_now_us);
-    tide_query_bind_i64(query, "limit", step->limit - step->count);
+    TIDE_TRY(tide_query_start(
+        &query, tx, sql, err,
+        TIDE_BIND_IF(!is_left, tide_bind_time("lease_now", step->clock.lease_now_us)),
+        tide_bind_i64("limit", step->limit - step->count)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_overdue(query, step, is_left, err));

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/timefmt.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -65,9 +66,8 @@ static double seconds(int64_t us)
 static tide_status read_row(tide_tx *tx, explanation *e, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_EXPLAIN, err));
-    tide_query_bind_text(query, "id", e->id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_EXPLAIN, err, tide_bind_text("id", e->id));
     if (status != TIDE_OK)
         return status;
     tide_row row = {.query = query, .arena = &e->arena};
@@ -118,9 +118,8 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
     size_t len = 0;
     bool is_any_failed = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_WAITS_ON, err));
-    tide_query_bind_text(query, "id", e->id);
-    tide_query_bind_i64(query, "limit", NAMED_MAX);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_WAITS_ON, err, tide_bind_text("id", e->id),
+                              tide_bind_i64("limit", NAMED_MAX)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         const tide_view id = tide_query_col_text(query);
@@ -147,14 +146,9 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
 
 static tide_status count_ahead(tide_tx *tx, explanation *e, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_AHEAD, err));
-    tide_query_bind_text(query, "type", e->work_type);
-    tide_query_bind_i64(query, "claim_key", e->claim_key);
-    tide_query_bind_i64(query, "limit", AHEAD_MAX);
-    TIDE_TRY(tide_query_one(query, err));
-    e->ahead = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(
+        &e->ahead, tx, TIDE_SQL_WORK_AHEAD, err, tide_bind_text("type", e->work_type),
+        tide_bind_i64("claim_key", e->claim_key), tide_bind_i64("limit", AHEAD_MAX));
 }
 
 static tide_status explain_pending(tide_tx *tx, explanation *e, tide_error *err)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/lease.h"
 
@@ -33,11 +34,9 @@ static const char *kind_of_end(const fail_request *request, const tide_hold *hol
 static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAILED, err));
-    tide_query_bind_text(query, "id", request->id);
-    tide_query_bind_i64(query, "token", request->token);
-    tide_query_bind_text(query, "error", request->error);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(
+        &query, tx, TIDE_SQL_WORK_FAILED, err, tide_bind_text("id", request->id),
+        tide_bind_i64("token", request->token), tide_bind_text("error", request->error));
     if (status != TIDE_OK)
         return status;
     const bool has_ended = tide_query_col_bool(query);
@@ -72,14 +71,13 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     request->out =
         (tide_work_failed){.is_final = is_over, .retry_after_us = is_over ? 0 : delay_us};
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FAIL, err));
-    tide_query_bind_text(query, "id", request->id);
-    tide_query_bind_i64(query, "token", request->token);
-    tide_query_bind_text(query, "status", is_over ? "failed" : "pending");
-    tide_query_bind_text(query, "failure_kind", is_over ? kind_of_end(request, &hold) : NULL);
-    tide_query_bind_i64(query, "retry_count", hold.retry_count + !is_over);
-    tide_query_bind_text(query, "error", request->error);
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_WORK_FAIL, err, tide_bind_text("id", request->id),
+        tide_bind_i64("token", request->token),
+        tide_bind_text("status", is_over ? "failed" : "pending"),
+        tide_bind_text("failure_kind", is_over ? kind_of_end(request, &hold) : NULL),
+        tide_bind_i64("retry_count", hold.retry_count + !is_over),
+        tide_bind_text("error", request->error), tide_bind_time("now", now_us)));
     if (is_over)
         tide_query_bind_time(query, "completed_at", now_us);
     else if (delay_us > 0)
@@ -142,9 +140,8 @@ typedef struct cancel_request {
 static tide_status explain_uncancelled(tide_tx *tx, const char *id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
-    tide_query_bind_text(query, "id", id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_STATE, err, tide_bind_text("id", id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(id, err);
@@ -160,16 +157,11 @@ static tide_status explain_uncancelled(tide_tx *tx, const char *id, tide_error *
 static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
 {
     const cancel_request *request = arg;
-    int64_t now_us = 0;
     int64_t changed = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CANCEL, err));
-    tide_query_bind_text(query, "id", request->id);
-    tide_query_bind_text(query, "reason", request->reason);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    TIDE_TRY(tide_query_run(query, &changed, err));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_WORK_CANCEL, &changed, err,
+                          tide_bind_text("id", request->id),
+                          tide_bind_text("reason", request->reason), tide_bind_now("now"),
+                          tide_bind_i64("floor", tide_lease_token_floor(tx))));
     return changed == 1 ? TIDE_OK : explain_uncancelled(tx, request->id, err);
 }
 
@@ -193,9 +185,8 @@ typedef struct delete_request {
 static tide_status check_dependents(tide_tx *tx, const char *id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err));
-    tide_query_bind_text(query, "id", id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err, tide_bind_text("id", id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const tide_view dependent = tide_query_col_text(query);
@@ -208,9 +199,8 @@ static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
 {
     const delete_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_WORK_LOCK, err));
-    tide_query_bind_text(lock, "id", request->id);
-    const tide_status status = tide_query_one(lock, err);
+    const tide_status status =
+        tide_tx_one(&lock, tx, TIDE_SQL_WORK_LOCK, err, tide_bind_text("id", request->id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->id, err);
@@ -219,10 +209,7 @@ static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "work item %s is in progress: cancel it first, or force", request->id);
     TIDE_TRY(check_dependents(tx, request->id, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_DELETE, err));
-    tide_query_bind_text(query, "id", request->id);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_WORK_DELETE, NULL, err, tide_bind_text("id", request->id));
 }
 
 tide_status tide_work_delete(tide_store *store, const char *work_item_id, bool is_forced,
@@ -246,9 +233,8 @@ static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
     retry_request *request = arg;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_COPY, err));
-    tide_query_bind_text(query, "id", request->id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_COPY, err, tide_bind_text("id", request->id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->id, err);

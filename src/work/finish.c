@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "journal/append.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/held.h"
 #include "work/lease.h"
@@ -159,9 +160,8 @@ static tide_status find_numbers(tide_tx *tx, tide_work_result *result, tide_erro
     if (!result->checkpoint)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LAST_CHECKPOINT, err));
-    tide_query_bind_text(query, "id", result->work_item_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_WORK_LAST_CHECKPOINT, err,
+                                           tide_bind_text("id", result->work_item_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK; /* cleaned up since */
     const tide_view id = tide_query_col_text(query);

@@ -13,6 +13,7 @@
 #include "base/text/json_canon.h"
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- what callers give ---- */
@@ -259,9 +260,8 @@ tide_status tide_item_fail_missing(const char *id, tide_error *err)
 tide_status tide_item_fail_lost(tide_tx *tx, const char *id, int64_t token, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATE, err));
-    tide_query_bind_text(query, "id", id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_STATE, err, tide_bind_text("id", id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(id, err);

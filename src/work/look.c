@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -24,9 +25,8 @@ static tide_status find_item(tide_tx *tx, void *arg, tide_error *err)
     find_request *request = arg;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FIND, err));
-    tide_query_bind_text(query, "id", request->id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_FIND, err, tide_bind_text("id", request->id));
     if (status != TIDE_OK)
         return status;
     return tide_item_read(query, &request->arena, &request->found, NULL, err);
@@ -105,9 +105,8 @@ static tide_status find_position(tide_tx *tx, void *arg, tide_error *err)
 {
     list_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_POSITION, err));
-    tide_query_bind_text(query, "id", request->before_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_WORK_POSITION, err,
+                                           tide_bind_text("id", request->before_id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return tide_item_fail_missing(request->before_id, err);
@@ -172,10 +171,9 @@ static tide_status read_attempts(tide_tx *tx, void *arg, tide_error *err)
     request->count = 0;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err));
-    tide_query_bind_text(query, "id", request->id);
-    tide_query_bind_i64(query, "after", request->after_token);
-    tide_query_bind_i64(query, "limit", ATTEMPTS_PAGE);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err, tide_bind_text("id", request->id),
+        tide_bind_i64("after", request->after_token), tide_bind_i64("limit", ATTEMPTS_PAGE)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_row row = {.query = query, .arena = &request->arena};

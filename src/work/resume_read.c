@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 #define RESUME_BYTES_MAX ((size_t)1 << 30)
@@ -38,9 +39,9 @@ void tide_resume_done(tide_resume *r)
 static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_RESUME_ITEMS, err));
-    tide_query_bind_text(query, "task_id", r->task_id);
-    tide_query_bind_time(query, "lease_now", r->clock.lease_now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_RESUME_ITEMS, err,
+                              tide_bind_text("task_id", r->task_id),
+                              tide_bind_time("lease_now", r->clock.lease_now_us)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         TIDE_TRY(tide_list_room(&r->items, r->item_count, sizeof *r->items, TIDE_LIST_MAX, err));
@@ -74,9 +75,9 @@ static tide_status read_key(tide_query *query, tide_resume *r, tide_idempotency_
 static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_ANSWERS, err));
-    tide_query_bind_text(query, "task_id", r->task_id);
-    tide_query_bind_time(query, "now", r->clock.now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_ANSWERS, err,
+                              tide_bind_text("task_id", r->task_id),
+                              tide_bind_time("now", r->clock.now_us)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         TIDE_TRY(tide_list_room(&r->keys, r->key_count, sizeof *r->keys, TIDE_LIST_MAX, err));

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/timefmt.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/cron.h"
 #include "work/item.h"
@@ -81,9 +82,8 @@ static tide_status find_schedule(tide_tx *tx, const char *name, tide_arena *aren
                                  tide_schedule *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_FIND, err));
-    tide_query_bind_text(query, "name", name);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_SCHEDULE_FIND, err, tide_bind_text("name", name));
     return status == TIDE_OK ? read_schedule(query, arena, out, err) : status;
 }
 
@@ -99,22 +99,15 @@ static tide_status insert_schedule(tide_tx *tx, add_request *request, int64_t *i
     if (request->next_run_at_us >= TIDE_TIME_MAX_US)
         return tide_fail(err, TIDE_E_INVALID, "a schedule that never comes: %s",
                          wanted->cron ? wanted->cron : "");
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADD, err));
-    tide_query_bind_text(query, "name", wanted->name);
-    tide_query_bind_text(query, "task_id", wanted->task_id);
-    tide_query_bind_text(query, "work_type", wanted->work_type);
-    tide_query_bind_text(query, "cron", wanted->cron);
-    if (wanted->every_us > 0)
-        tide_query_bind_i64(query, "every_us", wanted->every_us);
-    tide_query_bind_text(query, "input", wanted->input);
-    tide_query_bind_i64(query, "priority", wanted->priority);
-    tide_query_bind_i64(query, "max_retries", request->max_retries);
-    if (wanted->timeout_us > 0)
-        tide_query_bind_i64(query, "timeout_us", wanted->timeout_us);
-    tide_query_bind_time(query, "next", request->next_run_at_us);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, inserted, err);
+    return tide_tx_exec(
+        tx, TIDE_SQL_SCHEDULE_ADD, inserted, err, tide_bind_text("name", wanted->name),
+        tide_bind_text("task_id", wanted->task_id), tide_bind_text("work_type", wanted->work_type),
+        tide_bind_text("cron", wanted->cron),
+        TIDE_BIND_IF(wanted->every_us > 0, tide_bind_i64("every_us", wanted->every_us)),
+        tide_bind_text("input", wanted->input), tide_bind_i64("priority", wanted->priority),
+        tide_bind_i64("max_retries", request->max_retries),
+        TIDE_BIND_IF(wanted->timeout_us > 0, tide_bind_i64("timeout_us", wanted->timeout_us)),
+        tide_bind_time("next", request->next_run_at_us), tide_bind_time("now", now_us));
 }
 
 static tide_status add_schedule(tide_tx *tx, void *arg, tide_error *err)
@@ -182,13 +175,10 @@ tide_status tide_schedule_add(tide_store *store, const tide_schedule_new *schedu
 static tide_status move_on(tide_tx *tx, const tide_schedule *s, int64_t now_us, int64_t *moved,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_ADVANCE, err));
-    tide_query_bind_text(query, "name", s->name);
-    tide_query_bind_time(query, "due", s->next_run_at_us);
-    tide_query_bind_time(query, "next", time_after(s, now_us));
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, moved, err);
+    return tide_tx_exec(tx, TIDE_SQL_SCHEDULE_ADVANCE, moved, err, tide_bind_text("name", s->name),
+                        tide_bind_time("due", s->next_run_at_us),
+                        tide_bind_time("next", time_after(s, now_us)),
+                        tide_bind_time("now", now_us));
 }
 
 static tide_status make_item(tide_tx *tx, const tide_schedule *s, tide_item_wakes *wakes,
@@ -209,9 +199,8 @@ static tide_status read_due(tide_tx *tx, tide_schedule *rows, int *count, int64_
                             tide_arena *arena, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_DUE, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "limit", *count);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SCHEDULE_DUE, err, tide_bind_time("now", now_us),
+                              tide_bind_i64("limit", *count)));
     *count = 0;
     tide_status status = TIDE_OK;
     while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
@@ -247,9 +236,9 @@ static tide_status read_strayed(tide_tx *tx, tide_schedule *rows, int *count, in
                                 tide_arena *arena, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_STRAYED, err));
-    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_query_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SCHEDULE_STRAYED, err,
+                              tide_bind_time("ahead", now_us + TIDE_ITEM_AHEAD_US),
+                              tide_bind_i64("limit", TIDE_SCHEDULE_STEP)));
     *count = 0;
     tide_status status = TIDE_OK;
     while (arena->used_len < TIDE_ITEM_PAGE_MAX &&
@@ -272,13 +261,11 @@ tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
         const tide_schedule fresh = {
             .cron = rows[i].cron, .every_us = rows[i].every_us, .next_run_at_us = now_us};
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PULL_IN, err));
-        tide_query_bind_text(query, "name", rows[i].name);
-        tide_query_bind_time(query, "due", rows[i].next_run_at_us);
-        tide_query_bind_time(query, "next", time_after(&fresh, now_us));
-        tide_query_bind_time(query, "now", now_us);
-        if (rows[i].last_run_at_us != 0)
-            tide_query_bind_time(query, "last", now_us);
+        TIDE_TRY(tide_query_start(
+            &query, tx, TIDE_SQL_SCHEDULE_PULL_IN, err, tide_bind_text("name", rows[i].name),
+            tide_bind_time("due", rows[i].next_run_at_us),
+            tide_bind_time("next", time_after(&fresh, now_us)), tide_bind_time("now", now_us),
+            TIDE_BIND_IF(rows[i].last_run_at_us != 0, tide_bind_time("last", now_us))));
         int64_t changed = 0;
         TIDE_TRY(tide_query_run(query, &changed, err));
         *pulled += changed;
@@ -302,9 +289,9 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     request->count = 0;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_LIST, err));
-    tide_query_bind_text(query, "after", request->after);
-    tide_query_bind_i64(query, "limit", TIDE_SCHEDULE_STEP);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SCHEDULE_LIST, err,
+                              tide_bind_text("after", request->after),
+                              tide_bind_i64("limit", TIDE_SCHEDULE_STEP)));
     tide_status status = TIDE_OK;
     while (request->arena.used_len < TIDE_ITEM_PAGE_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK)
@@ -363,11 +350,10 @@ static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     const bool is_late = found.is_paused && !request->is_paused && found.next_run_at_us <= now_us;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_PAUSE, err));
-    tide_query_bind_text(query, "name", request->name);
-    tide_query_bind_bool(query, "is_paused", request->is_paused);
-    tide_query_bind_time(query, "next",
-                         is_late ? time_after(&found, now_us) : found.next_run_at_us);
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_SQL_SCHEDULE_PAUSE, err, tide_bind_text("name", request->name),
+        tide_bind_bool("is_paused", request->is_paused),
+        tide_bind_time("next", is_late ? time_after(&found, now_us) : found.next_run_at_us)));
     if (!request->is_paused)
         tide_item_notify_due(tx, 0);
     return tide_query_run(query, NULL, err);
@@ -384,20 +370,11 @@ tide_status tide_schedule_pause(tide_store *store, const char *name, bool is_pau
     return status;
 }
 
-static tide_status remove_schedule(tide_tx *tx, void *arg, tide_error *err)
-{
-    const change_request *request = arg;
-    int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEDULE_REMOVE, err));
-    tide_query_bind_text(query, "name", request->name);
-    TIDE_TRY(tide_query_run(query, &changed, err));
-    return changed == 1 ? TIDE_OK : fail_missing(request->name, err);
-}
-
 tide_status tide_schedule_remove(tide_store *store, const char *name, tide_error *err)
 {
     TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
-    change_request request = {.name = name};
-    return tide_store_write(store, remove_schedule, &request, err);
+    int64_t changed = 0;
+    TIDE_TRY(tide_store_exec(store, TIDE_SQL_SCHEDULE_REMOVE, &changed, err,
+                             tide_bind_text("name", name)));
+    return changed == 1 ? TIDE_OK : fail_missing(name, err);
 }

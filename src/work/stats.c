@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -36,8 +37,8 @@ static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
 static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err));
-    tide_query_bind_time(query, "now", now_us);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err,
+                              tide_bind_time("now", now_us)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(add_item_stat(s, query, err));
@@ -47,10 +48,9 @@ static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error 
 static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_LEASES, err));
-    tide_query_bind_time(query, "lease_now", lease_now_us);
-    tide_query_bind_time(query, "stale_before", lease_now_us - STALE_US);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_STATS_LEASES, err,
+                         tide_bind_time("lease_now", lease_now_us),
+                         tide_bind_time("stale_before", lease_now_us - STALE_US)));
     s->leases.active = tide_query_col_i64(query);
     s->leases.stale = tide_query_col_i64(query);
     s->leases.mean_heartbeat_age_s = tide_query_col_f64(query);

@@ -6,6 +6,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -21,10 +22,9 @@ typedef struct turn {
 static tide_status look_for_strayed(tide_tx *tx, turn *t, int64_t now_us, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_STRAYED, err));
-    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_query_bind_i64(query, "limit", STRAYED_MAX);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_LOOK_STRAYED, err,
+                         tide_bind_time("ahead", now_us + TIDE_ITEM_AHEAD_US),
+                         tide_bind_i64("limit", STRAYED_MAX)));
     t->has_strayed_items = tide_query_col_bool(query);
     t->has_strayed_schedules = tide_query_col_bool(query);
     return TIDE_OK;
@@ -34,10 +34,9 @@ static tide_status look_for_due(tide_tx *tx, turn *t, tide_item_clock *clock, ti
 {
     TIDE_TRY(tide_item_clock_get(tx, clock, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_LOOK_AFTER, err));
-    tide_query_bind_time(query, "now", clock->now_us);
-    tide_query_bind_time(query, "lease_now", clock->lease_now_us);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_LOOK_AFTER, err,
+                         tide_bind_time("now", clock->now_us),
+                         tide_bind_time("lease_now", clock->lease_now_us)));
     t->has_overdue = tide_query_col_bool(query);
     t->has_due = tide_query_col_bool(query);
     t->has_blocked = tide_query_col_bool(query);
@@ -57,15 +56,12 @@ static tide_status look_after(tide_tx *tx, void *arg, tide_error *err)
 static tide_status pull_in_items(tide_tx *tx, void *arg, tide_error *err)
 {
     turn *t = arg;
-    int64_t now_us = 0;
     tide_item_wakes wakes = {.count = 0};
     t->count = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PULL_IN, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_time(query, "ahead", now_us + TIDE_ITEM_AHEAD_US);
-    tide_query_bind_i64(query, "limit", STRAYED_MAX);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_PULL_IN, err, tide_bind_now("now"),
+                              tide_bind_now_plus("ahead", TIDE_ITEM_AHEAD_US),
+                              tide_bind_i64("limit", STRAYED_MAX)));
     TIDE_CLEANUP(tide_arena_done) tide_arena arena;
     tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
@@ -111,11 +107,8 @@ static tide_status promote(tide_tx *tx, void *arg, tide_error *err)
 static tide_status run_bounded(tide_tx *tx, const tide_sql *sql, int64_t limit, int64_t now_us,
                                int64_t *changed, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "limit", limit);
-    return tide_query_run(query, changed, err);
+    return tide_tx_exec(tx, sql, changed, err, tide_bind_time("now", now_us),
+                        tide_bind_i64("limit", limit));
 }
 
 static tide_status block(tide_tx *tx, void *arg, tide_error *err)
@@ -220,10 +213,9 @@ static tide_status find_next_sweep(tide_tx *tx, void *arg, tide_error *err)
     if (t.has_overdue || t.has_due || t.has_blocked || t.has_schedules)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_NEXT_SWEEP, err));
-    tide_query_bind_time(query, "now", clock.now_us);
-    tide_query_bind_time(query, "lease_now", clock.lease_now_us);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_NEXT_SWEEP, err,
+                         tide_bind_time("now", clock.now_us),
+                         tide_bind_time("lease_now", clock.lease_now_us)));
     const int64_t lease_us = read_wait(query, clock.lease_now_us);
     const int64_t due_us = read_wait(query, clock.now_us);
     const int64_t schedule_us = read_wait(query, clock.now_us);

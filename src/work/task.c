@@ -9,6 +9,7 @@
 #include "base/text/uuid.h"
 #include "core/lease_clock.h"
 #include "journal/events.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
 
@@ -25,16 +26,11 @@ typedef struct create_request {
 static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
 {
     create_request *request = arg;
-    int64_t now_us = 0;
     int64_t changed = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CREATE, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_text(query, "title", request->task->title ? request->task->title : "");
-    tide_query_bind_text(query, "metadata", request->task->metadata);
-    tide_query_bind_time(query, "now", now_us);
-    TIDE_TRY(tide_query_run(query, &changed, err));
+    TIDE_TRY(tide_tx_exec(
+        tx, TIDE_SQL_TASK_CREATE, &changed, err, tide_bind_text("task_id", request->task_id),
+        tide_bind_text("title", request->task->title ? request->task->title : ""),
+        tide_bind_text("metadata", request->task->metadata), tide_bind_now("now")));
     if (changed == 0 && !request->was_made)
         return tide_fail(err, TIDE_E_EXISTS, "there is a task %s already", request->task_id);
     request->was_made = true;
@@ -98,8 +94,8 @@ static int64_t *find_count(tide_task *task, tide_view status)
 static tide_status count_items(tide_tx *tx, const char *task_id, tide_task *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_ITEMS, err));
-    tide_query_bind_text(query, "task_id", task_id);
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_TASK_ITEMS, err, tide_bind_text("task_id", task_id)));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         int64_t *count = find_count(out, tide_query_col_text(query));
@@ -121,9 +117,8 @@ static tide_status find_task(tide_tx *tx, void *arg, tide_error *err)
     find_request *request = arg;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_FIND, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_TASK_FIND, err,
+                                           tide_bind_text("task_id", request->task_id));
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(read_task(query, &request->arena, &request->found, err));
@@ -160,8 +155,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     request->count = 0;
     tide_arena_reset(&request->arena);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LIST, err));
-    tide_query_bind_text(query, "status", request->status);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_LIST, err,
+                              tide_bind_text("status", request->status)));
     if (request->before_id[0]) {
         tide_query_bind_text(query, "before_id", request->before_id);
         tide_query_bind_time(query, "before_at", request->before_at_us);
@@ -226,9 +221,8 @@ static tide_status fail_missing(const char *task_id, tide_error *err)
 static tide_status lock_live(tide_tx *tx, const char *task_id, const char *wanted, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LOCK, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_TASK_LOCK, err, tide_bind_text("task_id", task_id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_missing(task_id, err);
@@ -248,13 +242,8 @@ static tide_status cancel_task(tide_tx *tx, void *arg, tide_error *err)
     const tide_status locked = lock_live(tx, request->task_id, "cancelled", err);
     if (locked != TIDE_OK)
         return locked < TIDE_OK ? locked : TIDE_OK;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CANCEL, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_TASK_CANCEL, NULL, err,
+                        tide_bind_text("task_id", request->task_id), tide_bind_now("now"));
 }
 
 tide_status tide_task_cancel(tide_store *store, const char *task_id, tide_error *err)
@@ -266,12 +255,9 @@ tide_status tide_task_cancel(tide_store *store, const char *task_id, tide_error 
 
 static tide_status cancel_items(tide_tx *tx, const char *task_id, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CANCEL_ITEMS, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    tide_query_bind_time(query, "now", now_us);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_TASK_CANCEL_ITEMS, NULL, err,
+                        tide_bind_text("task_id", task_id), tide_bind_time("now", now_us),
+                        tide_bind_i64("floor", tide_lease_token_floor(tx)));
 }
 
 static tide_status finish_task(tide_tx *tx, void *arg, tide_error *err)
@@ -292,12 +278,9 @@ static tide_status finish_task(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     if (unfinished > 0)
         TIDE_TRY(cancel_items(tx, request->task_id, now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_END, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    tide_query_bind_text(query, "status", wanted);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_TASK_END, NULL, err,
+                        tide_bind_text("task_id", request->task_id),
+                        tide_bind_text("status", wanted), tide_bind_time("now", now_us));
 }
 
 tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_failed,
@@ -313,9 +296,8 @@ tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_fai
 static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_FORK, err));
-    tide_query_bind_text(query, "task_id", task_id);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_TASK_FORK, err, tide_bind_text("task_id", task_id));
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
     const tide_view fork = tide_query_col_text(query);
@@ -329,14 +311,9 @@ static tide_status hold_everything(tide_tx *tx, const char *task_id, tide_error 
 {
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *items = NULL;
-    TIDE_TRY(tide_query_begin(&items, tx, TIDE_SQL_TASK_HOLD_ITEMS, err));
-    tide_query_bind_text(items, "task_id", task_id);
-    TIDE_TRY(tide_query_run(items, NULL, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
-    TIDE_TRY(tide_query_begin(&head, tx, TIDE_SQL_TASK_HOLD_HEAD, err));
-    tide_query_bind_text(head, "task_id", task_id);
-    return tide_query_run(head, NULL, err);
+    TIDE_TRY(
+        tide_tx_exec(tx, TIDE_SQL_TASK_HOLD_ITEMS, NULL, err, tide_bind_text("task_id", task_id)));
+    return tide_tx_exec(tx, TIDE_SQL_TASK_HOLD_HEAD, NULL, err, tide_bind_text("task_id", task_id));
 }
 
 /* Its checkpoints go with it: whoever follows the journal is told. */
@@ -344,9 +321,8 @@ static tide_status tell_followers(tide_tx *tx, end_request *request, tide_error 
 {
     TIDE_TRY(hold_everything(tx, request->task_id, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err,
+                         tide_bind_text("task_id", request->task_id)));
     tide_journal_event event = {.kind = TIDE_JOURNAL_DELETED, .task_id = request->task_id};
     event.count = tide_query_col_i64(query);
     event.first_global = tide_query_col_i64(query);
@@ -358,9 +334,8 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
 {
     end_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_query_begin(&lock, tx, TIDE_SQL_TASK_LOCK, err));
-    tide_query_bind_text(lock, "task_id", request->task_id);
-    const tide_status status = tide_query_one(lock, err);
+    const tide_status status = tide_tx_one(&lock, tx, TIDE_SQL_TASK_LOCK, err,
+                                           tide_bind_text("task_id", request->task_id));
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return fail_missing(request->task_id, err);
@@ -372,10 +347,8 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
                          "%" PRId64 " items of task %s are in progress: cancel it first, or force",
                          items.in_progress, request->task_id);
     TIDE_TRY(tell_followers(tx, request, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_DELETE, err));
-    tide_query_bind_text(query, "task_id", request->task_id);
-    return tide_query_run(query, NULL, err);
+    return tide_tx_exec(tx, TIDE_SQL_TASK_DELETE, NULL, err,
+                        tide_bind_text("task_id", request->task_id));
 }
 
 tide_status tide_task_delete(tide_store *store, const char *task_id, bool is_forced,

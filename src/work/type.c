@@ -5,43 +5,23 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
-
-typedef struct pause_request {
-    const char *work_type;
-    const char *reason;
-} pause_request;
-
-static tide_status pause_type(tide_tx *tx, void *arg, tide_error *err)
-{
-    const pause_request *request = arg;
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_PAUSE, err));
-    tide_query_bind_text(query, "type", request->work_type);
-    tide_query_bind_text(query, "reason", request->reason);
-    tide_query_bind_time(query, "now", now_us);
-    return tide_query_run(query, NULL, err);
-}
 
 tide_status tide_work_pause(tide_store *store, const char *work_type, const char *reason,
                             tide_error *err)
 {
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
-    pause_request request = {.work_type = work_type, .reason = reason};
-    return tide_store_write(store, pause_type, &request, err);
+    return tide_store_exec(store, TIDE_SQL_WORK_PAUSE, NULL, err, tide_bind_text("type", work_type),
+                           tide_bind_text("reason", reason), tide_bind_now("now"));
 }
 
 static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
 {
-    const pause_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RESUME, err));
-    tide_query_bind_text(query, "type", request->work_type);
-    TIDE_TRY(tide_query_run(query, NULL, err));
+    const char *const *work_type = arg;
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_WORK_RESUME, NULL, err, tide_bind_text("type", *work_type)));
     tide_item_wakes wakes = {.is_broadcast = true};
     tide_item_notify(&wakes, tx);
     return TIDE_OK;
@@ -50,8 +30,7 @@ static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_resume(tide_store *store, const char *work_type, tide_error *err)
 {
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
-    pause_request request = {.work_type = work_type};
-    return tide_store_write(store, resume_type, &request, err);
+    return tide_store_write(store, resume_type, (void *)&work_type, err);
 }
 
 typedef struct list_request {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "store/statement.h"
 
 typedef struct typed_row {
     int64_t id;
@@ -85,6 +86,68 @@ static void every_type_comes_back_as_it_went_in(void **state)
         assert_ok_err(tide_store_write(t->store, put_typed, (void *)&rows[i], &t->err), &t->err);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_ok_err(tide_store_read(t->store, expect_typed, (void *)&rows[i], &t->err), &t->err);
+}
+
+static tide_status keep_sum(tide_query *query, void *arg, tide_error *err)
+{
+    (void)err;
+    *(int64_t *)arg += tide_query_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status use_single_calls(tide_tx *tx, void *arg, tide_error *err)
+{
+    int64_t *now_us = arg;
+    int64_t changed = 0;
+    TIDE_TRY(tide_tx_now(tx, now_us, err));
+    TIDE_TRY(tide_tx_exec(tx, TEST_SQL_TYPED_PUT, &changed, err, tide_bind_i64("id", 5),
+                          tide_bind_i64("i", -7), tide_bind_f64("f", 0.5),
+                          tide_bind_text("t", NULL), tide_bind_blob("b", tide_view_of("bytes")),
+                          tide_bind_now_plus("at", -1)));
+    assert_int_equal(1, changed);
+    TIDE_TRY(tide_tx_defer(tx, TEST_SQL_TYPED_PUT, err, tide_bind_i64("id", 6),
+                           TIDE_BIND_IF(*now_us == 0, tide_bind_i64("i", 1)),
+                           tide_bind_view("t", tide_view_of("later"))));
+    int64_t number = 1;
+    TIDE_TRY(tide_tx_number(&number, tx, TEST_SQL_TYPED_GET, err, tide_bind_i64("id", 6)));
+    assert_int_equal(0, number); /* it runs at the end */
+    return TIDE_OK;
+}
+
+static tide_status see_single_calls(tide_tx *tx, void *arg, tide_error *err)
+{
+    const int64_t *now_us = arg;
+    int64_t sum = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    assert_ok(tide_tx_one(&query, tx, TEST_SQL_TYPED_GET, err, tide_bind_i64("id", 5)));
+    assert_int_equal(-7, tide_query_col_i64(query));
+    assert_true(tide_query_col_f64(query) == 0.5);
+    assert_true(tide_query_col_is_null(query));
+    (void)tide_query_col_text(query);
+    const tide_view bytes = tide_query_col_blob(query);
+    assert_true(tide_view_equal(bytes, tide_view_of("bytes")));
+    assert_true(tide_query_col_time(query) == *now_us - 1);
+    assert_ok(tide_tx_each(tx, TEST_SQL_TYPED_ALL, keep_sum, &sum, err, TIDE_NO_BIND));
+    assert_int_equal(5 + 6, sum);
+    return TIDE_OK;
+}
+
+static void one_call_begins_binds_and_runs(void **state)
+{
+    store_test *t = *state;
+    int64_t now_us = 0;
+    int64_t number = 0;
+    int64_t changed = 0;
+    assert_ok_err(tide_store_write(t->store, use_single_calls, &now_us, &t->err), &t->err);
+    assert_ok_err(tide_store_read(t->store, see_single_calls, &now_us, &t->err), &t->err);
+    assert_ok_err(tide_store_exec(t->store, TEST_SQL_TYPED_PUT, &changed, &t->err,
+                                  tide_bind_i64("id", 8), tide_bind_i64("i", 80)),
+                  &t->err);
+    assert_int_equal(1, changed);
+    assert_ok_err(
+        tide_store_number(&number, t->store, TEST_SQL_TYPED_GET, &t->err, tide_bind_i64("id", 8)),
+        &t->err);
+    assert_int_equal(80, number);
 }
 
 static tide_status put_three(tide_tx *tx, void *arg, tide_error *err)
@@ -317,6 +380,7 @@ TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(every_type_comes_back_as_it_went_in),
+        STORE_CASE(one_call_begins_binds_and_runs),
         STORE_CASE(one_statement_can_be_walked_inside_itself),
         STORE_CASE(changed_rows_are_counted),
         STORE_CASE(nothing_found_is_none_and_not_a_failure),

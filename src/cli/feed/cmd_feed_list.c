@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "cli/work/work_output.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- one stream, with what ls and show tell besides its state ---- */
@@ -32,9 +33,8 @@ static tide_status find_setting(tide_tx *tx, const char *key, int64_t otherwise,
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_SETTING, err));
-    tide_query_bind_text(query, "key", key);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_LOOK_SETTING, err, tide_bind_text("key", key));
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_query_col_i64(query) : otherwise;
     return TIDE_OK;
@@ -42,12 +42,8 @@ static tide_status find_setting(tide_tx *tx, const char *key, int64_t otherwise,
 
 static tide_status count_records(tide_tx *tx, looked *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_RECORDS, err));
-    tide_query_bind_text(query, "name", row->stream.name);
-    TIDE_TRY(tide_query_one(query, err));
-    row->records = tide_query_col_i64(query);
-    return TIDE_OK;
+    return tide_tx_number(&row->records, tx, TIDE_SQL_FEED_LOOK_RECORDS, err,
+                          tide_bind_text("name", row->stream.name));
 }
 
 /* When the first unread record is given up by its age. */
@@ -58,10 +54,9 @@ static tide_status find_loss(tide_tx *tx, looked *row, int64_t hard_us, int64_t 
     if (row->stream.settled_seq < 0 || now_us == INT64_MAX)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_LOOK_ARRIVAL, err));
-    tide_query_bind_text(query, "name", row->stream.name);
-    tide_query_bind_i64(query, "after", row->stream.settled_seq);
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FEED_LOOK_ARRIVAL, err,
+                                           tide_bind_text("name", row->stream.name),
+                                           tide_bind_i64("after", row->stream.settled_seq));
     TIDE_TRY(status);
     if (status != TIDE_OK)
         return TIDE_OK;
@@ -300,9 +295,8 @@ static tide_status put_rows(tide_tx *tx, showing *s, const tide_sql *sql,
                             void (*put)(showing *s, tide_query *query), tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
-    tide_query_bind_text(query, "name", s->row.stream.name);
-    tide_query_bind_i64(query, "limit", s->limit);
+    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_text("name", s->row.stream.name),
+                              tide_bind_i64("limit", s->limit)));
     tide_status status;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         put(s, query);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "net/codec/status_details.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 /* X(id, name, unit, labels, help), in the order of lake_figures */
@@ -135,8 +136,7 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 {
     int64_t *held = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_FIGURES, err));
-    TIDE_TRY(tide_query_one(query, err));
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_FIGURES, err, TIDE_NO_BIND));
     for (int i = 0; i < HELD_COUNT; i++)
         held[i] = tide_query_col_i64(query);
     return TIDE_OK;

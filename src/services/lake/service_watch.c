@@ -7,6 +7,7 @@
 #include "net/codec/protobuf_wire.h"
 #include "services/api/messages.h"
 #include "services/lake/service.h"
+#include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
 enum { SNAPSHOTS_FIELD = 1, WATCH_PAGE = 200 };
@@ -65,10 +66,10 @@ static tide_status look_for_newest(tide_tx *tx, void *arg, tide_error *err)
     tide_status status;
     tide_buffer_clear(look->page->out); /* it may run again */
     TIDE_TRY(tide_lake_find_catalog(tx, look->catalog, &catalog, err));
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_NEWEST, err));
-    tide_query_bind_i64(query, "catalog_id", catalog.catalog_id);
-    tide_query_bind_i64(query, "before", look->before > 0 ? look->before : INT64_MAX);
-    tide_query_bind_i64(query, "limit", look->limit);
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_NEWEST, err,
+                              tide_bind_i64("catalog_id", catalog.catalog_id),
+                              tide_bind_i64("before", look->before > 0 ? look->before : INT64_MAX),
+                              tide_bind_i64("limit", look->limit)));
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
         row.catalog_id = tide_query_col_i64(query);

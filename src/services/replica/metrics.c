@@ -197,8 +197,7 @@ static tide_status get_number(int64_t *out, tide_foreign_tx *tx, const tide_temp
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, template->text, err));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, template->text, err, TIDE_NO_BIND);
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
     return TIDE_OK;

@@ -124,13 +124,12 @@ static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mar
 {
     tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err));
-    tide_foreign_bind_text(query, "table", tide_view_of(p->request->table));
-    tide_foreign_bind_blob(query, "origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN));
-    tide_foreign_bind_i64(query, "epoch", mark->epoch);
-    tide_foreign_bind_i64(query, "after", after);
-    tide_foreign_bind_i64(query, "since", since);
-    tide_foreign_bind_i64(query, "limit", p->skip + p->left + 1);
+    TIDE_TRY(tide_foreign_start(
+        &query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err,
+        tide_bind_text("table", p->request->table),
+        tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
+        tide_bind_i64("epoch", mark->epoch), tide_bind_i64("after", after),
+        tide_bind_i64("since", since), tide_bind_i64("limit", p->skip + p->left + 1)));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         if (p->skip > 0) {
             p->skip--;

@@ -30,8 +30,8 @@ static tide_status pin(tide_foreign_tx *tx, void *arg, tide_error *err)
     if (status != TIDE_OK)
         return status;
     if (!sqlite3_get_autocommit(c->reader->db))
-        TIDE_TRY(tide_foreign_exec(c->reader, "ROLLBACK", err));
-    TIDE_TRY(tide_foreign_exec(c->reader, "BEGIN", err));
+        TIDE_TRY(tide_foreign_run_script(c->reader, "ROLLBACK", err));
+    TIDE_TRY(tide_foreign_run_script(c->reader, "BEGIN", err));
     return tide_foreign_ask(c->reader, "SELECT count(*) FROM sqlite_master", &ignored, err);
 }
 

@@ -28,8 +28,8 @@ tide_status tide_foreign_fail(tide_error *err, const tide_foreign_connection *co
     return tide_sqlite_fail(err, connection->db, code, connection->app->name);
 }
 
-tide_status tide_foreign_exec(tide_foreign_connection *connection, const char *text,
-                              tide_error *err)
+tide_status tide_foreign_run_script(tide_foreign_connection *connection, const char *text,
+                                    tide_error *err)
 {
     const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK
@@ -94,7 +94,7 @@ static tide_status configure(tide_foreign_connection *connection, bool is_writer
                    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-%d;"
                    "PRAGMA temp_store=MEMORY;%s",
                    CACHE_KIB, is_writer ? "" : "PRAGMA query_only=ON;");
-    return tide_foreign_exec(connection, text, err);
+    return tide_foreign_run_script(connection, text, err);
 }
 
 void tide_foreign_disconnect(tide_foreign_connection *connection)
@@ -320,7 +320,7 @@ tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, vo
 {
     tide_foreign_connection *writer = app->writer;
     tide_foreign_tx tx = {.connection = writer, .is_write = true};
-    TIDE_TRY(tide_foreign_exec(writer, "BEGIN IMMEDIATE", err));
+    TIDE_TRY(tide_foreign_run_script(writer, "BEGIN IMMEDIATE", err));
     const int64_t changes = sqlite3_total_changes64(writer->db);
     tide_status status = tide_foreign_look_again(&tx, err);
     if (status >= TIDE_OK)
@@ -383,7 +383,7 @@ tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign_fn *fn, void *a
     TIDE_TRY(take_reader(&reader, app, err));
     set_deadline(reader);
     tide_foreign_tx tx = {.connection = reader};
-    tide_status status = tide_foreign_exec(reader, "BEGIN", err);
+    tide_status status = tide_foreign_run_script(reader, "BEGIN", err);
     if (status == TIDE_OK)
         status = fn(&tx, arg, err);
     tide_foreign_end_all(&tx);

@@ -30,7 +30,7 @@
 #include <tidemark/error.h>
 #include <tidemark/view.h>
 
-#include "base/sql_value.h"
+#include "store/bind.h"
 
 typedef struct tide_foreign_db tide_foreign_db;
 typedef struct tide_foreign_tx tide_foreign_tx;
@@ -82,6 +82,35 @@ TIDE_MUST_CHECK tide_status tide_foreign_step(tide_foreign_query *query, tide_er
 /* Run to the end; *changed may be NULL. */
 TIDE_MUST_CHECK tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed,
                                              tide_error *err);
+
+/* One statement and its values in one call (bind.h; times are none of this file's), or
+ * TIDE_NO_BIND. */
+
+/* Begin and bind. The caller steps or runs it, and ends it. */
+#define tide_foreign_start(out, tx, text, err, ...)                                                \
+    tide_foreign_start_binds((out), (tx), (text), TIDE_BINDS(__VA_ARGS__), (err))
+/* Run to the end; *changed may be NULL. */
+#define tide_foreign_exec(tx, text, changed, err, ...)                                             \
+    tide_foreign_exec_binds((tx), (text), (changed), TIDE_BINDS(__VA_ARGS__), (err))
+/* The first row (TIDE_OK) or none (TIDE_NONE). *out is ended by the caller. */
+#define tide_foreign_first(out, tx, text, err, ...)                                                \
+    tide_foreign_first_binds((out), (tx), (text), TIDE_BINDS(__VA_ARGS__), (err))
+/* The one number that a statement returns. TIDE_NONE: no row, or NULL; *out is then unchanged. */
+#define tide_foreign_number(out, tx, text, err, ...)                                               \
+    tide_foreign_number_binds((out), (tx), (text), TIDE_BINDS(__VA_ARGS__), (err))
+
+TIDE_MUST_CHECK tide_status tide_foreign_start_binds(tide_foreign_query **out, tide_foreign_tx *tx,
+                                                     const char *text, const tide_bind *binds,
+                                                     tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_exec_binds(tide_foreign_tx *tx, const char *text,
+                                                    int64_t *changed, const tide_bind *binds,
+                                                    tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_first_binds(tide_foreign_query **out, tide_foreign_tx *tx,
+                                                     const char *text, const tide_bind *binds,
+                                                     tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_number_binds(int64_t *out, tide_foreign_tx *tx,
+                                                      const char *text, const tide_bind *binds,
+                                                      tide_error *err);
 
 /* By position, from 1: ?1, ?2, ... */
 void tide_foreign_bind_at(tide_foreign_query *query, int position, tide_sql_value value);

@@ -40,9 +40,8 @@ tide_status tide_foreign_note_get(tide_foreign_tx *tx, const char *key,
     if (!is_there)
         return TIDE_NONE;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_GET->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    const tide_status status = tide_foreign_step(query, err);
+    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_APP_NOTE_GET->text, err,
+                                                  tide_bind_text("key", key));
     if (status == TIDE_OK) {
         const tide_view value = tide_foreign_col_bytes(query);
         (void)snprintf(out, TIDE_FOREIGN_NOTE_SIZE, "%.*s", (int)value.len, value.ptr);
@@ -53,11 +52,8 @@ tide_status tide_foreign_note_get(tide_foreign_tx *tx, const char *key,
 tide_status tide_foreign_note_put(tide_foreign_tx *tx, const char *key, const char *value,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APP_NOTE_PUT->text, err));
-    tide_foreign_bind_text(query, "key", tide_view_of(key));
-    tide_foreign_bind_text(query, "value", tide_view_of(value));
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_exec(tx, TIDE_TEMPLATE_APP_NOTE_PUT->text, NULL, err,
+                             tide_bind_text("key", key), tide_bind_text("value", value));
 }
 
 static tide_status get_number(tide_foreign_tx *tx, const char *key, int64_t *out, tide_error *err)

@@ -66,8 +66,8 @@ TIDE_MUST_CHECK tide_status tide_foreign_connect(tide_foreign_connection **out,
                                                  tide_foreign_db *app, bool is_writer,
                                                  tide_error *err);
 void tide_foreign_disconnect(tide_foreign_connection *connection);
-TIDE_MUST_CHECK tide_status tide_foreign_exec(tide_foreign_connection *connection, const char *text,
-                                              tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_run_script(tide_foreign_connection *connection,
+                                                    const char *text, tide_error *err);
 /* The one number that a short query answers; 0 where it answers nothing. */
 TIDE_MUST_CHECK tide_status tide_foreign_ask(tide_foreign_connection *connection, const char *text,
                                              int64_t *out, tide_error *err);

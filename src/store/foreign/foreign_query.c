@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "store/foreign/foreign_internal.h"
 
 tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, const char *text,
@@ -140,10 +141,50 @@ tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed, tide_e
     return TIDE_OK;
 }
 
+tide_status tide_foreign_start_binds(tide_foreign_query **out, tide_foreign_tx *tx,
+                                     const char *text, const tide_bind *binds, tide_error *err)
+{
+    TIDE_TRY(tide_foreign_begin(out, tx, text, err));
+    for (; binds->kind != TIDE_BIND_END; binds++) {
+        assert(binds->kind == TIDE_BIND_VALUE || binds->kind == TIDE_BIND_NOTHING);
+        if (binds->kind == TIDE_BIND_VALUE)
+            tide_foreign_bind(*out, binds->name, binds->value);
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_foreign_exec_binds(tide_foreign_tx *tx, const char *text, int64_t *changed,
+                                    const tide_bind *binds, tide_error *err)
+{
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_foreign_start_binds(&query, tx, text, binds, err));
+    return tide_foreign_run(query, changed, err);
+}
+
+tide_status tide_foreign_first_binds(tide_foreign_query **out, tide_foreign_tx *tx,
+                                     const char *text, const tide_bind *binds, tide_error *err)
+{
+    TIDE_TRY(tide_foreign_start_binds(out, tx, text, binds, err));
+    return tide_foreign_step(*out, err);
+}
+
+tide_status tide_foreign_number_binds(int64_t *out, tide_foreign_tx *tx, const char *text,
+                                      const tide_bind *binds, tide_error *err)
+{
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    const tide_status status = tide_foreign_first_binds(&query, tx, text, binds, err);
+    if (status != TIDE_OK)
+        return status;
+    if (tide_foreign_col_is_null(query))
+        return TIDE_NONE;
+    *out = tide_foreign_col_i64(query);
+    return TIDE_OK;
+}
+
 tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text, tide_error *err)
 {
     assert(tx->is_write);
-    return tide_foreign_exec(tx->connection, text, err);
+    return tide_foreign_run_script(tx->connection, text, err);
 }
 
 /* ---- values out ---- */

@@ -81,7 +81,6 @@ typedef struct tide_pg_connection {
     tide_tx tx;
     tide_pg_expectation *expected;
     int expected_count;
-    int expected_size;
 
     /* Of the running transaction. */
     tide_pg_belief belief;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "store/identity_marker.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -231,8 +232,7 @@ static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
 static tide_status raise_mark(tide_tx *tx, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_IDENTITY_MARK, err));
-    const tide_status status = tide_query_one(query, err);
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_IDENTITY_MARK, err, TIDE_NO_BIND);
     if (status == TIDE_OK)
         *(int64_t *)arg = tide_query_col_i64(query);
     return status;

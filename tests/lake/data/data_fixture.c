@@ -78,7 +78,7 @@ void data_drop_column(data_test *t, const char *name)
 
 void data_table(data_test *t, const char *columns)
 {
-    t->files = (tide_lake_files){.all = t->all, .capacity = DATA_FILES_MAX};
+    t->files = (tide_lake_files){.all = t->all};
     t->table = (tide_lake_table_seen){.columns = t->columns};
     t->table.table = (tide_lake_object){.kind = TIDE_LAKE_TABLE, .id = 7};
     (void)snprintf(t->table.table.name, sizeof t->table.table.name, "t");

@@ -1,0 +1,67 @@
+/* statement.h - one statement of a store in one call: begin, bind, run.
+ *
+ * store.h has the steps. Most statements need no more than one call of these, and many closures are
+ * one statement. The values come last (bind.h); TIDE_NO_BIND where there are none.
+ *
+ * Survives: as the transaction. Threads: as the transaction, or the store. */
+#ifndef TIDE_STORE_STATEMENT_H
+#define TIDE_STORE_STATEMENT_H
+
+#include <tidemark/store.h>
+
+#include "store/bind.h"
+
+/* Called for each row. A failure ends the statement and is returned. */
+typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
+
+/* Begin and bind. The caller steps, runs or defers it, and ends it. */
+#define tide_query_start(out, tx, sql, err, ...)                                                   \
+    tide_query_start_binds((out), (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* Run to the end; *changed (may be NULL) is the number of rows inserted, updated or deleted. */
+#define tide_tx_exec(tx, sql, changed, err, ...)                                                   \
+    tide_tx_exec_binds((tx), (sql), (changed), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* Exactly one row (TIDE_OK) or none (TIDE_NONE), as tide_query_one. *out is ended by the caller. */
+#define tide_tx_one(out, tx, sql, err, ...)                                                        \
+    tide_tx_one_binds((out), (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* The number that a statement returns; 0 where it returns no row, or NULL. */
+#define tide_tx_number(out, tx, sql, err, ...)                                                     \
+    tide_tx_number_binds((out), (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* As tide_query_defer. */
+#define tide_tx_defer(tx, sql, err, ...)                                                           \
+    tide_tx_defer_binds((tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* fn for each row; TIDE_OK also when there is none. */
+#define tide_tx_each(tx, sql, fn, arg, err, ...)                                                   \
+    tide_tx_each_binds((tx), (sql), (fn), (arg), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* The same in transactions of their own, the last of which reads. */
+#define tide_store_exec(store, sql, changed, err, ...)                                             \
+    tide_store_exec_binds((store), (sql), (changed), TIDE_BINDS(__VA_ARGS__), (err))
+#define tide_store_number(out, store, sql, err, ...)                                               \
+    tide_store_number_binds((out), (store), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+TIDE_MUST_CHECK tide_status tide_query_start_binds(tide_query **out, tide_tx *tx,
+                                                   const tide_sql *sql, const tide_bind *binds,
+                                                   tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tx_exec_binds(tide_tx *tx, const tide_sql *sql, int64_t *changed,
+                                               const tide_bind *binds, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tx_one_binds(tide_query **out, tide_tx *tx, const tide_sql *sql,
+                                              const tide_bind *binds, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tx_number_binds(int64_t *out, tide_tx *tx, const tide_sql *sql,
+                                                 const tide_bind *binds, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tx_defer_binds(tide_tx *tx, const tide_sql *sql,
+                                                const tide_bind *binds, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_tx_each_binds(tide_tx *tx, const tide_sql *sql, tide_each_fn *fn,
+                                               void *arg, const tide_bind *binds, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_store_exec_binds(tide_store *store, const tide_sql *sql,
+                                                  int64_t *changed, const tide_bind *binds,
+                                                  tide_error *err);
+TIDE_MUST_CHECK tide_status tide_store_number_binds(int64_t *out, tide_store *store,
+                                                    const tide_sql *sql, const tide_bind *binds,
+                                                    tide_error *err);
+
+#endif
