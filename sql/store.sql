@@ -1,6 +1,6 @@
 -- statement: schema_list
 -- What has been applied. Rows without a number were put there for clients that look a version up by name.
-SELECT number, version, name, checksum FROM schema_version WHERE number IS NOT NULL ORDER BY number;
+SELECT number, version, checksum FROM schema_version WHERE number IS NOT NULL ORDER BY number;
 
 -- statement: schema_add
 INSERT INTO schema_version (version, number, name, checksum, applied_at)

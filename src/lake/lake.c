@@ -12,10 +12,9 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/text/utf8.h"
 #include "lake/owner.h"
-#include "store/engine.h"
+#include "store/migration.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
@@ -82,50 +81,10 @@ static tide_status look(tide_tx *tx, bool *is_ours, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status checksum(char out[TIDE_SHA256_TEXT_SIZE], const tide_migration *migration,
-                            tide_engine engine, tide_error *err)
-{
-    uint8_t digest[TIDE_SHA256_LEN];
-    TIDE_TRY(tide_sha256_of(tide_view_of(migration->text[engine]), digest, err));
-    tide_hex_encode(out, digest, sizeof digest);
-    return TIDE_OK;
-}
-
-static const tide_migration *find_migration(int64_t number)
-{
-    for (const tide_migration *at = tide_lake_sql_migrations; at->number > 0; at++)
-        if (at->number == number)
-            return at;
-    return NULL;
-}
-
-/* The newest step that was applied; 0: none. */
-static tide_status check_version(tide_tx *tx, int64_t *applied, tide_error *err)
-{
-    const tide_store *store = tide_tx_store(tx);
-    *applied = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_VERSION_LIST, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
-        *applied = tide_query_col_i64(query);
-        const tide_view version = tide_query_col_text(query);
-        const tide_view sum = tide_query_col_text(query);
-        const tide_migration *known = find_migration(*applied);
-        if (!known)
-            return tide_fail(err, TIDE_E_NEWER,
-                             "the metabase in %s has schema %.*s, which this program does not know",
-                             tide_store_name(store), (int)version.len, version.ptr);
-        char expected[TIDE_SHA256_TEXT_SIZE];
-        TIDE_TRY(checksum(expected, known, tide_store_engine(store), err));
-        if (!tide_view_equal(sum, tide_view_of(expected)))
-            return tide_fail(err, TIDE_E_DAMAGED,
-                             "the metabase in %s: step %d of its schema was applied with another "
-                             "text",
-                             tide_store_name(store), known->number);
-    }
-    return status < TIDE_OK ? status : TIDE_OK;
-}
+static const tide_migration_set schema = {.name = "lake",
+                                          .migrations = tide_lake_sql_migrations,
+                                          .list = TIDE_LAKE_SQL_LAKE_VERSION_LIST,
+                                          .add = TIDE_LAKE_SQL_LAKE_VERSION_ADD};
 
 static tide_status read_setting(tide_tx *tx, const char *key, char **out, tide_error *err)
 {
@@ -149,20 +108,6 @@ static tide_status lock_alone(tide_tx *tx, tide_error *err)
     if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
         return TIDE_OK;
     return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_LOCK, NULL, err, TIDE_NO_BIND);
-}
-
-static tide_status apply_step(tide_tx *tx, const tide_migration *step, tide_error *err)
-{
-    const tide_engine engine = tide_store_engine(tide_tx_store(tx));
-    const tide_status status = tide_tx_script(tx, step->text[engine], err);
-    if (status < TIDE_OK)
-        return tide_fail_context(err, status, "schema of the lake, step %d", step->number);
-    char sum[TIDE_SHA256_TEXT_SIZE];
-    TIDE_TRY(checksum(sum, step, engine, err));
-    return tide_tx_exec(
-        tx, TIDE_LAKE_SQL_LAKE_VERSION_ADD, NULL, err, tide_bind_i64("number", step->number),
-        tide_bind_text("version", step->version), tide_bind_text("name", step->name),
-        tide_bind_text("checksum", sum), tide_bind_now("now"));
 }
 
 static tide_status add_setting(tide_tx *tx, const char *key, const char *value, tide_error *err)
@@ -193,10 +138,8 @@ static tide_status make(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(lock_alone(tx, err));
     TIDE_TRY(look(tx, &m->was_there, err));
     if (m->was_there)
-        TIDE_TRY(check_version(tx, &applied, err));
-    for (const tide_migration *step = tide_lake_sql_migrations; step->number > 0; step++)
-        if (step->number > applied)
-            TIDE_TRY(apply_step(tx, step, err));
+        TIDE_TRY(tide_migrations_check(&schema, tx, &applied, err));
+    TIDE_TRY(tide_migrations_apply(&schema, tx, applied, err));
     TIDE_TRY(look_for_files(tx, &m->has_files, err));
     if (m->was_there)
         return read_setting(tx, "data_path", &m->there, err);
@@ -306,8 +249,8 @@ static tide_status look_inside(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(look(tx, &o->is_there, err));
     if (!o->is_there)
         return TIDE_OK;
-    TIDE_TRY(check_version(tx, &applied, err));
-    o->is_older = find_migration(applied + 1) != NULL;
+    TIDE_TRY(tide_migrations_check(&schema, tx, &applied, err));
+    o->is_older = tide_migrations_are_missing(&schema, applied);
     TIDE_TRY(read_setting(tx, "data_path", &o->data_dir, err));
     return find_behind(tx, list, &o->behind, err);
 }
